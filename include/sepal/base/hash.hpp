@@ -1,0 +1,54 @@
+// XXH3, the one hash of the project: fingerprints of items, positions of keys, checksums of files.
+// https://github.com/Cyan4973/xxHash
+//
+// Its implementation is compiled in here (not linked), because an item is hashed on the hottest path there is
+// and most are short: the call would cost as much as the hash.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace sepal {
+
+// The 128 bits of an item under a filter's seed.
+struct Fingerprint {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
+[[nodiscard]] inline Fingerprint fingerprint_of(std::string_view item, std::uint64_t seed) {
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(item.data(), item.size(), seed);
+  return {.low = hash.low64, .high = hash.high64};
+}
+
+[[nodiscard]] inline std::uint64_t hash64(std::string_view bytes, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
+// The checksum of all formats on disk: XXH3, 64 bits, seed 0, over bytes fed in any pieces. Confined.
+class Checksum {
+ public:
+  Checksum() : state_(XXH3_createState()) { XXH3_64bits_reset(state_.get()); }
+
+  void update(std::span<const std::byte> bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
+  [[nodiscard]] std::uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
+
+  [[nodiscard]] static std::uint64_t of(std::span<const std::byte> bytes) {
+    return XXH3_64bits(bytes.data(), bytes.size());
+  }
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<XXH3_state_t, Free> state_;
+};
+
+}  // namespace sepal

@@ -1,0 +1,38 @@
+// What one connection carries from request to request.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <sepal/base/clock.hpp>
+
+namespace sepal::command {
+
+struct CommandSpec;
+
+// Guarded by the gate: its own worker changes it inside the gate; others look or change with the gate closed.
+struct ClientState {
+  std::uint64_t id = 0;          // unique for the life of the process, from 1
+  std::string address;           // "127.0.0.1:50412", or the path of a UNIX socket
+  std::string local_address;
+  int descriptor = -1;           // for CLIENT LIST only
+  std::string name;
+  std::string library_name;
+  std::string library_version;
+  std::uint32_t database = 0;
+  bool authenticated = false;
+  bool no_evict = false;
+  bool no_touch = false;
+  std::uint8_t protocol = 2;     // what its Reply speaks
+  bool close_after_reply = false;  // set by QUIT and by CLIENT KILL of itself
+  SteadyTime connected_at{};
+  SteadyTime last_request_at{};
+  const CommandSpec* last_command = nullptr;  // for "cmd=" of CLIENT LIST; null before the first
+  std::uint64_t request_count = 0;
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_written = 0;
+  std::uint64_t bytes_unparsed = 0;  // read, and part of no complete request yet
+  std::uint64_t bytes_unsent = 0;    // replies that wait for the client to read
+};
+
+}  // namespace sepal::command

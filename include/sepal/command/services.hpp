@@ -1,0 +1,109 @@
+// What commands need of the world above them. `command` declares, `server` and `app` implement; tests use fakes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <sepal/base/clock.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/command/client_state.hpp>
+#include <sepal/resp/request_parser.hpp>
+
+namespace sepal::command {
+
+// Settings that CONFIG SET may change. Guarded by the gate: changed with it closed, read inside it.
+struct RuntimeOptions {
+  std::string password;                        // empty: none is asked for
+  std::uint32_t clients_max = 10'000;
+  std::chrono::seconds idle_timeout{0};        // 0: none
+  std::chrono::seconds tcp_keepalive{300};     // 0: off; for new connections
+  resp::ParserLimits parser;
+  std::uint64_t output_bytes_max = 1ull << 20; // replies waiting for a slow reader, before its requests wait too
+  std::chrono::seconds save_interval{3600};    // 0: only on command and at stop
+  std::string log_level = "info";              // trace debug info warning error
+};
+
+// The connections of all workers.
+class ClientDirectory {
+ public:
+  virtual ~ClientDirectory() = default;
+  // With the gate closed. In order of id.
+  virtual void for_each(const std::function<void(ClientState&)>& visit) = 0;
+  // Any thread. The connection ends soon, without further replies. Unknown ids are ignored.
+  virtual void kill(std::uint64_t id) = 0;
+  virtual std::uint64_t count() const = 0;            // connected now
+  virtual std::uint64_t accepted_count() const = 0;   // since start or the last reset
+  virtual std::uint64_t rejected_count() const = 0;   // over clients_max
+  virtual void reset_counts() = 0;
+};
+
+struct SaveStatus {
+  bool running = false;
+  double progress = 0;                      // of the running save, 0..1
+  WallTime last_success{};                  // the start of the process when none yet
+  bool last_ok = true;
+  std::string last_error;                   // a sentence; empty when last_ok
+  std::chrono::milliseconds last_duration{0};
+  std::uint64_t last_bytes = 0;
+  std::uint64_t changes_since = 0;          // adds and structural changes that no finished save holds
+  std::uint64_t saves_done = 0;
+};
+
+class Persistence {
+ public:
+  virtual ~Persistence() = default;
+  // Inside or outside the gate; never waits for the disk. Starts a save; in_use when one is running already.
+  virtual Result<void> start_save() = 0;
+  // As start_save, and when that save has ended the client `id` is answered: +OK, or the reason it failed.
+  virtual Result<void> start_save_for(std::uint64_t id) = 0;
+  virtual SaveStatus status() const = 0;
+};
+
+enum class StopMode : std::uint8_t { save, no_save };
+
+// Facts about the process, for INFO, CONFIG GET and HELLO.
+struct ServerFacts {
+  std::string version;              // of Sepal
+  std::string run_id;               // 40 hex digits, new at each start
+  std::string executable;
+  std::string config_file;          // empty: none
+  std::string bind;                 // as configured, blank separated
+  std::string data_directory;       // absolute
+  std::string log_file;             // empty: standard error
+  std::uint16_t port = 0;
+  std::uint64_t process_id = 0;
+  std::uint32_t worker_count = 1;
+  std::uint32_t listen_backlog = 511;
+  SteadyTime started_at{};
+  WallTime started_wall{};
+  std::uint64_t load_filters = 0;   // loaded at start
+  std::uint64_t load_bytes = 0;
+  std::chrono::milliseconds load_duration{0};
+};
+
+struct ProcessUsage {
+  double cpu_user_seconds = 0;
+  double cpu_system_seconds = 0;
+  std::uint64_t resident_bytes = 0;
+  std::uint64_t resident_peak_bytes = 0;
+};
+
+class ServerControl {
+ public:
+  virtual ~ServerControl() = default;
+  virtual const ServerFacts& facts() const = 0;
+  virtual ProcessUsage usage() const = 0;
+  // Begins an orderly stop; returns at once.
+  virtual void request_stop(StopMode mode) = 0;
+  // With the gate closed, after `options` or the keyspace's limits were changed by CONFIG SET.
+  virtual void options_changed(const RuntimeOptions& options) = 0;
+  // Writes changed settings into the configuration file. Errors: not_found when there is none; io.
+  virtual Result<void> rewrite_config() = 0;
+};
+
+}  // namespace sepal::command

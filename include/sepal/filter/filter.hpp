@@ -1,0 +1,134 @@
+// A filter: a growing stack of layers that share one seed.
+//
+//     newest layer  -->  older layer  -->  ...  -->  layer 0
+//     adds go here       asked only
+//
+// Threads. Members are *guarded* by the gate (base/gate.hpp) in one of two ways, said at each:
+//   shared     any number of threads at once, each holding its side of the gate
+//   exclusive  the caller has closed the gate, or is the only one to know the filter
+// Bits are read and written through atomics. An add locks the shard of the item's block in the newest layer; a
+// look-up locks nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <sepal/base/hash.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/filter/layer_plan.hpp>
+
+namespace sepal::filter {
+
+class Layer;
+
+inline constexpr std::uint32_t expansion_max = 32768;
+
+struct FilterOptions {
+  double error_rate = 0.01;       // of the whole filter, in (0, 1); above error_rate_max it is taken as that
+  std::uint64_t capacity = 100;   // items of the first layer, at least 1
+  std::uint32_t expansion = 2;    // a new layer holds this many times the last; 0: the filter does not scale
+  std::uint64_t seed = 0;         // of the fingerprints
+
+  [[nodiscard]] bool scaling() const { return expansion != 0; }
+  friend bool operator==(const FilterOptions&, const FilterOptions&) = default;
+};
+
+// What a filter may become. Checked before anything is allocated.
+struct FilterLimits {
+  std::uint64_t bytes_max = 0;    // of the whole filter, all layers
+  std::uint32_t layers_max = 64;
+};
+
+// One layer as a saver or a tool sees it: immutable shape, live bits. Valid as long as a reference to the
+// filter is held.
+class LayerView {
+ public:
+  explicit LayerView(const Layer& layer) : layer_(&layer) {}
+
+  [[nodiscard]] const LayerPlan& plan() const;
+  // Shared. Exact when no add is running; never above the capacity.
+  [[nodiscard]] std::uint64_t item_count() const;
+  // Copies bytes [offset, offset + to.size()) of the bitmap, 64-bit little-endian words, while others may add:
+  // what was added before the call is in the copy. `offset` and `to.size()` are multiples of 8 within the
+  // bitmap. Any thread, outside the gate as well.
+  void copy_bits(std::uint64_t offset, std::span<std::byte> to) const;
+  // The share of bits that are set, in [0, 1], estimated from a sample of the bitmap of at most
+  // `sample_bytes_max`. Any thread.
+  [[nodiscard]] double fill(std::uint64_t sample_bytes_max) const;
+
+ private:
+  const Layer* layer_;
+};
+
+class Filter {
+ public:
+  // Plans, checks and allocates the first layer. Errors: out_of_range (options), too_large (limits),
+  // out_of_memory. Memory of big layers is mapped and costs nothing until it is touched.
+  static Result<std::shared_ptr<Filter>> create(const FilterOptions& options, const FilterLimits& limits);
+
+  // The bytes that create() with these options would take, bitmap and headers, without allocating.
+  static Result<std::uint64_t> planned_bytes(const FilterOptions& options, const FilterLimits& limits);
+
+  ~Filter();
+  Filter(const Filter&) = delete;
+  Filter& operator=(const Filter&) = delete;
+
+  // --- shared ---------------------------------------------------------------------------------------------
+
+  // present[i] says whether items[i] may have been added. The spans are of one length. Items are hashed and
+  // their blocks prefetched in a window before any is tested.
+  void contains(std::span<const std::string_view> items, std::span<bool> present) const;
+
+  // Adds all items without changing the structure. added[i] is true for exactly one of any number of adds of
+  // the same new item, on any threads. Returns false, with nothing added and `added` unspecified, when the
+  // newest layer might not have room for all of them: then it takes add_alone(). Never false when all items
+  // are present already.
+  [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added);
+
+  [[nodiscard]] const FilterOptions& options() const { return options_; }
+  [[nodiscard]] std::uint64_t item_count() const;          // items whose add answered true
+  [[nodiscard]] std::uint64_t capacity() const;            // sum over the layers
+  [[nodiscard]] std::uint32_t layer_count() const;
+  [[nodiscard]] std::uint64_t byte_count() const;          // all memory of this filter, headers included
+
+  // Oldest first. The views stay valid as long as the filter lives, whatever it grows.
+  [[nodiscard]] std::vector<LayerView> layers() const;
+
+  // --- exclusive ------------------------------------------------------------------------------------------
+
+  // Why an item was not added.
+  enum class Refusal : std::uint8_t { none, full, layer_limit, too_large, out_of_memory };
+  // One item, alone: grows the filter when the item is new and the newest layer holds its capacity.
+  // `added` is meaningful where `refusal` is none. A refused item changed nothing; a later one may still be
+  // known, so callers go on.
+  struct AddOutcome {
+    bool added = false;
+    Refusal refusal = Refusal::none;
+  };
+  AddOutcome add_alone(std::string_view item, const FilterLimits& limits);
+
+  // --- building from an image (exclusive: nobody else knows the filter yet) ---------------------------------
+
+  struct LayerState {
+    LayerPlan plan;
+    std::uint64_t item_count = 0;
+  };
+  // An empty-bitted filter with these layers, oldest first. Errors: out_of_range where the states contradict
+  // the options or each other, too_large, out_of_memory. Checks everything: the states may come from a disk.
+  static Result<std::shared_ptr<Filter>> restore(const FilterOptions& options,
+                                                 std::span<const LayerState> layers, const FilterLimits& limits);
+  // Sets bytes of layer `layer_index`'s bitmap; the inverse of LayerView::copy_bits.
+  void fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from);
+
+ private:
+  explicit Filter(const FilterOptions& options);
+
+  FilterOptions options_;
+  std::unique_ptr<Layer> newest_;  // Each layer owns the next older one.
+};
+
+}  // namespace sepal::filter

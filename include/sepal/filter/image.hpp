@@ -1,0 +1,50 @@
+// The header of a filter's image: what its bits mean. The bits themselves follow in whatever container holds
+// the image (a snapshot file, a pack, an export), layer by layer, oldest first.
+//
+//     offset  size  field (little endian)
+//     0       4     magic "SPLF"
+//     4       2     version of this header (1)
+//     6       2     flags (0)
+//     8       8     seed
+//     16      8     error rate of the filter (IEEE 754 double)
+//     24      8     capacity of the first layer
+//     32      4     expansion (0: does not scale)
+//     36      4     layer count L
+//     40      48*L  layers, oldest first:
+//                     8 capacity, 8 error rate (double), 8 block count, 4 block bits, 4 probe count,
+//                     8 item count, 8 reserved (0)
+//
+// No checksum of its own: its container has one over these bytes.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
+
+namespace sepal::filter {
+
+inline constexpr std::size_t image_header_bytes = 40;
+inline constexpr std::size_t image_layer_bytes = 48;
+inline constexpr std::uint16_t image_version = 1;
+
+struct ImageHeader {
+  FilterOptions options;
+  std::vector<Filter::LayerState> layers;  // oldest first
+
+  // Bytes of all bitmaps.
+  [[nodiscard]] std::uint64_t bitmap_bytes() const;
+};
+
+// Shared gate. The counts are those of this moment.
+[[nodiscard]] ImageHeader header_of(const Filter& filter);
+
+[[nodiscard]] std::vector<std::byte> encode(const ImageHeader& header);
+
+// Errors: damaged (magic, lengths, values out of range), unsupported_version. Believes nothing: `bytes` may be
+// anything, and longer than the header. `layers_max` bounds the layer count before any allocation.
+Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::uint32_t layers_max);
+
+}  // namespace sepal::filter

@@ -1,0 +1,63 @@
+// Planning: how many bits, in which blocks, with how many probes, for a capacity and an error rate.
+//
+// A layer is `block_count` blocks of `block_bits` bits. An item picks one block and `probe_count` bits in it.
+// With n items in N blocks of B bits and k probes, a block holds i items with the binomial probability
+// P(i; n, 1/N), which for many blocks is the Poisson one with mean n/N, and the layer answers "maybe" for an
+// absent item with
+//
+//     rate = sum over i of P(i) * E[(X_i / B)^k],     X_i = distinct bits set by i*k probes into B bits
+//
+// (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2009; the usual formula replaces
+// E[X^k] by E[X]^k, which is too low for small B; Bose et al., On the false-positive rate of Bloom filters,
+// 2008. The plan keeps the term of second order, so that the rate asked for is a promise.)
+#pragma once
+
+#include <cstdint>
+
+#include <sepal/base/result.hpp>
+
+namespace sepal::filter {
+
+inline constexpr std::uint32_t block_bits_min = 64;
+inline constexpr std::uint32_t block_bits_max = 4096;   // of a layer of several blocks; a single block may be larger
+inline constexpr std::uint32_t probe_count_max = 40;
+inline constexpr double error_rate_max = 0.25;          // a higher rate asked for means this one, as in the reference
+inline constexpr double error_rate_min = 1e-15;         // below it the arithmetic of doubles carries no meaning
+
+// A layer's shape. Immutable once in use: it is part of every image.
+struct LayerPlan {
+  std::uint64_t capacity = 0;     // items, at least 1
+  double error_rate = 0;          // asked of this layer, when it holds `capacity` items
+  std::uint64_t block_count = 0;  // at least 1
+  std::uint32_t block_bits = 0;   // a multiple of 64
+  std::uint32_t probe_count = 0;  // 1 .. probe_count_max
+
+  [[nodiscard]] std::uint64_t bit_count() const { return block_count * block_bits; }
+  [[nodiscard]] std::uint64_t byte_count() const { return bit_count() / 8; }
+  friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
+};
+
+struct LayerRequest {
+  std::uint64_t capacity = 0;  // items, at least 1
+  double error_rate = 0;       // in (0, 1); above error_rate_max it is taken as that
+};
+
+// Plans the smallest layer that keeps the promise: of the block sizes 64, 128, 256 and 512 bytes the smallest
+// whose size stays within 5% of the textbook optimum, with the number of probes that is best for it; a layer
+// too small for several blocks is one block of just the bits it needs. Errors: out_of_range for either
+// argument; too_large when the bitmap would exceed `bytes_max`. Allocates nothing; any thread.
+Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_max);
+
+// The optimum of an unblocked filter: -ln(rate) / ln(2)^2 bits an item.
+double textbook_bits_per_item(double error_rate);
+
+// The rate that a layer of this shape has when it holds `item_count` items (the formula above).
+double expected_error_rate(const LayerPlan& plan, std::uint64_t item_count);
+
+// The share of a scaling filter's rate that its layer `layer_index` (0 is the oldest) is planned with:
+// (6 / pi^2) / (layer_index + 1)^2. The shares sum to 1, so however often a filter grows, its rate holds.
+// Falling with the square of the index and not by halves as in the reference, they cost 1.4 bits an item and
+// halving less in the layers that hold most of a large filter.
+double layer_rate_share(std::uint32_t layer_index);
+
+}  // namespace sepal::filter

@@ -1,0 +1,127 @@
+// The keyspace: numbered databases of keys, each key naming one filter; limits; the memory account.
+//
+// Guarded by the gate: members marked *shared* need the caller's side, those marked *exclusive* a closed gate.
+// It opens no file, starts no thread, and is handed what it frees to: a deleted filter of gigabytes goes back
+// to the system elsewhere (Disposer), not on the way of a request.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
+
+namespace sepal::keyspace {
+
+class KeyTable;
+
+using FilterPtr = std::shared_ptr<filter::Filter>;  // Shared: a running save may be the last user of a deleted filter.
+
+inline constexpr std::uint32_t database_count = 16;
+
+struct KeyspaceOptions {
+  std::uint64_t memory_max = 0;          // bytes of all filters and keys; 0: none but the machine's
+  std::uint64_t machine_bytes = 0;       // memory of the machine or container; 0: unknown
+  std::uint64_t keys_max = 1'000'000'000;  // over all databases
+  std::uint32_t layers_max = 64;         // of one filter
+  double error_rate = 0.01;              // of a filter that an add creates
+  std::uint64_t capacity = 100;
+  std::uint32_t expansion = 2;
+  std::uint64_t seed = 0;                // of new filters
+};
+
+// Takes what is no longer reachable by any key. Called with the gate closed: must not block.
+class Disposer {
+ public:
+  virtual ~Disposer() = default;
+  virtual void dispose(FilterPtr filter) = 0;
+};
+
+struct DatabaseKey {
+  std::uint32_t database = 0;
+  std::string_view key;
+};
+
+// Position in a scan: 0 starts, and 0 as an answer ends.
+struct ScanStep {
+  std::uint64_t cursor = 0;
+  std::vector<std::string> keys;
+};
+
+// Everything there is, at one instant; filters are shared, not copied.
+struct CutEntry {
+  std::uint32_t database = 0;
+  std::string key;
+  FilterPtr filter;
+};
+
+class Keyspace {
+ public:
+  Keyspace(const KeyspaceOptions& options, Disposer& disposer);
+  ~Keyspace();
+
+  // --- shared ---------------------------------------------------------------------------------------------
+
+  // Null when the key names nothing. The pointer is good while the caller stays inside the gate.
+  [[nodiscard]] filter::Filter* find(DatabaseKey key) const;
+  [[nodiscard]] std::uint64_t size(std::uint32_t database) const;
+  [[nodiscard]] std::uint64_t total_size() const;
+  // Any key, each about equally likely; nothing when the database is empty. `random` decides.
+  [[nodiscard]] std::optional<std::string> random_key(std::uint32_t database, std::uint64_t random) const;
+
+  // Visits about `count_min` keys from `cursor` on. Over a whole iteration a key that was there throughout is
+  // visited exactly once, whatever is created, deleted or renamed meanwhile: keys are visited in the order of
+  // their hash, which no growth of the table changes. Any number is a valid cursor.
+  [[nodiscard]] ScanStep scan(std::uint32_t database, std::uint64_t cursor, std::uint64_t count_min) const;
+  // Every key, in the order of scan.
+  void for_each_key(std::uint32_t database, const std::function<void(std::string_view)>& visit) const;
+
+  [[nodiscard]] std::uint64_t memory_used() const;      // bytes of filters, keys and tables, as accounted
+  [[nodiscard]] std::uint64_t memory_peak() const;
+  [[nodiscard]] bool over_memory_limit() const;         // memory_max is set and exceeded
+  [[nodiscard]] const KeyspaceOptions& options() const { return options_; }
+  // What a filter may take now, given the limits and what is used.
+  [[nodiscard]] filter::FilterLimits filter_limits(std::uint64_t bytes_held = 0) const;
+
+  // --- exclusive ------------------------------------------------------------------------------------------
+
+  // Errors: key_exists, key_limit, memory_limit, and those of Filter::create.
+  Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
+  // Puts a ready filter under a key, replacing what is there. For loads and imports. Errors: key_limit,
+  // memory_limit.
+  Result<void> put(DatabaseKey key, FilterPtr filter);
+  // Adds one item, growing the filter; keeps the memory account. `filter` is what find() gave.
+  filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item);
+
+  bool remove(DatabaseKey key);                                   // false when there was none
+  // Moves the filter from one key to another of the same database, replacing what is there. Errors: no_such_key.
+  Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
+  void flush(std::uint32_t database);
+  void flush_all();
+
+  void set_memory_max(std::uint64_t bytes);
+  void set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion);
+
+  // All keys and filters of this instant.
+  [[nodiscard]] std::vector<CutEntry> cut() const;
+
+  // Counts of what happened, for INFO and for the decision to save. Any thread.
+  [[nodiscard]] std::uint64_t structure_changes() const;
+
+ private:
+  KeyspaceOptions options_;
+  Disposer& disposer_;
+  std::vector<std::unique_ptr<KeyTable>> databases_;
+  std::atomic<std::uint64_t> memory_used_{0};
+  std::atomic<std::uint64_t> memory_peak_{0};
+  std::atomic<std::uint64_t> structure_changes_{0};
+};
+
+}  // namespace sepal::keyspace

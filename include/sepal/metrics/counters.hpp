@@ -1,0 +1,56 @@
+// Counters and histograms of one worker, written by it alone and read by anybody.
+//
+// A worker's cells are relaxed atomics on cache lines that no other worker writes: counting costs a plain add. A
+// reader sums the workers; a sum is of about now.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace sepal::metrics {
+
+// One writer, any readers.
+class Counter {
+ public:
+  void add(std::uint64_t amount = 1) { value_.store(get() + amount, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+  // By the writer, or while it stands still (gate closed).
+  void reset() { value_.store(0, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+// Durations in nanoseconds, in buckets of a power of two split in four: an answer is at most 25% too high.
+class Histogram {
+ public:
+  static constexpr std::size_t bucket_count = 4 * 40;
+
+  void add(std::uint64_t nanoseconds, std::uint64_t times = 1) { buckets_[bucket_of(nanoseconds)].add(times); }
+  [[nodiscard]] std::uint64_t count(std::size_t bucket) const { return buckets_[bucket].get(); }
+  void reset() {
+    for (Counter& bucket : buckets_) bucket.reset();
+  }
+
+  // The largest value that falls into a bucket.
+  [[nodiscard]] static std::uint64_t upper_bound(std::size_t bucket) {
+    if (bucket < 8) return bucket;
+    const std::size_t exponent = bucket / 4;
+    const std::uint64_t quarter = bucket % 4;
+    return ((4 + quarter + 1) << (exponent - 1)) - 1;
+  }
+  [[nodiscard]] static std::size_t bucket_of(std::uint64_t value) {
+    if (value < 8) return static_cast<std::size_t>(value);
+    const auto exponent = static_cast<std::size_t>(std::bit_width(value)) - 2;
+    const std::size_t bucket = 4 * exponent + ((value >> (exponent - 1)) & 3);
+    return bucket < bucket_count ? bucket : bucket_count - 1;
+  }
+
+ private:
+  std::array<Counter, bucket_count> buckets_;
+};
+
+}  // namespace sepal::metrics

@@ -1,0 +1,58 @@
+// The thread that saves, so that no other ever waits for the disk.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sepal/base/clock.hpp>
+#include <sepal/base/gate.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/storage/data_directory.hpp>
+
+namespace sepal::storage {
+
+struct SaverStatus {
+  bool running = false;
+  Progress progress;
+  WallTime last_success{};
+  bool last_ok = true;
+  std::string last_error;
+  std::chrono::milliseconds last_duration{0};
+  std::uint64_t last_bytes = 0;
+  std::uint64_t saves_done = 0;
+  std::uint64_t changes_saved = 0;      // the value of `changes` at the cut of the last successful save
+};
+
+// Synchronised. Owns one thread from start to stop. Takes the cut of the keyspace with the gate closed, then
+// writes it outside. Logs the start, the end and each failure of a save.
+class Saver {
+ public:
+  using Changes = std::function<std::uint64_t()>;                       // a count that grows with every change
+  using Done = std::function<void(const Result<GenerationReport>&)>;    // called on the saver's thread
+
+  Saver(DataDirectory& directory, keyspace::Keyspace& keyspace, Gate& gate, Changes changes,
+        WallTime loaded_at);
+  ~Saver();   // stops
+
+  // Saves every `interval` when something changed; 0: never by itself. May be called again.
+  void set_interval(std::chrono::seconds interval);
+  // Errors: in_use when a save runs or is asked for already. `done` may be empty.
+  Result<void> start(Done done);
+  // Waits for a running save, then saves once more on the caller's thread if something changed since.
+  // Outside the gate. `patience` bounds nothing by itself: `give_up` is asked now and then.
+  Result<GenerationReport> save_at_stop(const std::function<bool()>& give_up);
+  void stop();   // ends the thread after the running save
+
+  [[nodiscard]] SaverStatus status() const;
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace sepal::storage

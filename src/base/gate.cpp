@@ -1,0 +1,35 @@
+#include <sepal/base/gate.hpp>
+
+#include <sepal/base/assert.hpp>
+
+namespace sepal {
+
+Gate::Gate(std::size_t side_count) : side_count_(side_count), sides_(std::make_unique<Side[]>(side_count)) {
+  SEPAL_ASSERT(side_count > 0, "a gate has at least one side");
+}
+
+void Gate::enter(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  // Sequentially consistent with the increment in close(): either this load sees the closer and queues behind
+  // it, or the closer finds this side taken. Both are correct; the first keeps the closer from starving.
+  if (closers_.load() != 0) {
+    turnstile_.lock();
+    turnstile_.unlock();
+  }
+  sides_[side].mutex.lock();
+}
+
+void Gate::leave(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS { sides_[side].mutex.unlock(); }
+
+void Gate::close() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  closers_.fetch_add(1);
+  turnstile_.lock();
+  for (std::size_t side = 0; side < side_count_; ++side) sides_[side].mutex.lock();
+}
+
+void Gate::open() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  for (std::size_t side = side_count_; side-- > 0;) sides_[side].mutex.unlock();
+  closers_.fetch_sub(1);
+  turnstile_.unlock();
+}
+
+}  // namespace sepal
