@@ -1,6 +1,5 @@
-#include <sepal/base/gate.hpp>
-
 #include <sepal/base/assert.hpp>
+#include <sepal/base/gate.hpp>
 
 namespace sepal {
 
@@ -18,7 +17,9 @@ void Gate::enter(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   sides_[side].mutex.lock();
 }
 
-void Gate::leave(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS { sides_[side].mutex.unlock(); }
+void Gate::leave(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  sides_[side].mutex.unlock();
+}
 
 void Gate::close() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   closers_.fetch_add(1);

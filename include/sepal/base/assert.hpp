@@ -9,8 +9,8 @@ namespace sepal {
 
 }  // namespace sepal
 
-#define SEPAL_ASSERT(claim, message)                                              \
-  do {                                                                            \
-    if (!(claim)) [[unlikely]]                                                    \
-      ::sepal::assertion_failed(#claim, message, __FILE__, __LINE__);             \
+#define SEPAL_ASSERT(claim, message)                                  \
+  do {                                                                \
+    if (!(claim)) [[unlikely]]                                        \
+      ::sepal::assertion_failed(#claim, message, __FILE__, __LINE__); \
   } while (false)

@@ -5,7 +5,7 @@
 
 namespace sepal {
 
-using WallTime = std::chrono::system_clock::time_point;      // what clients and files see
-using SteadyTime = std::chrono::steady_clock::time_point;    // what durations are measured with
+using WallTime = std::chrono::system_clock::time_point;    // what clients and files see
+using SteadyTime = std::chrono::steady_clock::time_point;  // what durations are measured with
 
 }  // namespace sepal

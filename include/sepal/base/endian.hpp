@@ -15,7 +15,8 @@ template <class Integer>
   std::memcpy(&value, from, sizeof value);
   if constexpr (std::endian::native == std::endian::big) {
     Integer swapped = 0;
-    for (std::size_t i = 0; i < sizeof value; ++i) swapped |= ((value >> (8 * i)) & 0xff) << (8 * (sizeof value - 1 - i));
+    for (std::size_t i = 0; i < sizeof value; ++i)
+      swapped |= ((value >> (8 * i)) & 0xff) << (8 * (sizeof value - 1 - i));
     return swapped;
   }
   return value;

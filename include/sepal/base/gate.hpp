@@ -1,9 +1,9 @@
 // The gate: how many workers share one keyspace without a lock on their way.
 //
 // Each worker has a side of the gate. It holds its own side for the length of a batch of requests: a mutex
-// that nobody else touches in the steady state, on a cache line of its own. Whoever changes structure (creates,
-// deletes, renames, flushes, grows a filter, or looks into the sessions of others) closes the gate: it takes
-// every side, and so runs alone.
+// that nobody else touches in the steady state, on a cache line of its own. Whoever changes structure
+// (creates, deletes, renames, flushes, grows a filter, or looks into the sessions of others) closes the gate:
+// it takes every side, and so runs alone.
 //
 //        worker 0   worker 1   worker 2
 //   side    [x]        [ ]        [x]      inside: shared
@@ -16,11 +16,11 @@
 // gate comes before every other lock of the project.
 #pragma once
 
+#include <sepal/base/mutex.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <memory>
-
-#include <sepal/base/mutex.hpp>
 
 namespace sepal {
 

@@ -1,10 +1,10 @@
 // A mutex that Clang's thread-safety analysis can see; the standard one is invisible to it.
 #pragma once
 
+#include <sepal/base/thread_annotations.hpp>
+
 #include <condition_variable>
 #include <mutex>
-
-#include <sepal/base/thread_annotations.hpp>
 
 namespace sepal {
 

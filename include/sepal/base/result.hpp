@@ -5,26 +5,26 @@
 // (command/error_texts.hpp), never from sentences.
 #pragma once
 
+#include <sepal/base/assert.hpp>
+
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
 
-#include <sepal/base/assert.hpp>
-
 namespace sepal {
 
 enum class Errc : std::uint8_t {
   // What a caller asked for.
-  out_of_range,         // an argument lies outside its documented range
-  too_large,            // the size asked for exceeds the limit that was passed, or cannot be represented
-  memory_limit,         // the memory account would exceed its limit; nothing was allocated
-  out_of_memory,        // the system refused memory
-  no_such_key,          // the key names nothing
-  key_exists,           // the key is taken
-  filter_full,          // a non-scaling filter holds its capacity
-  layer_limit,          // the filter may not grow another layer
-  key_limit,            // the keyspace holds as many keys as it may
+  out_of_range,   // an argument lies outside its documented range
+  too_large,      // the size asked for exceeds the limit that was passed, or cannot be represented
+  memory_limit,   // the memory account would exceed its limit; nothing was allocated
+  out_of_memory,  // the system refused memory
+  no_such_key,    // the key names nothing
+  key_exists,     // the key is taken
+  filter_full,    // a non-scaling filter holds its capacity
+  layer_limit,    // the filter may not grow another layer
+  key_limit,      // the keyspace holds as many keys as it may
   // What the environment did.
   io,                   // an operation of the disk failed; the sentence says which, on what, and why
   disk_full,            // no space, or over quota
@@ -41,7 +41,9 @@ struct Error {
   std::string detail;  // for people; may be empty
 };
 
-[[nodiscard]] inline Error fail(Errc code, std::string detail = {}) { return Error{code, std::move(detail)}; }
+[[nodiscard]] inline Error fail(Errc code, std::string detail = {}) {
+  return Error{code, std::move(detail)};
+}
 
 template <class T>
 class [[nodiscard]] Result {

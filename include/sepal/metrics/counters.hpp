@@ -1,7 +1,7 @@
 // Counters and histograms of one worker, written by it alone and read by anybody.
 //
-// A worker's cells are relaxed atomics on cache lines that no other worker writes: counting costs a plain add. A
-// reader sums the workers; a sum is of about now.
+// A worker's cells are relaxed atomics on cache lines that no other worker writes: counting costs a plain
+// add. A reader sums the workers; a sum is of about now.
 #pragma once
 
 #include <array>
@@ -29,7 +29,9 @@ class Histogram {
  public:
   static constexpr std::size_t bucket_count = 4 * 40;
 
-  void add(std::uint64_t nanoseconds, std::uint64_t times = 1) { buckets_[bucket_of(nanoseconds)].add(times); }
+  void add(std::uint64_t nanoseconds, std::uint64_t times = 1) {
+    buckets_[bucket_of(nanoseconds)].add(times);
+  }
   [[nodiscard]] std::uint64_t count(std::size_t bucket) const { return buckets_[bucket].get(); }
   void reset() {
     for (Counter& bucket : buckets_) bucket.reset();

@@ -1,0 +1,204 @@
+#include "daemon.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+#include <utility>
+
+#include "logging.hpp"
+#include "machine.hpp"
+
+namespace sepal::app {
+namespace {
+
+// How long connections may take at a stop to receive what was answered.
+constexpr std::chrono::seconds flush_patience{5};
+
+double seconds_since(SteadyTime start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+command::ServerFacts facts_of(const settings::Settings& settings) {
+  command::ServerFacts facts;
+  facts.version = SEPAL_VERSION;
+  facts.run_id = random_run_id();
+  std::error_code unreadable;
+  facts.executable = std::filesystem::read_symlink("/proc/self/exe", unreadable).string();
+  facts.config_file = settings.config_file;
+  for (const std::string& address : settings.server.bind) {
+    facts.bind += (facts.bind.empty() ? "" : " ") + address;
+  }
+  facts.data_directory = std::filesystem::absolute(settings.data_directory).string();
+  facts.log_file = settings.log.file;
+  facts.process_id = static_cast<std::uint64_t>(getpid());
+  facts.worker_count = settings.server.worker_count;
+  facts.listen_backlog = settings.server.listen_backlog;
+  facts.started_at = std::chrono::steady_clock::now();
+  facts.started_wall = std::chrono::system_clock::now();
+  return facts;
+}
+
+std::string listening_text(const settings::Settings& settings, std::uint16_t port) {
+  std::string text;
+  for (const std::string& address : settings.server.bind) {
+    const bool six = address.find(':') != std::string::npos;
+    text += (text.empty() ? "" : " ") + (six ? "[" + address + "]" : address) + ":" + std::to_string(port);
+  }
+  if (!settings.server.unix_socket.empty()) text += " " + settings.server.unix_socket;
+  return text;
+}
+
+}  // namespace
+
+Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal)
+    : settings_(std::move(settings)),
+      stop_signal_(stop_signal),
+      facts_(facts_of(settings_)),
+      disk_(storage::make_posix_disk()),
+      gate_(settings_.server.worker_count),
+      worker_stats_(settings_.server.worker_count) {}
+
+Daemon::~Daemon() = default;
+
+Result<void> Daemon::run() {
+  spdlog::info("starting: version={} pid={} workers={}", facts_.version, facts_.process_id,
+               facts_.worker_count);
+  if (!settings_.config_file.empty()) spdlog::info("configuration: file={}", settings_.config_file);
+  for (const std::string& line : settings::differences_from_defaults(settings_))
+    spdlog::info("setting: {}", line);
+  for (const auto step : {&Daemon::open_data, &Daemon::load, &Daemon::serve}) {
+    const Result<void> done = (this->*step)();
+    if (done) continue;
+    spdlog::error("{}", done.error().detail);
+    return done;
+  }
+  return stop(stop_signal_.wait());
+}
+
+Result<void> Daemon::open_data() {
+  auto opened =
+      storage::DataDirectory::open(*disk_, settings_.data_directory, random_number(), settings_.seed);
+  if (!opened) return opened.error();
+  data_ = std::move(*opened);
+  settings_.keyspace.machine_bytes = memory_bytes();
+  settings_.keyspace.seed = data_->seed();
+  keyspace_ = std::make_unique<keyspace::Keyspace>(settings_.keyspace, disposer_);
+  return {};
+}
+
+Result<void> Daemon::load() {
+  const SteadyTime start = std::chrono::steady_clock::now();
+  // Nobody else runs yet, but the contract of the keyspace asks for a closed gate, and the analysis with it.
+  const GateClosed closed(gate_);
+  const auto put = [this](std::uint32_t database, std::string key, keyspace::FilterPtr filter) {
+    return keyspace_->put({.database = database, .key = key}, std::move(filter));
+  };
+  const auto go_on = [this](const storage::Progress&) { return !stop_signal_.requested(); };
+  const auto report = data_->load(keyspace_->filter_limits(), put, go_on);
+  if (!report) return report.error();
+  facts_.load_filters = report->filters;
+  facts_.load_bytes = report->bytes;
+  facts_.load_duration =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  if (report->name.empty()) {
+    spdlog::info("nothing to load: dir={}", facts_.data_directory);
+  } else {
+    spdlog::info("loaded: filters={} bytes={} seconds={:.3f} generation={}", report->filters, report->bytes,
+                 seconds_since(start), report->name);
+  }
+  return {};
+}
+
+Result<void> Daemon::serve() {
+  saver_ = std::make_unique<storage::Saver>(
+      *data_, *keyspace_, gate_, [this] { return changes(); }, facts_.started_wall);
+  saver_->set_interval(settings_.runtime.save_interval);
+  serving_ = std::make_unique<Serving>(*this);
+  if (const auto started = serving_->server.start(); !started) return started.error();
+  facts_.port = serving_->server.port();
+  spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
+  return {};
+}
+
+Daemon::Serving::Serving(Daemon& daemon)
+    : services{.keyspace = *daemon.keyspace_,
+               .options = daemon.settings_.runtime,
+               .clients = server,
+               .persistence = daemon,
+               .control = daemon,
+               .workers = daemon.worker_stats_},
+      server(daemon.settings_.server, daemon.gate_, services) {}
+
+Result<void> Daemon::stop(command::StopMode mode) {
+  const SteadyTime start = std::chrono::steady_clock::now();
+  spdlog::info("stopping: connections={}", serving_->server.count());
+  serving_->server.stop(flush_patience);
+  spdlog::info("connections closed: seconds={:.3f}", seconds_since(start));
+  Result<void> outcome;
+  if (mode == command::StopMode::save) {
+    const auto saved = saver_->save_at_stop([] { return false; });
+    if (!saved) outcome = saved.error();
+  } else {
+    spdlog::warn("stopping without a save, as asked: changes={}", status().changes_since);
+  }
+  saver_->stop();
+  spdlog::info("stopped: seconds={:.3f}", seconds_since(start));
+  return outcome;
+}
+
+// Grows with every change, never shrinks: the keyspace counts structure, the workers count items.
+std::uint64_t Daemon::changes() const {
+  std::uint64_t sum = keyspace_->structure_changes();
+  for (const command::WorkerStats& stats : worker_stats_) sum += stats.items_added.get();
+  return sum;
+}
+
+Result<void> Daemon::start_save() {
+  return saver_->start({});
+}
+
+Result<void> Daemon::start_save_for(std::uint64_t id) {
+  return saver_->start([this, id](const Result<storage::GenerationReport>& report) {
+    const std::string problem = report ? std::string() : "ERR " + report.error().detail;
+    serving_->server.answer(id, [problem](resp::Reply& reply) {
+      if (problem.empty()) return reply.ok();
+      reply.error(problem);
+    });
+  });
+}
+
+command::SaveStatus Daemon::status() const {
+  const storage::SaverStatus saver = saver_->status();
+  command::SaveStatus status{.running = saver.running,
+                             .last_success = saver.last_success,
+                             .last_ok = saver.last_ok,
+                             .last_error = saver.last_error,
+                             .last_duration = saver.last_duration,
+                             .last_bytes = saver.last_bytes,
+                             .changes_since = changes() - saver.changes_saved,
+                             .saves_done = saver.saves_done};
+  if (saver.running && saver.progress.bytes_total > 0) {
+    status.progress =
+        static_cast<double>(saver.progress.bytes_done) / static_cast<double>(saver.progress.bytes_total);
+  }
+  return status;
+}
+
+command::ProcessUsage Daemon::usage() const {
+  return process_usage();
+}
+
+void Daemon::options_changed(const command::RuntimeOptions& options) {
+  set_log_level(options.log_level);
+  saver_->set_interval(options.save_interval);
+}
+
+Result<void> Daemon::rewrite_config() {
+  settings::Settings current = settings_;
+  current.keyspace = keyspace_->options();
+  return settings::rewrite_config_file(current);
+}
+
+}  // namespace sepal::app

@@ -1,0 +1,74 @@
+// The whole server, put together: builds the parts, hands them to each other, runs, stops in order.
+#pragma once
+
+#include <sepal/base/gate.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/services.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/server/server.hpp>
+#include <sepal/settings/settings.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/saver.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "background_disposer.hpp"
+#include "stop_signal.hpp"
+
+namespace sepal::app {
+
+// Belongs to the main thread.
+class Daemon final : private command::Persistence, private command::ServerControl {
+ public:
+  Daemon(settings::Settings settings, StopSignal& stop_signal);
+  ~Daemon() override;
+
+  // Opens the data directory, loads it, serves until a stop is asked for, saves. An error means that it could
+  // not start, or that the last save failed; it has been logged.
+  Result<void> run();
+
+ private:
+  // The services name the server as the directory of clients, and the server uses the services: made
+  // together.
+  struct Serving {
+    explicit Serving(Daemon& daemon);
+    command::Services services;
+    server::Server server;
+  };
+
+  Result<void> open_data();
+  Result<void> load();
+  Result<void> serve();
+  Result<void> stop(command::StopMode mode);
+  [[nodiscard]] std::uint64_t changes() const;
+
+  // command::Persistence
+  Result<void> start_save() override;
+  Result<void> start_save_for(std::uint64_t id) override;
+  [[nodiscard]] command::SaveStatus status() const override;
+
+  // command::ServerControl
+  [[nodiscard]] const command::ServerFacts& facts() const override { return facts_; }
+  [[nodiscard]] command::ProcessUsage usage() const override;
+  void request_stop(command::StopMode mode) override { stop_signal_.request(mode); }
+  void options_changed(const command::RuntimeOptions& options) override;
+  Result<void> rewrite_config() override;
+
+  // In the order in which they are made; the reverse of it takes them apart.
+  settings::Settings settings_;
+  StopSignal& stop_signal_;
+  command::ServerFacts facts_;
+  std::unique_ptr<storage::Disk> disk_;
+  std::unique_ptr<storage::DataDirectory> data_;
+  BackgroundDisposer disposer_;
+  Gate gate_;
+  std::unique_ptr<keyspace::Keyspace> keyspace_;
+  std::vector<command::WorkerStats> worker_stats_;
+  std::unique_ptr<storage::Saver> saver_;
+  std::unique_ptr<Serving> serving_;
+};
+
+}  // namespace sepal::app

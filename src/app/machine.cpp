@@ -1,0 +1,87 @@
+#include "machine.hpp"
+
+#include <sepal/base/assert.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <string_view>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace sepal::app {
+namespace {
+
+// Kernels report "no limit" as a huge number (version 1) or as "max" (version 2).
+std::uint64_t read_limit(const char* path) {
+  std::ifstream file(path);
+  std::string text;
+  if (!(file >> text)) return 0;
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() ? value : 0;
+}
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+// The value of "VmRSS:   123 kB" in /proc/self/status, in bytes.
+std::uint64_t status_bytes(std::string_view status, std::string_view name) {
+  const std::size_t at = status.find(name);
+  if (at == std::string_view::npos) return 0;
+  const std::size_t digits = status.find_first_of("0123456789", at);
+  if (digits == std::string_view::npos) return 0;
+  std::uint64_t kilobytes = 0;
+  std::from_chars(status.data() + digits, status.data() + status.size(), kilobytes);
+  return kilobytes * 1024;
+}
+
+}  // namespace
+
+std::uint64_t memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGESIZE);
+  std::uint64_t bytes = pages > 0 && page_bytes > 0
+                            ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes)
+                            : 0;
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    const std::uint64_t limit = read_limit(path);
+    if (limit != 0) bytes = bytes == 0 ? limit : std::min(bytes, limit);
+  }
+  return bytes;
+}
+
+command::ProcessUsage process_usage() {
+  command::ProcessUsage usage;
+  rusage resources{};
+  if (getrusage(RUSAGE_SELF, &resources) == 0) {
+    usage.cpu_user_seconds = seconds_of(resources.ru_utime);
+    usage.cpu_system_seconds = seconds_of(resources.ru_stime);
+  }
+  std::ifstream file("/proc/self/status");
+  const std::string status{std::istreambuf_iterator<char>(file), {}};
+  usage.resident_bytes = status_bytes(status, "VmRSS:");
+  usage.resident_peak_bytes = status_bytes(status, "VmHWM:");
+  return usage;
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  SEPAL_ASSERT(getentropy(&number, sizeof number) == 0, "the system gives random numbers");
+  return number;
+}
+
+std::string random_run_id() {
+  constexpr std::string_view digits = "0123456789abcdef";
+  constexpr std::size_t length = 40;
+  std::string id;
+  while (id.size() < length) {
+    std::uint64_t number = random_number();
+    for (int i = 0; i < 16 && id.size() < length; ++i, number >>= 4) id += digits[number & 15];
+  }
+  return id;
+}
+
+}  // namespace sepal::app

@@ -1,0 +1,42 @@
+// sepald: reads the settings, runs the daemon, ends with 0 after an orderly stop.
+#include <sepal/settings/settings.hpp>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon.hpp"
+#include "logging.hpp"
+#include "stop_signal.hpp"
+
+namespace {
+
+// Exit statuses: 1 could not start or not save, 2 the command line or the configuration is wrong.
+constexpr int exit_failed = 1;
+constexpr int exit_usage = 2;
+
+int complain(const sepal::Error& error, int status) {
+  std::fprintf(stderr, "sepald: %s\n", error.detail.c_str());
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using sepal::settings::Invocation;
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  auto invocation = sepal::settings::read_invocation(arguments);
+  if (!invocation) return complain(invocation.error(), exit_usage);
+  if (invocation->action != Invocation::Action::run) {
+    std::fputs(invocation->text.c_str(), stdout);
+    return 0;
+  }
+  sepal::settings::Settings& settings = invocation->settings;
+  if (const auto logging = sepal::app::start_logging(settings.log); !logging) {
+    return complain(logging.error(), exit_failed);
+  }
+  sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max));
+  sepal::app::Daemon daemon(std::move(settings), stop_signal);
+  return daemon.run() ? 0 : exit_failed;
+}

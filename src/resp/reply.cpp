@@ -1,0 +1,121 @@
+#include <sepal/resp/reply.hpp>
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace sepal::resp {
+namespace {
+
+constexpr std::string_view line_end = "\r\n";
+// The bytes of one boolean in every encoding: ":1", "#t" and so on with their line end.
+constexpr std::size_t boolean_bytes = 4;
+// Room for the longest 64-bit number or the shortest spelling of any double.
+constexpr std::size_t number_bytes_max = 32;
+
+template <class Number>
+std::string_view digits_of(Number value, char (&room)[number_bytes_max]) {
+  const auto written = std::to_chars(room, room + number_bytes_max, value);
+  return {room, static_cast<std::size_t>(written.ptr - room)};
+}
+
+// One append for a type byte, a number and the line end.
+template <class Number>
+void append_number(std::string& buffer, char type, Number value) {
+  char room[1 + number_bytes_max + line_end.size()];
+  room[0] = type;
+  char* end = std::to_chars(room + 1, room + 1 + number_bytes_max, value).ptr;
+  *end++ = '\r';
+  *end++ = '\n';
+  buffer.append(room, static_cast<std::size_t>(end - room));
+}
+
+}  // namespace
+
+void Reply::line(char type, std::string_view text) {
+  buffer_.push_back(type);
+  const std::size_t begin = buffer_.size();
+  buffer_.append(text);
+  for (std::size_t at = begin; (at = buffer_.find_first_of(line_end, at)) != std::string::npos; ++at) {
+    buffer_[at] = ' ';
+  }
+  buffer_.append(line_end);
+}
+
+void Reply::number(char type, std::int64_t value) {
+  append_number(buffer_, type, value);
+}
+
+void Reply::count(char type, std::size_t value) {
+  append_number(buffer_, type, value);
+}
+
+void Reply::simple(std::string_view text) {
+  line('+', text);
+}
+
+void Reply::error(std::string_view text) {
+  const std::size_t begin = buffer_.size() + 1;
+  line('-', text);
+  last_error_.assign(buffer_, begin, text.size());
+  ++error_count_;
+}
+
+void Reply::integer_unsigned(std::uint64_t value) {
+  if (value <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    return integer(static_cast<std::int64_t>(value));
+  }
+  char room[number_bytes_max];
+  bulk(digits_of(value, room));
+}
+
+void Reply::booleans(std::span<const bool> values) {
+  const char* const no = version_ == Version::resp2 ? ":0\r\n" : "#f\r\n";
+  const char* const yes = version_ == Version::resp2 ? ":1\r\n" : "#t\r\n";
+  const std::size_t begin = buffer_.size();
+  buffer_.resize(begin + boolean_bytes * values.size());
+  char* to = buffer_.data() + begin;
+  for (const bool value : values) {
+    std::memcpy(to, value ? yes : no, boolean_bytes);
+    to += boolean_bytes;
+  }
+}
+
+void Reply::real(double value) {
+  char room[number_bytes_max];
+  // The sign of a NaN means nothing, and RESP knows one spelling.
+  const std::string_view digits = std::isnan(value) ? "nan" : digits_of(value, room);
+  if (version_ == Version::resp2) return bulk(digits);
+  line(',', digits);
+}
+
+void Reply::bulk(std::string_view bytes) {
+  count('$', bytes.size());
+  buffer_.append(bytes);
+  buffer_.append(line_end);
+}
+
+void Reply::verbatim(std::string_view text) {
+  if (version_ == Version::resp2) return bulk(text);
+  constexpr std::string_view format = "txt:";
+  count('=', format.size() + text.size());
+  buffer_.append(format);
+  buffer_.append(text);
+  buffer_.append(line_end);
+}
+
+void Reply::array(std::size_t length) {
+  count('*', length);
+}
+
+void Reply::map(std::size_t pairs) {
+  if (version_ == Version::resp2) return count('*', 2 * pairs);
+  count('%', pairs);
+}
+
+void Reply::set(std::size_t length) {
+  count(version_ == Version::resp2 ? '*' : '~', length);
+}
+
+}  // namespace sepal::resp

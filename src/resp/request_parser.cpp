@@ -1,0 +1,282 @@
+// How a request is read.
+//
+//   *3 CRLF  $9 CRLF BF.EXISTS CRLF  $3 CRLF key CRLF  $4 CRLF item CRLF
+//   |        |       |
+//   |        |       bulk_body: skipped by its length, its bytes are never looked at
+//   |        bulk_header
+//   first_line: an array header, or an inline request when it does not begin with '*'
+//
+// Two readers of the same grammar. `take_whole` is the fast path: it takes a well-formed array that is there
+// as a whole and makes views at once. At the first thing out of the ordinary (bytes end, a sign, a long
+// number, a limit) it gives up without a trace, and the second reader starts the request anew: `proceed`
+// keeps offsets, stops at any byte, goes on from there, and knows every error. Since the fast path runs only
+// where no request is in progress, each byte is read at most twice.
+//
+// Shared with the reference: of the two bytes that end a length line or a bulk only a line's CR is looked at;
+// a length line without CR waits; an error in a length line is told when the line has ended. Unlike the
+// reference, a NUL is an ordinary byte, and whether a line is too long does not depend on how it arrived.
+//
+// Memory: words and positions grow with the bytes that arrived, never with a number that was announced. The
+// fast path may size `words_` by the announced count because the bytes at hand must be able to hold it.
+#include <sepal/base/assert.hpp>
+#include <sepal/resp/request_parser.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inline_request.hpp"
+
+namespace sepal::resp {
+namespace {
+
+constexpr std::size_t line_end_bytes = 2;  // CR LF
+// "$0 CRLF CRLF": no word takes less.
+constexpr std::size_t word_bytes_min = 6;
+// A number of so many digits cannot wrap, nor can word_bytes_min times it.
+constexpr int short_length_digits_max = 9;
+// An array's count is an int in the reference: no setting goes beyond.
+constexpr std::uint64_t array_count_max = std::numeric_limits<std::int32_t>::max();
+// What a parser keeps between bursts of requests, in words and in bytes of inline words.
+constexpr std::size_t words_kept_max = 4096;
+constexpr std::size_t unquoted_bytes_kept_max = 4096;
+
+// Reads digits, a CR and one more byte; returns what follows, or null for anything else, including a leading
+// zero or a number that goes on behind short_length_digits_max or `end`.
+inline const char* read_short_length(const char* at, const char* end, std::uint64_t& value) {
+  const char* const last = end - at > short_length_digits_max ? at + short_length_digits_max : end;
+  const char* const first = at;
+  std::uint64_t sum = 0;
+  for (; at != last; ++at) {
+    const auto digit = static_cast<std::uint8_t>(static_cast<std::uint8_t>(*at) - std::uint8_t{'0'});
+    if (digit > 9) break;
+    sum = 10 * sum + digit;
+  }
+  if (end - at < static_cast<std::ptrdiff_t>(line_end_bytes) || *at != '\r' || at == first) return nullptr;
+  if (*first == '0' && at - first > 1) return nullptr;
+  value = sum;
+  return at + line_end_bytes;
+}
+
+// A number as length lines spell it: no '+', no leading zero, no blank, within 64 bits signed.
+std::optional<std::int64_t> parse_length(std::string_view digits) {
+  const bool negative = !digits.empty() && digits.front() == '-';
+  if (negative) digits.remove_prefix(1);
+  if (digits.empty()) return std::nullopt;
+  if (digits.front() == '0')
+    return digits.size() == 1 && !negative ? std::optional<std::int64_t>(0) : std::nullopt;
+  constexpr std::uint64_t positive_max = std::numeric_limits<std::int64_t>::max();
+  const std::uint64_t max = positive_max + (negative ? 1 : 0);
+  std::uint64_t sum = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    const auto digit = static_cast<std::uint64_t>(c - '0');
+    if (sum > (max - digit) / 10) return std::nullopt;
+    sum = 10 * sum + digit;
+  }
+  return negative ? static_cast<std::int64_t>(0 - sum) : static_cast<std::int64_t>(sum);
+}
+
+}  // namespace
+
+Progress RequestParser::next(std::string_view input, bool authenticated) {
+  if (stage_ == Stage::first_line && take_whole(input, authenticated)) return Progress::complete;
+  return resume(input, authenticated);
+}
+
+bool RequestParser::take_whole(std::string_view input, bool authenticated) {
+  const char* at = input.data();
+  const char* const end = at + input.size();
+  if (at == end || *at != '*') return false;
+  std::uint64_t count = 0;
+  at = read_short_length(at + 1, end, count);
+  if (at == nullptr || count == 0) return false;
+  if (static_cast<std::size_t>(end - at) < count * word_bytes_min) return false;
+
+  std::uint64_t count_max = limits_.argument_count_max;
+  std::uint64_t bulk_bytes_max = limits_.bulk_bytes_max;
+  if (!authenticated) {
+    count_max = std::min(count_max, unauthenticated_argument_count_max);
+    bulk_bytes_max = std::min(bulk_bytes_max, unauthenticated_bulk_bytes_max);
+  }
+  if (count > count_max) return false;
+
+  words_.resize(count);
+  for (std::string_view& word : words_) {
+    if (at == end || *at != '$') return false;
+    std::uint64_t length = 0;
+    const char* const bytes = read_short_length(at + 1, end, length);
+    if (bytes == nullptr || length > bulk_bytes_max) return false;
+    if (static_cast<std::size_t>(end - bytes) < length + line_end_bytes) return false;
+    word = std::string_view(bytes, length);
+    at = bytes + length + line_end_bytes;
+  }
+  const auto taken = static_cast<std::size_t>(at - input.data());
+  if (taken > limits_.request_bytes_max) return false;
+  consumed_ = taken;
+  scanned_ = 0;  // an earlier call may have seen a part of the first line
+  return true;
+}
+
+// Skips empty requests until one is complete, cut off or malformed.
+Progress RequestParser::resume(std::string_view input, bool authenticated) {
+  consumed_ = 0;
+  if (stage_ == Stage::malformed) return Progress::malformed;
+  give_back_memory();
+  for (std::size_t skipped = 0;;) {
+    const Progress progress = proceed(input.substr(skipped), authenticated);
+    if (progress == Progress::complete && words_.empty()) {
+      skipped += consumed_;
+      continue;
+    }
+    // A caller may drop the skipped bytes or feed them again. Starting the cut request anew serves both; it
+    // happens once for what was skipped, since the next input begins with the request.
+    if (progress == Progress::need_more && skipped > 0) restart();
+    consumed_ = progress == Progress::complete ? skipped + consumed_ : skipped;
+    return progress;
+  }
+}
+
+// One request, which begins where `input` does. When complete, words_ may be empty and consumed_ is set.
+Progress RequestParser::proceed(std::string_view input, bool authenticated) {
+  SEPAL_ASSERT(input.size() >= at_, "a request in progress is fed again with all its bytes");
+  if (stage_ == Stage::first_line) {
+    if (input.empty()) return Progress::need_more;
+    if (input.front() != '*') return read_inline(input);
+    const Progress header = read_array_header(input, authenticated);
+    if (header != Progress::complete) return header;
+  }
+  while (words_left_ > 0) {
+    if (stage_ == Stage::bulk_header) {
+      const Progress header = read_bulk_header(input, authenticated);
+      if (header != Progress::complete) return header;
+    }
+    // The limits, met in the header, keep this sum from wrapping.
+    if (input.size() - at_ < bulk_bytes_ + line_end_bytes) return Progress::need_more;
+    positions_.push_back({.offset = at_, .length = bulk_bytes_});
+    at_ += bulk_bytes_ + line_end_bytes;
+    scanned_ = at_;
+    --words_left_;
+    stage_ = Stage::bulk_header;
+  }
+  return finish_array(input);
+}
+
+Progress RequestParser::read_inline(std::string_view input) {
+  // The line's end lies within so many bytes or one of the limits is broken.
+  const bool line_limit_is_lower = limits_.line_bytes_max < limits_.request_bytes_max;
+  const std::uint64_t bytes_max =
+      line_limit_is_lower ? limits_.line_bytes_max + 1 : limits_.request_bytes_max;
+  const std::string_view window = input.substr(0, bytes_max);
+  const std::size_t found = window.find('\n', scanned_);
+  if (found == std::string_view::npos) {
+    scanned_ = window.size();
+    if (window.size() < bytes_max) return Progress::need_more;
+    return line_limit_is_lower ? refuse("too big inline request") : refuse_size();
+  }
+  std::string_view line = input.substr(0, found);
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (!split_inline(line, words_, unquoted_)) return refuse("unbalanced quotes in request");
+  if (words_.size() > limits_.argument_count_max) return refuse("too big inline request");
+  restart();
+  consumed_ = found + 1;
+  return Progress::complete;
+}
+
+Progress RequestParser::read_array_header(std::string_view input, bool authenticated) {
+  const Progress line = find_length_line(input, "too big mbulk count string");
+  if (line != Progress::complete) return line;
+  const auto count = parse_length(input.substr(1, line_end_ - 1));
+  if (!count) return refuse("invalid multibulk length");
+  const auto words = static_cast<std::uint64_t>(std::max<std::int64_t>(*count, 0));
+  if (words > std::min(limits_.argument_count_max, array_count_max))
+    return refuse("invalid multibulk length");
+  if (!authenticated && words > unauthenticated_argument_count_max) {
+    return refuse("unauthenticated multibulk length");
+  }
+  words_left_ = words;
+  at_ = scanned_ = line_end_ + line_end_bytes;
+  stage_ = Stage::bulk_header;
+  return Progress::complete;
+}
+
+Progress RequestParser::read_bulk_header(std::string_view input, bool authenticated) {
+  const Progress line = find_length_line(input, "too big bulk count string");
+  if (line != Progress::complete) return line;
+  if (input[at_] != '$') {
+    // A NUL is spelled out: clients that take errors for C strings would see half a sentence.
+    const std::string got = input[at_] == '\0' ? "\\x00" : std::string(1, input[at_]);
+    return refuse("expected '$', got '" + got + "'");
+  }
+  const auto length = parse_length(input.substr(at_ + 1, line_end_ - at_ - 1));
+  if (!length || *length < 0) return refuse("invalid bulk length");
+  const auto bytes = static_cast<std::uint64_t>(*length);
+  if (bytes > limits_.bulk_bytes_max) return refuse("invalid bulk length");
+  if (!authenticated && bytes > unauthenticated_bulk_bytes_max) return refuse("unauthenticated bulk length");
+  const std::size_t body_at = line_end_ + line_end_bytes;
+  if (body_at > limits_.request_bytes_max || limits_.request_bytes_max - body_at < bytes + line_end_bytes) {
+    return refuse_size();
+  }
+  at_ = scanned_ = body_at;
+  bulk_bytes_ = bytes;
+  bytes_expected_ = body_at + bytes + line_end_bytes;
+  stage_ = Stage::bulk_body;
+  return Progress::complete;
+}
+
+// Finds the CR of the line that begins at at_ and one byte behind it.
+Progress RequestParser::find_length_line(std::string_view input, std::string_view too_long) {
+  const std::uint64_t available = input.size() - at_;
+  const bool may_be_too_long = available > limits_.line_bytes_max;
+  const std::size_t window_end = may_be_too_long ? at_ + limits_.line_bytes_max + 1 : input.size();
+  const std::size_t found = input.substr(0, window_end).find('\r', scanned_);
+  if (found == std::string_view::npos) {
+    scanned_ = window_end;
+    return may_be_too_long ? refuse(too_long) : Progress::need_more;
+  }
+  scanned_ = line_end_ = found;
+  return input.size() - found < line_end_bytes ? Progress::need_more : Progress::complete;
+}
+
+Progress RequestParser::finish_array(std::string_view input) {
+  words_.clear();
+  words_.reserve(positions_.size());
+  for (const WordPosition& word : positions_) words_.emplace_back(input.data() + word.offset, word.length);
+  const std::size_t taken = at_;
+  restart();
+  consumed_ = taken;
+  return Progress::complete;
+}
+
+Progress RequestParser::refuse(std::string_view what) {
+  error_text_ = "ERR Protocol error: ";
+  error_text_ += what;
+  stage_ = Stage::malformed;
+  bytes_expected_ = 0;
+  return Progress::malformed;
+}
+
+Progress RequestParser::refuse_size() {
+  return refuse("request exceeds the limit of " + std::to_string(limits_.request_bytes_max) +
+                " bytes (client-query-buffer-limit)");
+}
+
+void RequestParser::restart() {
+  stage_ = Stage::first_line;
+  at_ = scanned_ = 0;
+  words_left_ = 0;
+  bytes_expected_ = 0;
+  positions_.clear();
+  if (positions_.capacity() > words_kept_max) std::vector<WordPosition>().swap(positions_);
+}
+
+void RequestParser::give_back_memory() {
+  // Swapped, since an assignment of {} keeps the capacity.
+  if (words_.capacity() > words_kept_max) Words().swap(words_);
+  if (unquoted_.capacity() > unquoted_bytes_kept_max) std::string().swap(unquoted_);
+}
+
+}  // namespace sepal::resp

@@ -1,0 +1,51 @@
+"""The recorded exchanges with the reference server, replayed against sepald.
+
+Every case that sends only commands of conformance/core-commands.txt runs. deviations.txt names those that are
+meant to differ, each with a reason in docs/protocol.md; one of them that passes is an error too, so that the list
+stays true.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "integration"))
+from daemon import DaemonTest  # noqa: E402
+
+
+def deviations():
+    lines = (HERE / "deviations.txt").read_text().splitlines()
+    return [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
+
+
+class ConformanceTest(DaemonTest):
+    def replay(self, *arguments):
+        daemon = self.start("--threads", os.environ.get("SEPALD_TEST_THREADS", "2"))
+        cases = sorted(HERE.glob("conformance/cases/*.jsonl"))
+        done = subprocess.run(
+            [sys.executable, str(HERE / "conformance/replay.py"), "--port", str(daemon.port), "--commands",
+             str(HERE / "conformance/core-commands.txt"), *arguments, *map(str, cases)],
+            capture_output=True, text=True, timeout=600)
+        daemon.stop()
+        return done.stdout
+
+    def test_every_exchange_but_the_named_deviations_is_as_recorded(self):
+        skips = [word for name in deviations() for word in ("--skip", name)]
+        said = self.replay(*skips)
+        self.assertRegex(said, r"\n?[0-9]+ passed, 0 failed\n$")
+        # A run of no cases would pass as well.
+        self.assertGreater(int(re.search(r"([0-9]+) passed", said).group(1)), 500)
+
+    def test_every_named_deviation_is_still_one(self):
+        names = deviations()
+        said = self.replay(*[word for name in names for word in ("--only", name)])
+        failed = set(re.findall(r"^FAIL ([^:]+):", said, re.MULTILINE))
+        self.assertEqual(failed, set(names))
+
+
+if __name__ == "__main__":
+    unittest.main()

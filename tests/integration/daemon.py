@@ -1,0 +1,119 @@
+"""A real sepald for a test: started on a port the system chooses, in a directory of its own, ended with the test."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+SEPALD = os.environ["SEPALD"]
+START_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 60
+
+
+class Daemon:
+    """One process. `log` holds every line it has written so far."""
+
+    def __init__(self, directory, *arguments, wait=True):
+        self.directory = directory
+        self.log = []
+        self._changed = threading.Condition()
+        self.process = subprocess.Popen(
+            [SEPALD, "--port", "0", "--dir", directory, *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self.port = None
+        if wait:
+            line = self.wait_for_line("ready: address=")
+            self.port = int(re.search(r"address=[^ ]*:(\d+)", line).group(1))
+
+    def _read(self):
+        for line in self.process.stderr:
+            with self._changed:
+                self.log.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self.log.append(None)
+            self._changed.notify_all()
+
+    def wait_for_line(self, text, seconds=START_SECONDS_MAX):
+        """The first line that contains `text`."""
+        deadline = time.monotonic() + seconds
+        at = 0
+        with self._changed:
+            while True:
+                for line in self.log[at:]:
+                    if line is None:
+                        raise AssertionError("sepald ended before %r; it said:\n%s" % (text, self.text()))
+                    if text in line:
+                        return line
+                at = len(self.log)
+                if not self._changed.wait(max(0, deadline - time.monotonic())):
+                    raise AssertionError("no %r within %s s; it said:\n%s" % (text, seconds, self.text()))
+
+    def text(self):
+        return "\n".join(line for line in self.log if line is not None)
+
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def send_signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self, seconds=STOP_SECONDS_MAX):
+        """Its exit status, once it has ended and its log is read to the end."""
+        status = self.process.wait(seconds)
+        self._reader.join(seconds)
+        return status
+
+    def stop(self):
+        """SIGTERM, and the exit status."""
+        self.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.wait()
+        self.process.stderr.close()
+
+
+class DaemonTest(unittest.TestCase):
+    """A test with a data directory, whose daemons do not outlive it."""
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="sepal-test-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def start(self, *arguments, directory=None, wait=True):
+        daemon = Daemon(directory or self.directory, *arguments, wait=wait)
+        self.addCleanup(daemon.kill)
+        return daemon
+
+
+def encode(*words):
+    """A request in RESP."""
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        data = word if isinstance(word, bytes) else str(word).encode()
+        parts.append(b"$%d\r\n%s\r\n" % (len(data), data))
+    return b"".join(parts)
+
+
+def read_lines(connection, count):
+    """That many lines of replies; fails when the connection ends first."""
+    data = b""
+    while data.count(b"\r\n") < count:
+        piece = connection.recv(65536)
+        if not piece:
+            raise ConnectionError("closed after %r" % data)
+        data += piece
+    return data.split(b"\r\n")[:-1]

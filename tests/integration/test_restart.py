@@ -1,0 +1,230 @@
+"""What is there after a stop, a crash, and a start from a directory that something happened to."""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import unittest
+
+from daemon import SEPALD, DaemonTest, encode, read_lines
+
+
+def ask(daemon, *words):
+    with daemon.connect() as connection:
+        connection.sendall(encode(*words))
+        return read_lines(connection, 1)[0]
+
+
+class RestartTest(DaemonTest):
+    def test_a_stop_saves_and_a_start_loads(self):
+        daemon = self.start()
+        self.assertEqual(ask(daemon, "BF.ADD", "users", "alice"), b":1")
+        self.assertEqual(ask(daemon, "BF.RESERVE", "big", "0.01", "10000000"), b"+OK")
+        self.assertEqual(ask(daemon, "BF.ADD", "big", "bob"), b":1")
+        self.assertEqual(daemon.stop(), 0)
+        daemon = self.start()
+        self.assertIn("loaded: filters=2", daemon.text())
+        self.assertEqual(ask(daemon, "BF.EXISTS", "users", "alice"), b":1")
+        self.assertEqual(ask(daemon, "BF.EXISTS", "big", "bob"), b":1")
+        self.assertEqual(ask(daemon, "BF.EXISTS", "big", "carol"), b":0")
+        self.assertEqual(ask(daemon, "BF.CARD", "big"), b":1")
+
+    def test_a_save_survives_a_crash(self):
+        daemon = self.start()
+        ask(daemon, "BF.ADD", "users", "alice")
+        self.assertEqual(ask(daemon, "SAVE"), b"+OK")
+        daemon.kill()
+        self.assertEqual(ask(self.start(), "BF.EXISTS", "users", "alice"), b":1")
+
+    def test_shutdown_nosave_forgets_and_shutdown_saves(self):
+        daemon = self.start()
+        ask(daemon, "BF.ADD", "k", "a")
+        with daemon.connect() as connection:
+            connection.sendall(encode("SHUTDOWN", "NOSAVE"))
+        self.assertEqual(daemon.wait(), 0)
+        daemon = self.start()
+        self.assertEqual(ask(daemon, "DBSIZE"), b":0")
+        ask(daemon, "BF.ADD", "k", "a")
+        with daemon.connect() as connection:
+            connection.sendall(encode("SHUTDOWN"))
+        self.assertEqual(daemon.wait(), 0)
+        self.assertEqual(ask(self.start(), "DBSIZE"), b":1")
+
+    def test_nothing_answered_is_lost_by_a_stop_under_load(self):
+        connections, batch = 50, 20
+        daemon = self.start("--threads", "2")
+        answered = [[] for _ in range(connections)]
+        started = threading.Barrier(connections + 1)
+
+        def add(worker):
+            with daemon.connect() as connection:
+                number = 0
+                started.wait()
+                while True:
+                    items = ["%d:%d" % (worker, number + i) for i in range(batch)]
+                    try:
+                        connection.sendall(b"".join(encode("BF.ADD", "seen", item) for item in items))
+                        data = b""
+                        while data.count(b"\r\n") < batch:
+                            piece = connection.recv(65536)
+                            if not piece:
+                                answered[worker] += items[:data.count(b"\r\n")]
+                                return
+                            data += piece
+                    except OSError:
+                        answered[worker] += items[:data.count(b"\r\n")]
+                        return
+                    answered[worker] += items
+                    number += batch
+
+        threads = [threading.Thread(target=add, args=(i,)) for i in range(connections)]
+        for thread in threads:
+            thread.start()
+        started.wait()
+        threads[0].join(1.0)
+        self.assertEqual(daemon.stop(), 0)
+        for thread in threads:
+            thread.join(30)
+        self.assertGreater(sum(map(len, answered)), connections * batch)
+
+        daemon = self.start()
+        with daemon.connect() as connection:
+            for items in answered:
+                for at in range(0, len(items), 1000):
+                    some = items[at:at + 1000]
+                    connection.sendall(encode("BF.MEXISTS", "seen", *some))
+                    self.assertEqual(read_lines(connection, 1 + len(some))[1:], [b":1"] * len(some))
+
+    def held_back(self, daemon):
+        """A connection whose replies nobody reads, so that a stop has something to wait for."""
+        connection = daemon.connect()
+        self.addCleanup(connection.close)
+        connection.settimeout(1)
+        with self.assertRaises(TimeoutError):
+            while True:
+                connection.sendall(encode("ECHO", b"x" * 100_000))
+
+    def test_a_second_signal_stops_at_once(self):
+        daemon = self.start()
+        self.held_back(daemon)
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait_for_line("stopping:")
+        daemon.send_signal(signal.SIGINT)
+        self.assertEqual(daemon.wait(), 1)
+        self.assertIn("a second signal", daemon.text())
+
+    def test_a_client_that_reads_nothing_delays_a_stop_only_so_long(self):
+        daemon = self.start()
+        ask(daemon, "BF.ADD", "k", "a")
+        self.held_back(daemon)
+        self.assertEqual(daemon.stop(), 0)
+        self.assertEqual(ask(self.start(), "BF.EXISTS", "k", "a"), b":1")
+
+
+class RefusedStartTest(DaemonTest):
+    def refused(self, *arguments, directory=None):
+        """What a sepald that does not start says."""
+        daemon = self.start(*arguments, directory=directory, wait=False)
+        self.assertNotEqual(daemon.wait(), 0)
+        return daemon.text()
+
+    def saved(self, big=False):
+        """A directory with one saved filter; its generation folder."""
+        daemon = self.start()
+        if big:
+            ask(daemon, "BF.RESERVE", "users", "0.01", "10000000")
+        ask(daemon, "BF.ADD", "users", "alice")
+        self.assertEqual(daemon.stop(), 0)
+        (generation,) = pathlib.Path(self.directory).glob("generation-*")
+        return generation
+
+    def test_a_directory_in_use(self):
+        first = self.start()
+        said = self.refused()
+        self.assertIn("in use", said)
+        self.assertIn(str(first.process.pid), said)
+
+    def test_a_taken_port(self):
+        first = self.start()
+        said = self.refused("--port", str(first.port), directory=self.directory + "-other")
+        self.assertIn("127.0.0.1:%d" % first.port, said)
+        self.assertIn("taken", said)
+
+    def test_a_flipped_bit_in_any_file_is_refused_by_name_and_changes_nothing(self):
+        generation = self.saved(big=True)
+        for path in sorted(generation.iterdir()):
+            data = path.read_bytes()
+            at = len(data) // 2
+            path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+            said = self.refused()
+            self.assertIn(path.name, said)
+            self.assertIn("offset", said)
+            path.write_bytes(data)
+        self.assertEqual(ask(self.start(), "BF.EXISTS", "users", "alice"), b":1")
+
+    def test_a_truncated_file_is_refused_by_name(self):
+        generation = self.saved()
+        for path in sorted(generation.iterdir()):
+            data = path.read_bytes()
+            path.write_bytes(data[:-1])
+            self.assertIn(path.name, self.refused())
+            path.write_bytes(data)
+
+    def test_a_missing_generation_is_refused(self):
+        shutil.rmtree(self.saved())
+        self.assertIn("generation-", self.refused())
+
+    def test_a_directory_that_cannot_be_made(self):
+        path = os.path.join(self.directory, "file")
+        pathlib.Path(path).write_text("not a directory")
+        self.assertIn(path, self.refused(directory=path))
+
+    def test_wrong_settings(self):
+        self.assertIn("--port", self.refused("--port", "70000"))
+        config = pathlib.Path(self.directory) / "bad.toml"
+        config.write_text("\nprot = 6380\n")
+        self.assertIn("bad.toml:2", self.refused("--config", str(config)))
+
+    def test_check_config_reads_without_starting(self):
+        done = subprocess.run([SEPALD, "--check-config", "--port", "6380"], capture_output=True, text=True,
+                              timeout=30, check=True)
+        self.assertIn("port = 6380", done.stdout)
+
+
+class ConnectionTest(DaemonTest):
+    def test_a_unix_socket_serves_beside_tcp(self):
+        path = os.path.join(self.directory, "sepal.sock")
+        daemon = self.start("--unixsocket", path)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(path)
+            connection.sendall(encode("PING"))
+            self.assertEqual(read_lines(connection, 1), [b"+PONG"])
+        self.assertEqual(daemon.stop(), 0)
+        self.assertFalse(os.path.exists(path))
+
+    def test_a_slow_reader_is_held_back_and_others_are_served(self):
+        daemon = self.start("--threads", "1")
+        slow = daemon.connect()
+        self.addCleanup(slow.close)
+        slow.setblocking(False)
+        request, sent = encode("ECHO", b"x" * 100_000), 0
+        # Until the kernel's buffers are full on both ways: sepald has stopped reading.
+        rounds_without_progress = 0
+        while rounds_without_progress < 3:
+            try:
+                sent += slow.send(request)
+                rounds_without_progress = 0
+            except BlockingIOError:
+                self.assertEqual(ask(daemon, "PING"), b"+PONG")
+                rounds_without_progress += 1
+        with open("/proc/%d/status" % daemon.process.pid) as status:
+            resident = next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+        self.assertLess(resident, 100 * 1024)
+        self.assertLess(sent, 64 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main()

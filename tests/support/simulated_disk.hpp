@@ -1,0 +1,338 @@
+// A disk in memory that fails and loses power where a test wants it to.
+//
+// Every operation counts, from 1. What was done becomes durable as on a real disk: the contents of a file by its
+// sync(), a name (created, renamed, removed) by sync_directory() of the directory it stands in. crash() takes the
+// disk back to what is durable, and by chance to parts of what came after:
+//
+//     Survival::synced     only what was synced
+//     Survival::all        everything, as if the system had written it all back in time
+//     Survival::chance     of unsynced names any, of unsynced writes some, the last of them torn
+//
+// That is harsher than most file systems, which keep the order of names.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sepal/storage/disk.hpp>
+
+namespace sepal::test {
+
+using Bytes = std::vector<std::byte>;
+
+enum class Survival : std::uint8_t { synced, all, chance };
+
+// Synchronised.
+class SimulatedDisk final : public storage::Disk {
+ public:
+  using Path = storage::Path;
+  static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
+
+  // --- what a test arranges ---
+
+  // The operation of this number fails once, and has no effect.
+  void fail_at(std::uint64_t operation, Errc code) {
+    fail_at_ = operation;
+    fail_code_ = code;
+  }
+  void stop_failing() { fail_at_ = never; }
+  // From this operation on there is no space, until free_space(). Reading and removing go on.
+  void fill_at(std::uint64_t operation) { full_from_ = operation; }
+  void free_space() { full_from_ = never; }
+  // This many operations still have an effect; all later ones fail, until crash().
+  void lose_power_after(std::uint64_t operation) { power_until_ = operation; }
+  void crash(Survival survival, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    power_until_ = never;
+    lock_holders_.clear();
+    survive(*root_, survival, random);
+  }
+  void restart_count() { count_ = 0; }
+  [[nodiscard]] std::uint64_t operation_count() const { return count_; }
+  // Called before each operation with its name and path, without a lock held.
+  void set_observer(std::function<void(const char*, const Path&)> observer) {
+    observer_ = std::move(observer);
+  }
+
+  // --- what a test looks at and sets up, uncounted ---
+
+  // All files below the root, by path.
+  [[nodiscard]] std::map<std::string, Bytes> files() const {
+    std::map<std::string, Bytes> all;
+    collect(*root_, "", all);
+    return all;
+  }
+  // Puts a file, with its directories, durably.
+  void put(const Path& path, Bytes contents) {
+    std::shared_ptr<Node> at = root_;
+    for (const Path& part : path.parent_path()) {
+      auto& child = at->names[part.string()];
+      if (!child) child = directory_node();
+      at->durable_names[part.string()] = child;
+      at = child;
+    }
+    auto file = std::make_shared<Node>();
+    file->durable = contents;
+    file->bytes = std::move(contents);
+    at->names[path.filename().string()] = file;
+    at->durable_names[path.filename().string()] = file;
+  }
+
+  // --- Disk ---
+
+  Result<std::unique_ptr<storage::File>> create(const Path& path) override {
+    if (auto allowed = begin("create", path, true); !allowed) return allowed.error();
+    const std::lock_guard lock(mutex_);
+    const auto parent = find(path.parent_path());
+    if (!parent) return missing(path);
+    auto& node = parent->names[path.filename().string()];
+    // An old file of the name keeps what is durable of it until this one's name is synced.
+    node = std::make_shared<Node>();
+    return std::unique_ptr<storage::File>(std::make_unique<SimulatedFile>(*this, node, path));
+  }
+
+  Result<std::unique_ptr<storage::File>> open(const Path& path) override {
+    if (auto allowed = begin("open", path, false); !allowed) return allowed.error();
+    const std::lock_guard lock(mutex_);
+    const auto node = find(path);
+    if (!node || node->directory) return missing(path);
+    return std::unique_ptr<storage::File>(std::make_unique<SimulatedFile>(*this, node, path));
+  }
+
+  Result<void> make_directory(const Path& path) override {
+    if (auto allowed = begin("make_directory", path, true); !allowed) return allowed;
+    const std::lock_guard lock(mutex_);
+    const auto parent = find(path.parent_path());
+    if (!parent) return missing(path);
+    auto& node = parent->names[path.filename().string()];
+    if (!node) node = directory_node();
+    if (!node->directory) return fail(Errc::io, path.string() + " is a file");
+    return {};
+  }
+
+  Result<std::vector<std::string>> list(const Path& directory) override {
+    if (auto allowed = begin("list", directory, false); !allowed) return allowed.error();
+    const std::lock_guard lock(mutex_);
+    const auto node = find(directory);
+    if (!node) return missing(directory);
+    std::vector<std::string> names;
+    for (const auto& [name, child] : node->names) names.push_back(name);
+    return names;
+  }
+
+  Result<bool> exists(const Path& path) override {
+    if (auto allowed = begin("exists", path, false); !allowed) return allowed.error();
+    const std::lock_guard lock(mutex_);
+    return find(path) != nullptr;
+  }
+
+  Result<void> rename(const Path& from, const Path& to) override {
+    if (auto allowed = begin("rename", from, false); !allowed) return allowed;
+    const std::lock_guard lock(mutex_);
+    const auto node = find(from);
+    const auto parent = find(to.parent_path());
+    if (!node || !parent) return missing(from);
+    find(from.parent_path())->names.erase(from.filename().string());
+    parent->names[to.filename().string()] = node;
+    return {};
+  }
+
+  Result<void> remove(const Path& path) override { return remove_tree(path); }
+
+  Result<void> remove_tree(const Path& directory) override {
+    if (auto allowed = begin("remove", directory, false); !allowed) return allowed;
+    const std::lock_guard lock(mutex_);
+    if (const auto parent = find(directory.parent_path()))
+      parent->names.erase(directory.filename().string());
+    return {};
+  }
+
+  Result<void> sync_directory(const Path& directory) override {
+    if (auto allowed = begin("sync_directory", directory, false); !allowed) return allowed;
+    const std::lock_guard lock(mutex_);
+    const auto node = find(directory);
+    if (!node) return missing(directory);
+    node->durable_names = node->names;
+    return {};
+  }
+
+  Result<std::unique_ptr<storage::DirectoryLock>> lock(const Path& path) override {
+    if (auto allowed = begin("lock", path, false); !allowed) return allowed.error();
+    const std::lock_guard lock(mutex_);
+    auto& holder = lock_holders_[path.string()];
+    if (!holder.expired()) return fail(Errc::in_use, path.string() + " is in use by process 1");
+    auto held = std::make_unique<SimulatedLock>();
+    holder = held->token;
+    return std::unique_ptr<storage::DirectoryLock>(std::move(held));
+  }
+
+ private:
+  struct Write {
+    std::uint64_t offset = 0;
+    Bytes bytes;
+  };
+  struct Node {
+    bool directory = false;
+    Bytes bytes;                  // of a file, as it is read
+    Bytes durable;                // as of the last sync
+    std::vector<Write> unsynced;  // since then
+    std::map<std::string, std::shared_ptr<Node>> names;
+    std::map<std::string, std::shared_ptr<Node>> durable_names;
+  };
+  struct SimulatedLock final : storage::DirectoryLock {
+    std::shared_ptr<int> token = std::make_shared<int>(0);
+  };
+
+  class SimulatedFile final : public storage::File {
+   public:
+    SimulatedFile(SimulatedDisk& disk, std::shared_ptr<Node> node, Path path)
+        : disk_(disk), node_(std::move(node)), path_(std::move(path)) {}
+
+    Result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
+      const auto allowed = disk_.begin("write", path_, true);
+      const std::lock_guard lock(disk_.mutex_);
+      // The write during which the power fails may have left something.
+      if (allowed || disk_.count_ == disk_.power_until_ + 1)
+        node_->unsynced.push_back({.offset = offset, .bytes = {bytes.begin(), bytes.end()}});
+      if (!allowed) return allowed;
+      apply(node_->bytes, node_->unsynced.back());
+      return {};
+    }
+
+    Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+      if (auto allowed = disk_.begin("read", path_, false); !allowed) return allowed.error();
+      const std::lock_guard lock(disk_.mutex_);
+      if (offset >= node_->bytes.size()) return std::size_t{0};
+      const auto from = std::span(node_->bytes).subspan(static_cast<std::size_t>(offset));
+      const std::size_t count = std::min(into.size(), from.size());
+      std::copy_n(from.begin(), count, into.begin());
+      return count;
+    }
+
+    Result<std::uint64_t> size() override {
+      if (auto allowed = disk_.begin("size", path_, false); !allowed) return allowed.error();
+      const std::lock_guard lock(disk_.mutex_);
+      return std::uint64_t{node_->bytes.size()};
+    }
+
+    Result<void> sync() override {
+      if (auto allowed = disk_.begin("sync", path_, false); !allowed) return allowed;
+      const std::lock_guard lock(disk_.mutex_);
+      node_->durable = node_->bytes;
+      node_->unsynced.clear();
+      return {};
+    }
+
+   private:
+    SimulatedDisk& disk_;
+    std::shared_ptr<Node> node_;
+    Path path_;
+  };
+
+  static std::shared_ptr<Node> directory_node() {
+    auto node = std::make_shared<Node>();
+    node->directory = true;
+    return node;
+  }
+
+  static void apply(Bytes& to, const Write& write) {
+    const std::size_t end = static_cast<std::size_t>(write.offset) + write.bytes.size();
+    if (to.size() < end) to.resize(end);
+    std::copy(write.bytes.begin(), write.bytes.end(), to.begin() + static_cast<std::ptrdiff_t>(write.offset));
+  }
+
+  static Error missing(const Path& path) {
+    return fail(Errc::not_found, "cannot open " + path.string() + ": No such file or directory");
+  }
+
+  // Counts an operation and says whether it takes place.
+  Result<void> begin(const char* operation, const Path& path, bool takes_space) {
+    if (observer_) observer_(operation, path);
+    const std::lock_guard lock(mutex_);
+    ++count_;
+    const std::string what = std::string("cannot ") + operation + " " + path.string() + ": ";
+    if (count_ > power_until_) return fail(Errc::io, what + "the power is off");
+    if (count_ == fail_at_) return fail(fail_code_, what + "it fails, as the test asked");
+    if (takes_space && count_ >= full_from_) return fail(Errc::disk_full, what + "No space left on device");
+    return {};
+  }
+
+  [[nodiscard]] std::shared_ptr<Node> find(const Path& path) const {
+    std::shared_ptr<Node> at = root_;
+    for (const Path& part : path) {
+      const auto child = at->names.find(part.string());
+      if (child == at->names.end()) return nullptr;
+      at = child->second;
+    }
+    return at;
+  }
+
+  static void collect(const Node& node, const std::string& prefix, std::map<std::string, Bytes>& all) {
+    for (const auto& [name, child] : node.names) {
+      if (child->directory) {
+        collect(*child, prefix + name + "/", all);
+      } else {
+        all[prefix + name] = child->bytes;
+      }
+    }
+  }
+
+  static void survive(Node& node, Survival survival, std::mt19937_64& random) {
+    if (survival == Survival::synced) node.names = node.durable_names;
+    if (survival == Survival::chance) node.names = mixed_names(node, random);
+    node.durable_names = node.names;
+    for (const auto& [name, child] : node.names) survive(*child, survival, random);
+    if (survival == Survival::synced) node.bytes = node.durable;
+    if (survival == Survival::chance) node.bytes = mixed_bytes(node, random);
+    node.durable = node.bytes;
+    node.unsynced.clear();
+  }
+
+  static std::map<std::string, std::shared_ptr<Node>> mixed_names(const Node& node, std::mt19937_64& random) {
+    auto mixed = node.durable_names;
+    const auto decide = [&](const std::string& name) {
+      if (random() % 2 == 0) return;
+      const auto live = node.names.find(name);
+      if (live == node.names.end()) {
+        mixed.erase(name);
+      } else {
+        mixed[name] = live->second;
+      }
+    };
+    for (const auto& [name, child] : node.durable_names) decide(name);
+    for (const auto& [name, child] : node.names)
+      if (!node.durable_names.contains(name)) decide(name);
+    return mixed;
+  }
+
+  static Bytes mixed_bytes(const Node& node, std::mt19937_64& random) {
+    Bytes mixed = node.durable;
+    for (Write write : node.unsynced) {
+      if (random() % 2 == 0) continue;
+      write.bytes.resize(random() % (write.bytes.size() + 1));
+      apply(mixed, write);
+    }
+    return mixed;
+  }
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<Node> root_ = directory_node();
+  std::map<std::string, std::weak_ptr<int>> lock_holders_;
+  std::function<void(const char*, const Path&)> observer_;
+  std::uint64_t count_ = 0;
+  std::uint64_t fail_at_ = never;
+  Errc fail_code_ = Errc::io;
+  std::uint64_t full_from_ = never;
+  std::uint64_t power_until_ = never;
+};
+
+}  // namespace sepal::test

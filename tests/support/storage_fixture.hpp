@@ -1,0 +1,128 @@
+// What tests of storage share: filters with something in them, snapshots, and what a load brings back.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/snapshot.hpp>
+
+#include <spdlog/spdlog.h>
+
+#include <unistd.h>
+
+namespace sepal::test {
+
+inline const bool log_silenced = (spdlog::set_level(spdlog::level::off), true);
+
+inline constexpr filter::FilterLimits roomy{.bytes_max = std::uint64_t{1} << 32, .layers_max = 64};
+inline const WallTime some_time{std::chrono::milliseconds(1'700'000'000'123)};
+
+// A keyspace that nobody shares.
+struct Filters {
+  struct DropAtOnce final : keyspace::Disposer {
+    void dispose(keyspace::FilterPtr) override {}
+  };
+  DropAtOnce disposer;
+  keyspace::Keyspace keyspace{{.memory_max = std::uint64_t{1} << 33}, disposer};
+
+  // Adds a filter with `items` items, "<key>/0" and so on. Returns it.
+  filter::Filter& add(std::uint32_t database, const std::string& key, std::uint64_t items,
+                      const filter::FilterOptions& options = {.seed = 7}) {
+    auto created = keyspace.create({.database = database, .key = key}, options);
+    for (std::uint64_t i = 0; i < items; ++i)
+      static_cast<void>(keyspace.add_alone(**created, key + "/" + std::to_string(i)));
+    return **created;
+  }
+  [[nodiscard]] storage::Snapshot snapshot() const { return storage::snapshot_of(keyspace, some_time); }
+};
+
+using FilterMap = std::map<std::pair<std::uint32_t, std::string>, keyspace::FilterPtr>;
+
+struct LoadOutcome {
+  std::optional<Error> error;
+  storage::GenerationReport report;
+  FilterMap filters;
+};
+
+inline LoadOutcome load(storage::DataDirectory& directory, const filter::FilterLimits& limits = roomy) {
+  LoadOutcome outcome;
+  const auto sink = [&](std::uint32_t database, std::string key, keyspace::FilterPtr filter) {
+    outcome.filters[{database, std::move(key)}] = std::move(filter);
+    return Result<void>();
+  };
+  auto report = directory.load(limits, sink, {});
+  if (report) {
+    outcome.report = *report;
+  } else {
+    outcome.error = report.error();
+  }
+  return outcome;
+}
+
+inline LoadOutcome open_and_load(storage::Disk& disk, const storage::Path& path) {
+  auto directory = storage::DataDirectory::open(disk, path, 1, std::nullopt);
+  if (!directory) return {.error = directory.error(), .report = {}, .filters = {}};
+  return load(**directory);
+}
+
+inline std::vector<std::byte> bits_of(const filter::LayerView& layer) {
+  std::vector<std::byte> bits(static_cast<std::size_t>(layer.plan().byte_count()));
+  layer.copy_bits(0, bits);
+  return bits;
+}
+
+// Whether nobody could tell one from the other: options, layers, counts, bits.
+inline bool same(const filter::Filter& a, const filter::Filter& b) {
+  const auto layers_a = a.layers();
+  const auto layers_b = b.layers();
+  const auto same_layer = [](const filter::LayerView& x, const filter::LayerView& y) {
+    return x.plan() == y.plan() && x.item_count() == y.item_count() && bits_of(x) == bits_of(y);
+  };
+  return a.options() == b.options() &&
+         std::equal(layers_a.begin(), layers_a.end(), layers_b.begin(), layers_b.end(), same_layer);
+}
+
+inline bool same(const std::vector<keyspace::CutEntry>& cut, const FilterMap& loaded) {
+  return cut.size() == loaded.size() && std::all_of(cut.begin(), cut.end(), [&](const auto& entry) {
+           const auto found = loaded.find({entry.database, entry.key});
+           return found != loaded.end() && same(*entry.filter, *found->second);
+         });
+}
+
+inline bool contains(const filter::Filter& filter, std::string_view item) {
+  bool present = false;
+  filter.contains({&item, 1}, {&present, 1});
+  return present;
+}
+
+// A folder of its own for each test, gone with it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    static std::atomic<int> count{0};
+    path_ = std::filesystem::temp_directory_path() /
+            ("sepal-test-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+    std::filesystem::create_directories(path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] const storage::Path& path() const { return path_; }
+
+ private:
+  storage::Path path_;
+};
+
+}  // namespace sepal::test

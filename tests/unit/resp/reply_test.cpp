@@ -1,0 +1,166 @@
+#include <sepal/resp/reply.hpp>
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "support/catch.hpp"
+
+using namespace std::literals;
+using sepal::resp::Reply;
+using sepal::resp::Version;
+
+namespace {
+
+// What `append` encodes in a version of the protocol.
+template <class Append>
+std::string encoded(Version version, Append append) {
+  Reply reply;
+  reply.set_version(version);
+  append(reply);
+  return std::string(reply.bytes());
+}
+
+// What it encodes in both, when that is the same.
+template <class Append>
+std::string encoded(Append append) {
+  const std::string bytes = encoded(Version::resp2, append);
+  CHECK(encoded(Version::resp3, append) == bytes);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("simple strings and errors are one line each", "[resp][reply]") {
+  CHECK(encoded([](Reply& reply) { reply.ok(); }) == "+OK\r\n");
+  CHECK(encoded([](Reply& reply) { reply.simple("PONG"); }) == "+PONG\r\n");
+  CHECK(encoded([](Reply& reply) { reply.simple(""); }) == "+\r\n");
+  CHECK(encoded([](Reply& reply) { reply.simple("a\r\nb\n"); }) == "+a  b \r\n");
+  CHECK(encoded([](Reply& reply) { reply.error("ERR a\r\n\nb\0c"sv); }) == "-ERR a   b\0c\r\n"s);
+}
+
+TEST_CASE("errors are counted and the last one is remembered", "[resp][reply]") {
+  Reply reply;
+  CHECK(reply.error_count() == 0);
+  CHECK(reply.last_error().empty());
+  reply.error("ERR first");
+  reply.error("WRONGTYPE second\n");
+  CHECK(reply.error_count() == 2);
+  std::string sent;
+  reply.swap_out(sent);
+  CHECK(reply.last_error() == "WRONGTYPE second ");
+}
+
+TEST_CASE("integers are written in full", "[resp][reply]") {
+  for (const std::int64_t value :
+       {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{-1}, std::int64_t{1234567},
+        std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()}) {
+    CHECK(encoded([&](Reply& reply) { reply.integer(value); }) == ":" + std::to_string(value) + "\r\n");
+  }
+}
+
+TEST_CASE("an unsigned integer that no client's integer holds is a bulk", "[resp][reply]") {
+  CHECK(encoded([](Reply& reply) { reply.integer_unsigned(9223372036854775807u); }) ==
+        ":9223372036854775807\r\n");
+  CHECK(encoded([](Reply& reply) { reply.integer_unsigned(9223372036854775808u); }) ==
+        "$19\r\n9223372036854775808\r\n");
+  CHECK(encoded([](Reply& reply) { reply.integer_unsigned(UINT64_MAX); }) ==
+        "$20\r\n18446744073709551615\r\n");
+}
+
+TEST_CASE("booleans are integers in RESP2", "[resp][reply]") {
+  const auto both = [](Reply& reply) {
+    reply.boolean(true);
+    reply.boolean(false);
+  };
+  CHECK(encoded(Version::resp2, both) == ":1\r\n:0\r\n");
+  CHECK(encoded(Version::resp3, both) == "#t\r\n#f\r\n");
+}
+
+TEST_CASE("booleans in bulk are what they are one by one", "[resp][reply]") {
+  const auto version = GENERATE(Version::resp2, Version::resp3);
+  std::array<bool, 257> values{};
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = (i * i) % 7 < 3;
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{2}, values.size()}) {
+    const auto one_by_one = [&](Reply& reply) {
+      reply.ok();
+      for (std::size_t i = 0; i < count; ++i) reply.boolean(values[i]);
+    };
+    const auto in_bulk = [&](Reply& reply) {
+      reply.ok();
+      reply.booleans(std::span(values).first(count));
+    };
+    CHECK(encoded(version, in_bulk) == encoded(version, one_by_one));
+  }
+}
+
+TEST_CASE("real numbers read back as the same value", "[resp][reply]") {
+  const auto real = [](double value) {
+    return encoded(Version::resp3, [&](Reply& reply) { reply.real(value); });
+  };
+  CHECK(real(1.5) == ",1.5\r\n");
+  CHECK(real(0.1) == ",0.1\r\n");
+  CHECK(real(3) == ",3\r\n");
+  CHECK(real(std::numeric_limits<double>::infinity()) == ",inf\r\n");
+  CHECK(real(-std::numeric_limits<double>::infinity()) == ",-inf\r\n");
+  CHECK(real(-std::numeric_limits<double>::quiet_NaN()) == ",nan\r\n");
+  for (const double value : {1.0 / 3, 1e-310, -1.7976931348623157e308, 2.2250738585072014e-308, 1e23}) {
+    const std::string line = real(value);
+    double read = 0;
+    std::from_chars(line.data() + 1, line.data() + line.size(), read);
+    CHECK(read == value);
+  }
+  CHECK(encoded(Version::resp2, [](Reply& reply) { reply.real(0.25); }) == "$4\r\n0.25\r\n");
+}
+
+TEST_CASE("bulks hold any bytes", "[resp][reply]") {
+  CHECK(encoded([](Reply& reply) { reply.bulk(""); }) == "$0\r\n\r\n");
+  CHECK(encoded([](Reply& reply) { reply.bulk("a\r\n\0b"sv); }) == "$5\r\na\r\n\0b\r\n"s);
+  const std::string large(123'456, 'x');
+  CHECK(encoded([&](Reply& reply) { reply.bulk(large); }) == "$123456\r\n" + large + "\r\n");
+}
+
+TEST_CASE("types that RESP2 lacks become the nearest that it has", "[resp][reply]") {
+  const auto check = [](auto append, std::string_view resp2, std::string_view resp3) {
+    CHECK(encoded(Version::resp2, append) == resp2);
+    CHECK(encoded(Version::resp3, append) == resp3);
+  };
+  check([](Reply& reply) { reply.verbatim("text\n"); }, "$5\r\ntext\n\r\n", "=9\r\ntxt:text\n\r\n");
+  check([](Reply& reply) { reply.null(); }, "$-1\r\n", "_\r\n");
+  check([](Reply& reply) { reply.null_array(); }, "*-1\r\n", "_\r\n");
+  check([](Reply& reply) { reply.map(5); }, "*10\r\n", "%5\r\n");
+  check([](Reply& reply) { reply.set(3); }, "*3\r\n", "~3\r\n");
+  check([](Reply& reply) { reply.array(7); }, "*7\r\n", "*7\r\n");
+}
+
+TEST_CASE("what was appended can be taken back", "[resp][reply]") {
+  Reply reply;
+  reply.ok();
+  const std::size_t size = reply.size();
+  reply.array(3);
+  reply.integer(7);
+  reply.truncate(size);
+  CHECK(reply.bytes() == "+OK\r\n");
+}
+
+TEST_CASE("two buffers serve a connection without allocating again", "[resp][reply]") {
+  Reply reply;
+  std::string sent;
+  for (int round = 0; round < 2; ++round) {
+    reply.bulk(std::string(1000, 'x'));
+    reply.swap_out(sent);
+    CHECK(reply.size() == 0);
+  }
+  const std::size_t capacity = sent.capacity();
+  const char* const buffer = sent.data();
+  reply.bulk(std::string(1000, 'y'));
+  reply.swap_out(sent);
+  reply.bulk(std::string(1000, 'z'));
+  reply.swap_out(sent);
+  CHECK(sent.data() == buffer);
+  CHECK(sent.capacity() == capacity);
+}

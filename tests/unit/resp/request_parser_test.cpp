@@ -1,0 +1,213 @@
+// Arrays of bulk strings: what is a request, what is skipped, what is refused with which words.
+#include <sepal/resp/request_parser.hpp>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/request_stream.hpp"
+
+using namespace std::literals;
+using namespace sepal;
+using resp::Progress;
+using test::parse_in_pieces;
+using test::parse_whole;
+
+namespace {
+
+using Requests = std::vector<std::vector<std::string>>;
+
+const std::string ping = "*1\r\n$4\r\nPING\r\n";
+
+// Checks the claim for the stream in one piece and in many: the fast path and the one that resumes.
+void check_requests(std::string_view stream, const Requests& expected, std::size_t unconsumed = 0) {
+  INFO(stream);
+  for (const auto& parsed : {parse_whole(stream), parse_in_pieces(stream)}) {
+    CHECK(parsed.error.empty());
+    CHECK(parsed.requests == expected);
+    CHECK(parsed.unconsumed == unconsumed);
+    CHECK(parsed.contract_kept);
+  }
+}
+
+void check_refused(std::string_view stream, std::string_view what, const Requests& before = {}) {
+  INFO(stream.substr(0, 100));
+  for (const auto& parsed : {parse_whole(stream), parse_in_pieces(stream)}) {
+    CHECK(parsed.error == "ERR Protocol error: " + std::string(what));
+    CHECK(parsed.requests == before);
+    CHECK(parsed.contract_kept);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a request is an array of bulk strings of any bytes", "[resp][parser]") {
+  check_requests(ping, {{"PING"}});
+  check_requests("*2\r\n$4\r\nECHO\r\n$0\r\n\r\n", {{"ECHO", ""}});
+  check_requests("*3\r\n$6\r\nBF.ADD\r\n$3\r\nkey\r\n$6\r\nit\r\nem\r\n" + ping,
+                 {{"BF.ADD", "key", "it\r\nem"}, {"PING"}});
+  check_requests("*1\r\n$5\r\n\0*$\r\n\r\n"sv, {{"\0*$\r\n"s}});
+  const std::vector<std::string> words{"ECHO", std::string(123'456, 'x')};
+  check_requests(test::encode_request(words), {words});
+}
+
+TEST_CASE("a request says how many bytes belong to it", "[resp][parser]") {
+  resp::RequestParser parser{resp::ParserLimits{}};
+  const std::string stream = ping + "\r\n" + ping + "*1\r\n$4\r\nPI";
+  std::string_view rest = stream;
+  REQUIRE(parser.next(rest) == Progress::complete);
+  CHECK(parser.consumed() == ping.size());
+  rest.remove_prefix(parser.consumed());
+  REQUIRE(parser.next(rest) == Progress::complete);
+  CHECK(parser.consumed() == ping.size() + 2);
+  rest.remove_prefix(parser.consumed());
+  CHECK(parser.next(rest) == Progress::need_more);
+  CHECK(parser.consumed() == 0);
+  CHECK(parser.bytes_expected() == ping.size());
+}
+
+TEST_CASE("words are views into the input of the call that completed the request", "[resp][parser]") {
+  resp::RequestParser parser{resp::ParserLimits{}};
+  const std::string first = "*2\r\n$4\r\nECHO\r\n$5\r\nhel";
+  REQUIRE(parser.next(first) == Progress::need_more);
+  const std::string moved = first + "lo\r\n";
+  REQUIRE(parser.next(moved) == Progress::complete);
+  REQUIRE(parser.words().size() == 2);
+  CHECK(parser.words()[0].data() == moved.data() + 8);
+  CHECK(parser.words()[1] == "hello");
+}
+
+TEST_CASE("arrays of no or fewer elements are skipped", "[resp][parser]") {
+  check_requests("*0\r\n", {});
+  check_requests("*-1\r\n", {});
+  check_requests("*0\r\n" + ping, {{"PING"}});
+  check_requests("*-1\r\n" + ping, {{"PING"}});
+  check_requests("*-10\r\n*-9223372036854775808\r\n" + ping, {{"PING"}});
+}
+
+TEST_CASE("a request that follows skipped bytes is found whether they are dropped or fed again",
+          "[resp][parser]") {
+  const bool dropped = GENERATE(false, true);
+  resp::RequestParser parser{resp::ParserLimits{}};
+  const std::string cut = "\r\n*0\r\n*1\r\n$4\r\nPI";
+  REQUIRE(parser.next(cut) == Progress::need_more);
+  CHECK(parser.consumed() == 6);
+  const std::string all = cut + "NG\r\n";
+  REQUIRE(parser.next(std::string_view(all).substr(dropped ? 6 : 0)) == Progress::complete);
+  CHECK(parser.words() == resp::Words{"PING"});
+  CHECK(parser.consumed() == all.size() - (dropped ? 6 : 0));
+}
+
+TEST_CASE("an array's length is a plain number", "[resp][parser]") {
+  for (const char* length :
+       {"abc", "", "1.5", "+1", " 1", "1 ", "01", "-0", "-", "--1", "00", "0x1", "99999999999999999999",
+        "18446744073709551617", "9223372036854775808", "-9223372036854775809", "2147483648", "1\n$4"}) {
+    check_refused("*" + std::string(length) + "\r\n$4\r\nPING\r\n", "invalid multibulk length");
+  }
+}
+
+TEST_CASE("a bulk's length is a plain number that is not negative", "[resp][parser]") {
+  for (const char* length : {"abc", "", "4.0", "+4", " 4", "4 ", "04", "-0", "-1", "-2", "00",
+                             "99999999999999999999", "9223372036854775808", "9223372036854775807", "4\n"}) {
+    check_refused("*1\r\n$" + std::string(length) + "\r\nPING\r\n", "invalid bulk length");
+  }
+}
+
+TEST_CASE("only bulk strings are elements of a request", "[resp][parser]") {
+  check_refused("*1\r\n+PING\r\n", "expected '$', got '+'");
+  check_refused("*2\r\n$4\r\nECHO\r\n:1\r\n", "expected '$', got ':'");
+  check_refused("*1\r\n*1\r\n$4\r\nPING\r\n", "expected '$', got '*'");
+  check_refused("*1\r\nPING\r\n", "expected '$', got 'P'");
+  check_refused("*1\r\n|1\r\n", "expected '$', got '|'");
+  check_refused("*1\r\n\0\r\n"sv, "expected '$', got '\\x00'");
+  check_refused("*1\r\n\r\n", "expected '$', got '\r'");
+  check_requests("*1\r\nPING", {}, 8);
+}
+
+TEST_CASE("requests before a malformed one are delivered and none behind it", "[resp][parser]") {
+  check_refused(ping + "*1\r\n$abc\r\n" + ping, "invalid bulk length", {{"PING"}});
+  resp::RequestParser parser{resp::ParserLimits{}};
+  REQUIRE(parser.next("*x\r\n") == Progress::malformed);
+  CHECK(parser.next(ping) == Progress::malformed);
+  CHECK(parser.consumed() == 0);
+  CHECK(parser.error_text() == "ERR Protocol error: invalid multibulk length");
+}
+
+TEST_CASE("the two bytes behind a bulk are skipped whatever they are", "[resp][parser]") {
+  check_requests("*1\r\n$4\r\nPINGxx" + ping, {{"PING"}, {"PING"}});
+  check_requests("*1\r\n$6\r\nPING\r\n\r\n", {{"PING\r\n"}});
+  check_requests("*1\r\n$4\r\nPINGPONG\r\n" + ping, {{"PING"}, {"NG"}, {"PING"}});
+}
+
+TEST_CASE("a length line without CR waits for one", "[resp][parser]") {
+  check_requests("*1\n$4\nPING\n", {}, 11);
+  check_requests("*1\r\n$4\nPING\n", {}, 12);
+  check_requests("*1\r", {}, 3);
+}
+
+TEST_CASE("a request may be cut at any byte", "[resp][parser]") {
+  const std::string stream = "*3\r\n$6\r\nBF.ADD\r\n$3\r\nkey\r\n$12\r\nit\r\nem345678\r\n" + ping;
+  const auto whole = parse_whole(stream);
+  REQUIRE(whole.requests.size() == 2);
+  for (std::size_t cut = 1; cut < stream.size(); ++cut) {
+    INFO("cut at " << cut);
+    bool first = true;
+    CHECK(whole == test::parse_stream(stream, {}, true,
+                                      [&] { return std::exchange(first, false) ? cut : stream.size(); }));
+  }
+}
+
+TEST_CASE("a request whose first line was cut leaves nothing behind for the next", "[resp][parser]") {
+  resp::RequestParser parser{resp::ParserLimits{}};
+  REQUIRE(parser.next("*1\r") == Progress::need_more);
+  REQUIRE(parser.next(ping) == Progress::complete);
+  CHECK(parser.next("\n") == Progress::need_more);
+  CHECK(parser.consumed() == 1);
+}
+
+TEST_CASE("a large bulk that arrives byte by byte is not scanned again for each byte", "[resp][parser]") {
+  // A parser that looked at the bulk again for every byte would look at half a million million bytes here.
+  const std::vector<std::string> words{"ECHO", std::string(1 << 20, '\r')};
+  const std::string request = test::encode_request(words);
+  resp::RequestParser parser{resp::ParserLimits{}};
+  const std::string_view input = request;
+  for (std::size_t bytes = 0; bytes < input.size(); ++bytes) {
+    if (parser.next(input.substr(0, bytes)) != Progress::need_more) FAIL("complete after " << bytes);
+    if (bytes > 100 && parser.bytes_expected() != request.size()) FAIL("the end is not foreseen");
+  }
+  REQUIRE(parser.next(input) == Progress::complete);
+  CHECK(parser.words()[1] == words[1]);
+}
+
+TEST_CASE("a request of many words in small pieces is not read again for each piece", "[resp][parser]") {
+  const std::vector<std::string> words(100'000, "word");
+  const std::string request = test::encode_request(words);
+  const std::string elsewhere = request;  // the caller's buffer moves with every piece
+  resp::RequestParser parser{resp::ParserLimits{}};
+  constexpr std::size_t piece_bytes = 3;
+  std::size_t calls = 0;
+  for (std::size_t bytes = 0; bytes < request.size(); bytes += piece_bytes, ++calls) {
+    const std::string_view buffer = calls % 2 == 0 ? request : elsewhere;
+    if (parser.next(buffer.substr(0, bytes)) != Progress::need_more) FAIL("complete after " << bytes);
+  }
+  REQUIRE(parser.next(request) == Progress::complete);
+  REQUIRE(parser.words().size() == words.size());
+  CHECK(parser.words().back().data() == request.data() + request.size() - words.back().size() - 2);
+}
+
+TEST_CASE("memory for words follows the bytes that arrived and is given back", "[resp][parser]") {
+  for (const char* announced : {"*1000\r\n$1\r\n", "*1048576\r\n$1\r\n"}) {
+    resp::RequestParser parser{resp::ParserLimits{}};
+    REQUIRE(parser.next(announced) == Progress::need_more);
+    CHECK(parser.words().capacity() < 100);
+  }
+
+  resp::RequestParser other{resp::ParserLimits{}};
+  const std::string request = test::encode_request(std::vector<std::string>(50'000, "w"));
+  REQUIRE(other.next(request) == Progress::complete);
+  REQUIRE(other.words().size() == 50'000);
+  REQUIRE(other.next("") == Progress::need_more);
+  CHECK(other.words().capacity() <= 4096);
+}
