@@ -1,29 +1,30 @@
 // What one connection carries from request to request.
 #pragma once
 
+#include <sepal/base/clock.hpp>
+
 #include <cstdint>
 #include <string>
-
-#include <sepal/base/clock.hpp>
 
 namespace sepal::command {
 
 struct CommandSpec;
 
 // Guarded by the gate: its own worker changes it inside the gate; others look or change with the gate closed.
+// The dispatcher keeps last_request_at, last_command and request_count; the connection keeps the bytes.
 struct ClientState {
-  std::uint64_t id = 0;          // unique for the life of the process, from 1
-  std::string address;           // "127.0.0.1:50412", or the path of a UNIX socket
+  std::uint64_t id = 0;  // unique for the life of the process, from 1
+  std::string address;   // "127.0.0.1:50412", or the path of a UNIX socket
   std::string local_address;
-  int descriptor = -1;           // for CLIENT LIST only
+  int descriptor = -1;  // for CLIENT LIST only
   std::string name;
   std::string library_name;
   std::string library_version;
   std::uint32_t database = 0;
-  bool authenticated = false;
+  bool authenticated = false;  // a new connection is, when no password is set then
   bool no_evict = false;
   bool no_touch = false;
-  std::uint8_t protocol = 2;     // what its Reply speaks
+  std::uint8_t protocol = 2;       // what its Reply speaks
   bool close_after_reply = false;  // set by QUIT and by CLIENT KILL of itself
   SteadyTime connected_at{};
   SteadyTime last_request_at{};

@@ -1,7 +1,8 @@
-// The command table: one declarative row for each command and subcommand, from which dispatch, arity, flags, key
-// positions, COMMAND, statistics, help and the documents are made.
+// The command table: one declarative row for each command and subcommand, from which dispatch, arity, flags,
+// key positions, COMMAND, statistics, help and the documents are made.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -24,18 +25,18 @@ using Handler = Next (*)(Context&);
 enum class Flag : std::uint32_t {
   write = 1u << 0,
   read_only = 1u << 1,
-  deny_oom = 1u << 2,        // refused above maxmemory
+  deny_oom = 1u << 2,  // refused above maxmemory
   admin = 1u << 3,
   no_script = 1u << 4,
   loading = 1u << 5,
   stale = 1u << 6,
   fast = 1u << 7,
-  no_auth = 1u << 8,         // allowed before authentication
+  no_auth = 1u << 8,  // allowed before authentication
   allow_busy = 1u << 9,
   no_async_loading = 1u << 10,
   no_multi = 1u << 11,
   module = 1u << 12,
-  alone = 1u << 13,          // Sepal's own: always run with the gate closed. Not shown by COMMAND.
+  alone = 1u << 13,  // Sepal's own: always run with the gate closed. Not shown by COMMAND.
 };
 struct Flags {
   std::uint32_t bits = 0;
@@ -47,30 +48,34 @@ struct Flags {
     return a;
   }
 };
-constexpr Flags operator|(Flag a, Flag b) { return Flags(a) | Flags(b); }
+constexpr Flags operator|(Flag a, Flag b) {
+  return Flags(a) | Flags(b);
+}
 
 // Which words of a request are keys: words [first, last] in steps; last -1 is the last word. first 0: none.
 struct KeyRange {
   std::int8_t first = 0;
   std::int8_t last = 0;
   std::int8_t step = 0;
-  std::string_view access;   // the key spec's flags: "RW", "RO", "RW ACCESS UPDATE", ...
+  // What is done to them, in the reference's words: "RW", "RM delete". A '/' divides what is done to the
+  // first key from what is done to the second: "RW access delete/OW update".
+  std::string_view access{};
 };
 
 struct CommandSpec {
-  std::string_view name;          // lower case: "bf.add", "client|setname"
-  std::int8_t arity = 0;          // words including the name; negative: at least so many
-  Flags flags;
-  KeyRange keys;
-  std::string_view categories;    // blank separated, with '@'
-  std::string_view summary;
-  std::string_view since;
-  std::string_view group;
-  std::string_view complexity;
-  std::string_view syntax;        // arguments as a person reads them: "key error_rate capacity [EXPANSION n]"
-  std::string_view tips;          // blank separated
-  Handler run = nullptr;          // null for a command that only has subcommands
-  std::span<const CommandSpec> subcommands;
+  std::string_view name;  // lower case: "bf.add", "client|setname"
+  std::int8_t arity = 0;  // words including the name; negative: at least so many
+  Flags flags{};
+  KeyRange keys{};
+  std::string_view categories{};  // blank separated, with '@'
+  std::string_view summary{};
+  std::string_view since{};
+  std::string_view group{};
+  std::string_view complexity{};
+  std::string_view syntax{};  // arguments as a person reads them: "key error_rate capacity [EXPANSION n]"
+  std::string_view tips{};    // blank separated
+  Handler run = nullptr;      // null for a command that only has subcommands
+  std::span<const CommandSpec> subcommands{};  // sorted by name
 };
 
 // Sorted by name.

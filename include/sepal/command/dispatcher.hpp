@@ -1,6 +1,15 @@
-// From a parsed request to its reply: finds the row, checks arity, authentication and memory, runs the handler,
-// counts.
+// From a parsed request to its reply: finds the row, checks arity, authentication and memory, runs the
+// handler, counts.
 #pragma once
+
+#include <sepal/base/clock.hpp>
+#include <sepal/command/client_state.hpp>
+#include <sepal/command/command_table.hpp>
+#include <sepal/command/rate_sampler.hpp>
+#include <sepal/command/services.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/metrics/counters.hpp>
+#include <sepal/resp/reply.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -9,40 +18,38 @@
 #include <string_view>
 #include <vector>
 
-#include <sepal/base/clock.hpp>
-#include <sepal/command/client_state.hpp>
-#include <sepal/command/command_table.hpp>
-#include <sepal/command/services.hpp>
-#include <sepal/keyspace/keyspace.hpp>
-#include <sepal/metrics/counters.hpp>
-#include <sepal/resp/reply.hpp>
-
 namespace sepal::command {
 
 struct CommandStats {
   metrics::Counter calls;
   metrics::Counter nanoseconds;
-  metrics::Counter rejected;    // refused before the handler ran: arity, authentication, memory
-  metrics::Counter failed;      // the handler answered an error
+  metrics::Counter rejected;  // refused before the handler ran: arity, authentication, memory
+  metrics::Counter failed;    // the handler answered an error
   metrics::Histogram latency;
+
+  void reset();
 };
 
-// Counters of one worker: written by it, read by INFO on any worker.
+// Counters of one worker: written by it, read by INFO on any worker. Bytes and batches are the session's to
+// count; the rest is the dispatcher's.
 struct WorkerStats {
   WorkerStats();
-  std::vector<CommandStats> commands;   // by command_row()
-  metrics::Counter requests;
+  std::vector<CommandStats> commands;  // by command_row()
+  metrics::Counter requests;           // answered, or waiting for their answer
   metrics::Counter bytes_in;
   metrics::Counter bytes_out;
-  metrics::Counter error_replies;
-  metrics::Counter key_hits;            // look-ups of keys that were there
+  metrics::Counter error_replies;  // of requests; errors inside arrays count too
+  metrics::Counter key_hits;       // look-ups of keys that were there
   metrics::Counter key_misses;
-  metrics::Counter items_added;         // adds that answered 1
+  metrics::Counter items_added;  // adds that answered 1
   metrics::Counter batches;
   // Errors by first word; small and rarely written, so under a lock of its own inside.
   class ErrorCounts;
   std::unique_ptr<ErrorCounts> errors;
   ~WorkerStats();
+
+  // With the gate closed.
+  void reset();
 };
 
 // Everything that handlers share. Owned by app; outlives all sessions.
@@ -53,41 +60,55 @@ struct Services {
   Persistence& persistence;
   ServerControl& control;
   std::vector<WorkerStats>& workers;
+  std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
 };
+
+// Memory that handlers of one worker reuse from request to request, so that the steady state allocates
+// nothing.
+class Scratch;
 
 struct Context {
   Services& services;
   ClientState& client;
   resp::Reply& reply;
   WorkerStats& stats;
+  Scratch& scratch;
   std::span<const std::string_view> words;  // words[0] is the name as the client spelled it
   const CommandSpec& spec;                  // the subcommand's row where there is one
   WallTime now;
   SteadyTime steady_now;
-  bool alone = false;                       // the gate is closed
+  bool alone = false;  // the gate is closed
 };
 
 // Confined to one worker.
 class Dispatcher {
  public:
-  Dispatcher(Services& services, WorkerStats& stats) : services_(services), stats_(stats) {}
+  Dispatcher(Services& services, WorkerStats& stats);
+  ~Dispatcher();
 
   struct Outcome {
     Next next = Next::done;
-    const CommandSpec* spec = nullptr;  // null for an unknown command; for Session's timing of runs
+    const CommandSpec* spec = nullptr;  // whose handler ran, for Session's timing of runs; null when none did
   };
-  // Inside the gate; `alone` says whether it is closed. Appends exactly one reply to `reply` for Next::done and
-  // Next::close, none for need_alone and wait. `words` is not empty.
+  // Inside the gate; `alone` says whether it is closed. Appends exactly one reply to `reply` for Next::done
+  // and Next::close, none for need_alone and wait. `words` is not empty.
   Outcome run(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words, bool alone,
               WallTime now, SteadyTime steady_now);
 
-  // `times` requests of one row in a row took `duration` together. (Reading a clock around each would cost as
-  // much as a pipelined look-up.)
+  // Counts `times` calls of a row. `times` requests of one row in a row took `duration` together. (Reading a
+  // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
 
  private:
+  Next run_handler(Context& context);
+  Outcome run_unknown(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
+                      SteadyTime steady_now);
+  void count_request(ClientState& client, SteadyTime steady_now);
+  void count_errors(std::string_view text, std::uint64_t times);
+
   Services& services_;
   WorkerStats& stats_;
+  std::unique_ptr<Scratch> scratch_;
 };
 
 }  // namespace sepal::command

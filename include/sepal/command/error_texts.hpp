@@ -1,18 +1,91 @@
-// Every text that a client sees when something is refused. Clients match on these: tests compare them byte for
-// byte with the reference.
+// Every text that a client sees when something is refused. Clients match on these: tests compare them byte
+// for byte with the reference. None has the leading '-'.
 #pragma once
+
+#include <sepal/base/result.hpp>
 
 #include <string>
 #include <string_view>
 
-#include <sepal/base/result.hpp>
-
 namespace sepal::command {
 
-// For codes that reach a handler. Without the leading '-'.
+// For codes that reach a handler.
 [[nodiscard]] std::string_view text_of(Errc code);
 
 // "ERR wrong number of arguments for 'bf.add' command"
 [[nodiscard]] std::string wrong_arity(std::string_view command_name);
 
+namespace text {
+
+// Any command.
+inline constexpr std::string_view syntax = "ERR syntax error";
+inline constexpr std::string_view not_an_integer = "ERR value is not an integer or out of range";
+inline constexpr std::string_view no_authentication = "NOAUTH Authentication required.";
+inline constexpr std::string_view over_memory = "OOM command not allowed when used memory > 'maxmemory'.";
+inline constexpr std::string_view no_cluster = "ERR This instance has cluster support disabled";
+
+// BF commands. Some have no code in front, in the reference as well.
+inline constexpr std::string_view filter_not_found = "ERR not found";
+inline constexpr std::string_view filter_exists = "ERR item exists";
+inline constexpr std::string_view filter_full = "ERR non scaling filter is full";
+inline constexpr std::string_view cannot_grow = "ERR problem inserting into filter";
+inline constexpr std::string_view cannot_create = "ERR could not create filter";
+inline constexpr std::string_view no_memory_for_filter = "ERR Insufficient memory to create filter";
+inline constexpr std::string_view too_many_keys = "ERR the server holds as many keys as its limit allows";
+inline constexpr std::string_view bad_field = "Invalid information value";
+inline constexpr std::string_view reserve_bad_rate = "ERR bad error rate";
+inline constexpr std::string_view reserve_rate_range =
+    "ERR error rate must be in the range (0.000000, 1.000000)";
+inline constexpr std::string_view reserve_bad_capacity = "ERR bad capacity";
+// The bounds are the reference's, because clients know this text; Sepal's upper bound is memory.
+inline constexpr std::string_view reserve_capacity_range =
+    "ERR capacity must be in the range [1, 1073741824]";
+inline constexpr std::string_view reserve_bad_expansion = "ERR bad expansion";
+inline constexpr std::string_view reserve_no_expansion = "ERR no expansion";
+inline constexpr std::string_view reserve_expansion_range = "ERR expansion must be in the range [0, 32768]";
+inline constexpr std::string_view reserve_contradiction = "Nonscaling filters cannot expand";
+inline constexpr std::string_view reserve_unknown_word = "ERR unknown argument received";
+inline constexpr std::string_view insert_bad_rate = "Bad error rate";
+inline constexpr std::string_view insert_bad_capacity = "Bad capacity";
+inline constexpr std::string_view insert_bad_expansion = "Bad expansion";
+inline constexpr std::string_view insert_unknown_word = "Unknown argument received";
+
+// Keys.
+inline constexpr std::string_view no_such_key = "ERR no such key";
+inline constexpr std::string_view bad_cursor = "ERR invalid cursor";
+
+// Connections.
+inline constexpr std::string_view database_range = "ERR DB index is out of range";
+inline constexpr std::string_view database_not_int =
+    "ERR value is out of range, value must between -2147483648 and 2147483647";
+inline constexpr std::string_view wrong_password =
+    "WRONGPASS invalid username-password pair or user is disabled.";
+inline constexpr std::string_view no_password_set =
+    "ERR AUTH <password> called without any password configured for the default user. Are you sure your "
+    "configuration is correct?";
+inline constexpr std::string_view bad_protocol = "ERR Protocol version is not an integer or out of range";
+inline constexpr std::string_view no_protocol = "NOPROTO unsupported protocol version";
+inline constexpr std::string_view hello_without_authentication =
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH "
+    "<user> "
+    "<pass> option can be used to authenticate the client and select the RESP protocol version at the same "
+    "time";
+inline constexpr std::string_view bad_client_name =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+inline constexpr std::string_view bad_client_id = "ERR Invalid client ID";
+inline constexpr std::string_view client_id_range = "ERR client-id should be greater than 0";
+inline constexpr std::string_view bad_max_age = "ERR maxage is not an integer or out of range";
+inline constexpr std::string_view max_age_range = "ERR maxage should be greater than 0";
+inline constexpr std::string_view no_such_client = "ERR No such client";
+
+// The server.
+inline constexpr std::string_view invalid_command = "ERR Invalid command specified";
+inline constexpr std::string_view invalid_argument_count =
+    "ERR Invalid number of arguments specified for command";
+inline constexpr std::string_view no_key_arguments = "ERR The command has no key arguments";
+inline constexpr std::string_view no_config_file = "ERR The server is running without a config file";
+inline constexpr std::string_view save_in_progress = "ERR Background save already in progress";
+inline constexpr std::string_view no_shutdown = "ERR No shutdown in progress.";
+
+}  // namespace text
 }  // namespace sepal::command

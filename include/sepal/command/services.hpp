@@ -1,31 +1,37 @@
-// What commands need of the world above them. `command` declares, `server` and `app` implement; tests use fakes.
+// What commands need of the world above them. `command` declares, `server` and `app` implement; tests use
+// fakes.
 #pragma once
-
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <sepal/base/clock.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/client_state.hpp>
 #include <sepal/resp/request_parser.hpp>
 
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 namespace sepal::command {
 
 // Settings that CONFIG SET may change. Guarded by the gate: changed with it closed, read inside it.
 struct RuntimeOptions {
-  std::string password;                        // empty: none is asked for
+  std::string password;  // empty: none is asked for
   std::uint32_t clients_max = 10'000;
-  std::chrono::seconds idle_timeout{0};        // 0: none
-  std::chrono::seconds tcp_keepalive{300};     // 0: off; for new connections
+  std::chrono::seconds idle_timeout{0};     // 0: none
+  std::chrono::seconds tcp_keepalive{300};  // 0: off; for new connections
   resp::ParserLimits parser;
-  std::uint64_t output_bytes_max = 1ull << 20; // replies waiting for a slow reader, before its requests wait too
-  std::chrono::seconds save_interval{3600};    // 0: only on command and at stop
-  std::string log_level = "info";              // trace debug info warning error
+  std::uint64_t output_bytes_max = 1ull
+                                   << 20;  // replies waiting for a slow reader, before its requests wait too
+  std::chrono::seconds save_interval{3600};  // 0: only on command and at stop
+  std::string log_level = "info";            // trace debug info warning error
+  // Redis parameters that Sepal takes and does not act on, by lower-case name: what CONFIG GET gives back.
+  // Only those that were set; docs/protocol.md lists them.
+  std::map<std::string, std::string, std::less<>> without_effect;
 };
 
 // The connections of all workers.
@@ -36,21 +42,21 @@ class ClientDirectory {
   virtual void for_each(const std::function<void(ClientState&)>& visit) = 0;
   // Any thread. The connection ends soon, without further replies. Unknown ids are ignored.
   virtual void kill(std::uint64_t id) = 0;
-  virtual std::uint64_t count() const = 0;            // connected now
-  virtual std::uint64_t accepted_count() const = 0;   // since start or the last reset
-  virtual std::uint64_t rejected_count() const = 0;   // over clients_max
+  virtual std::uint64_t count() const = 0;           // connected now
+  virtual std::uint64_t accepted_count() const = 0;  // since start or the last reset
+  virtual std::uint64_t rejected_count() const = 0;  // over clients_max
   virtual void reset_counts() = 0;
 };
 
 struct SaveStatus {
   bool running = false;
-  double progress = 0;                      // of the running save, 0..1
-  WallTime last_success{};                  // the start of the process when none yet
+  double progress = 0;      // of the running save, 0..1
+  WallTime last_success{};  // the start of the process when none yet
   bool last_ok = true;
-  std::string last_error;                   // a sentence; empty when last_ok
+  std::string last_error;  // a sentence; empty when last_ok
   std::chrono::milliseconds last_duration{0};
   std::uint64_t last_bytes = 0;
-  std::uint64_t changes_since = 0;          // adds and structural changes that no finished save holds
+  std::uint64_t changes_since = 0;  // adds and structural changes that no finished save holds
   std::uint64_t saves_done = 0;
 };
 
@@ -68,20 +74,21 @@ enum class StopMode : std::uint8_t { save, no_save };
 
 // Facts about the process, for INFO, CONFIG GET and HELLO.
 struct ServerFacts {
-  std::string version;              // of Sepal
-  std::string run_id;               // 40 hex digits, new at each start
+  std::string version;                     // of Sepal
+  std::string run_id;                      // 40 hex digits, new at each start
+  std::string operating_system = "Linux";  // with release and machine, where they are known
   std::string executable;
-  std::string config_file;          // empty: none
-  std::string bind;                 // as configured, blank separated
-  std::string data_directory;       // absolute
-  std::string log_file;             // empty: standard error
+  std::string config_file;     // empty: none
+  std::string bind;            // as configured, blank separated
+  std::string data_directory;  // absolute
+  std::string log_file;        // empty: standard error
   std::uint16_t port = 0;
   std::uint64_t process_id = 0;
   std::uint32_t worker_count = 1;
   std::uint32_t listen_backlog = 511;
   SteadyTime started_at{};
   WallTime started_wall{};
-  std::uint64_t load_filters = 0;   // loaded at start
+  std::uint64_t load_filters = 0;  // loaded at start
   std::uint64_t load_bytes = 0;
   std::chrono::milliseconds load_duration{0};
 };

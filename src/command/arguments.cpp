@@ -1,0 +1,74 @@
+#include "arguments.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace sepal::command {
+namespace {
+
+bool is_strict_decimal(std::string_view digits) {
+  if (digits.empty() || (digits.size() > 1 && digits.front() == '0')) return false;
+  return std::ranges::all_of(digits, [](char digit) { return digit >= '0' && digit <= '9'; });
+}
+
+template <class Integer>
+std::optional<Integer> convert(std::string_view word) {
+  Integer value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i] && lower(a[i]) != lower(b[i])) return false;
+  return true;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lowered(text);
+  std::ranges::transform(lowered, lowered.begin(), lower);
+  return lowered;
+}
+
+std::string upper_case(std::string_view text) {
+  std::string raised(text);
+  std::ranges::transform(raised, raised.begin(), upper);
+  return raised;
+}
+
+std::optional<std::int64_t> parse_integer(std::string_view word) {
+  const bool negative = word.starts_with('-');
+  if (!is_strict_decimal(word.substr(negative ? 1 : 0)) || word == "-0") return std::nullopt;
+  return convert<std::int64_t>(word);
+}
+
+std::optional<std::uint64_t> parse_unsigned(std::string_view word) {
+  if (!is_strict_decimal(word)) return std::nullopt;
+  return convert<std::uint64_t>(word);
+}
+
+std::optional<double> parse_real(std::string_view word) {
+  // from_chars knows neither a plus sign nor the prefix of hexadecimal numbers.
+  const bool negative = word.starts_with('-');
+  if (negative || word.starts_with('+')) word.remove_prefix(1);
+  if (word.starts_with('-')) return std::nullopt;
+  auto format = std::chars_format::general;
+  if (word.starts_with("0x") || word.starts_with("0X")) {
+    word.remove_prefix(2);
+    if (word.starts_with('-')) return std::nullopt;
+    format = std::chars_format::hex;
+  }
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, format);
+  if (error != std::errc() || end != word.data() + word.size() || std::isnan(value)) return std::nullopt;
+  // from_chars of hexadecimal would also take "0xinf".
+  if (format == std::chars_format::hex && std::isinf(value)) return std::nullopt;
+  return negative ? -value : value;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,37 @@
+// Words of a request into values, by the reference's rules: what it takes for a number, Sepal takes, and
+// nothing else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sepal::command {
+
+[[nodiscard]] constexpr char lower(char letter) {
+  return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+}
+[[nodiscard]] constexpr char upper(char letter) {
+  return letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
+}
+// ASCII letters only, whatever the locale.
+[[nodiscard]] bool equal_ignoring_case(std::string_view a, std::string_view b);
+[[nodiscard]] std::string lower_case(std::string_view text);
+[[nodiscard]] std::string upper_case(std::string_view text);
+
+// How much of a client's word an error repeats.
+inline constexpr std::size_t echoed_bytes_max = 128;
+[[nodiscard]] constexpr std::string_view echoed(std::string_view word) {
+  return word.substr(0, echoed_bytes_max);
+}
+
+// Strict decimal: no '+', no leading zero, no space, nothing behind. "-0" is none.
+[[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view word);
+[[nodiscard]] std::optional<std::uint64_t> parse_unsigned(std::string_view word);
+// What strtod takes in the C locale and fills the word: exponents, hexadecimal, infinities. None for "nan",
+// surrounding space, and what lies outside the range of a double.
+[[nodiscard]] std::optional<double> parse_real(std::string_view word);
+
+}  // namespace sepal::command

@@ -1,0 +1,260 @@
+// Handlers of the BF commands.
+//
+// Adding under the shared gate is all or nothing: when the key is free, or the filter might have to grow, the
+// handler has done nothing and asks to be run alone. Alone, items are added one by one, and each has its own
+// outcome.
+
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include <algorithm>
+
+#include "arguments.hpp"
+#include "bloom_options.hpp"
+#include "handlers.hpp"
+#include "lookup.hpp"
+#include "scratch.hpp"
+
+namespace sepal::command {
+namespace {
+
+using filter::Filter;
+using Words = std::span<const std::string_view>;
+
+filter::FilterOptions default_options(const Context& context) {
+  const keyspace::KeyspaceOptions& options = context.services.keyspace.options();
+  return {.error_rate = options.error_rate,
+          .capacity = options.capacity,
+          .expansion = options.expansion,
+          .seed = options.seed};
+}
+
+std::string_view text_of(Filter::Refusal refusal) {
+  return refusal == Filter::Refusal::full ? text::filter_full : text::cannot_grow;
+}
+
+void count_added(Context& context, std::span<const bool> added) {
+  context.stats.items_added.add(static_cast<std::uint64_t>(std::ranges::count(added, true)));
+}
+
+void append_outcome(resp::Reply& reply, const Filter::AddOutcome& outcome) {
+  if (outcome.refusal == Filter::Refusal::none) {
+    reply.boolean(outcome.added);
+  } else {
+    reply.error(text_of(outcome.refusal));
+  }
+}
+
+// Adds `items` one by one into scratch.outcomes. Ends at the first that finds a non-scaling filter full: what
+// the reference does, whose array is then shorter than the request.
+void add_alone(Context& context, Filter& filter, Words items) {
+  std::vector<Filter::AddOutcome>& outcomes = context.scratch.outcomes;
+  outcomes.clear();
+  for (const std::string_view item : items) {
+    outcomes.push_back(context.services.keyspace.add_alone(filter, item));
+    if (outcomes.back().added) context.stats.items_added.add();
+    if (outcomes.back().refusal == Filter::Refusal::full) return;
+  }
+}
+
+enum class Shape : std::uint8_t { single, array };
+
+struct Addition {
+  std::string_view key;
+  Words items;
+  filter::FilterOptions options;  // of the filter that is created when the key is free
+  bool create = true;
+  Shape shape = Shape::array;
+};
+
+void append_added(resp::Reply& reply, Shape shape, std::span<const bool> added) {
+  if (shape == Shape::single) return reply.boolean(added.front());
+  reply.array(added.size());
+  reply.booleans(added);
+}
+
+// With the gate closed: creates the filter when there is none, and takes what does not fit by growing.
+void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
+  resp::Reply& reply = context.reply;
+  if (filter == nullptr) {
+    const Result<Filter*> created = context.services.keyspace.create(
+        {.database = context.client.database, .key = addition.key}, addition.options);
+    if (!created) return reply.error(command::text_of(created.error().code));
+    filter = *created;
+  }
+  add_alone(context, *filter, addition.items);
+  if (addition.shape == Shape::array) reply.array(context.scratch.outcomes.size());
+  for (const Filter::AddOutcome& outcome : context.scratch.outcomes) append_outcome(reply, outcome);
+}
+
+Next add(Context& context, const Addition& addition) {
+  Filter* const filter =
+      context.services.keyspace.find({.database = context.client.database, .key = addition.key});
+  if (filter == nullptr && !addition.create) {
+    context.reply.error(text::filter_not_found);
+    return Next::done;
+  }
+  if (filter != nullptr) {
+    const std::span<bool> added = context.scratch.flags(addition.items.size());
+    if (filter->try_add(addition.items, added)) {
+      count_added(context, added);
+      append_added(context.reply, addition.shape, added);
+      return Next::done;
+    }
+  }
+  if (!context.alone) return Next::need_alone;
+  add_and_grow(context, filter, addition);
+  return Next::done;
+}
+
+void look_up(Context& context, Words items, std::span<bool> present) {
+  if (const Filter* const filter = find_counted(context, context.words[1])) {
+    filter->contains(items, present);
+  } else {
+    std::ranges::fill(present, false);
+  }
+}
+
+// The fields of BF.INFO, in the order of its full reply.
+struct Field {
+  std::string_view argument;
+  std::string_view name;
+  std::uint64_t (*value)(const Filter&);
+};
+constexpr Field fields[] = {
+    {"CAPACITY", "Capacity", [](const Filter& filter) { return filter.capacity(); }},
+    {"SIZE", "Size", [](const Filter& filter) { return filter.byte_count(); }},
+    {"FILTERS", "Number of filters",
+     [](const Filter& filter) -> std::uint64_t { return filter.layer_count(); }},
+    {"ITEMS", "Number of items inserted", [](const Filter& filter) { return filter.item_count(); }},
+    {"EXPANSION", "Expansion rate",
+     [](const Filter& filter) -> std::uint64_t { return filter.options().expansion; }},
+};
+
+void append_value(resp::Reply& reply, const Field& field, const Filter& filter) {
+  if (field.argument == "EXPANSION" && !filter.options().scaling()) {
+    reply.null();
+  } else {
+    reply.integer_unsigned(field.value(filter));
+  }
+}
+
+// One field is a map of one pair, but in RESP2 an array of its value alone: it has no name there.
+void append_one_field(resp::Reply& reply, const Field& field, const Filter& filter) {
+  if (reply.version() == resp::Version::resp3) {
+    reply.map(1);
+    reply.simple(field.name);
+  } else {
+    reply.array(1);
+  }
+  append_value(reply, field, filter);
+}
+
+}  // namespace
+
+Next bf_reserve(Context& context) {
+  constexpr std::size_t words_max = 7;
+  if (context.words.size() > words_max) {
+    context.reply.error(wrong_arity(context.spec.name));
+    return Next::done;
+  }
+  const auto parsed = parse_reserve(context.words.subspan(2), default_options(context));
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
+    context.reply.error(refusal->text);
+    return Next::done;
+  }
+  const auto created =
+      context.services.keyspace.create({.database = context.client.database, .key = context.words[1]},
+                                       std::get<filter::FilterOptions>(parsed));
+  if (created) {
+    context.reply.ok();
+  } else {
+    context.reply.error(command::text_of(created.error().code));
+  }
+  return Next::done;
+}
+
+Next bf_add(Context& context) {
+  return add(context, {.key = context.words[1],
+                       .items = context.words.subspan(2),
+                       .options = default_options(context),
+                       .create = true,
+                       .shape = Shape::single});
+}
+
+Next bf_madd(Context& context) {
+  return add(
+      context,
+      {.key = context.words[1], .items = context.words.subspan(2), .options = default_options(context)});
+}
+
+Next bf_insert(Context& context) {
+  const auto parsed = parse_insert(context.words.subspan(2), default_options(context));
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
+    context.reply.error(refusal->text);
+    return Next::done;
+  }
+  if (std::holds_alternative<TooFewWords>(parsed)) {
+    context.reply.error(wrong_arity(context.spec.name));
+    return Next::done;
+  }
+  const auto& request = std::get<InsertRequest>(parsed);
+  return add(context, {.key = context.words[1],
+                       .items = request.items,
+                       .options = request.options,
+                       .create = request.create});
+}
+
+Next bf_exists(Context& context) {
+  const std::span<bool> present = context.scratch.flags(1);
+  look_up(context, context.words.subspan(2), present);
+  context.reply.boolean(present.front());
+  return Next::done;
+}
+
+Next bf_mexists(Context& context) {
+  const Words items = context.words.subspan(2);
+  const std::span<bool> present = context.scratch.flags(items.size());
+  look_up(context, items, present);
+  context.reply.array(items.size());
+  context.reply.booleans(present);
+  return Next::done;
+}
+
+Next bf_card(Context& context) {
+  const Filter* const filter = find_counted(context, context.words[1]);
+  context.reply.integer_unsigned(filter != nullptr ? filter->item_count() : 0);
+  return Next::done;
+}
+
+Next bf_info(Context& context) {
+  resp::Reply& reply = context.reply;
+  constexpr std::size_t words_max = 3;
+  if (context.words.size() > words_max) {
+    reply.error(wrong_arity(context.spec.name));
+    return Next::done;
+  }
+  const Filter* const filter = find_counted(context, context.words[1]);
+  if (filter == nullptr) {
+    reply.error(text::filter_not_found);
+    return Next::done;
+  }
+  if (context.words.size() == words_max) {
+    const auto* const field = std::ranges::find_if(
+        fields, [&](const Field& each) { return equal_ignoring_case(each.argument, context.words[2]); });
+    if (field == std::end(fields)) {
+      reply.error(text::bad_field);
+    } else {
+      append_one_field(reply, *field, *filter);
+    }
+    return Next::done;
+  }
+  reply.map(std::size(fields));
+  for (const Field& field : fields) {
+    reply.simple(field.name);
+    append_value(reply, field, *filter);
+  }
+  return Next::done;
+}
+
+}  // namespace sepal::command

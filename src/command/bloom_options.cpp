@@ -1,0 +1,135 @@
+#include "bloom_options.hpp"
+
+#include <sepal/command/error_texts.hpp>
+
+#include <optional>
+#include <utility>
+
+#include "arguments.hpp"
+
+namespace sepal::command {
+namespace {
+
+// A number of an option's word, or the text for what is wrong with it.
+struct NumberTexts {
+  std::string_view bad;    // no number
+  std::string_view range;  // a number out of range
+};
+constexpr NumberTexts reserve_rate{text::reserve_bad_rate, text::reserve_rate_range};
+constexpr NumberTexts reserve_capacity{text::reserve_bad_capacity, text::reserve_capacity_range};
+constexpr NumberTexts reserve_expansion{text::reserve_bad_expansion, text::reserve_expansion_range};
+constexpr NumberTexts insert_rate{text::insert_bad_rate, text::insert_bad_rate};
+constexpr NumberTexts insert_capacity{text::insert_bad_capacity, text::insert_bad_capacity};
+constexpr NumberTexts insert_expansion{text::insert_bad_expansion, text::insert_bad_expansion};
+
+Parsed<double> parse_rate(std::string_view word, const NumberTexts& texts) {
+  const std::optional<double> rate = parse_real(word);
+  if (!rate) return Refusal{texts.bad};
+  if (!(*rate > 0 && *rate < 1)) return Refusal{texts.range};
+  return *rate;
+}
+
+Parsed<std::uint64_t> parse_capacity(std::string_view word, const NumberTexts& texts) {
+  const std::optional<std::uint64_t> capacity = parse_unsigned(word);
+  if (capacity && *capacity > 0) return *capacity;
+  // Negative numbers that fit no 64 bits are no numbers for the reference.
+  return Refusal{capacity || parse_integer(word) ? texts.range : texts.bad};
+}
+
+Parsed<std::uint32_t> parse_expansion(std::string_view word, const NumberTexts& texts) {
+  const std::optional<std::int64_t> expansion = parse_integer(word);
+  if (!expansion) return Refusal{texts.bad};
+  if (*expansion < 0 || *expansion > filter::expansion_max) return Refusal{texts.range};
+  return static_cast<std::uint32_t>(*expansion);
+}
+
+// Stores a parsed value; the refusal when there is none.
+template <class Value>
+std::optional<Refusal> store(const Parsed<Value>& parsed, Value& into) {
+  if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
+  into = std::get<Value>(parsed);
+  return std::nullopt;
+}
+
+// [EXPANSION expansion] [NONSCALING], in any order; the last of a repeated word counts.
+std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> words,
+                                             filter::FilterOptions& options) {
+  bool nonscaling = false;
+  std::optional<std::uint32_t> expansion;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    if (equal_ignoring_case(words[at], "NONSCALING")) {
+      nonscaling = true;
+    } else if (equal_ignoring_case(words[at], "EXPANSION")) {
+      if (++at == words.size()) return Refusal{text::reserve_no_expansion};
+      if (const auto refusal = store(parse_expansion(words[at], reserve_expansion), expansion.emplace()))
+        return refusal;
+    } else {
+      return Refusal{text::reserve_unknown_word};
+    }
+  }
+  if (nonscaling && expansion.value_or(0) != 0) return Refusal{text::reserve_contradiction};
+  if (expansion) options.expansion = *expansion;
+  if (nonscaling) options.expansion = 0;
+  return std::nullopt;
+}
+
+enum class InsertOption : std::uint8_t { capacity, error, expansion, nocreate, nonscaling, items };
+
+std::optional<InsertOption> insert_option(std::string_view word) {
+  constexpr std::pair<std::string_view, InsertOption> options[] = {
+      {"CAPACITY", InsertOption::capacity},     {"ERROR", InsertOption::error},
+      {"EXPANSION", InsertOption::expansion},   {"NOCREATE", InsertOption::nocreate},
+      {"NONSCALING", InsertOption::nonscaling}, {"ITEMS", InsertOption::items}};
+  for (const auto& [name, option] : options)
+    if (equal_ignoring_case(word, name)) return option;
+  return std::nullopt;
+}
+
+bool takes_value(InsertOption option) {
+  return option <= InsertOption::expansion;
+}
+
+std::optional<Refusal> store_insert_value(InsertOption option, std::string_view value,
+                                          filter::FilterOptions& options) {
+  if (option == InsertOption::capacity)
+    return store(parse_capacity(value, insert_capacity), options.capacity);
+  if (option == InsertOption::error) return store(parse_rate(value, insert_rate), options.error_rate);
+  return store(parse_expansion(value, insert_expansion), options.expansion);
+}
+
+}  // namespace
+
+Parsed<filter::FilterOptions> parse_reserve(std::span<const std::string_view> words,
+                                            const filter::FilterOptions& defaults) {
+  filter::FilterOptions options = defaults;
+  if (const auto refusal = store(parse_rate(words[0], reserve_rate), options.error_rate)) return *refusal;
+  if (const auto refusal = store(parse_capacity(words[1], reserve_capacity), options.capacity))
+    return *refusal;
+  if (const auto refusal = parse_reserve_options(words.subspan(2), options)) return *refusal;
+  return options;
+}
+
+std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const std::string_view> words,
+                                                               const filter::FilterOptions& defaults) {
+  InsertRequest request{.options = defaults, .create = true, .items = {}};
+  bool nonscaling = false;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const std::optional<InsertOption> option = insert_option(words[at]);
+    if (!option) return Refusal{text::insert_unknown_word};
+    if (takes_value(*option)) {
+      if (++at == words.size()) return TooFewWords{};
+      if (const auto refusal = store_insert_value(*option, words[at], request.options)) return *refusal;
+    }
+    nonscaling = nonscaling || *option == InsertOption::nonscaling;
+    if (*option == InsertOption::nocreate) request.create = false;
+    if (*option == InsertOption::items) {
+      request.items = words.subspan(at + 1);
+      break;
+    }
+  }
+  if (request.items.empty()) return TooFewWords{};
+  if (nonscaling) request.options.expansion = 0;
+  return request;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,65 @@
+#include "client_text.hpp"
+
+#include <sepal/command/command_table.hpp>
+
+#include <algorithm>
+#include <charconv>
+
+namespace sepal::command {
+namespace {
+
+class Line {
+ public:
+  explicit Line(std::string& text) : text_(text) {}
+
+  Line& field(std::string_view name, std::string_view value) {
+    if (!first_) text_.push_back(' ');
+    first_ = false;
+    text_.append(name).append("=").append(value);
+    return *this;
+  }
+  Line& field(std::string_view name, std::int64_t value) { return field(name, std::to_string(value)); }
+  Line& count(std::string_view name, std::uint64_t value) { return field(name, std::to_string(value)); }
+
+ private:
+  std::string& text_;
+  bool first_ = true;
+};
+
+std::int64_t seconds_between(SteadyTime from, SteadyTime to) {
+  return std::max(std::int64_t{0}, std::chrono::duration_cast<std::chrono::seconds>(to - from).count());
+}
+
+std::string flags_of(const ClientState& client) {
+  std::string flags;
+  if (client.no_evict) flags.push_back('e');
+  if (client.no_touch) flags.push_back('T');
+  return flags.empty() ? "N" : flags;
+}
+
+}  // namespace
+
+bool fits_client_line(std::string_view text) {
+  const auto fits = [](char letter) { return letter == '\0' || (letter >= '!' && letter <= '~'); };
+  return text.size() <= client_field_bytes_max && std::ranges::all_of(text, fits);
+}
+
+void append_client_line(std::string& text, const ClientState& client, SteadyTime now) {
+  // A connection that has sent nothing yet has been idle since it was made.
+  const SteadyTime active = std::max(client.last_request_at, client.connected_at);
+  Line line(text);
+  line.count("id", client.id).field("addr", client.address).field("laddr", client.local_address);
+  line.field("fd", client.descriptor).field("name", client.name);
+  line.field("age", seconds_between(client.connected_at, now)).field("idle", seconds_between(active, now));
+  line.field("flags", flags_of(client)).count("db", client.database);
+  line.field("sub", "0").field("psub", "0").field("ssub", "0").field("multi", "-1").field("watch", "0");
+  line.count("qbuf", client.bytes_unparsed).count("omem", client.bytes_unsent).field("events", "r");
+  line.field("cmd", client.last_command != nullptr ? client.last_command->name : "NULL");
+  line.field("user", "default").field("redir", "-1").count("resp", client.protocol);
+  line.field("lib-name", client.library_name).field("lib-ver", client.library_version);
+  line.count("tot-net-in", client.bytes_read).count("tot-net-out", client.bytes_written);
+  line.count("tot-cmds", client.request_count);
+  text.push_back('\n');
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,22 @@
+// Clients as text: the lines of CLIENT LIST, and what may stand in them.
+#pragma once
+
+#include <sepal/command/client_state.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace sepal::command {
+
+// Bytes of a connection's name, of its library's name and of its library's version, each.
+inline constexpr std::size_t client_field_bytes_max = 1024;
+
+// Whether a text may become a field of a line: not too long, no spaces, no line ends, nothing outside
+// printable ASCII. A NUL passes, as in the reference.
+[[nodiscard]] bool fits_client_line(std::string_view text);
+
+// "id=3 addr=127.0.0.1:50412 ... tot-cmds=17\n"
+void append_client_line(std::string& text, const ClientState& client, SteadyTime now);
+
+}  // namespace sepal::command

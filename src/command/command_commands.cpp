@@ -1,0 +1,256 @@
+// Handlers of COMMAND, all but DOCS, and of every HELP.
+
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "arguments.hpp"
+#include "command_index.hpp"
+#include "compatibility.hpp"
+#include "glob.hpp"
+#include "handlers.hpp"
+#include "word_list.hpp"
+
+namespace sepal::command {
+namespace {
+
+using Words = std::span<const std::string_view>;
+
+constexpr std::pair<Flag, std::string_view> flag_names[] = {
+    {Flag::write, "write"},
+    {Flag::read_only, "readonly"},
+    {Flag::deny_oom, "denyoom"},
+    {Flag::module, "module"},
+    {Flag::admin, "admin"},
+    {Flag::no_script, "noscript"},
+    {Flag::loading, "loading"},
+    {Flag::stale, "stale"},
+    {Flag::fast, "fast"},
+    {Flag::no_auth, "no_auth"},
+    {Flag::no_async_loading, "no_async_loading"},
+    {Flag::no_multi, "no_multi"},
+    {Flag::allow_busy, "allow_busy"},
+};
+
+// One entry of a command's key specifications: keys of which the same is true.
+struct KeySpec {
+  std::string_view flags;  // blank separated
+  int index = 0;           // of the first key's word
+  int last = 0;            // of the last key's word, counted from the first; negative: from the end
+};
+
+std::vector<KeySpec> key_specs(const KeyRange& keys) {
+  if (keys.first == 0) return {};
+  const std::size_t divider = keys.access.find('/');
+  if (divider == std::string_view::npos) {
+    return {{.flags = keys.access,
+             .index = keys.first,
+             .last = keys.last < 0 ? keys.last : keys.last - keys.first}};
+  }
+  return {{.flags = keys.access.substr(0, divider), .index = keys.first, .last = 0},
+          {.flags = keys.access.substr(divider + 1), .index = keys.first + keys.step, .last = 0}};
+}
+
+void append_flags(resp::Reply& reply, std::string_view blank_separated) {
+  reply.set(word_count(blank_separated));
+  for_each_word(blank_separated, [&](std::string_view flag) { reply.simple(flag); });
+}
+
+void append_key_spec(resp::Reply& reply, const KeySpec& spec, int step) {
+  reply.map(3);
+  reply.bulk("flags");
+  append_flags(reply, spec.flags);
+  reply.bulk("begin_search");
+  reply.map(2);
+  reply.bulk("type");
+  reply.bulk("index");
+  reply.bulk("spec");
+  reply.map(1);
+  reply.bulk("index");
+  reply.integer(spec.index);
+  reply.bulk("find_keys");
+  reply.map(2);
+  reply.bulk("type");
+  reply.bulk("range");
+  reply.bulk("spec");
+  reply.map(3);
+  reply.bulk("lastkey");
+  reply.integer(spec.last);
+  reply.bulk("keystep");
+  reply.integer(step);
+  reply.bulk("limit");
+  reply.integer(0);
+}
+
+void append_row(resp::Reply& reply, const CommandSpec& row) {
+  constexpr std::size_t fields = 10;
+  reply.array(fields);
+  reply.bulk(row.name);
+  reply.integer(row.arity);
+  std::vector<std::string_view> flags;
+  for (const auto& [flag, name] : flag_names)
+    if (row.flags.has(flag)) flags.push_back(name);
+  reply.set(flags.size());
+  for (const std::string_view flag : flags) reply.simple(flag);
+  reply.integer(row.keys.first);
+  reply.integer(row.keys.last);
+  reply.integer(row.keys.step);
+  append_flags(reply, row.categories);
+  reply.set(word_count(row.tips));
+  for_each_word(row.tips, [&](std::string_view tip) { reply.bulk(tip); });
+  const std::vector<KeySpec> specs = key_specs(row.keys);
+  reply.set(specs.size());
+  for (const KeySpec& spec : specs) append_key_spec(reply, spec, row.keys.step);
+  reply.set(row.subcommands.size());
+  for (const CommandSpec& subcommand : row.subcommands) append_row(reply, subcommand);
+}
+
+bool in_category(const CommandSpec& row, std::string_view category) {
+  bool found = false;
+  for_each_word(row.categories, [&](std::string_view each) {
+    found = found || equal_ignoring_case(each.substr(1), category);  // behind the '@'
+  });
+  return found;
+}
+
+using RowFilter = std::function<bool(const CommandSpec&)>;
+
+// What [FILTERBY kind argument] lets through; nothing when the words make no sense.
+std::optional<RowFilter> parse_filter(Words words) {
+  if (words.empty()) return [](const CommandSpec&) { return true; };
+  if (words.size() != 3 || !equal_ignoring_case(words[0], "FILTERBY")) return std::nullopt;
+  const std::string_view argument = words[2];
+  if (equal_ignoring_case(words[1], "MODULE")) {
+    const bool known = argument == bloom_module_name;
+    return [known](const CommandSpec& row) { return known && row.flags.has(Flag::module); };
+  }
+  if (equal_ignoring_case(words[1], "ACLCAT"))
+    return [argument](const CommandSpec& row) { return in_category(row, argument); };
+  if (equal_ignoring_case(words[1], "PATTERN"))
+    return [argument](const CommandSpec& row) { return matches(argument, row.name, Case::ignored); };
+  return std::nullopt;
+}
+
+// The row of the request that follows COMMAND GETKEYS, or why it has no keys.
+struct KeyQuestion {
+  const CommandSpec* row = nullptr;
+  std::string_view refused{};
+};
+KeyQuestion ask_for_keys(Words words) {
+  const CommandSpec* const row = row_for(words);
+  if (row == nullptr) return {.row = nullptr, .refused = text::invalid_command};
+  if (row->keys.first == 0) return {.row = row, .refused = text::no_key_arguments};
+  if (!arity_fits(*row, words.size())) return {.row = row, .refused = text::invalid_argument_count};
+  return {.row = row};
+}
+
+// Visits each key of a request with the flags of its specification.
+template <class Visit>
+void for_each_key(const CommandSpec& row, Words words, const Visit& visit) {
+  for (const KeySpec& spec : key_specs(row.keys)) {
+    const auto first = static_cast<std::size_t>(spec.index);
+    const auto last = spec.last < 0 ? words.size() + static_cast<std::size_t>(spec.last + 1) - 1
+                                    : first + static_cast<std::size_t>(spec.last);
+    for (std::size_t at = first; at <= last && at < words.size();
+         at += static_cast<std::size_t>(row.keys.step))
+      visit(words[at], spec.flags);
+  }
+}
+
+std::size_t key_count(const CommandSpec& row, Words words) {
+  std::size_t count = 0;
+  for_each_key(row, words, [&](std::string_view, std::string_view) { ++count; });
+  return count;
+}
+
+}  // namespace
+
+Next command_info(Context& context) {
+  resp::Reply& reply = context.reply;
+  const Words names = context.words.size() > 2 ? context.words.subspan(2) : Words{};
+  if (names.empty()) {
+    reply.array(command_table().size());
+    for (const CommandSpec& row : command_table()) append_row(reply, row);
+    return Next::done;
+  }
+  reply.array(names.size());
+  for (const std::string_view name : names) {
+    if (const CommandSpec* const row = find_row(name)) {
+      append_row(reply, *row);
+    } else {
+      reply.null();
+    }
+  }
+  return Next::done;
+}
+
+Next command_count(Context& context) {
+  context.reply.integer_unsigned(command_table().size());
+  return Next::done;
+}
+
+Next command_list(Context& context) {
+  const std::optional<RowFilter> filter = parse_filter(context.words.subspan(2));
+  if (!filter) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  std::vector<std::string_view> names;
+  for_each_row([&](const CommandSpec& row) {
+    if ((*filter)(row)) names.push_back(row.name);
+  });
+  context.reply.array(names.size());
+  for (const std::string_view name : names) context.reply.bulk(name);
+  return Next::done;
+}
+
+Next command_get_keys(Context& context) {
+  const Words words = context.words.subspan(2);
+  const KeyQuestion question = ask_for_keys(words);
+  if (!question.refused.empty()) {
+    context.reply.error(question.refused);
+    return Next::done;
+  }
+  context.reply.array(key_count(*question.row, words));
+  for_each_key(*question.row, words,
+               [&](std::string_view key, std::string_view) { context.reply.bulk(key); });
+  return Next::done;
+}
+
+Next command_get_keys_and_flags(Context& context) {
+  const Words words = context.words.subspan(2);
+  const KeyQuestion question = ask_for_keys(words);
+  if (!question.refused.empty()) {
+    context.reply.error(question.refused);
+    return Next::done;
+  }
+  context.reply.array(key_count(*question.row, words));
+  for_each_key(*question.row, words, [&](std::string_view key, std::string_view flags) {
+    context.reply.array(2);
+    context.reply.bulk(key);
+    append_flags(context.reply, flags);
+  });
+  return Next::done;
+}
+
+Next subcommand_help(Context& context) {
+  const std::string_view container_name = context.spec.name.substr(0, context.spec.name.find('|'));
+  const CommandSpec& container = *find_command(container_name);
+  const std::string name = upper_case(container_name);
+  constexpr std::size_t lines_each = 2;
+  context.reply.array(1 + lines_each * container.subcommands.size());
+  context.reply.simple(name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  for (const CommandSpec& row : container.subcommands) {
+    std::string line = upper_case(row.name.substr(container_name.size() + 1));
+    if (!row.syntax.empty()) line.append(" ").append(row.syntax);
+    context.reply.simple(line);
+    context.reply.simple("    " + std::string(row.summary) + ".");
+  }
+  return Next::done;
+}
+
+}  // namespace sepal::command

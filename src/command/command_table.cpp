@@ -1,0 +1,140 @@
+// The table and its index, both made by the compiler.
+//
+// The index is an open-addressing table over the names of commands. A name's slot comes from its length and
+// three of its bytes, in lower case: enough to tell commands apart (the longest run of taken slots is
+// checked), and cheaper than a hash of all bytes, which would be computed for every request. The one
+// comparison of whole names that follows decides. Subcommands are few for each command and are looked
+// through.
+
+#include <sepal/base/assert.hpp>
+#include <sepal/command/command_table.hpp>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "arguments.hpp"
+#include "command_index.hpp"
+#include "table_bloom.hpp"
+#include "table_connection.hpp"
+#include "table_keys.hpp"
+#include "table_server.hpp"
+
+namespace sepal::command {
+namespace {
+
+constexpr std::size_t top_row_count =
+    std::size(bloom_rows) + std::size(connection_rows) + std::size(key_rows) + std::size(server_rows);
+
+constexpr auto joined_and_sorted() {
+  std::array<CommandSpec, top_row_count> rows;
+  auto at = std::ranges::copy(bloom_rows, rows.begin()).out;
+  at = std::ranges::copy(connection_rows, at).out;
+  at = std::ranges::copy(key_rows, at).out;
+  std::ranges::copy(server_rows, at);
+  std::ranges::sort(rows, {}, &CommandSpec::name);
+  return rows;
+}
+constexpr std::array<CommandSpec, top_row_count> table = joined_and_sorted();
+
+constexpr bool sorted_and_unique(std::span<const CommandSpec> rows) {
+  return std::ranges::adjacent_find(rows, std::ranges::greater_equal{}, &CommandSpec::name) == rows.end();
+}
+static_assert(sorted_and_unique(table));
+static_assert(sorted_and_unique(client_rows) && sorted_and_unique(command_rows));
+static_assert(sorted_and_unique(config_rows) && sorted_and_unique(module_rows));
+
+// Where rows lie, in the order of their numbers.
+constexpr std::span<const CommandSpec> row_spans[] = {table, client_rows, command_rows, config_rows,
+                                                      module_rows};
+
+constexpr std::size_t total_row_count = [] {
+  std::size_t count = 0;
+  for (const auto rows : row_spans) count += rows.size();
+  return count;
+}();
+
+constexpr std::size_t slot_count = 128;
+static_assert(slot_count >= 2 * top_row_count, "a fuller index means longer runs");
+
+// Of a name that is not empty.
+constexpr std::size_t slot_of(std::string_view name) {
+  const auto byte = [&](std::size_t at) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(lower(name[at])));
+  };
+  return (name.size() * 73 + byte(0) * 17 + byte(name.size() / 2) * 5 + byte(name.size() - 1)) % slot_count;
+}
+
+struct Index {
+  std::array<const CommandSpec*, slot_count> slots{};
+  std::size_t probes_max = 0;
+};
+constexpr Index index = [] {
+  Index made;
+  for (const CommandSpec& row : table) {
+    std::size_t slot = slot_of(row.name);
+    std::size_t probes = 1;
+    for (; made.slots[slot] != nullptr; ++probes) slot = (slot + 1) % slot_count;
+    made.slots[slot] = &row;
+    made.probes_max = std::max(made.probes_max, probes);
+  }
+  return made;
+}();
+static_assert(index.probes_max <= 3, "choose other factors");
+
+}  // namespace
+
+std::span<const CommandSpec> command_table() {
+  return table;
+}
+
+const CommandSpec* find_command(std::string_view name) {
+  if (name.empty()) return nullptr;
+  for (std::size_t slot = slot_of(name); index.slots[slot] != nullptr; slot = (slot + 1) % slot_count)
+    if (equal_ignoring_case(index.slots[slot]->name, name)) return index.slots[slot];
+  return nullptr;
+}
+
+const CommandSpec* find_subcommand(const CommandSpec& container, std::string_view word) {
+  const std::size_t head_bytes = container.name.size() + 1;  // "client|"
+  for (const CommandSpec& row : container.subcommands)
+    if (equal_ignoring_case(row.name.substr(head_bytes), word)) return &row;
+  return nullptr;
+}
+
+const CommandSpec* find_row(std::string_view name) {
+  const std::size_t bar = name.find('|');
+  const CommandSpec* const command = find_command(name.substr(0, bar));
+  if (command == nullptr || bar == std::string_view::npos) return command;
+  return find_subcommand(*command, name.substr(bar + 1));
+}
+
+const CommandSpec* row_for(std::span<const std::string_view> words) {
+  const CommandSpec* const command = find_command(words[0]);
+  if (command == nullptr || command->subcommands.empty() || words.size() == 1) return command;
+  const CommandSpec* const subcommand = find_subcommand(*command, words[1]);
+  return subcommand != nullptr ? subcommand : command;
+}
+
+bool arity_fits(const CommandSpec& spec, std::size_t word_count) {
+  const auto words = static_cast<std::int64_t>(word_count);
+  return spec.arity >= 0 ? words == spec.arity : words >= -spec.arity;
+}
+
+std::size_t command_row_count() {
+  return total_row_count;
+}
+
+std::size_t command_row(const CommandSpec& spec) {
+  std::size_t first = 0;
+  for (const auto rows : row_spans) {
+    const CommandSpec* const begin = rows.data();
+    if (!std::less<>()(&spec, begin) && std::less<>()(&spec, begin + rows.size()))
+      return first + static_cast<std::size_t>(&spec - begin);
+    first += rows.size();
+  }
+  SEPAL_ASSERT(false, "a row that is not in the table");
+  return 0;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,190 @@
+// Handlers of commands on the connection.
+
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include <limits>
+#include <optional>
+
+#include "arguments.hpp"
+#include "client_text.hpp"
+#include "compatibility.hpp"
+#include "handlers.hpp"
+#include "parsed.hpp"
+
+namespace sepal::command {
+namespace {
+
+constexpr std::string_view only_user = "default";
+
+// Takes a time that depends on the length of what was given, and on nothing else.
+bool is_password(std::string_view given, std::string_view password) {
+  std::size_t difference = given.size() ^ password.size();
+  for (std::size_t i = 0; i < given.size(); ++i)
+    difference |= static_cast<unsigned char>(given[i] ^ password[i % password.size()]);
+  return difference == 0;
+}
+
+bool may_enter(const Context& context, std::string_view user, std::string_view given) {
+  const std::string& password = context.services.options.password;
+  return user == only_user && (password.empty() || is_password(given, password));
+}
+
+void set_protocol(Context& context, std::uint8_t protocol) {
+  context.client.protocol = protocol;
+  context.reply.set_version(protocol == 3 ? resp::Version::resp3 : resp::Version::resp2);
+}
+
+struct HelloRequest {
+  std::optional<std::uint8_t> protocol;
+  struct Credentials {
+    std::string_view user;
+    std::string_view password;
+  };
+  std::optional<Credentials> credentials;
+  std::optional<std::string_view> name;
+};
+
+// What HELLO refuses before it looks at passwords; the text is empty when it is fine.
+std::string parse_hello(std::span<const std::string_view> words, HelloRequest& request) {
+  if (words.empty()) return {};
+  const std::optional<std::int64_t> protocol = parse_integer(words[0]);
+  if (!protocol) return std::string(text::bad_protocol);
+  if (*protocol != 2 && *protocol != 3) return std::string(text::no_protocol);
+  request.protocol = static_cast<std::uint8_t>(*protocol);
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    const std::size_t behind = words.size() - at - 1;
+    if (equal_ignoring_case(words[at], "AUTH") && behind >= 2) {
+      request.credentials = {.user = words[at + 1], .password = words[at + 2]};
+      at += 2;
+    } else if (equal_ignoring_case(words[at], "SETNAME") && behind >= 1) {
+      request.name = words[++at];
+      if (!fits_client_line(*request.name)) return std::string(text::bad_client_name);
+    } else {
+      return "ERR Syntax error in HELLO option '" + std::string(echoed(words[at])) + "'";
+    }
+  }
+  return {};
+}
+
+void append_server(Context& context) {
+  resp::Reply& reply = context.reply;
+  reply.map(7);
+  reply.bulk("server");
+  reply.bulk(server_name);
+  reply.bulk("version");
+  reply.bulk(redis_version);
+  reply.bulk("proto");
+  reply.integer(context.client.protocol);
+  reply.bulk("id");
+  reply.integer_unsigned(context.client.id);
+  reply.bulk("mode");
+  reply.bulk("standalone");
+  reply.bulk("role");
+  reply.bulk("master");
+  reply.bulk("modules");
+  append_modules(reply);
+}
+
+}  // namespace
+
+Next ping(Context& context) {
+  constexpr std::size_t words_max = 2;
+  if (context.words.size() > words_max) {
+    context.reply.error(wrong_arity(context.spec.name));
+  } else if (context.words.size() == words_max) {
+    context.reply.bulk(context.words[1]);
+  } else {
+    context.reply.simple("PONG");
+  }
+  return Next::done;
+}
+
+Next echo(Context& context) {
+  context.reply.bulk(context.words[1]);
+  return Next::done;
+}
+
+Next hello(Context& context) {
+  HelloRequest request;
+  if (const std::string refused = parse_hello(context.words.subspan(1), request); !refused.empty()) {
+    context.reply.error(refused);
+    return Next::done;
+  }
+  if (request.credentials) {
+    if (!may_enter(context, request.credentials->user, request.credentials->password)) {
+      context.reply.error(text::wrong_password);
+      return Next::done;
+    }
+    context.client.authenticated = true;
+  }
+  if (!context.client.authenticated && !context.services.options.password.empty()) {
+    context.reply.error(text::hello_without_authentication);
+    return Next::done;
+  }
+  if (request.name) context.client.name = *request.name;
+  if (request.protocol) set_protocol(context, *request.protocol);
+  append_server(context);
+  return Next::done;
+}
+
+Next authenticate(Context& context) {
+  constexpr std::size_t words_with_user = 3;
+  if (context.words.size() > words_with_user) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  const bool with_user = context.words.size() == words_with_user;
+  if (!with_user && context.services.options.password.empty()) {
+    context.reply.error(text::no_password_set);
+    return Next::done;
+  }
+  if (may_enter(context, with_user ? context.words[1] : only_user, context.words.back())) {
+    context.client.authenticated = true;
+    context.reply.ok();
+  } else {
+    context.reply.error(text::wrong_password);
+  }
+  return Next::done;
+}
+
+Next quit(Context& context) {
+  context.reply.ok();
+  context.client.close_after_reply = true;
+  return Next::close;
+}
+
+Next reset(Context& context) {
+  ClientState& client = context.client;
+  client.database = 0;
+  client.name.clear();
+  client.no_evict = false;
+  client.no_touch = false;
+  client.authenticated = context.services.options.password.empty();
+  set_protocol(context, 2);
+  context.reply.simple("RESET");
+  return Next::done;
+}
+
+Next select(Context& context) {
+  const std::optional<std::int64_t> index = parse_integer(context.words[1]);
+  using Int = std::numeric_limits<std::int32_t>;
+  if (!index) {
+    context.reply.error(text::not_an_integer);
+  } else if (*index < Int::min() || *index > Int::max()) {
+    context.reply.error(text::database_not_int);
+  } else if (*index < 0 || *index >= keyspace::database_count) {
+    context.reply.error(text::database_range);
+  } else {
+    context.client.database = static_cast<std::uint32_t>(*index);
+    context.reply.ok();
+  }
+  return Next::done;
+}
+
+Next refuse_cluster(Context& context) {
+  context.reply.error(text::no_cluster);
+  return Next::done;
+}
+
+}  // namespace sepal::command

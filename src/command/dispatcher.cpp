@@ -1,0 +1,149 @@
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "arguments.hpp"
+#include "command_index.hpp"
+#include "error_counts.hpp"
+#include "scratch.hpp"
+
+namespace sepal::command {
+namespace {
+
+std::string unknown_command(std::span<const std::string_view> words) {
+  std::string arguments;
+  for (const std::string_view word : words.subspan(1)) {
+    if (arguments.size() >= echoed_bytes_max) break;
+    const std::size_t room = echoed_bytes_max - arguments.size();
+    arguments.append("'").append(word.substr(0, room)).append("' ");
+  }
+  std::string text = "ERR unknown command '";
+  text.append(echoed(words[0])).append("', with args beginning with: ").append(arguments);
+  return text;
+}
+
+std::string unknown_subcommand(const CommandSpec& container, std::string_view word) {
+  std::string text = "ERR unknown subcommand '";
+  text.append(echoed(word)).append("'. Try ");
+  text.append(upper_case(container.name)).append(" HELP.");
+  return text;
+}
+
+// A browser that was led to post to this port begins like this (cross-protocol scripting): it gets no reply.
+bool comes_from_a_browser(std::string_view name) {
+  return equal_ignoring_case(name, "post") || equal_ignoring_case(name, "host:");
+}
+
+// Why a request does not come to its handler; empty when it does.
+std::string refusal(const Services& services, const ClientState& client, const CommandSpec& spec,
+                    std::span<const std::string_view> words) {
+  if (!spec.subcommands.empty() && words.size() > 1) return unknown_subcommand(spec, words[1]);
+  if (!arity_fits(spec, words.size())) return wrong_arity(spec.name);
+  if (!client.authenticated && !services.options.password.empty() && !spec.flags.has(Flag::no_auth))
+    return std::string(text::no_authentication);
+  if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit())
+    return std::string(text::over_memory);
+  return {};
+}
+
+}  // namespace
+
+WorkerStats::WorkerStats() : commands(command_row_count()), errors(std::make_unique<ErrorCounts>()) {}
+WorkerStats::~WorkerStats() = default;
+
+void CommandStats::reset() {
+  calls.reset();
+  nanoseconds.reset();
+  rejected.reset();
+  failed.reset();
+  latency.reset();
+}
+
+void WorkerStats::reset() {
+  for (CommandStats& row : commands) row.reset();
+  for (metrics::Counter* counter :
+       {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses, &items_added, &batches})
+    counter->reset();
+  errors->reset();
+}
+
+Dispatcher::Dispatcher(Services& services, WorkerStats& stats)
+    : services_(services), stats_(stats), scratch_(std::make_unique<Scratch>()) {}
+Dispatcher::~Dispatcher() = default;
+
+Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
+                                    std::span<const std::string_view> words, bool alone, WallTime now,
+                                    SteadyTime steady_now) {
+  const CommandSpec* const spec = row_for(words);
+  if (spec == nullptr) return run_unknown(client, reply, words, steady_now);
+  if (const std::string refused = refusal(services_, client, *spec, words); !refused.empty()) {
+    reply.error(refused);
+    stats_.commands[command_row(*spec)].rejected.add();
+    count_request(client, steady_now);
+    count_errors(refused, 1);
+    return {.next = Next::done, .spec = nullptr};
+  }
+  if (spec->flags.has(Flag::alone) && !alone) return {.next = Next::need_alone, .spec = spec};
+  Context context{.services = services_,
+                  .client = client,
+                  .reply = reply,
+                  .stats = stats_,
+                  .scratch = *scratch_,
+                  .words = words,
+                  .spec = *spec,
+                  .now = now,
+                  .steady_now = steady_now,
+                  .alone = alone};
+  return {.next = run_handler(context), .spec = spec};
+}
+
+Next Dispatcher::run_handler(Context& context) {
+  ClientState& client = context.client;
+  // Set before the handler runs, because CLIENT LIST shows the command that asks.
+  const CommandSpec* const previous = std::exchange(client.last_command, &context.spec);
+  const std::uint64_t errors_before = context.reply.error_count();
+  const Next next = context.spec.run(context);
+  if (next == Next::need_alone) {
+    client.last_command = previous;
+    return next;
+  }
+  count_request(client, context.steady_now);
+  if (const std::uint64_t errors = context.reply.error_count() - errors_before; errors != 0) {
+    stats_.commands[command_row(context.spec)].failed.add();
+    count_errors(context.reply.last_error(), errors);
+  }
+  return next;
+}
+
+Dispatcher::Outcome Dispatcher::run_unknown(ClientState& client, resp::Reply& reply,
+                                            std::span<const std::string_view> words, SteadyTime steady_now) {
+  count_request(client, steady_now);
+  if (comes_from_a_browser(words[0])) return {.next = Next::close, .spec = nullptr};
+  reply.error(unknown_command(words));
+  count_errors(reply.last_error(), 1);
+  return {.next = Next::done, .spec = nullptr};
+}
+
+void Dispatcher::count_request(ClientState& client, SteadyTime steady_now) {
+  stats_.requests.add();
+  ++client.request_count;
+  client.last_request_at = steady_now;
+}
+
+void Dispatcher::count_errors(std::string_view text, std::uint64_t times) {
+  stats_.error_replies.add(times);
+  stats_.errors->add(text, times);
+}
+
+void Dispatcher::record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration) {
+  if (times == 0) return;
+  const auto nanoseconds = static_cast<std::uint64_t>(std::max(duration.count(), std::int64_t{0}));
+  CommandStats& row = stats_.commands[command_row(spec)];
+  row.calls.add(times);
+  row.nanoseconds.add(nanoseconds);
+  row.latency.add(nanoseconds / times, times);
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,42 @@
+#include <sepal/command/error_texts.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace sepal::command {
+namespace {
+
+constexpr std::pair<Errc, std::string_view> texts[] = {
+    {Errc::out_of_range, text::cannot_create},
+    {Errc::too_large, text::no_memory_for_filter},
+    {Errc::memory_limit, text::no_memory_for_filter},
+    {Errc::out_of_memory, text::no_memory_for_filter},
+    {Errc::no_such_key, text::no_such_key},
+    {Errc::key_exists, text::filter_exists},
+    {Errc::filter_full, text::filter_full},
+    {Errc::layer_limit, text::cannot_grow},
+    {Errc::key_limit, text::too_many_keys},
+    {Errc::io, "ERR the disk failed"},
+    {Errc::disk_full, "ERR the disk is full"},
+    {Errc::read_only, "ERR the place may not be written"},
+    {Errc::in_use, text::save_in_progress},
+    {Errc::not_found, text::no_config_file},
+    {Errc::damaged, "ERR the data is damaged"},
+    {Errc::unsupported_version, "ERR the format is newer than this server"},
+    {Errc::invalid_setting, "ERR the setting is not valid"},
+};
+
+}  // namespace
+
+std::string_view text_of(Errc code) {
+  const auto* const found = std::ranges::find(texts, code, &std::pair<Errc, std::string_view>::first);
+  return found != std::end(texts) ? found->second : "ERR unknown failure";
+}
+
+std::string wrong_arity(std::string_view command_name) {
+  std::string text = "ERR wrong number of arguments for '";
+  text.append(command_name).append("' command");
+  return text;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,10 @@
+// What TYPE says of a filter; the reference's name, which clients know.
+#pragma once
+
+#include <string_view>
+
+namespace sepal::command {
+
+inline constexpr std::string_view filter_type_name = "MBbloom--";
+
+}  // namespace sepal::command

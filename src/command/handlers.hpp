@@ -1,0 +1,82 @@
+// The handlers that the rows of the command table name. Each answers one request: see command_table.hpp for
+// what it returns.
+#pragma once
+
+#include <sepal/command/command_table.hpp>
+
+namespace sepal::command {
+
+// bloom_commands.cpp
+Next bf_add(Context& context);
+Next bf_card(Context& context);
+Next bf_exists(Context& context);
+Next bf_info(Context& context);
+Next bf_insert(Context& context);
+Next bf_madd(Context& context);
+Next bf_mexists(Context& context);
+Next bf_reserve(Context& context);
+
+// key_commands.cpp
+Next count_existing(Context& context);  // EXISTS, TOUCH
+Next dbsize(Context& context);
+Next del(Context& context);  // DEL, UNLINK
+Next flush_all(Context& context);
+Next flush_database(Context& context);
+Next random_key(Context& context);
+Next rename(Context& context);
+Next rename_if_free(Context& context);
+Next type(Context& context);
+
+// scan_commands.cpp
+Next keys(Context& context);
+Next scan(Context& context);
+
+// connection_commands.cpp
+Next authenticate(Context& context);
+Next echo(Context& context);
+Next hello(Context& context);
+Next ping(Context& context);
+Next quit(Context& context);
+Next refuse_cluster(Context& context);  // READONLY, READWRITE
+Next reset(Context& context);
+Next select(Context& context);
+
+// client_commands.cpp
+Next client_get_name(Context& context);
+Next client_id(Context& context);
+Next client_info(Context& context);
+Next client_kill(Context& context);
+Next client_list(Context& context);
+Next client_no_evict(Context& context);
+Next client_no_touch(Context& context);
+Next client_set_info(Context& context);
+Next client_set_name(Context& context);
+
+// command_commands.cpp, command_docs.cpp
+Next command_count(Context& context);
+Next command_docs(Context& context);
+Next command_get_keys(Context& context);
+Next command_get_keys_and_flags(Context& context);
+Next command_info(Context& context);  // COMMAND and COMMAND INFO
+Next command_list(Context& context);
+Next subcommand_help(Context& context);  // CLIENT HELP, CONFIG HELP, ...
+
+// config_commands.cpp
+Next config_get(Context& context);
+Next config_reset_stat(Context& context);
+Next config_rewrite(Context& context);
+Next config_set(Context& context);
+
+// info_commands.cpp
+Next info(Context& context);
+
+// server_commands.cpp
+Next background_save(Context& context);
+Next last_save(Context& context);
+Next module_list(Context& context);
+Next role(Context& context);
+Next save(Context& context);
+Next shut_down(Context& context);
+Next time(Context& context);
+
+}  // namespace sepal::command

@@ -1,0 +1,129 @@
+// Sections of INFO that sum the workers' counters.
+
+#include <sepal/metrics/counters.hpp>
+
+#include "command_index.hpp"
+#include "error_counts.hpp"
+#include "info_text.hpp"
+
+namespace sepal::command {
+namespace {
+
+constexpr double bytes_per_kilobyte = 1024;
+
+TrafficRate traffic_rate(const Context& context) {
+  const TrafficCount count{.requests = sum_of(context, &WorkerStats::requests),
+                           .bytes_in = sum_of(context, &WorkerStats::bytes_in),
+                           .bytes_out = sum_of(context, &WorkerStats::bytes_out)};
+  return context.services.rates->sample(context.steady_now, count,
+                                        context.services.control.facts().started_at);
+}
+
+// One row's counters over all workers.
+struct RowSums {
+  std::uint64_t calls = 0;
+  std::uint64_t nanoseconds = 0;
+  std::uint64_t rejected = 0;
+  std::uint64_t failed = 0;
+};
+
+RowSums sums_of(const Context& context, const CommandSpec& row) {
+  RowSums sums;
+  const std::size_t index = command_row(row);
+  for (const WorkerStats& worker : context.services.workers) {
+    const CommandStats& stats = worker.commands[index];
+    sums.calls += stats.calls.get();
+    sums.nanoseconds += stats.nanoseconds.get();
+    sums.rejected += stats.rejected.get();
+    sums.failed += stats.failed.get();
+  }
+  return sums;
+}
+
+constexpr double nanoseconds_per_microsecond = 1000;
+
+// The least duration, in microseconds, that at least this share of the calls stayed within.
+double percentile(const Context& context, const CommandSpec& row, double share) {
+  std::array<std::uint64_t, metrics::Histogram::bucket_count> counts{};
+  std::uint64_t total = 0;
+  for (const WorkerStats& worker : context.services.workers) {
+    for (std::size_t bucket = 0; bucket < counts.size(); ++bucket) {
+      const std::uint64_t count = worker.commands[command_row(row)].latency.count(bucket);
+      counts[bucket] += count;
+      total += count;
+    }
+  }
+  std::uint64_t seen = 0;
+  for (std::size_t bucket = 0; bucket < counts.size(); ++bucket) {
+    seen += counts[bucket];
+    if (seen > 0 && static_cast<double>(seen) >= share * static_cast<double>(total))
+      return static_cast<double>(metrics::Histogram::upper_bound(bucket)) / nanoseconds_per_microsecond;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::uint64_t sum_of(const Context& context, metrics::Counter WorkerStats::*counter) {
+  std::uint64_t sum = 0;
+  for (const WorkerStats& worker : context.services.workers) sum += (worker.*counter).get();
+  return sum;
+}
+
+void append_stats(const Context& context, InfoLines& lines) {
+  const TrafficRate rate = traffic_rate(context);
+  lines.count("total_connections_received", context.services.clients.accepted_count());
+  lines.count("total_commands_processed", sum_of(context, &WorkerStats::requests));
+  lines.count("instantaneous_ops_per_sec", static_cast<std::uint64_t>(rate.requests));
+  lines.count("total_net_input_bytes", sum_of(context, &WorkerStats::bytes_in));
+  lines.count("total_net_output_bytes", sum_of(context, &WorkerStats::bytes_out));
+  lines.real("instantaneous_input_kbps", rate.bytes_in / bytes_per_kilobyte, 2);
+  lines.real("instantaneous_output_kbps", rate.bytes_out / bytes_per_kilobyte, 2);
+  lines.count("rejected_connections", context.services.clients.rejected_count());
+  lines.zeros({"sync_full", "sync_partial_ok", "sync_partial_err", "expired_keys"});
+  lines.line("expired_stale_perc", "0.00");
+  lines.zeros({"expired_time_cap_reached_count", "evicted_keys", "evicted_clients"});
+  lines.count("keyspace_hits", sum_of(context, &WorkerStats::key_hits));
+  lines.count("keyspace_misses", sum_of(context, &WorkerStats::key_misses));
+  lines.zeros({"pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec",
+               "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits",
+               "active_defrag_misses", "tracking_total_keys", "tracking_total_items",
+               "tracking_total_prefixes"});
+  lines.count("total_error_replies", sum_of(context, &WorkerStats::error_replies));
+  // One read feeds a batch, and one write answers it.
+  lines.count("total_reads_processed", sum_of(context, &WorkerStats::batches));
+  lines.count("total_writes_processed", sum_of(context, &WorkerStats::batches));
+}
+
+void append_command_stats(const Context& context, InfoLines& lines) {
+  for_each_row([&](const CommandSpec& row) {
+    const RowSums sums = sums_of(context, row);
+    if (sums.calls + sums.rejected + sums.failed == 0) return;
+    const double microseconds = static_cast<double>(sums.nanoseconds) / nanoseconds_per_microsecond;
+    std::string value = "calls=" + std::to_string(sums.calls);
+    value += ",usec=" + fixed_point(microseconds, 0);
+    value += ",usec_per_call=" +
+             fixed_point(sums.calls == 0 ? 0 : microseconds / static_cast<double>(sums.calls), 2);
+    value += ",rejected_calls=" + std::to_string(sums.rejected);
+    value += ",failed_calls=" + std::to_string(sums.failed);
+    lines.line("cmdstat_" + std::string(row.name), value);
+  });
+}
+
+void append_error_stats(const Context& context, InfoLines& lines) {
+  WorkerStats::ErrorCounts::Map sums;
+  for (const WorkerStats& worker : context.services.workers) worker.errors->add_to(sums);
+  for (const auto& [word, count] : sums) lines.line("errorstat_" + word, "count=" + std::to_string(count));
+}
+
+void append_latency_stats(const Context& context, InfoLines& lines) {
+  for_each_row([&](const CommandSpec& row) {
+    if (sums_of(context, row).calls == 0) return;
+    std::string value = "p50=" + fixed_point(percentile(context, row, 0.5), 3);
+    value += ",p99=" + fixed_point(percentile(context, row, 0.99), 3);
+    value += ",p99.9=" + fixed_point(percentile(context, row, 0.999), 3);
+    lines.line("latency_percentiles_usec_" + std::string(row.name), value);
+  });
+}
+
+}  // namespace sepal::command

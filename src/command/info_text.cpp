@@ -1,0 +1,199 @@
+// Sections of INFO that tell facts. Fields are the reference's where monitoring asks for them; what Sepal
+// cannot know is left out, not made up.
+
+#include "info_text.hpp"
+
+#include <charconv>
+#include <chrono>
+
+#include "compatibility.hpp"
+
+namespace sepal::command {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::seconds;
+
+std::int64_t unix_seconds(WallTime time) {
+  return duration_cast<seconds>(time.time_since_epoch()).count();
+}
+
+double ratio(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void append_server(const Context& context, InfoLines& lines) {
+  const ServerFacts& facts = context.services.control.facts();
+  const auto uptime = duration_cast<seconds>(context.steady_now - facts.started_at);
+  const auto microseconds = duration_cast<std::chrono::microseconds>(context.now.time_since_epoch());
+  constexpr std::int64_t seconds_a_day = 24 * 60 * 60;
+  lines.line("redis_version", redis_version).line("sepal_version", facts.version);
+  lines.line("redis_mode", "standalone").line("os", facts.operating_system);
+  lines.count("arch_bits", 8 * sizeof(void*)).line("monotonic_clock", "POSIX clock_gettime");
+  lines.line("multiplexing_api", "epoll").count("process_id", facts.process_id);
+  lines.line("run_id", facts.run_id).count("tcp_port", facts.port);
+  lines.number("server_time_usec", microseconds.count());
+  lines.number("uptime_in_seconds", uptime.count()).number("uptime_in_days", uptime.count() / seconds_a_day);
+  lines.line("hz", "10");
+  lines.line("executable", facts.executable).line("config_file", facts.config_file);
+  lines.count("io_threads_active", facts.worker_count > 1 ? 1 : 0)
+      .count("worker_threads", facts.worker_count);
+}
+
+void append_clients(const Context& context, InfoLines& lines) {
+  lines.count("connected_clients", context.services.clients.count());
+  lines.zeros({"cluster_connections"});
+  lines.count("maxclients", context.services.options.clients_max);
+  lines.zeros({"blocked_clients", "tracking_clients", "pubsub_clients", "watching_clients",
+               "clients_in_timeout_table", "total_blocking_keys", "total_blocking_keys_on_nokey"});
+}
+
+void append_sizes(InfoLines& lines, std::string_view field, std::uint64_t bytes) {
+  lines.count(field, bytes).line(std::string(field) + "_human", human_bytes(bytes));
+}
+
+void append_memory(const Context& context, InfoLines& lines) {
+  const keyspace::Keyspace& keyspace = context.services.keyspace;
+  const ProcessUsage usage = context.services.control.usage();
+  const std::uint64_t used = keyspace.memory_used();
+  const std::uint64_t peak = keyspace.memory_peak();
+  append_sizes(lines, "used_memory", used);
+  append_sizes(lines, "used_memory_rss", usage.resident_bytes);
+  append_sizes(lines, "used_memory_peak", peak);
+  lines.line("used_memory_peak_perc", fixed_point(100 * ratio(used, peak), 2) + "%");
+  lines.zeros({"used_memory_overhead", "used_memory_startup"}).count("used_memory_dataset", used);
+  lines.line("used_memory_dataset_perc", "100.00%");
+  lines.count("allocator_allocated", used).count("allocator_active", usage.resident_bytes);
+  lines.count("allocator_resident", usage.resident_bytes);
+  lines.count("resident_peak", usage.resident_peak_bytes);
+  append_sizes(lines, "total_system_memory", keyspace.options().machine_bytes);
+  lines.zeros({"used_memory_lua", "used_memory_scripts", "number_of_cached_scripts"});
+  append_sizes(lines, "maxmemory", keyspace.options().memory_max);
+  lines.line("maxmemory_policy", "noeviction");
+  lines.real("mem_fragmentation_ratio", ratio(usage.resident_bytes, used), 2);
+  lines.number("mem_fragmentation_bytes",
+               static_cast<std::int64_t>(usage.resident_bytes) - static_cast<std::int64_t>(used));
+  lines.zeros({"mem_not_counted_for_evict", "mem_replication_backlog", "mem_clients_slaves",
+               "mem_clients_normal", "mem_cluster_links", "mem_aof_buffer"});
+  lines.line("mem_allocator", "libc").zeros({"active_defrag_running", "lazyfree_pending_objects"});
+}
+
+void append_persistence(const Context& context, InfoLines& lines) {
+  const SaveStatus save = context.services.persistence.status();
+  const ServerFacts& facts = context.services.control.facts();
+  const auto last_seconds = duration_cast<seconds>(save.last_duration).count();
+  lines.zeros({"loading", "async_loading"});
+  lines.line("current_fork_perc", "0.00").count("rdb_changes_since_last_save", save.changes_since);
+  lines.count("rdb_bgsave_in_progress", save.running ? 1 : 0);
+  lines.number("rdb_last_save_time", unix_seconds(save.last_success));
+  lines.line("rdb_last_bgsave_status", save.last_ok ? "ok" : "err");
+  lines.number("rdb_last_bgsave_time_sec", save.saves_done == 0 ? -1 : last_seconds);
+  if (!save.running) lines.line("rdb_current_bgsave_time_sec", "-1");
+  lines.count("rdb_saves", save.saves_done).zeros({"rdb_last_cow_size", "rdb_last_load_keys_expired"});
+  lines.count("rdb_last_load_keys_loaded", facts.load_filters);
+  lines.zeros({"aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"});
+  lines.line("aof_last_rewrite_time_sec", "-1").line("aof_current_rewrite_time_sec", "-1");
+  lines.line("aof_last_bgrewrite_status", "ok").zeros({"aof_rewrites"}).line("aof_last_write_status", "ok");
+  lines.zeros({"module_fork_in_progress", "module_fork_last_cow_size"});
+}
+
+void append_replication(const Context& context, InfoLines& lines) {
+  lines.line("role", "master").zeros({"connected_slaves"}).line("master_failover_state", "no-failover");
+  lines.line("master_replid", context.services.control.facts().run_id);
+  lines.line("master_replid2", std::string(40, '0'));
+  lines.zeros({"master_repl_offset"}).line("second_repl_offset", "-1");
+  lines.zeros(
+      {"repl_backlog_active", "repl_backlog_size", "repl_backlog_first_byte_offset", "repl_backlog_histlen"});
+}
+
+void append_cpu(const Context& context, InfoLines& lines) {
+  constexpr int microsecond_digits = 6;
+  const ProcessUsage usage = context.services.control.usage();
+  lines.real("used_cpu_sys", usage.cpu_system_seconds, microsecond_digits);
+  lines.real("used_cpu_user", usage.cpu_user_seconds, microsecond_digits);
+  lines.real("used_cpu_sys_children", 0, microsecond_digits);
+  lines.real("used_cpu_user_children", 0, microsecond_digits);
+}
+
+void append_modules(const Context&, InfoLines& lines) {
+  lines.line("module", "name=" + std::string(bloom_module_name) +
+                           ",ver=" + std::to_string(bloom_module_version) +
+                           ",api=1,filters=0,usedby=[],using=[],"
+                           "options=[]");
+}
+
+void append_cluster(const Context&, InfoLines& lines) {
+  lines.zeros({"cluster_enabled"});
+}
+
+void append_keyspace(const Context& context, InfoLines& lines) {
+  for (std::uint32_t database = 0; database < keyspace::database_count; ++database) {
+    const std::uint64_t size = context.services.keyspace.size(database);
+    if (size == 0) continue;
+    lines.line("db" + std::to_string(database),
+               "keys=" + std::to_string(size) + ",expires=0,avg_ttl=0,subexpiry=0");
+  }
+}
+
+// What only Sepal has.
+void append_sepal(const Context& context, InfoLines& lines) {
+  const Services& services = context.services;
+  const SaveStatus save = services.persistence.status();
+  const ServerFacts& facts = services.control.facts();
+  lines.count("filters", services.keyspace.total_size());
+  lines.count("filter_bytes", services.keyspace.memory_used());
+  lines.count("items_added", sum_of(context, &WorkerStats::items_added));
+  lines.count("request_batches", sum_of(context, &WorkerStats::batches));
+  lines.count("workers", facts.worker_count);
+  lines.count("structure_changes", services.keyspace.structure_changes());
+  lines.count("changes_since_save", save.changes_since).count("save_running", save.running ? 1 : 0);
+  lines.real("save_progress", save.progress, 3).count("save_last_bytes", save.last_bytes);
+  lines.number("save_last_milliseconds", save.last_duration.count()).line("save_last_error", save.last_error);
+  lines.count("load_filters", facts.load_filters).count("load_bytes", facts.load_bytes);
+  lines.number("load_milliseconds", facts.load_duration.count());
+}
+
+}  // namespace
+
+const InfoSection info_sections[] = {
+    {"server", "Server", append_server},
+    {"clients", "Clients", append_clients},
+    {"memory", "Memory", append_memory},
+    {"persistence", "Persistence", append_persistence},
+    {"stats", "Stats", append_stats},
+    {"replication", "Replication", append_replication},
+    {"cpu", "CPU", append_cpu},
+    {"modules", "Modules", append_modules},
+    {"commandstats", "Commandstats", append_command_stats, false},
+    {"errorstats", "Errorstats", append_error_stats},
+    {"latencystats", "Latencystats", append_latency_stats, false},
+    {"cluster", "Cluster", append_cluster},
+    {"keyspace", "Keyspace", append_keyspace},
+    {"sepal", "Sepal", append_sepal},
+};
+const std::size_t info_section_count = std::size(info_sections);
+
+std::string fixed_point(double value, int digits) {
+  char text[400];  // A double before the point has 309 digits at most.
+  const auto result =
+      std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed, digits);
+  return std::string(text, result.ptr);
+}
+
+InfoLines& InfoLines::real(std::string_view field, double value, int digits) {
+  return line(field, fixed_point(value, digits));
+}
+
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr std::string_view units = "BKMGTPE";
+  constexpr double step = 1024;
+  double scaled = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (scaled >= step) {
+    scaled /= step;
+    ++unit;
+  }
+  return unit == 0 ? std::to_string(bytes) + "B" : fixed_point(scaled, 2) + units[unit];
+}
+
+}  // namespace sepal::command

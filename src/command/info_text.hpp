@@ -1,0 +1,57 @@
+// The text of INFO: sections of "field:value" lines.
+#pragma once
+
+#include <sepal/command/dispatcher.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sepal::command {
+
+// Appends lines to a section.
+class InfoLines {
+ public:
+  explicit InfoLines(std::string& text) : text_(text) {}
+
+  InfoLines& line(std::string_view field, std::string_view value) {
+    text_.append(field).append(":").append(value).append("\r\n");
+    return *this;
+  }
+  InfoLines& count(std::string_view field, std::uint64_t value) { return line(field, std::to_string(value)); }
+  InfoLines& number(std::string_view field, std::int64_t value) { return line(field, std::to_string(value)); }
+  // With `digits` behind the point.
+  InfoLines& real(std::string_view field, double value, int digits);
+  // Several fields that are 0 here, because Sepal does not have what they count.
+  InfoLines& zeros(std::initializer_list<std::string_view> fields) {
+    for (const std::string_view field : fields) line(field, "0");
+    return *this;
+  }
+
+ private:
+  std::string& text_;
+};
+
+// "1.50M", as the reference writes sizes for people.
+[[nodiscard]] std::string human_bytes(std::uint64_t bytes);
+[[nodiscard]] std::string fixed_point(double value, int digits);
+
+struct InfoSection {
+  std::string_view name;   // as asked for, lower case
+  std::string_view title;  // behind '#'
+  void (*append)(const Context&, InfoLines&);
+  bool by_default = true;
+};
+// In the order in which they are shown.
+extern const InfoSection info_sections[];
+extern const std::size_t info_section_count;
+
+// info_statistics.cpp
+void append_stats(const Context& context, InfoLines& lines);
+void append_command_stats(const Context& context, InfoLines& lines);
+void append_error_stats(const Context& context, InfoLines& lines);
+void append_latency_stats(const Context& context, InfoLines& lines);
+// A counter of all workers.
+[[nodiscard]] std::uint64_t sum_of(const Context& context, metrics::Counter WorkerStats::*counter);
+
+}  // namespace sepal::command

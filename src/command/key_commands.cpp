@@ -1,0 +1,114 @@
+// Handlers of commands on keys.
+
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include "arguments.hpp"
+#include "filter_type.hpp"
+#include "handlers.hpp"
+#include "lookup.hpp"
+#include "scratch.hpp"
+
+namespace sepal::command {
+namespace {
+
+// [ASYNC | SYNC]: memory is always given back in the background, so both mean the same.
+bool flush_option_fits(const Context& context) {
+  constexpr std::size_t words_max = 2;
+  if (context.words.size() == 1) return true;
+  return context.words.size() == words_max &&
+         (equal_ignoring_case(context.words[1], "ASYNC") || equal_ignoring_case(context.words[1], "SYNC"));
+}
+
+}  // namespace
+
+Next del(Context& context) {
+  std::int64_t removed = 0;
+  for (const std::string_view key : context.words.subspan(1))
+    if (context.services.keyspace.remove({.database = context.client.database, .key = key})) ++removed;
+  context.reply.integer(removed);
+  return Next::done;
+}
+
+Next count_existing(Context& context) {
+  std::int64_t existing = 0;
+  for (const std::string_view key : context.words.subspan(1))
+    if (find_counted(context, key) != nullptr) ++existing;
+  context.reply.integer(existing);
+  return Next::done;
+}
+
+Next type(Context& context) {
+  context.reply.simple(find_counted(context, context.words[1]) != nullptr ? filter_type_name : "none");
+  return Next::done;
+}
+
+Next rename(Context& context) {
+  const Result<void> renamed =
+      context.services.keyspace.rename(context.client.database, context.words[1], context.words[2]);
+  if (renamed) {
+    context.reply.ok();
+  } else {
+    context.reply.error(text_of(renamed.error().code));
+  }
+  return Next::done;
+}
+
+Next rename_if_free(Context& context) {
+  keyspace::Keyspace& keyspace = context.services.keyspace;
+  const std::uint32_t database = context.client.database;
+  if (keyspace.find({.database = database, .key = context.words[1]}) == nullptr) {
+    context.reply.error(text::no_such_key);
+    return Next::done;
+  }
+  if (keyspace.find({.database = database, .key = context.words[2]}) != nullptr) {
+    context.reply.integer(0);
+    return Next::done;
+  }
+  const Result<void> renamed = keyspace.rename(database, context.words[1], context.words[2]);
+  if (renamed) {
+    context.reply.integer(1);
+  } else {
+    context.reply.error(text_of(renamed.error().code));
+  }
+  return Next::done;
+}
+
+Next dbsize(Context& context) {
+  context.reply.integer_unsigned(context.services.keyspace.size(context.client.database));
+  return Next::done;
+}
+
+Next random_key(Context& context) {
+  const auto entropy = static_cast<std::uint64_t>(context.steady_now.time_since_epoch().count());
+  const std::optional<std::string> key =
+      context.services.keyspace.random_key(context.client.database, context.scratch.random(entropy));
+  if (key) {
+    context.reply.bulk(*key);
+  } else {
+    context.reply.null();
+  }
+  return Next::done;
+}
+
+Next flush_database(Context& context) {
+  if (!flush_option_fits(context)) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  context.services.keyspace.flush(context.client.database);
+  context.reply.ok();
+  return Next::done;
+}
+
+Next flush_all(Context& context) {
+  if (!flush_option_fits(context)) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  context.services.keyspace.flush_all();
+  context.reply.ok();
+  return Next::done;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,18 @@
+// Finding what a key names, on behalf of a request.
+#pragma once
+
+#include <sepal/command/dispatcher.hpp>
+
+#include <string_view>
+
+namespace sepal::command {
+
+// Counts a hit or a miss, as INFO shows them. For requests that only read.
+[[nodiscard]] inline filter::Filter* find_counted(Context& context, std::string_view key) {
+  filter::Filter* const found =
+      context.services.keyspace.find({.database = context.client.database, .key = key});
+  (found != nullptr ? context.stats.key_hits : context.stats.key_misses).add();
+  return found;
+}
+
+}  // namespace sepal::command

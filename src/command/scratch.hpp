@@ -1,0 +1,47 @@
+// What handlers of one worker reuse from request to request.
+#pragma once
+
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/filter/filter.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sepal::command {
+
+// Confined to its worker.
+class Scratch {
+ public:
+  // `count` flags, of no particular value; good until the next call.
+  std::span<bool> flags(std::size_t count) {
+    if (count <= few_.size()) return std::span(few_).first(count);
+    if (count > many_count_) {
+      many_ = std::make_unique<bool[]>(count);
+      many_count_ = count;
+    }
+    return {many_.get(), count};
+  }
+
+  std::vector<filter::Filter::AddOutcome> outcomes;  // of the request that runs
+
+  // For choices that need not be unpredictable: splitmix64 (Steele, Lea, Flood 2014), stirred with `entropy`.
+  std::uint64_t random(std::uint64_t entropy) {
+    random_state_ += 0x9e3779b97f4a7c15 ^ entropy;
+    std::uint64_t mixed = random_state_;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    return mixed ^ (mixed >> 31);
+  }
+
+ private:
+  std::array<bool, 64> few_{};
+  std::unique_ptr<bool[]> many_;
+  std::size_t many_count_ = 0;
+  std::uint64_t random_state_ = 0;
+};
+
+}  // namespace sepal::command

@@ -1,0 +1,115 @@
+// Handlers of commands on the server as a whole.
+
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include "arguments.hpp"
+#include "compatibility.hpp"
+#include "handlers.hpp"
+
+namespace sepal::command {
+namespace {
+
+std::string refused_save(const Error& error) {
+  return error.code == Errc::in_use ? std::string(text::save_in_progress) : "ERR " + error.detail;
+}
+
+struct ShutdownOptions {
+  bool save = false;
+  bool no_save = false;
+  bool abort = false;
+  bool other = false;  // NOW, FORCE: Sepal waits for no replicas, and does not lose a save without saying so
+  bool unknown = false;
+
+  [[nodiscard]] bool contradict() const {
+    return unknown || (save && no_save) || (abort && (save || no_save || other));
+  }
+};
+
+ShutdownOptions parse_shutdown(std::span<const std::string_view> words) {
+  ShutdownOptions options;
+  for (const std::string_view word : words) {
+    if (equal_ignoring_case(word, "SAVE")) {
+      options.save = true;
+    } else if (equal_ignoring_case(word, "NOSAVE")) {
+      options.no_save = true;
+    } else if (equal_ignoring_case(word, "ABORT")) {
+      options.abort = true;
+    } else if (equal_ignoring_case(word, "NOW") || equal_ignoring_case(word, "FORCE")) {
+      options.other = true;
+    } else {
+      options.unknown = true;
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+Next save(Context& context) {
+  const Result<void> started = context.services.persistence.start_save_for(context.client.id);
+  if (started) return Next::wait;
+  context.reply.error(refused_save(started.error()));
+  return Next::done;
+}
+
+Next background_save(Context& context) {
+  const bool scheduled = context.words.size() == 2 && equal_ignoring_case(context.words[1], "SCHEDULE");
+  if (context.words.size() != 1 && !scheduled) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  const Result<void> started = context.services.persistence.start_save();
+  if (started) {
+    context.reply.simple("Background saving started");
+  } else {
+    context.reply.error(refused_save(started.error()));
+  }
+  return Next::done;
+}
+
+Next last_save(Context& context) {
+  const WallTime at = context.services.persistence.status().last_success;
+  context.reply.integer(std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count());
+  return Next::done;
+}
+
+Next shut_down(Context& context) {
+  const ShutdownOptions options = parse_shutdown(context.words.subspan(1));
+  if (options.contradict()) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  if (options.abort) {
+    context.reply.error(text::no_shutdown);
+    return Next::done;
+  }
+  context.services.control.request_stop(options.no_save ? StopMode::no_save : StopMode::save);
+  context.client.close_after_reply = true;
+  return Next::close;
+}
+
+Next module_list(Context& context) {
+  append_modules(context.reply);
+  return Next::done;
+}
+
+Next role(Context& context) {
+  context.reply.array(3);
+  context.reply.bulk("master");
+  context.reply.integer(0);
+  context.reply.array(0);
+  return Next::done;
+}
+
+Next time(Context& context) {
+  const auto now = context.now.time_since_epoch();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now);
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(now - seconds);
+  context.reply.array(2);
+  context.reply.bulk(std::to_string(seconds.count()));
+  context.reply.bulk(std::to_string(microseconds.count()));
+  return Next::done;
+}
+
+}  // namespace sepal::command

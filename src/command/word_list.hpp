@@ -1,0 +1,25 @@
+// Lists of words in one string, separated by single blanks, as the command table holds them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+namespace sepal::command {
+
+template <class Visit>
+void for_each_word(std::string_view list, const Visit& visit) {
+  while (!list.empty()) {
+    const std::string_view word = list.substr(0, list.find(' '));
+    visit(word);
+    list.remove_prefix(std::min(word.size() + 1, list.size()));
+  }
+}
+
+[[nodiscard]] inline std::size_t word_count(std::string_view list) {
+  std::size_t count = 0;
+  for_each_word(list, [&](std::string_view) { ++count; });
+  return count;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,86 @@
+#include "support/catch.hpp"
+#include "world.hpp"
+
+using sepal::command::testing::World;
+
+TEST_CASE("COMMAND INFO tells arity, flags, keys, categories, tips and key specifications", "[command]") {
+  World world;
+  CHECK(world.send({"COMMAND", "INFO", "bf.info", "nosuch"}) ==
+        "*[*[$bf.info, :-2, *[+readonly, +module, +fast], :1, :1, :1, *[+@read, +@fast, +@bloom], "
+        "*[$dont_cache], "
+        "*[*[$flags, *[+RO], $begin_search, *[$type, $index, $spec, *[$index, :1]], $find_keys, "
+        "*[$type, $range, $spec, *[$lastkey, :0, $keystep, :1, $limit, :0]]]], *[]], $null]");
+  world.send({"HELLO", "3"});
+  CHECK(world.send({"COMMAND", "INFO", "client|id"}) ==
+        "*[*[$client|id, :2, ~[+noscript, +loading, +stale], :0, :0, :0, ~[+@slow, +@connection], ~[], ~[], "
+        "~[]]]");
+  CHECK(world.send({"COMMAND", "INFO", "nosuch"}) == "*[_]");
+}
+
+TEST_CASE("keys of which different things are true have specifications of their own", "[command]") {
+  World world;
+  const std::string rename = world.send({"COMMAND", "INFO", "RENAME"});
+  CHECK(rename.find(
+            "*[*[$flags, *[+RW, +access, +delete], $begin_search, *[$type, $index, $spec, *[$index, :1]]") !=
+        std::string::npos);
+  CHECK(rename.find("*[$flags, *[+OW, +update], $begin_search, *[$type, $index, $spec, *[$index, :2]]") !=
+        std::string::npos);
+  CHECK(world.send({"COMMAND", "GETKEYSANDFLAGS", "RENAME", "a", "b"}) ==
+        "*[*[$a, *[+RW, +access, +delete]], *[$b, *[+OW, +update]]]");
+}
+
+TEST_CASE("COMMAND GETKEYS finds the keys of a request", "[command]") {
+  World world;
+  CHECK(world.send({"COMMAND", "GETKEYS", "BF.INSERT", "k", "CAPACITY", "10", "ITEMS", "a"}) == "*[$k]");
+  CHECK(world.send({"COMMAND", "GETKEYS", "DEL", "a", "b", "c"}) == "*[$a, $b, $c]");
+  CHECK(world.send({"COMMAND", "GETKEYSANDFLAGS", "DEL", "a", "b"}) ==
+        "*[*[$a, *[+RM, +delete]], *[$b, *[+RM, +delete]]]");
+  CHECK(world.send({"COMMAND", "GETKEYS", "PING"}) == "-ERR The command has no key arguments");
+  CHECK(world.send({"COMMAND", "GETKEYS", "CLIENT", "ID"}) == "-ERR The command has no key arguments");
+  CHECK(world.send({"COMMAND", "GETKEYS", "NOSUCH", "x"}) == "-ERR Invalid command specified");
+  CHECK(world.send({"COMMAND", "GETKEYS", "BF.ADD"}) ==
+        "-ERR Invalid number of arguments specified for command");
+  CHECK(world.send({"COMMAND", "GETKEYS"}) == "-ERR wrong number of arguments for 'command|getkeys' command");
+}
+
+TEST_CASE("COMMAND LIST filters by module, category and pattern", "[command]") {
+  World world;
+  const std::string bloom =
+      "*[$bf.add, $bf.card, $bf.exists, $bf.info, $bf.insert, $bf.madd, $bf.mexists, $bf.reserve]";
+  CHECK(world.send({"COMMAND", "LIST", "FILTERBY", "MODULE", "bf"}) == bloom);
+  CHECK(world.send({"COMMAND", "LIST", "filterby", "aclcat", "BLOOM"}) == bloom);
+  CHECK(world.send({"COMMAND", "LIST", "FILTERBY", "PATTERN", "bf.*"}) == bloom);
+  CHECK(world.send({"COMMAND", "LIST", "FILTERBY", "PATTERN", "client|id"}) == "*[$client|id]");
+  CHECK(world.send({"COMMAND", "LIST", "FILTERBY", "MODULE", "nosuch"}) == "*[]");
+  CHECK(world.send({"COMMAND", "LIST", "FILTERBY", "FOO", "x"}) == "-ERR syntax error");
+  CHECK(world.send({"COMMAND", "LIST", "FILTERBY"}) == "-ERR syntax error");
+}
+
+TEST_CASE("COMMAND DOCS answers what a row knows", "[command]") {
+  World world;
+  CHECK(world.send({"COMMAND", "DOCS", "nosuch"}) == "*[]");
+  const std::string reserve = world.send({"COMMAND", "DOCS", "bf.reserve"});
+  CHECK(reserve.find(
+            "$module, $bf, $arguments, *[*[$name, $key, $type, $key, $display_text, $key, $key_spec_index, "
+            ":0], "
+            "*[$name, $error_rate, $type, $double, $display_text, $error_rate], "
+            "*[$name, $capacity, $type, $integer, $display_text, $capacity], "
+            "*[$name, $expansion, $type, $block, $token, $EXPANSION, $flags, *[+optional], $arguments, "
+            "*[*[$name, $expansion, $type, $integer, $display_text, $expansion]]], "
+            "*[$name, $nonscaling, $type, $pure-token, $display_text, $nonscaling, $token, $NONSCALING, "
+            "$flags, "
+            "*[+optional]]]") != std::string::npos);
+  const std::string rename = world.send({"COMMAND", "DOCS", "rename"});
+  CHECK(rename.find("$newkey, $key_spec_index, :1") != std::string::npos);
+  const std::string config = world.send({"COMMAND", "DOCS", "CONFIG"});
+  CHECK(config.find("$subcommands, *[$config|get, *[$summary, ") != std::string::npos);
+}
+
+TEST_CASE("every HELP lists every subcommand", "[command]") {
+  World world;
+  for (const char* name : {"CLIENT", "COMMAND", "CONFIG", "MODULE"}) {
+    const std::string help = world.send({name, "HELP"});
+    for (const auto& row : sepal::command::find_command(name)->subcommands)
+      CHECK(help.find(std::string(row.summary)) != std::string::npos);
+  }
+}

@@ -1,0 +1,153 @@
+// The table against itself, against docs/protocol.md, and against the recorded exchanges.
+#include <sepal/command/command_table.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using sepal::command::command_table;
+using sepal::command::CommandSpec;
+using sepal::command::find_command;
+using sepal::command::Flag;
+
+namespace {
+
+std::vector<const CommandSpec*> all_rows() {
+  std::vector<const CommandSpec*> rows;
+  for (const CommandSpec& row : command_table()) {
+    rows.push_back(&row);
+    for (const CommandSpec& subcommand : row.subcommands) rows.push_back(&subcommand);
+  }
+  return rows;
+}
+
+const std::filesystem::path source_folder = std::filesystem::path(__FILE__).parent_path() / "../../..";
+
+std::string text_of_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  REQUIRE(file);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// "CLIENT SETNAME" of "client|setname".
+std::string as_written(std::string_view name) {
+  std::string written(name);
+  std::transform(written.begin(), written.end(), written.begin(),
+                 [](unsigned char c) { return c == '|' ? ' ' : std::toupper(c); });
+  return written;
+}
+
+// The first column of the tables under "## Commands": | `BF.ADD key item` | ... A bar is escaped there.
+std::set<std::string> documented_commands() {
+  std::set<std::string> commands;
+  std::istringstream lines(text_of_file(source_folder / "docs/protocol.md"));
+  bool in_section = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("## ")) in_section = line == "## Commands";
+    if (line.starts_with("### Filters in detail")) in_section = false;
+    if (!in_section || !line.starts_with("| `")) continue;
+    std::string cell = line.substr(3, line.find('`', 3) - 3);
+    std::erase(cell, '\\');
+    commands.insert(cell);
+  }
+  return commands;
+}
+
+}  // namespace
+
+TEST_CASE("rows are sorted, unique, and found in any case", "[command]") {
+  const auto rows = command_table();
+  CHECK(std::is_sorted(rows.begin(), rows.end(),
+                       [](const CommandSpec& a, const CommandSpec& b) { return a.name < b.name; }));
+  for (const CommandSpec& row : rows) {
+    CHECK(find_command(row.name) == &row);
+    CHECK(find_command(as_written(row.name)) == &row);
+    CHECK(find_command(std::string(row.name) + "x") == nullptr);
+    CHECK(find_command(row.name.substr(1)) == nullptr);
+  }
+  CHECK(find_command("") == nullptr);
+  CHECK(find_command("client|id") == nullptr);
+  CHECK(find_command(std::string(1 << 20, 'x')) == nullptr);
+}
+
+TEST_CASE("every row has a number of its own", "[command]") {
+  std::set<std::size_t> numbers;
+  for (const CommandSpec* row : all_rows()) numbers.insert(sepal::command::command_row(*row));
+  CHECK(numbers.size() == all_rows().size());
+  CHECK(numbers.size() == sepal::command::command_row_count());
+  CHECK(*numbers.rbegin() == numbers.size() - 1);
+}
+
+TEST_CASE("every row says what COMMAND needs", "[command]") {
+  for (const CommandSpec* row : all_rows()) {
+    INFO(row->name);
+    CHECK_FALSE(row->summary.empty());
+    CHECK_FALSE(row->summary.ends_with('.'));
+    CHECK_FALSE(row->since.empty());
+    CHECK_FALSE(row->group.empty());
+    CHECK_FALSE(row->complexity.empty());
+    CHECK(row->categories.starts_with('@'));
+    CHECK((row->run != nullptr || !row->subcommands.empty()));
+    CHECK(row->arity != 0);
+    CHECK((row->keys.first != 0) == !row->keys.access.empty());
+    CHECK((row->keys.first != 0) == (row->keys.step != 0));
+    for (const CommandSpec& subcommand : row->subcommands)
+      CHECK(subcommand.name.starts_with(std::string(row->name) + "|"));
+  }
+}
+
+TEST_CASE("whatever writes is run alone or adds under the shared gate", "[command]") {
+  const std::set<std::string_view> adds{"bf.add", "bf.insert", "bf.madd"};
+  for (const CommandSpec* row : all_rows()) {
+    INFO(row->name);
+    if (row->flags.has(Flag::write)) CHECK(row->flags.has(Flag::alone) != adds.contains(row->name));
+    CHECK_FALSE((row->flags.has(Flag::write) && row->flags.has(Flag::read_only)));
+  }
+}
+
+TEST_CASE("docs/protocol.md lists the commands that there are, with their syntax, and no others",
+          "[command]") {
+  std::set<std::string> expected;
+  for (const CommandSpec* row : all_rows()) {
+    if (row->run == nullptr) continue;
+    expected.insert(as_written(row->name) + (row->syntax.empty() ? "" : " ") + std::string(row->syntax));
+  }
+  CHECK(documented_commands() == expected);
+}
+
+TEST_CASE("every row has a recorded exchange or one in these tests", "[command]") {
+  std::string sent;
+  const auto collect = [&](const std::filesystem::path& folder) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) sent += text_of_file(entry.path());
+  };
+  collect(source_folder / "tests/golden/conformance/cases");
+  collect(source_folder / "tests/unit/command");
+  sent = lower(sent);
+  for (const CommandSpec* row : all_rows()) {
+    const std::string_view name = row->name;
+    const std::size_t bar = name.find('|');
+    const std::string command = "\"" + std::string(name.substr(0, bar)) + "\"";
+    INFO(name);
+    if (bar == std::string_view::npos) {
+      CHECK(sent.find(command) != std::string::npos);
+    } else {
+      const std::string subcommand = "\"" + std::string(name.substr(bar + 1)) + "\"";
+      CHECK((sent.find(command + "," + subcommand) != std::string::npos ||
+             sent.find(command + ", " + subcommand) != std::string::npos));
+    }
+  }
+}

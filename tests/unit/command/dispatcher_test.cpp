@@ -1,0 +1,94 @@
+#include <sepal/command/dispatcher.hpp>
+
+#include "support/catch.hpp"
+#include "world.hpp"
+
+using sepal::command::Next;
+using sepal::command::testing::World;
+
+TEST_CASE("an unknown command is answered with what it was", "[command]") {
+  World world;
+  CHECK(world.send({"NOSUCH"}) == "-ERR unknown command 'NOSUCH', with args beginning with: ");
+  CHECK(world.send({"NOSUCH", "a", "b c", ""}) ==
+        "-ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b c' '' ");
+  CHECK(world.send({""}) == "-ERR unknown command '', with args beginning with: ");
+  CHECK(world.send({"NO\r\nSUCH", "a\r\nb"}) ==
+        "-ERR unknown command 'NO  SUCH', with args beginning with: 'a  b' ");
+  CHECK(world.outcome.spec == nullptr);
+}
+
+TEST_CASE("what an unknown command repeats is cut at 128 bytes", "[command]") {
+  World world;
+  const std::string at_limit(128, 'N');
+  CHECK(world.send({at_limit}) == "-ERR unknown command '" + at_limit + "', with args beginning with: ");
+  CHECK(world.send({at_limit + "N"}) ==
+        "-ERR unknown command '" + at_limit + "', with args beginning with: ");
+  // A quoted argument of 125 bytes fills 128 with its blank: no other follows. One byte less, and one
+  // follows.
+  CHECK(world.send({"x", std::string(125, 'a'), "b"}) ==
+        "-ERR unknown command 'x', with args beginning with: '" + std::string(125, 'a') + "' ");
+  CHECK(world.send({"x", std::string(124, 'a'), "b"}) ==
+        "-ERR unknown command 'x', with args beginning with: '" + std::string(124, 'a') + "' 'b' ");
+}
+
+TEST_CASE("names are found in any case, and subcommands only behind their command", "[command]") {
+  World world;
+  CHECK(world.send({"pInG"}) == "+PONG");
+  CHECK(world.send({"cLiEnT", "gEtNaMe"}) == "$null");
+  CHECK(world.send({"client|id"}).starts_with("-ERR unknown command 'client|id'"));
+  CHECK(world.send({"CLIENT", "FOO", "BAR"}) == "-ERR unknown subcommand 'FOO'. Try CLIENT HELP.");
+  CHECK(world.send({"COMMAND", "FOO"}) == "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.");
+  CHECK(world.send({"CLIENT"}) == "-ERR wrong number of arguments for 'client' command");
+  CHECK(world.send({"CLIENT", "ID", "x"}) == "-ERR wrong number of arguments for 'client|id' command");
+}
+
+TEST_CASE("a browser's request is cut off without a reply", "[command]") {
+  World world;
+  CHECK(world.send({"POST", "/", "HTTP/1.1"}).empty());
+  CHECK(world.outcome.next == Next::close);
+  CHECK(world.send({"host:", "example"}).empty());
+  CHECK(world.outcome.next == Next::close);
+}
+
+TEST_CASE("a client without the password may only authenticate, reset and leave", "[command]") {
+  World world;
+  world.options.password = "sesame";
+  CHECK(world.send({"PING"}) == "-NOAUTH Authentication required.");
+  CHECK(world.send({"BF.ADD", "k", "a"}) == "-NOAUTH Authentication required.");
+  CHECK(world.send({"NOSUCH"}).starts_with("-ERR unknown command"));
+  CHECK(world.send({"BF.ADD", "k"}) == "-ERR wrong number of arguments for 'bf.add' command");
+  CHECK(world.send({"RESET"}) == "+RESET");
+  CHECK(world.send({"AUTH", "sesame"}) == "+OK");
+  CHECK(world.send({"PING"}) == "+PONG");
+}
+
+TEST_CASE("requests, rejections and failures are counted once each, however often a handler ran",
+          "[command]") {
+  World world;
+  const auto& stats = world.workers[0];
+  const auto row = [&](std::string_view name) -> const auto& {
+    return stats.commands[sepal::command::command_row(*sepal::command::find_command(name))];
+  };
+  world.send({"BF.ADD", "k", "a"});  // runs twice: the second time alone
+  REQUIRE(world.alone_runs == 1);
+  CHECK(stats.requests.get() == 1);
+  world.send({"BF.ADD", "k"});
+  CHECK(row("bf.add").rejected.get() == 1);
+  CHECK(world.outcome.spec == nullptr);
+  world.send({"BF.INFO", "nokey"});
+  CHECK(row("bf.info").failed.get() == 1);
+  CHECK(stats.requests.get() == 3);
+  CHECK(stats.error_replies.get() == 2);
+  CHECK(world.connection("a").client.request_count == 3);
+}
+
+TEST_CASE("time is recorded for as many calls as it was measured over", "[command]") {
+  World world;
+  const auto& ping = *sepal::command::find_command("ping");
+  world.dispatcher.record(ping, 4, std::chrono::nanoseconds(400));
+  world.dispatcher.record(ping, 0, std::chrono::nanoseconds(400));
+  const auto& row = world.workers[0].commands[sepal::command::command_row(ping)];
+  CHECK(row.calls.get() == 4);
+  CHECK(row.nanoseconds.get() == 400);
+  CHECK(row.latency.count(sepal::metrics::Histogram::bucket_of(100)) == 4);
+}

@@ -1,0 +1,118 @@
+#include "support/catch.hpp"
+#include "world.hpp"
+
+using sepal::command::testing::World;
+
+namespace {
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("INFO shows the sections that are asked for", "[command]") {
+  World world;
+  const std::string usual = world.send({"INFO"});
+  for (const char* title : {"# Server", "# Clients", "# Memory", "# Persistence", "# Stats", "# Replication",
+                            "# CPU", "# Modules", "# Errorstats", "# Cluster", "# Keyspace", "# Sepal"})
+    CHECK(has(usual, title));
+  CHECK_FALSE(has(usual, "# Commandstats"));
+  CHECK(has(world.send({"INFO", "everything"}), "# Commandstats"));
+  CHECK(world.send({"INFO", "CLUSTER"}) == "$# Cluster\r\ncluster_enabled:0\r\n");
+  CHECK(world.send({"INFO", "cluster", "nosuch", "keyspace"}) ==
+        "$# Cluster\r\ncluster_enabled:0\r\n\r\n# Keyspace\r\n");
+  CHECK(world.send({"INFO", "nosuch"}) == "$");
+  world.send({"HELLO", "3"});
+  CHECK(world.send({"INFO", "nosuch"}) == "=txt:");
+}
+
+TEST_CASE("INFO's facts are the server's", "[command]") {
+  World world;
+  world.control.about.process_id = 42;
+  world.control.about.port = 6379;
+  world.control.used = {.cpu_user_seconds = 1.5,
+                        .cpu_system_seconds = 0.25,
+                        .resident_bytes = 3 << 20,
+                        .resident_peak_bytes = 4 << 20};
+  const std::string server = world.send({"INFO", "server"});
+  CHECK(has(server, "redis_version:7.4.1\r\nsepal_version:0.0.1\r\n"));
+  CHECK(has(server, "process_id:42\r\n"));
+  CHECK(has(server, "tcp_port:6379\r\n"));
+  CHECK(has(server, "uptime_in_seconds:60\r\nuptime_in_days:0\r\n"));
+  CHECK(has(server, "server_time_usec:1700000000123456\r\n"));
+  CHECK(has(world.send({"INFO", "cpu"}), "used_cpu_sys:0.250000\r\nused_cpu_user:1.500000\r\n"));
+  CHECK(has(world.send({"INFO", "memory"}), "used_memory_rss:3145728\r\nused_memory_rss_human:3.00M\r\n"));
+  CHECK(has(world.send({"INFO", "clients"}), "connected_clients:1\r\n"));
+}
+
+TEST_CASE("INFO keyspace lists the databases that hold keys", "[command]") {
+  World world;
+  world.send({"BF.ADD", "a", "x"});
+  world.send({"SELECT", "5"});
+  world.send({"BF.ADD", "b", "x"});
+  CHECK(world.send({"INFO", "keyspace"}) ==
+        "$# Keyspace\r\ndb0:keys=1,expires=0,avg_ttl=0,subexpiry=0\r\n"
+        "db5:keys=1,expires=0,avg_ttl=0,subexpiry=0\r\n");
+}
+
+TEST_CASE("INFO persistence tells how saves went", "[command]") {
+  World world;
+  world.persistence.state = {.running = true,
+                             .progress = 0.5,
+                             .last_success = world.now,
+                             .last_ok = false,
+                             .last_error = "disk full",
+                             .last_duration = std::chrono::milliseconds(2500),
+                             .last_bytes = 1000,
+                             .changes_since = 17,
+                             .saves_done = 3};
+  const std::string text = world.send({"INFO", "persistence"});
+  CHECK(has(text, "rdb_changes_since_last_save:17\r\n"));
+  CHECK(has(text, "rdb_bgsave_in_progress:1\r\n"));
+  CHECK(has(text, "rdb_last_bgsave_status:err\r\n"));
+  CHECK(has(text, "rdb_last_bgsave_time_sec:2\r\n"));
+  CHECK(has(world.send({"INFO", "sepal"}), "save_progress:0.500\r\n"));
+}
+
+TEST_CASE("errors are counted by their first word over all workers", "[command]") {
+  World world;
+  world.send({"NOSUCH"});
+  world.send({"BF.INSERT", "k", "FOO", "ITEMS", "a"});
+  world.send({"HELLO", "9"});
+  sepal::command::Dispatcher other(world.services, world.workers[1]);
+  auto& from = world.connection("b");
+  const std::string_view words[] = {"SELECT", "99"};
+  other.run(from.client, from.reply, words, false, world.now, world.steady_now);
+  CHECK(
+      world.send({"INFO", "errorstats"}) ==
+      "$# Errorstats\r\nerrorstat_ERR:count=2\r\nerrorstat_NOPROTO:count=1\r\nerrorstat_Unknown:count=1\r\n");
+  CHECK(has(world.send({"INFO", "stats"}), "total_error_replies:4\r\n"));
+}
+
+TEST_CASE("statistics of commands sum over the workers", "[command]") {
+  World world;
+  const auto& add = *sepal::command::find_command("bf.add");
+  sepal::command::Dispatcher other(world.services, world.workers[1]);
+  world.dispatcher.record(add, 1, std::chrono::microseconds(3));
+  other.record(add, 3, std::chrono::microseconds(9));
+  world.send({"BF.ADD", "k"});
+  CHECK(world.send({"INFO", "commandstats"}) ==
+        "$# "
+        "Commandstats\r\ncmdstat_bf.add:calls=4,usec=12,usec_per_call=3.00,rejected_calls=1,failed_calls="
+        "0\r\n");
+  CHECK(world.send({"INFO", "latencystats"})
+            .starts_with("$# Latencystats\r\nlatency_percentiles_usec_bf.add:p50=3."));
+}
+
+TEST_CASE("the rate of operations is that of the last seconds, not of all time", "[command]") {
+  World world;
+  world.control.about.started_at = world.steady_now - std::chrono::seconds(10);
+  world.workers[1].requests.add(1000);
+  CHECK(has(world.send({"INFO", "stats"}), "instantaneous_ops_per_sec:100\r\n"));
+  world.steady_now += std::chrono::seconds(2);
+  world.workers[1].requests.add(600);
+  CHECK(has(world.send({"INFO", "stats"}), "instantaneous_ops_per_sec:300\r\n"));
+  world.steady_now += std::chrono::seconds(100);
+  CHECK(has(world.send({"INFO", "stats"}), "instantaneous_ops_per_sec:0\r\n"));
+}

@@ -1,0 +1,67 @@
+#include "support/catch.hpp"
+#include "world.hpp"
+
+using sepal::Errc;
+using sepal::command::Next;
+using sepal::command::StopMode;
+using sepal::command::testing::World;
+
+TEST_CASE("SAVE is answered by whoever saves", "[command]") {
+  World world;
+  CHECK(world.send({"SAVE"}).empty());
+  CHECK(world.outcome.next == Next::wait);
+  CHECK(world.persistence.waiting == std::vector<std::uint64_t>{1});
+}
+
+TEST_CASE("a save that cannot start says why", "[command]") {
+  World world;
+  world.persistence.state.running = true;
+  CHECK(world.send({"SAVE"}) == "-ERR Background save already in progress");
+  CHECK(world.send({"BGSAVE"}) == "-ERR Background save already in progress");
+  world.persistence.state.running = false;
+  world.persistence.broken.detail = "no space left on /data";
+  CHECK(world.send({"SAVE"}) == "-ERR no space left on /data");
+  CHECK(world.send({"BGSAVE"}) == "-ERR no space left on /data");
+}
+
+TEST_CASE("BGSAVE starts a save and answers at once", "[command]") {
+  World world;
+  CHECK(world.send({"BGSAVE"}) == "+Background saving started");
+  CHECK(world.send({"BGSAVE", "schedule"}) == "+Background saving started");
+  CHECK(world.persistence.started == 2);
+  CHECK(world.send({"BGSAVE", "FOO"}) == "-ERR syntax error");
+  CHECK(world.send({"BGSAVE", "SCHEDULE", "x"}) == "-ERR syntax error");
+}
+
+TEST_CASE("LASTSAVE and TIME answer seconds since 1970", "[command]") {
+  World world;
+  world.persistence.state.last_success = world.now - std::chrono::seconds(100);
+  CHECK(world.send({"LASTSAVE"}) == ":1699999900");
+  CHECK(world.send({"TIME"}) == "*[$1700000000, $123456]");
+}
+
+TEST_CASE("SHUTDOWN stops with a save unless told otherwise, and closes without a reply", "[command]") {
+  World world;
+  CHECK(world.send({"SHUTDOWN"}).empty());
+  CHECK(world.outcome.next == Next::close);
+  CHECK(world.send({"SHUTDOWN", "NOSAVE", "NOW"}).empty());
+  CHECK(world.send({"SHUTDOWN", "save", "FORCE"}).empty());
+  CHECK(world.control.stops == std::vector{StopMode::save, StopMode::no_save, StopMode::save});
+}
+
+TEST_CASE("SHUTDOWN refuses contradictions and stops nothing then", "[command]") {
+  World world;
+  CHECK(world.send({"SHUTDOWN", "SAVE", "NOSAVE"}) == "-ERR syntax error");
+  CHECK(world.send({"SHUTDOWN", "ABORT", "SAVE"}) == "-ERR syntax error");
+  CHECK(world.send({"SHUTDOWN", "FOO"}) == "-ERR syntax error");
+  CHECK(world.send({"SHUTDOWN", "ABORT"}) == "-ERR No shutdown in progress.");
+  CHECK(world.control.stops.empty());
+}
+
+TEST_CASE("ROLE and MODULE LIST say what clients look for", "[command]") {
+  World world;
+  CHECK(world.send({"ROLE"}) == "*[$master, :0, *[]]");
+  CHECK(world.send({"MODULE", "LIST"}) == "*[*[$name, $bf, $ver, :20802, $path, $, $args, *[]]]");
+  CHECK(world.send({"MODULE", "HELP"}).starts_with("*[+MODULE <subcommand> "));
+  CHECK(world.send({"CONFIG", "HELP"}).starts_with("*[+CONFIG <subcommand> "));
+}

@@ -1,0 +1,117 @@
+// Words into values, patterns, and the small parsers beside them.
+#include <cmath>
+#include <limits>
+
+#include "../../../src/command/arguments.hpp"
+#include "../../../src/command/config_values.hpp"
+#include "../../../src/command/glob.hpp"
+#include "../../../src/command/syntax.hpp"
+#include "support/catch.hpp"
+
+using namespace sepal::command;  // NOLINT(google-build-using-namespace): a test of free functions
+
+TEST_CASE("integers are strict decimal", "[command]") {
+  CHECK(parse_integer("0") == 0);
+  CHECK(parse_integer("-7") == -7);
+  CHECK(parse_integer("9223372036854775807") == std::numeric_limits<std::int64_t>::max());
+  CHECK(parse_integer("-9223372036854775808") == std::numeric_limits<std::int64_t>::min());
+  for (const char* word : {"", "-", "+1", "01", "-0", "-01", " 1", "1 ", "1x", "0x1", "1.0", "1e3",
+                           "9223372036854775808", "-9223372036854775809"})
+    CHECK_FALSE(parse_integer(word));
+  CHECK(parse_unsigned("18446744073709551615") == std::numeric_limits<std::uint64_t>::max());
+  for (const char* word : {"", "-1", "+1", "00", "18446744073709551616"}) CHECK_FALSE(parse_unsigned(word));
+}
+
+TEST_CASE("real numbers are what strtod takes", "[command]") {
+  CHECK(parse_real("0.01") == 0.01);
+  CHECK(parse_real(".5") == 0.5);
+  CHECK(parse_real("+1e-3") == 1e-3);
+  CHECK(parse_real("-2.") == -2);
+  CHECK(parse_real("0x1p-4") == 0.0625);
+  CHECK(parse_real("-inf") == -std::numeric_limits<double>::infinity());
+  CHECK(parse_real("4.9e-324") == 4.9e-324);
+  for (const char* word : {"", "+", "-", "--1", "+-1", "nan", "-nan", " 1", "1 ", "1x", "0x", "0x-1", "0xinf",
+                           "1e400", "1e-400", "abc"})
+    CHECK_FALSE(parse_real(word));
+  CHECK_FALSE(parse_real(std::string_view("0.1\0", 4)));
+}
+
+TEST_CASE("patterns match as in the reference", "[command]") {
+  const auto yes = [](std::string_view pattern, std::string_view text) { return matches(pattern, text); };
+  CHECK(yes("*", ""));
+  CHECK(yes("a?c", "abc"));
+  CHECK(yes("h[ab]", "ha"));
+  CHECK(yes("h[^a]", "hb"));
+  CHECK_FALSE(yes("h[^a]", "ha"));
+  CHECK(yes("h[5-1]", "h3"));
+  CHECK(yes("a\\*b", "a*b"));
+  CHECK_FALSE(yes("a\\*b", "axb"));
+  CHECK(yes("a\\", "a\\"));
+  CHECK(yes("[\\]]", "]"));
+  CHECK(yes("a*b*c", "aXbXc"));
+  CHECK_FALSE(yes("a*b*c", "aXbX"));
+  CHECK(yes("[abc", "b"));
+  CHECK_FALSE(yes("", "a"));
+  CHECK_FALSE(yes("abc", "ab"));
+  CHECK_FALSE(yes("KEY", "key"));
+  CHECK(matches("K[A-C]Y", "kby", Case::ignored));
+}
+
+TEST_CASE("a pattern of many stars does not blow up", "[command]") {
+  std::string pattern;
+  for (int i = 0; i < 1000; ++i) pattern += "*a";
+  CHECK_FALSE(matches(pattern + "b", std::string(5000, 'a')));
+}
+
+TEST_CASE("sizes of memory take the reference's units", "[command]") {
+  const MemoryRange any{.least = 0, .greatest = std::numeric_limits<std::uint64_t>::max()};
+  const auto bytes = [&](std::string_view word) { return parse_config_memory(word, any); };
+  CHECK(std::get<std::uint64_t>(bytes("")) == 0);
+  CHECK(std::get<std::uint64_t>(bytes("10b")) == 10);
+  CHECK(std::get<std::uint64_t>(bytes("1k")) == 1000);
+  CHECK(std::get<std::uint64_t>(bytes("1KB")) == 1024);
+  CHECK(std::get<std::uint64_t>(bytes("2gb")) == 2ull << 30);
+  for (const char* word :
+       {"lots", "-1", "1.5gb", "b", "1tb", "18446744073709551616", "18446744073709551615kb"})
+    CHECK(std::get<std::string>(bytes(word)) == "argument must be a memory value");
+  CHECK(std::get<std::string>(parse_config_memory("1", {.least = 2, .greatest = 3})) ==
+        "argument must be between 2 and 3 inclusive");
+}
+
+TEST_CASE("of several save points the one that asks for the fewest changes decides", "[command]") {
+  using std::chrono::seconds;
+  CHECK(std::get<seconds>(parse_save_points("")) == seconds(0));
+  CHECK(std::get<seconds>(parse_save_points("3600 1 300 100 60 10000")) == seconds(3600));
+  CHECK(std::get<seconds>(parse_save_points("60 10000  900 1 ")) == seconds(900));
+  for (const char* word : {"x", "60", "0 1", "60 -1", "60 x", "60 1 60", "2147483648 1"})
+    CHECK(std::get<std::string>(parse_save_points(word)) == "Invalid save parameters");
+}
+
+namespace {
+
+std::string shape(const std::vector<Argument>& arguments) {
+  std::string text;
+  for (const Argument& argument : arguments) {
+    text.append(text.empty() ? "" : " ").append(argument.name).append(":").append(argument.type);
+    if (!argument.token.empty()) text.append("=").append(argument.token);
+    if (argument.optional) text.append("?");
+    if (argument.repeated) text.append("+");
+    if (!argument.arguments.empty()) text.append("(").append(shape(argument.arguments)).append(")");
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a row's syntax becomes the tree of its arguments", "[command]") {
+  CHECK(shape(parse_syntax("")) == "");
+  CHECK(shape(parse_syntax("key item [item ...]")) == "key:key item:string+");
+  CHECK(shape(parse_syntax("key [EXPANSION expansion] [NONSCALING]")) ==
+        "key:key expansion:block=EXPANSION?(expansion:integer) nonscaling:pure-token=NONSCALING?");
+  CHECK(shape(parse_syntax("[ASYNC | SYNC]")) == "async:oneof?(async:pure-token=ASYNC sync:pure-token=SYNC)");
+  CHECK(shape(parse_syntax("parameter value [parameter value ...]")) ==
+        "parameter:block+(parameter:string value:string)");
+  CHECK(shape(parse_syntax("[command-name [command-name ...]]")) == "command-name:string?+");
+  CHECK(shape(parse_syntax("<LIB-NAME libname | LIB-VER libver>")) ==
+        "lib-name:oneof(lib-name:block=LIB-NAME(libname:string) lib-ver:block=LIB-VER(libver:string))");
+}

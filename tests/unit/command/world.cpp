@@ -1,0 +1,120 @@
+#include "world.hpp"
+
+#include <stdexcept>
+#include <utility>
+
+namespace sepal::command::testing {
+namespace {
+
+class Reader {
+ public:
+  explicit Reader(std::string_view encoded) : rest_(encoded) {}
+
+  [[nodiscard]] bool at_end() const { return rest_.empty(); }
+
+  std::string next() {
+    const std::string line = take_line();
+    const char type = line.at(0);
+    const std::string value = line.substr(1);
+    switch (type) {
+      case '$':
+      case '=':
+        return value == "-1" ? "$null" : type + take_bulk(std::stoul(value));
+      case '*':
+        return value == "-1" ? "*null" : "*" + list(std::stoul(value));
+      case '~':
+        return "~" + list(std::stoul(value));
+      case '%':
+        return "%" + map(std::stoul(value));
+      default:
+        return line;
+    }
+  }
+
+ private:
+  std::string take_line() {
+    const std::size_t end = rest_.find("\r\n");
+    if (end == std::string_view::npos || end == 0) throw std::runtime_error("not a reply");
+    std::string line(rest_.substr(0, end));
+    rest_.remove_prefix(end + 2);
+    return line;
+  }
+  std::string take_bulk(std::size_t length) {
+    if (rest_.size() < length + 2 || rest_.substr(length, 2) != "\r\n")
+      throw std::runtime_error("not a bulk");
+    std::string bytes(rest_.substr(0, length));
+    rest_.remove_prefix(length + 2);
+    return bytes;
+  }
+  std::string list(std::size_t count) {
+    std::string text = "[";
+    for (std::size_t i = 0; i < count; ++i) text.append(i == 0 ? "" : ", ").append(next());
+    return text + "]";
+  }
+  std::string map(std::size_t pairs) {
+    std::string text = "{";
+    for (std::size_t i = 0; i < pairs; ++i) {
+      text.append(i == 0 ? "" : ", ").append(next());
+      text.append("=").append(next());
+    }
+    return text + "}";
+  }
+
+  std::string_view rest_;
+};
+
+}  // namespace
+
+std::string readable(std::string_view encoded) {
+  std::string text;
+  for (Reader reader(encoded); !reader.at_end();) text.append(text.empty() ? "" : " ").append(reader.next());
+  return text;
+}
+
+World::World(const keyspace::KeyspaceOptions& keyspace_options)
+    : keyspace(keyspace_options, disposer),
+      services{.keyspace = keyspace,
+               .options = options,
+               .clients = clients,
+               .persistence = persistence,
+               .control = control,
+               .workers = workers},
+      dispatcher(services, workers[0]) {
+  control.about.version = "0.0.1";
+  control.about.run_id = std::string(40, 'a');
+  control.about.data_directory = "/var/lib/sepal";
+  control.about.started_at = steady_now - std::chrono::minutes(1);
+}
+
+World::Connection& World::connection(std::string_view name) {
+  const auto found = connections_.find(name);
+  if (found != connections_.end()) return *found->second;
+  auto made = std::make_unique<Connection>();
+  made->client.id = connections_.size() + 1;
+  made->client.address = "127.0.0.1:" + std::to_string(50'000 + made->client.id);
+  made->client.local_address = "127.0.0.1:6379";
+  made->client.descriptor = 9;
+  made->client.authenticated = options.password.empty();
+  made->client.connected_at = steady_now;
+  clients.clients[made->client.id] = &made->client;
+  return *connections_.emplace(name, std::move(made)).first->second;
+}
+
+std::string World::send_from(std::string_view name, std::initializer_list<std::string_view> words) {
+  return send_words(name, words);
+}
+
+std::string World::send_words(std::string_view name, const std::vector<std::string_view>& words) {
+  Connection& from = connection(name);
+  outcome = dispatcher.run(from.client, from.reply, words, false, now, steady_now);
+  if (outcome.next == Next::need_alone) {
+    if (from.reply.size() != 0) throw std::runtime_error("a request that needs to be alone has replied");
+    ++alone_runs;
+    outcome = dispatcher.run(from.client, from.reply, words, true, now, steady_now);
+  }
+  std::string encoded;
+  from.reply.swap_out(encoded);
+  return readable(encoded);
+}
+
+}  // namespace sepal::command::testing

@@ -1,0 +1,119 @@
+// A server without a server: the dispatcher, a keyspace, and stand-ins for what lies above.
+#pragma once
+
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/services.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/resp/reply.hpp>
+
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sepal::command::testing {
+
+class DroppingDisposer final : public keyspace::Disposer {
+ public:
+  void dispose(keyspace::FilterPtr) override {}
+};
+
+class FakeClients final : public ClientDirectory {
+ public:
+  void for_each(const std::function<void(ClientState&)>& visit) override {
+    for (const auto& [id, client] : clients) visit(*client);
+  }
+  void kill(std::uint64_t id) override { killed.push_back(id); }
+  [[nodiscard]] std::uint64_t count() const override { return clients.size(); }
+  [[nodiscard]] std::uint64_t accepted_count() const override { return accepted; }
+  [[nodiscard]] std::uint64_t rejected_count() const override { return rejected; }
+  void reset_counts() override { accepted = rejected = 0; }
+
+  std::map<std::uint64_t, ClientState*> clients;
+  std::vector<std::uint64_t> killed;
+  std::uint64_t accepted = 7;
+  std::uint64_t rejected = 2;
+};
+
+class FakePersistence final : public Persistence {
+ public:
+  Result<void> start_save() override { return start(); }
+  Result<void> start_save_for(std::uint64_t id) override {
+    waiting.push_back(id);
+    return start();
+  }
+  [[nodiscard]] SaveStatus status() const override { return state; }
+
+  SaveStatus state;
+  std::vector<std::uint64_t> waiting;
+  int started = 0;
+  Error broken{.code = Errc::io, .detail = {}};  // what start says, when it has a sentence
+
+ private:
+  Result<void> start() {
+    if (state.running) return fail(Errc::in_use);
+    if (!broken.detail.empty()) return broken;
+    ++started;
+    return {};
+  }
+};
+
+class FakeControl final : public ServerControl {
+ public:
+  [[nodiscard]] const ServerFacts& facts() const override { return about; }
+  [[nodiscard]] ProcessUsage usage() const override { return used; }
+  void request_stop(StopMode mode) override { stops.push_back(mode); }
+  void options_changed(const RuntimeOptions& options) override { announced.push_back(options); }
+  Result<void> rewrite_config() override { return rewritten; }
+
+  ServerFacts about;
+  ProcessUsage used;
+  std::vector<StopMode> stops;
+  std::vector<RuntimeOptions> announced;
+  Result<void> rewritten = fail(Errc::not_found);
+};
+
+// A reply as a line of text: "+OK", ":1", "-ERR ...", "$bytes", "$null", "*[:1, :0]", "%{+Size=:64}",
+// "~[+write]",
+// "#t", "_", "=txt:...". Several replies are separated by blanks.
+[[nodiscard]] std::string readable(std::string_view encoded);
+
+class World {
+ public:
+  explicit World(const keyspace::KeyspaceOptions& options = {});
+
+  struct Connection {
+    ClientState client;
+    resp::Reply reply;
+  };
+  // Made on first use, with ids from 1, as a server makes them.
+  Connection& connection(std::string_view name);
+
+  // Runs one request as a session does: inside the gate, and again with it closed when the handler asks for
+  // that.
+  std::string send(std::initializer_list<std::string_view> words) { return send_from("a", words); }
+  std::string send_from(std::string_view connection, std::initializer_list<std::string_view> words);
+  std::string send_words(std::string_view connection, const std::vector<std::string_view>& words);
+
+  DroppingDisposer disposer;
+  keyspace::Keyspace keyspace;
+  RuntimeOptions options;
+  FakeClients clients;
+  FakePersistence persistence;
+  FakeControl control;
+  std::vector<WorkerStats> workers{2};
+  Services services;
+  Dispatcher dispatcher;
+
+  WallTime now{std::chrono::microseconds(1'700'000'000'123'456)};
+  SteadyTime steady_now{std::chrono::hours(1)};
+  Dispatcher::Outcome outcome;  // of the last request
+  int alone_runs = 0;           // requests that closed the gate
+
+ private:
+  std::map<std::string, std::unique_ptr<Connection>, std::less<>> connections_;
+};
+
+}  // namespace sepal::command::testing
