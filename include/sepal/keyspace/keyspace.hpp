@@ -1,9 +1,12 @@
 // The keyspace: numbered databases of keys, each key naming one filter; limits; the memory account.
 //
-// Guarded by the gate: members marked *shared* need the caller's side, those marked *exclusive* a closed gate.
-// It opens no file, starts no thread, and is handed what it frees to: a deleted filter of gigabytes goes back
-// to the system elsewhere (Disposer), not on the way of a request.
+// Guarded by the gate: members marked *shared* need the caller's side, those marked *exclusive* a closed
+// gate. It opens no file, starts no thread, and is handed what it frees to: a deleted filter of gigabytes
+// goes back to the system elsewhere (Disposer), not on the way of a request.
 #pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -15,29 +18,28 @@
 #include <string_view>
 #include <vector>
 
-#include <sepal/base/result.hpp>
-#include <sepal/filter/filter.hpp>
-
 namespace sepal::keyspace {
 
 class KeyTable;
 
-using FilterPtr = std::shared_ptr<filter::Filter>;  // Shared: a running save may be the last user of a deleted filter.
+// Shared: a running save may be the last user of a deleted filter.
+using FilterPtr = std::shared_ptr<filter::Filter>;
 
 inline constexpr std::uint32_t database_count = 16;
 
 struct KeyspaceOptions {
-  std::uint64_t memory_max = 0;          // bytes of all filters and keys; 0: none but the machine's
-  std::uint64_t machine_bytes = 0;       // memory of the machine or container; 0: unknown
+  std::uint64_t memory_max = 0;            // bytes of all filters and keys; 0: none but the machine's
+  std::uint64_t machine_bytes = 0;         // memory of the machine or container; 0: unknown
   std::uint64_t keys_max = 1'000'000'000;  // over all databases
-  std::uint32_t layers_max = 64;         // of one filter
-  double error_rate = 0.01;              // of a filter that an add creates
+  std::uint32_t layers_max = 64;           // of one filter
+  double error_rate = 0.01;                // of a filter that an add creates
   std::uint64_t capacity = 100;
   std::uint32_t expansion = 2;
-  std::uint64_t seed = 0;                // of new filters
+  std::uint64_t seed = 0;  // of new filters
 };
 
-// Takes what is no longer reachable by any key. Called with the gate closed: must not block.
+// Takes what is no longer reachable by any key. Called with the gate closed: must not block. One pointer may
+// be the owner of a whole flushed database: dropping it frees all of its filters.
 class Disposer {
  public:
   virtual ~Disposer() = default;
@@ -83,25 +85,28 @@ class Keyspace {
   // Every key, in the order of scan.
   void for_each_key(std::uint32_t database, const std::function<void(std::string_view)>& visit) const;
 
-  [[nodiscard]] std::uint64_t memory_used() const;      // bytes of filters, keys and tables, as accounted
+  [[nodiscard]] std::uint64_t memory_used() const;  // bytes of filters, keys and tables, as accounted
   [[nodiscard]] std::uint64_t memory_peak() const;
-  [[nodiscard]] bool over_memory_limit() const;         // memory_max is set and exceeded
+  [[nodiscard]] bool over_memory_limit() const;  // memory_max is set and exceeded
   [[nodiscard]] const KeyspaceOptions& options() const { return options_; }
   // What a filter may take now, given the limits and what is used.
   [[nodiscard]] filter::FilterLimits filter_limits(std::uint64_t bytes_held = 0) const;
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
-  // Errors: key_exists, key_limit, memory_limit, and those of Filter::create.
+  // Errors, the first that holds: key_exists, key_limit, those of Filter::create, with memory_limit where
+  // what is left of the memory is the reason and too_large where no machine would do. The limit is compared
+  // with filter and key; the table may take the account past it by one step of its own growth.
   Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
   // Puts a ready filter under a key, replacing what is there. For loads and imports. Errors: key_limit,
-  // memory_limit.
+  // memory_limit, out_of_range (there is no such database). The pointer is not null.
   Result<void> put(DatabaseKey key, FilterPtr filter);
   // Adds one item, growing the filter; keeps the memory account. `filter` is what find() gave.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item);
 
-  bool remove(DatabaseKey key);                                   // false when there was none
-  // Moves the filter from one key to another of the same database, replacing what is there. Errors: no_such_key.
+  bool remove(DatabaseKey key);  // false when there was none
+  // Moves the filter from one key to another of the same database, replacing what is there; onto itself it
+  // changes nothing. Errors: no_such_key.
   Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
   void flush(std::uint32_t database);
   void flush_all();
@@ -116,9 +121,18 @@ class Keyspace {
   [[nodiscard]] std::uint64_t structure_changes() const;
 
  private:
+  [[nodiscard]] KeyTable& table(std::uint32_t database) const;
+  [[nodiscard]] std::uint64_t filter_bytes_of(std::uint32_t database) const;
+  [[nodiscard]] std::uint64_t bytes_free(std::uint64_t bytes_held) const;
+  [[nodiscard]] Error refusal_of(const Error& error, const filter::FilterOptions& options) const;
+  void dispose_table(std::uint32_t database);
+  void changed();  // after each change of structure: counts it and brings the account up to date
+
   KeyspaceOptions options_;
   Disposer& disposer_;
   std::vector<std::unique_ptr<KeyTable>> databases_;
+  std::uint64_t filter_bytes_ = 0;
+  // Gauges that any thread may read. Relaxed: nothing is ordered by them.
   std::atomic<std::uint64_t> memory_used_{0};
   std::atomic<std::uint64_t> memory_peak_{0};
   std::atomic<std::uint64_t> structure_changes_{0};

@@ -1,0 +1,127 @@
+// The keys of one database: extendible hashing, in the order of the keys' 64-bit hashes
+// (Fagin, Nievergelt, Pippenger, Strong: Extendible hashing, 1979).
+//
+//     directory, indexed by the first D bits        segments, each with the keys of one prefix
+//     000 ─┐
+//     001 ─┴────────────────────────────────────>   00    depth 2
+//     010 ──────────────────────────────────────>   010   depth 3
+//     011 ──────────────────────────────────────>   011   depth 3
+//     100 ─┐
+//     101 ─┤
+//     110 ─┤
+//     111 ─┴────────────────────────────────────>   1     depth 1
+//
+// A full segment splits in two by the next bit. If its depth was D already, the directory doubles first,
+// which copies pointers and no keys. So no insert pays for the whole table, and the order of keys never
+// depends on the size of the table: a scan is a position among the hashes, and stays right whatever happens
+// in between.
+// After removals two segments that differ in their last bit merge when half a segment holds both
+// (merged_size_max), and the directory halves when no segment needs its last bit.
+//
+// Invariants: a segment of depth d stands in 2^(D-d) neighbouring places of the directory. Segments are
+// within Segment::capacity_max, with one exception: the directory has at most directory_slots_max() places,
+// in proportion to the number of keys. Evenly spread hashes stay far below that. If somebody finds keys whose
+// hashes begin with the same bits, their segment grows beyond its size instead of the directory beyond all
+// bounds.
+#pragma once
+
+#include <sepal/base/hash.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "segment.hpp"
+
+namespace sepal::keyspace {
+
+// Guarded by the gate, as the keyspace is: const members shared, the others exclusive.
+class KeyTable {
+ public:
+  using Hash = std::uint64_t (*)(std::string_view key, std::uint64_t seed);
+
+  // Short enough for clients that keep cursors in a double, long enough that two keys rarely share a
+  // position.
+  static constexpr int position_bits = 48;
+
+  explicit KeyTable(std::uint64_t seed, Hash hash = &hash64);
+  ~KeyTable();
+  KeyTable(const KeyTable&) = delete;
+  KeyTable& operator=(const KeyTable&) = delete;
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  // Memory of the table and the keys, without the filters.
+  [[nodiscard]] std::uint64_t byte_count() const;
+  // What one more key takes, without the steps in which segments and the directory grow.
+  [[nodiscard]] static std::uint64_t entry_bytes(std::string_view key);
+  [[nodiscard]] std::size_t directory_slots() const { return directory_.size(); }
+
+  // Null when the key is not there. Valid until the table changes.
+  [[nodiscard]] const FilterPtr* find(std::string_view key) const;
+  [[nodiscard]] FilterPtr* find(std::string_view key);
+  // The key must not be there.
+  void insert(std::string_view key, FilterPtr filter);
+  // Null when the key was not there.
+  FilterPtr take(std::string_view key);
+
+  // Calls visit(hash, entry) in the order of hashes for all whose hash is at least `hash_min`, until it
+  // returns false.
+  template <class Visit>
+  void visit_from(std::uint64_t hash_min, Visit visit) const;
+
+  // Keyspace::scan, of this table. A cursor is a position: the first `position_bits` bits of a hash.
+  struct ScanRequest {
+    std::uint64_t cursor = 0;
+    std::uint64_t count_min = 1;
+  };
+  [[nodiscard]] ScanStep scan(ScanRequest request) const;
+
+  // Each entry about equally likely: a segment's share of the hashes is about its share of the keys. Null
+  // when the table is empty.
+  [[nodiscard]] const Entry* any(std::uint64_t random) const;
+
+ private:
+  static constexpr std::uint32_t depth_limit = 48;
+  static constexpr std::size_t merged_size_max = Segment::capacity_max / 2;
+
+  [[nodiscard]] std::size_t slot_of(std::uint64_t hash) const {
+    return depth_ == 0 ? 0 : static_cast<std::size_t>(hash >> (64 - depth_));
+  }
+  // The place in the directory behind those of the segment that stands at `slot`.
+  [[nodiscard]] std::size_t slot_after(std::size_t slot) const {
+    const std::uint32_t unused_bits = depth_ - directory_[slot]->depth();
+    return ((slot >> unused_bits) + 1) << unused_bits;
+  }
+  [[nodiscard]] std::size_t directory_slots_max() const;
+  [[nodiscard]] bool may_split(const Segment& segment) const;
+  void split(std::size_t slot);
+  void merge(std::uint64_t hash);
+  void double_directory();
+  void halve_directory();
+
+  std::uint64_t seed_;
+  Hash hash_;
+  std::uint64_t size_ = 0;
+  std::uint64_t segment_bytes_ = 0;
+  std::uint64_t long_key_bytes_ = 0;
+  std::uint32_t depth_ = 0;          // D: the directory has 2^D places
+  std::vector<Segment*> directory_;  // Owns them, each once, in however many places it stands.
+  std::array<std::uint64_t, depth_limit + 1> segments_at_depth_{};
+};
+
+template <class Visit>
+void KeyTable::visit_from(std::uint64_t hash_min, Visit visit) const {
+  std::size_t slot = slot_of(hash_min);
+  std::size_t index = directory_[slot]->lower_bound(hash_min);
+  for (; slot < directory_.size(); slot = slot_after(slot), index = 0) {
+    const Segment& segment = *directory_[slot];
+    for (; index < segment.size(); ++index)
+      if (!visit(segment.hash_at(index), segment.at(index))) return;
+  }
+}
+
+}  // namespace sepal::keyspace

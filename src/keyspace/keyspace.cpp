@@ -1,0 +1,263 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/base/checked.hpp>
+#include <sepal/base/hash.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "key_table.hpp"
+
+namespace sepal::keyspace {
+
+namespace {
+
+// What a filter may take when neither a limit nor the machine's memory is known: more than any machine has,
+// and small enough that sums of a few such numbers do not wrap.
+constexpr std::uint64_t unbounded_bytes = std::uint64_t{1} << 62;
+
+// The tables' seed. It differs from the filters' seed, which every image of a filter tells.
+std::uint64_t table_seed(std::uint64_t filter_seed) {
+  return hash64("sepal key table", ~filter_seed);
+}
+
+}  // namespace
+
+Keyspace::Keyspace(const KeyspaceOptions& options, Disposer& disposer)
+    : options_(options), disposer_(disposer) {
+  for (std::uint32_t database = 0; database < database_count; ++database)
+    databases_.push_back(std::make_unique<KeyTable>(table_seed(options.seed)));
+  changed();
+  structure_changes_ = 0;
+}
+
+Keyspace::~Keyspace() = default;
+
+KeyTable& Keyspace::table(std::uint32_t database) const {
+  SEPAL_ASSERT(database < database_count, "a database beyond the last");
+  return *databases_[database];
+}
+
+filter::Filter* Keyspace::find(DatabaseKey key) const {
+  const FilterPtr* const found = std::as_const(table(key.database)).find(key.key);
+  return found == nullptr ? nullptr : found->get();
+}
+
+std::uint64_t Keyspace::size(std::uint32_t database) const {
+  return table(database).size();
+}
+
+std::uint64_t Keyspace::total_size() const {
+  std::uint64_t sum = 0;
+  for (const auto& database : databases_) sum += database->size();
+  return sum;
+}
+
+std::optional<std::string> Keyspace::random_key(std::uint32_t database, std::uint64_t random) const {
+  const Entry* const entry = table(database).any(random);
+  if (entry == nullptr) return std::nullopt;
+  return std::string(entry->key.view());
+}
+
+ScanStep Keyspace::scan(std::uint32_t database, std::uint64_t cursor, std::uint64_t count_min) const {
+  return table(database).scan({.cursor = cursor, .count_min = count_min});
+}
+
+void Keyspace::for_each_key(std::uint32_t database,
+                            const std::function<void(std::string_view)>& visit) const {
+  table(database).visit_from(0, [&](std::uint64_t, const Entry& entry) {
+    visit(entry.key.view());
+    return true;
+  });
+}
+
+std::uint64_t Keyspace::memory_used() const {
+  return memory_used_.load(std::memory_order_relaxed);
+}
+
+std::uint64_t Keyspace::memory_peak() const {
+  return memory_peak_.load(std::memory_order_relaxed);
+}
+
+bool Keyspace::over_memory_limit() const {
+  return options_.memory_max != 0 && memory_used() > options_.memory_max;
+}
+
+std::uint64_t Keyspace::structure_changes() const {
+  return structure_changes_.load(std::memory_order_relaxed);
+}
+
+std::uint64_t Keyspace::bytes_free(std::uint64_t bytes_held) const {
+  const std::uint64_t limit = options_.memory_max != 0 ? options_.memory_max : options_.machine_bytes;
+  if (limit == 0) return unbounded_bytes;
+  const std::uint64_t used_by_others = memory_used() - std::min(memory_used(), bytes_held);
+  return std::min(limit - std::min(limit, used_by_others), unbounded_bytes);
+}
+
+filter::FilterLimits Keyspace::filter_limits(std::uint64_t bytes_held) const {
+  return {.bytes_max = bytes_free(bytes_held), .layers_max = options_.layers_max};
+}
+
+// A filter is too large because of what is left of a limit, or for any machine. Clients are told which.
+Error Keyspace::refusal_of(const Error& error, const filter::FilterOptions& options) const {
+  if (error.code != Errc::too_large) return error;
+  const filter::FilterLimits unbounded{.bytes_max = unbounded_bytes, .layers_max = options_.layers_max};
+  if (!filter::Filter::planned_bytes(options, unbounded)) return error;
+  return fail(Errc::memory_limit, error.detail);
+}
+
+Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOptions& options) {
+  KeyTable& keys = table(key.database);
+  if (std::as_const(keys).find(key.key) != nullptr) return fail(Errc::key_exists);
+  if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
+  filter::FilterLimits limits = filter_limits();
+  limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(key.key));
+  auto created = filter::Filter::create(options, limits);
+  if (!created) return refusal_of(created.error(), options);
+  filter::Filter* const filter = created->get();
+  keys.insert(key.key, std::move(*created));
+  filter_bytes_ += filter->byte_count();
+  changed();
+  return filter;
+}
+
+Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
+  SEPAL_ASSERT(filter != nullptr, "a key that names no filter");
+  if (key.database >= database_count) return fail(Errc::out_of_range);
+  KeyTable& keys = table(key.database);
+  FilterPtr* const present = keys.find(key.key);
+  if (present == nullptr && total_size() >= options_.keys_max) return fail(Errc::key_limit);
+  const std::uint64_t bytes_freed = present == nullptr ? 0 : (*present)->byte_count();
+  const std::uint64_t entry_bytes = present == nullptr ? KeyTable::entry_bytes(key.key) : 0;
+  const auto bytes_needed = checked_add(filter->byte_count(), entry_bytes);
+  if (!bytes_needed || *bytes_needed > bytes_free(bytes_freed)) return fail(Errc::memory_limit);
+  filter_bytes_ += filter->byte_count();
+  filter_bytes_ -= bytes_freed;
+  if (present != nullptr)
+    disposer_.dispose(std::exchange(*present, std::move(filter)));
+  else
+    keys.insert(key.key, std::move(filter));
+  changed();
+  return {};
+}
+
+filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, std::string_view item) {
+  const std::uint64_t bytes_before = filter.byte_count();
+  const auto outcome = filter.add_alone(item, filter_limits(bytes_before));
+  const std::uint64_t bytes_after = filter.byte_count();
+  if (bytes_after != bytes_before) {
+    filter_bytes_ += bytes_after - bytes_before;
+    changed();
+  }
+  return outcome;
+}
+
+bool Keyspace::remove(DatabaseKey key) {
+  FilterPtr removed = table(key.database).take(key.key);
+  if (removed == nullptr) return false;
+  filter_bytes_ -= removed->byte_count();
+  disposer_.dispose(std::move(removed));
+  changed();
+  return true;
+}
+
+Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std::string_view to) {
+  KeyTable& keys = table(database);
+  if (std::as_const(keys).find(from) == nullptr) return fail(Errc::no_such_key);
+  if (from == to) return {};
+  FilterPtr moved = keys.take(from);
+  if (FilterPtr* const present = keys.find(to)) {
+    filter_bytes_ -= (*present)->byte_count();
+    disposer_.dispose(std::exchange(*present, std::move(moved)));
+  } else {
+    keys.insert(to, std::move(moved));
+  }
+  changed();
+  return {};
+}
+
+std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
+  std::uint64_t sum = 0;
+  table(database).visit_from(0, [&](std::uint64_t, const Entry& entry) {
+    sum += entry.filter->byte_count();
+    return true;
+  });
+  return sum;
+}
+
+// The disposer gets the table as it is, under a pointer to one of its filters that owns all of it: not a
+// single filter is touched here.
+void Keyspace::dispose_table(std::uint32_t database) {
+  std::shared_ptr<KeyTable> flushed = std::move(databases_[database]);
+  databases_[database] = std::make_unique<KeyTable>(table_seed(options_.seed));
+  filter::Filter* const any_filter = flushed->any(0)->filter.get();
+  disposer_.dispose(FilterPtr(std::move(flushed), any_filter));
+}
+
+void Keyspace::flush(std::uint32_t database) {
+  const std::uint64_t flushed_size = size(database);
+  if (flushed_size == 0) return;
+  // Filters grow without saying in which database, so the bytes are summed here: over what goes or over what
+  // stays, whichever is less. Nothing stays where only one database is used.
+  if (flushed_size <= total_size() - flushed_size) {
+    filter_bytes_ -= filter_bytes_of(database);
+  } else {
+    filter_bytes_ = 0;
+    for (std::uint32_t other = 0; other < database_count; ++other)
+      if (other != database) filter_bytes_ += filter_bytes_of(other);
+  }
+  dispose_table(database);
+  changed();
+}
+
+void Keyspace::flush_all() {
+  if (total_size() == 0) return;
+  for (std::uint32_t database = 0; database < database_count; ++database)
+    if (size(database) != 0) dispose_table(database);
+  filter_bytes_ = 0;
+  changed();
+}
+
+void Keyspace::set_memory_max(std::uint64_t bytes) {
+  options_.memory_max = bytes;
+}
+
+void Keyspace::set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion) {
+  options_.error_rate = error_rate;
+  options_.capacity = capacity;
+  options_.expansion = expansion;
+}
+
+// Sharing a filter writes to memory beside it, which is in no cache. With the gate closed that is what a cut
+// takes its time for, so each filter is asked for `ahead` entries before it is shared.
+std::vector<CutEntry> Keyspace::cut() const {
+  constexpr std::size_t ahead = 16;
+  std::array<const FilterPtr*, ahead> waiting{};
+  std::vector<CutEntry> entries;
+  entries.reserve(total_size());
+  const auto share = [&](std::size_t index) { entries[index].filter = *waiting[index % ahead]; };
+  for (std::uint32_t database = 0; database < database_count; ++database) {
+    table(database).visit_from(0, [&](std::uint64_t, const Entry& entry) {
+      const std::size_t index = entries.size();
+      if (index >= ahead) share(index - ahead);
+      __builtin_prefetch(entry.filter.get(), 1);
+      waiting[index % ahead] = &entry.filter;
+      entries.push_back({.database = database, .key = std::string(entry.key.view()), .filter = nullptr});
+      return true;
+    });
+  }
+  for (std::size_t index = entries.size() - std::min(entries.size(), ahead); index < entries.size(); ++index)
+    share(index);
+  return entries;
+}
+
+void Keyspace::changed() {
+  std::uint64_t used = filter_bytes_;
+  for (const auto& database : databases_) used += database->byte_count();
+  memory_used_.store(used, std::memory_order_relaxed);
+  memory_peak_.store(std::max(memory_peak(), used), std::memory_order_relaxed);
+  structure_changes_.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace sepal::keyspace

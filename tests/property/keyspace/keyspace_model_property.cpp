@@ -1,0 +1,161 @@
+// A keyspace does what a map does, whatever is asked of it in whatever order.
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace sepal;
+using keyspace::database_count;
+using keyspace::FilterPtr;
+using keyspace::Keyspace;
+
+class CountingDisposer final : public keyspace::Disposer {
+ public:
+  void dispose(FilterPtr filter) override {
+    ++disposed_count;
+    filter.reset();
+  }
+  std::uint64_t disposed_count = 0;
+};
+
+// Runs random operations on a keyspace and on maps, and compares what they answer.
+class Trial {
+ public:
+  Trial(std::uint64_t seed, int name_count)
+      : random_(seed), name_count_(name_count), keys_({.seed = seed}, disposer_) {}
+
+  void step() {
+    const auto database = static_cast<std::uint32_t>(below(3));
+    const std::string name = any_name();
+    const auto dice = below(1000);
+    if (dice < 500) return create(database, name);
+    if (dice < 700) return remove(database, name);
+    if (dice < 850) return rename(database, name, any_name());
+    if (dice < 950) return replace(database, name);
+    if (dice < 998) return grow(database, name);
+    flush(database, dice == 999 && below(4) == 0);
+  }
+
+  void check_contents() {
+    std::uint64_t total = 0;
+    for (std::uint32_t database = 0; database < database_count; ++database) {
+      const auto& expected = expected_[database];
+      total += expected.size();
+      REQUIRE(keys_.size(database) == expected.size());
+      std::set<std::string> visited;
+      keys_.for_each_key(database, [&](std::string_view key) { REQUIRE(visited.emplace(key).second); });
+      REQUIRE(visited.size() == expected.size());
+      for (const auto& [name, filter] : expected) {
+        REQUIRE(visited.count(name) == 1);
+        REQUIRE(keys_.find({.database = database, .key = name}) == filter);
+      }
+      const auto drawn = keys_.random_key(database, random_());
+      REQUIRE(drawn.has_value() == !expected.empty());
+      if (drawn) REQUIRE(expected.count(*drawn) == 1);
+    }
+    REQUIRE(keys_.total_size() == total);
+    check_cut(total);
+  }
+
+  void remove_everything() {
+    for (std::uint32_t database = 0; database < database_count; ++database)
+      while (!expected_[database].empty()) remove(database, std::string(expected_[database].begin()->first));
+    CountingDisposer disposer;
+    REQUIRE(keys_.memory_used() == Keyspace({}, disposer).memory_used());
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
+  std::string any_name() {
+    const auto number = below(static_cast<std::uint64_t>(name_count_));
+    // Every fourth is too long to be stored without an allocation.
+    return number % 4 == 0 ? "a name of some more length " + std::to_string(number) : std::to_string(number);
+  }
+
+  void create(std::uint32_t database, const std::string& name) {
+    const auto created = keys_.create({.database = database, .key = name}, {.capacity = 1 + below(20)});
+    if (expected_[database].count(name) != 0) {
+      REQUIRE_FALSE(created);
+      REQUIRE(created.error().code == Errc::key_exists);
+      return;
+    }
+    REQUIRE(created);
+    expected_[database][name] = *created;
+  }
+  void remove(std::uint32_t database, const std::string& name) {
+    const auto disposed_before = disposer_.disposed_count;
+    const bool expected = expected_[database].erase(name) != 0;
+    REQUIRE(keys_.remove({.database = database, .key = name}) == expected);
+    REQUIRE(disposer_.disposed_count == disposed_before + (expected ? 1 : 0));
+  }
+  void rename(std::uint32_t database, const std::string& from, const std::string& to) {
+    auto& expected = expected_[database];
+    const auto renamed = keys_.rename(database, from, to);
+    REQUIRE(renamed.ok() == (expected.count(from) != 0));
+    if (!renamed || from == to) return;
+    expected[to] = expected[from];
+    expected.erase(from);
+  }
+  void replace(std::uint32_t database, const std::string& name) {
+    auto filter = filter::Filter::create({.capacity = 1 + below(20)}, {.bytes_max = 1 << 20});
+    REQUIRE(filter);
+    REQUIRE(keys_.put({.database = database, .key = name}, *filter));
+    expected_[database][name] = filter->get();
+  }
+  void grow(std::uint32_t database, const std::string& name) {
+    filter::Filter* const filter = keys_.find({.database = database, .key = name});
+    if (filter == nullptr) return;
+    const auto others_bytes = keys_.memory_used() - filter->byte_count();
+    for (int item = 0; item < 30; ++item) keys_.add_alone(*filter, std::to_string(item));
+    REQUIRE(keys_.memory_used() == others_bytes + filter->byte_count());
+  }
+  void flush(std::uint32_t database, bool all) {
+    if (all) {
+      keys_.flush_all();
+      expected_.clear();
+    } else {
+      keys_.flush(database);
+      expected_[database].clear();
+    }
+  }
+  void check_cut(std::uint64_t total) {
+    const auto cut = keys_.cut();
+    REQUIRE(cut.size() == total);
+    for (const auto& entry : cut) {
+      const auto found = expected_[entry.database].find(entry.key);
+      REQUIRE(found != expected_[entry.database].end());
+      REQUIRE(found->second == entry.filter.get());
+    }
+  }
+
+  std::mt19937_64 random_;
+  int name_count_;
+  CountingDisposer disposer_;
+  Keyspace keys_;
+  std::map<std::uint32_t, std::map<std::string, filter::Filter*>> expected_;
+};
+
+}  // namespace
+
+TEST_CASE("a keyspace answers as maps of names do", "[keyspace][property]") {
+  const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 9));
+  const int name_count = GENERATE(5, 300, 5000);
+  INFO("seed " << seed << ", names " << name_count);
+  Trial trial(seed, name_count);
+  for (int round = 0; round < 10; ++round) {
+    for (int i = 0; i < name_count; ++i) trial.step();
+    trial.check_contents();
+  }
+  trial.remove_everything();
+  trial.check_contents();
+}

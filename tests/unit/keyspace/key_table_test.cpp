@@ -1,0 +1,203 @@
+#include "../../../src/keyspace/key_table.hpp"
+
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace {
+
+using sepal::keyspace::Entry;
+using sepal::keyspace::FilterPtr;
+using sepal::keyspace::KeyTable;
+using sepal::keyspace::Segment;
+using sepal::keyspace::StoredKey;
+
+FilterPtr make_filter() {
+  auto created = sepal::filter::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
+  REQUIRE(created);
+  return *created;
+}
+
+// Hashes that a test chooses: the key is the hash in decimal digits, up to a blank.
+std::uint64_t spelled_hash(std::string_view key, std::uint64_t) {
+  std::uint64_t hash = 0;
+  for (const char digit : key.substr(0, key.find(' ')))
+    hash = hash * 10 + static_cast<std::uint64_t>(digit - '0');
+  return hash;
+}
+
+std::vector<std::string> keys_of(const KeyTable& table) {
+  std::vector<std::string> keys;
+  table.visit_from(0, [&](std::uint64_t, const Entry& entry) {
+    keys.emplace_back(entry.key.view());
+    return true;
+  });
+  return keys;
+}
+
+bool in_order(const KeyTable& table) {
+  std::uint64_t last = 0;
+  bool ordered = true;
+  table.visit_from(0, [&](std::uint64_t hash, const Entry&) {
+    ordered = ordered && hash >= last;
+    last = hash;
+    return true;
+  });
+  return ordered;
+}
+
+}  // namespace
+
+TEST_CASE("a stored key keeps any bytes of any length", "[keyspace]") {
+  for (const std::size_t length : {0, 1, 7, 8, 14, 15, 16, 17, 255, 256, 70000}) {
+    std::string key(length, '\xff');
+    if (length > 2) key[1] = '\0';
+    StoredKey stored(key);
+    CHECK(stored.view() == key);
+    StoredKey moved(std::move(stored));
+    CHECK(moved.view() == key);
+    StoredKey assigned("something of more than fifteen bytes");
+    assigned = std::move(moved);
+    CHECK(assigned.view() == key);
+  }
+}
+
+TEST_CASE("a stored key allocates from one past the inline length on", "[keyspace]") {
+  CHECK(StoredKey::heap_bytes(StoredKey::inline_bytes_max) == 0);
+  CHECK(StoredKey::heap_bytes(StoredKey::inline_bytes_max + 1) > StoredKey::inline_bytes_max);
+}
+
+TEST_CASE("a segment splits when it would hold one more than its capacity", "[keyspace]") {
+  KeyTable table(1);
+  const FilterPtr filter = make_filter();
+  for (std::size_t i = 0; i < Segment::capacity_max; ++i) table.insert(std::to_string(i), filter);
+  CHECK(table.directory_slots() == 1);
+  table.insert("one more", filter);
+  CHECK(table.directory_slots() == 2);
+  CHECK(keys_of(table).size() == Segment::capacity_max + 1);
+  CHECK(in_order(table));
+}
+
+TEST_CASE("segments that were split merge only when half a segment holds both", "[keyspace]") {
+  KeyTable table(1);
+  const FilterPtr filter = make_filter();
+  for (std::size_t i = 0; i <= Segment::capacity_max; ++i) table.insert(std::to_string(i), filter);
+  std::size_t left = table.size();
+  for (; left > Segment::capacity_max / 2 + 1; --left)
+    REQUIRE(table.take(std::to_string(left - 1)) != nullptr);
+  CHECK(table.directory_slots() == 2);
+  REQUIRE(table.take(std::to_string(left - 1)) != nullptr);
+  CHECK(table.directory_slots() == 1);
+  CHECK(in_order(table));
+}
+
+TEST_CASE("a segment gives back what removed keys took", "[keyspace]") {
+  KeyTable table(1);
+  const std::uint64_t empty_bytes = table.byte_count();
+  const FilterPtr filter = make_filter();
+  for (std::size_t i = 0; i < Segment::capacity_max; ++i) table.insert(std::to_string(i), filter);
+  const std::uint64_t full_bytes = table.byte_count() - empty_bytes;
+  for (std::size_t i = Segment::capacity_max / 8; i < Segment::capacity_max; ++i)
+    REQUIRE(table.take(std::to_string(i)) != nullptr);
+  CHECK(table.byte_count() - empty_bytes < full_bytes / 3);
+}
+
+TEST_CASE("a table that was emptied takes what an empty table takes", "[keyspace]") {
+  constexpr int key_count = 20'000;
+  KeyTable table(7);
+  const std::uint64_t empty_bytes = table.byte_count();
+  const FilterPtr filter = make_filter();
+  const auto key_of = [](int i) { return "a key long enough to be allocated " + std::to_string(i); };
+  for (int i = 0; i < key_count; ++i) table.insert(key_of(i), filter);
+  const std::size_t full_slots = table.directory_slots();
+  CHECK(full_slots > 32);
+  for (int i = 0; i < key_count; ++i) REQUIRE(table.take(key_of(i)) != nullptr);
+  CHECK(table.size() == 0);
+  CHECK(table.directory_slots() == 1);
+  CHECK(table.byte_count() == empty_bytes);
+  CHECK(filter.use_count() == 1);
+}
+
+TEST_CASE("memory follows the number of keys when a table shrinks", "[keyspace]") {
+  constexpr int key_count = 50'000;
+  constexpr int left_count = 500;
+  KeyTable table(7);
+  const FilterPtr filter = make_filter();
+  for (int i = 0; i < key_count; ++i) table.insert(std::to_string(i), filter);
+  const std::uint64_t full_bytes = table.byte_count();
+  for (int i = left_count; i < key_count; ++i) REQUIRE(table.take(std::to_string(i)) != nullptr);
+  CHECK(table.byte_count() < full_bytes / 30);
+  for (int i = 0; i < left_count; ++i) CHECK(table.find(std::to_string(i)) != nullptr);
+}
+
+TEST_CASE("keys of one and the same hash are all found and all visited", "[keyspace]") {
+  KeyTable table(0, &spelled_hash);
+  const FilterPtr filter = make_filter();
+  constexpr int key_count = 3000;
+  const auto key_of = [](int i) { return "12345678901234567890 " + std::to_string(i); };
+  for (int i = 0; i < key_count; ++i) table.insert(key_of(i), filter);
+  for (int i = 0; i < key_count; ++i) REQUIRE(table.find(key_of(i)) != nullptr);
+  CHECK(table.find("12345678901234567890 x") == nullptr);
+  CHECK(keys_of(table).size() == key_count);
+  for (int i = 0; i < key_count; i += 2) REQUIRE(table.take(key_of(i)) != nullptr);
+  for (int i = 0; i < key_count; ++i) CHECK((table.find(key_of(i)) != nullptr) == (i % 2 == 1));
+}
+
+TEST_CASE("hashes that begin with the same bits do not blow up the directory", "[keyspace]") {
+  KeyTable table(0, &spelled_hash);
+  const FilterPtr filter = make_filter();
+  constexpr std::uint64_t key_count = 20'000;
+  const std::uint64_t prefix = GENERATE(0ull, 0x8000'0000'0000'0000ull, 0xffff'ffff'ff00'0000ull);
+  const auto key_of = [&](std::uint64_t i) { return std::to_string(prefix + i * 7919 % key_count); };
+  for (std::uint64_t i = 0; i < key_count; ++i) table.insert(key_of(i), filter);
+  CHECK(table.directory_slots() <= key_count / 16);
+  CHECK(keys_of(table).size() == key_count);
+  CHECK(in_order(table));
+  for (std::uint64_t i = 0; i < key_count; ++i) REQUIRE(table.find(key_of(i)) != nullptr);
+  for (std::uint64_t random = 0; random < 100; ++random) REQUIRE(table.any(random) != nullptr);
+  for (std::uint64_t i = 0; i < key_count; ++i) REQUIRE(table.take(key_of(i)) != nullptr);
+  CHECK(table.directory_slots() == 1);
+}
+
+TEST_CASE("the largest and the smallest hash are keys as all others", "[keyspace]") {
+  KeyTable table(0, &spelled_hash);
+  const FilterPtr filter = make_filter();
+  const std::string smallest = "0";
+  const std::string largest = std::to_string(~std::uint64_t{0});
+  table.insert(smallest, filter);
+  table.insert(largest, filter);
+  for (std::uint64_t i = 1; i < 2000; ++i) table.insert(std::to_string(i * 0x0020'0000'0000'0000ull), filter);
+  CHECK(table.find(smallest) != nullptr);
+  CHECK(table.find(largest) != nullptr);
+  CHECK(keys_of(table).front() == smallest);
+  CHECK(keys_of(table).back() == largest);
+}
+
+TEST_CASE("keys that share a position are returned together by a scan", "[keyspace][scan]") {
+  KeyTable table(0, &spelled_hash);
+  const FilterPtr filter = make_filter();
+  constexpr std::uint64_t position_width = std::uint64_t{1} << (64 - KeyTable::position_bits);
+  constexpr std::uint64_t last_position = (std::uint64_t{1} << KeyTable::position_bits) - 1;
+  // Five keys at each of these positions, some of one hash.
+  for (const std::uint64_t position :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 40, last_position})
+    for (const int offset : {0, 0, 1, 2, 2}) {
+      const std::string hash = std::to_string(position * position_width + static_cast<std::uint64_t>(offset));
+      table.insert(hash + " " + std::to_string(table.size()), filter);
+    }
+  std::vector<std::string> visited;
+  std::uint64_t cursor = 0;
+  int step_count = 0;
+  do {
+    const auto step = table.scan({.cursor = cursor, .count_min = 2});
+    CHECK(step.keys.size() == 5);
+    visited.insert(visited.end(), step.keys.begin(), step.keys.end());
+    cursor = step.cursor;
+  } while (cursor != 0 && ++step_count < 10);
+  CHECK(visited == keys_of(table));
+}

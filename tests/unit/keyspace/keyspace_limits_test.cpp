@@ -1,0 +1,239 @@
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../../../src/keyspace/key_table.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace sepal;
+using keyspace::FilterPtr;
+using keyspace::Keyspace;
+using keyspace::KeyspaceOptions;
+using keyspace::KeyTable;
+
+class FreeingDisposer final : public keyspace::Disposer {
+ public:
+  void dispose(FilterPtr filter) override { filter.reset(); }
+};
+
+constexpr std::uint64_t plenty = std::uint64_t{1} << 40;
+constexpr std::uint64_t capacity = 10'000;
+
+std::uint64_t planned_bytes(std::uint64_t item_capacity) {
+  const auto planned = filter::Filter::planned_bytes({.capacity = item_capacity}, {.bytes_max = plenty});
+  REQUIRE(planned);
+  return *planned;
+}
+
+FilterPtr make_filter() {
+  auto created = filter::Filter::create({.capacity = capacity}, {.bytes_max = plenty});
+  REQUIRE(created);
+  return *created;
+}
+
+std::uint64_t bytes_of_empty() {
+  FreeingDisposer disposer;
+  return Keyspace({}, disposer).memory_used();
+}
+
+}  // namespace
+
+TEST_CASE("keys_max keys fit over all databases, and one more does not", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  Keyspace keys({.keys_max = 3}, disposer);
+  REQUIRE(keys.create({.database = 0, .key = "a"}, {}));
+  REQUIRE(keys.create({.database = 1, .key = "a"}, {}));
+  REQUIRE(keys.put({.database = 2, .key = "a"}, make_filter()));
+  const auto created = keys.create({.database = 2, .key = "b"}, {});
+  REQUIRE_FALSE(created);
+  CHECK(created.error().code == Errc::key_limit);
+  const auto put = keys.put({.database = 2, .key = "b"}, make_filter());
+  REQUIRE_FALSE(put);
+  CHECK(put.error().code == Errc::key_limit);
+
+  // What adds no key is not refused, and a taken key is told first.
+  CHECK(keys.put({.database = 2, .key = "a"}, make_filter()));
+  CHECK(keys.create({.database = 0, .key = "a"}, {}).error().code == Errc::key_exists);
+  REQUIRE(keys.remove({.database = 0, .key = "a"}));
+  CHECK(keys.create({.database = 2, .key = "b"}, {}));
+}
+
+TEST_CASE("create takes the last byte of the limit, and not one more", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  const std::string key = GENERATE(std::string("short"), std::string(5000, 'k'));
+  const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes(key) + planned_bytes(capacity);
+  const bool of_machine = GENERATE(false, true);
+  const auto keyspace_of = [&](std::uint64_t bytes) {
+    return of_machine ? KeyspaceOptions{.machine_bytes = bytes} : KeyspaceOptions{.memory_max = bytes};
+  };
+  Keyspace enough(keyspace_of(needed), disposer);
+  CHECK(enough.create({.key = key}, {.capacity = capacity}));
+  Keyspace too_little(keyspace_of(needed - 1), disposer);
+  const auto refused = too_little.create({.key = key}, {.capacity = capacity});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::memory_limit);
+  CHECK(too_little.total_size() == 0);
+  CHECK(too_little.memory_used() == bytes_of_empty());
+}
+
+TEST_CASE("put takes the last byte of the limit, and not one more", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  const FilterPtr filter = make_filter();
+  const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes("k") + filter->byte_count();
+  Keyspace enough({.memory_max = needed}, disposer);
+  CHECK(enough.put({.key = "k"}, filter));
+  Keyspace too_little({.memory_max = needed - 1}, disposer);
+  const auto refused = too_little.put({.key = "k"}, filter);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::memory_limit);
+  CHECK(too_little.find({.key = "k"}) == nullptr);
+}
+
+TEST_CASE("put may reuse the bytes of the filter it replaces", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  Keyspace keys({}, disposer);
+  REQUIRE(keys.put({.key = "k"}, make_filter()));
+  const std::uint64_t used = keys.memory_used();
+  keys.set_memory_max(used);
+  CHECK(keys.put({.key = "k"}, make_filter()));
+  CHECK(keys.memory_used() == used);
+  keys.set_memory_max(used - 1);
+  const auto refused = keys.put({.key = "k"}, make_filter());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::memory_limit);
+}
+
+TEST_CASE("a filter that no machine could hold is too large, whatever the limit", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1} << 30}) {
+    Keyspace keys({.memory_max = limit}, disposer);
+    const auto refused = keys.create({.key = "k"}, {.capacity = ~std::uint64_t{0}});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::too_large);
+  }
+}
+
+TEST_CASE("memory_max decides where it is set, the machine where it is not", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  Keyspace keys({.memory_max = 3'000'000, .machine_bytes = 2'000'000, .layers_max = 7}, disposer);
+  CHECK(keys.filter_limits().bytes_max == 3'000'000 - keys.memory_used());
+  CHECK(keys.filter_limits().layers_max == 7);
+  keys.set_memory_max(0);
+  CHECK(keys.filter_limits().bytes_max == 2'000'000 - keys.memory_used());
+  Keyspace unknown({}, disposer);
+  CHECK(unknown.filter_limits().bytes_max == std::uint64_t{1} << 62);
+}
+
+TEST_CASE("a filter that grows keeps what it holds", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  Keyspace keys({.memory_max = 1'000'000}, disposer);
+  auto created = keys.create({.key = "k"}, {.capacity = capacity});
+  REQUIRE(created);
+  const std::uint64_t held = (*created)->byte_count();
+  CHECK(keys.filter_limits(held).bytes_max == keys.filter_limits().bytes_max + held);
+  keys.set_memory_max(1);
+  CHECK(keys.filter_limits().bytes_max == 0);
+  CHECK(keys.filter_limits(held).bytes_max < held);
+}
+
+TEST_CASE("growth is counted, and refused where it would exceed the limit", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  Keyspace keys({}, disposer);
+  auto created = keys.create({.key = "k"}, {.capacity = 10});
+  REQUIRE(created);
+  filter::Filter& filter = **created;
+  const std::uint64_t overhead = keys.memory_used() - filter.byte_count();
+  for (int i = 0; filter.layer_count() == 1; ++i)
+    REQUIRE(keys.add_alone(filter, std::to_string(i)).refusal == filter::Filter::Refusal::none);
+  CHECK(keys.memory_used() == overhead + filter.byte_count());
+  CHECK(keys.memory_peak() == keys.memory_used());
+
+  keys.set_memory_max(keys.memory_used());
+  const std::uint64_t used = keys.memory_used();
+  auto outcome = filter::Filter::AddOutcome{};
+  for (int i = 0; outcome.refusal == filter::Filter::Refusal::none; ++i)
+    outcome = keys.add_alone(filter, "more " + std::to_string(i));
+  CHECK(outcome.refusal == filter::Filter::Refusal::too_large);
+  CHECK(keys.memory_used() == used);
+  CHECK(filter.layer_count() == 2);
+}
+
+TEST_CASE("a filter grows to layers_max layers, and not to one more", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  Keyspace keys({.layers_max = 3}, disposer);
+  auto created = keys.create({.key = "k"}, {.capacity = 4, .expansion = 1});
+  REQUIRE(created);
+  auto outcome = filter::Filter::AddOutcome{};
+  for (int i = 0; outcome.refusal == filter::Filter::Refusal::none; ++i)
+    outcome = keys.add_alone(**created, std::to_string(i));
+  CHECK(outcome.refusal == filter::Filter::Refusal::layer_limit);
+  CHECK((*created)->layer_count() == 3);
+}
+
+TEST_CASE("the memory account returns to that of an empty keyspace, the peak stays", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  Keyspace keys({}, disposer);
+  const std::uint64_t empty_bytes = keys.memory_used();
+  for (int i = 0; i < 2000; ++i) {
+    const auto database = static_cast<std::uint32_t>(i % 3);
+    auto created =
+        keys.create({.database = database, .key = "a rather long key " + std::to_string(i)}, {.capacity = 1});
+    REQUIRE(created);
+    for (int item = 0; item < i % 5; ++item) keys.add_alone(**created, std::to_string(item));
+  }
+  const std::uint64_t full_bytes = keys.memory_used();
+  CHECK(keys.memory_peak() == full_bytes);
+
+  SECTION("after every key was renamed and removed") {
+    for (int i = 0; i < 2000; ++i) {
+      const auto database = static_cast<std::uint32_t>(i % 3);
+      const std::string key = "a rather long key " + std::to_string(i);
+      REQUIRE(keys.rename(database, key, "x"));
+      REQUIRE(keys.remove({.database = database, .key = "x"}));
+    }
+  }
+  SECTION("after each database was flushed") {
+    for (std::uint32_t database = 0; database < 3; ++database) keys.flush(database);
+  }
+  SECTION("after all were flushed") {
+    keys.flush_all();
+  }
+  CHECK(keys.memory_used() == empty_bytes);
+  CHECK(keys.memory_peak() >= full_bytes);
+}
+
+TEST_CASE("a flush takes exactly its own database's bytes from the account", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  Keyspace keys({}, disposer);
+  Keyspace other_alone({}, disposer);
+  const int flushed_count = GENERATE(1, 500);
+  for (int i = 0; i < 100; ++i) {
+    REQUIRE(keys.create({.database = 9, .key = std::to_string(i)}, {}));
+    REQUIRE(other_alone.create({.database = 9, .key = std::to_string(i)}, {}));
+  }
+  for (int i = 0; i < flushed_count; ++i) {
+    auto created = keys.create({.database = 0, .key = std::to_string(i)}, {.capacity = 1});
+    REQUIRE(created);
+    for (const char* const item : {"a", "b", "c"}) keys.add_alone(**created, item);
+  }
+  keys.flush(0);
+  CHECK(keys.memory_used() == other_alone.memory_used());
+}
+
+TEST_CASE("over_memory_limit begins one byte past the limit", "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  Keyspace keys({}, disposer);
+  REQUIRE(keys.create({.key = "k"}, {}));
+  CHECK_FALSE(keys.over_memory_limit());
+  keys.set_memory_max(keys.memory_used());
+  CHECK_FALSE(keys.over_memory_limit());
+  keys.set_memory_max(keys.memory_used() - 1);
+  CHECK(keys.over_memory_limit());
+  keys.set_memory_max(0);
+  CHECK_FALSE(keys.over_memory_limit());
+}

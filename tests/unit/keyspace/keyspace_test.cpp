@@ -1,0 +1,244 @@
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace sepal;
+using keyspace::DatabaseKey;
+using keyspace::FilterPtr;
+using keyspace::Keyspace;
+using keyspace::KeyspaceOptions;
+
+class RecordingDisposer final : public keyspace::Disposer {
+ public:
+  void dispose(FilterPtr filter) override { disposed.push_back(std::move(filter)); }
+  std::vector<FilterPtr> disposed;
+};
+
+struct Fixture {
+  RecordingDisposer disposer;
+  Keyspace keys{KeyspaceOptions{}, disposer};
+
+  filter::Filter* create(DatabaseKey key, std::uint64_t capacity = 100) {
+    auto created = keys.create(key, {.capacity = capacity});
+    REQUIRE(created);
+    return *created;
+  }
+};
+
+FilterPtr make_filter(std::uint64_t capacity = 100) {
+  auto created = filter::Filter::create({.capacity = capacity}, {.bytes_max = 1 << 24});
+  REQUIRE(created);
+  return *created;
+}
+
+}  // namespace
+
+TEST_CASE("a key is found in its own database only", "[keyspace]") {
+  Fixture fixture;
+  filter::Filter* const created = fixture.create({.database = 3, .key = "users"});
+  for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
+    CHECK(fixture.keys.find({.database = database, .key = "users"}) == (database == 3 ? created : nullptr));
+  CHECK(fixture.keys.size(3) == 1);
+  CHECK(fixture.keys.size(0) == 0);
+  CHECK(fixture.keys.total_size() == 1);
+}
+
+TEST_CASE("keys are bytes: empty, binary and long ones differ", "[keyspace]") {
+  Fixture fixture;
+  using namespace std::string_literals;
+  const std::vector<std::string> names{"",
+                                       "\0"s,
+                                       "\0\0"s,
+                                       "a\r\nb",
+                                       "\xff\xfe",
+                                       std::string(15, 'x'),
+                                       std::string(16, 'x'),
+                                       std::string(17, 'x'),
+                                       std::string(1'000'000, 'x')};
+  std::vector<filter::Filter*> filters;
+  for (const auto& name : names) filters.push_back(fixture.create({.key = name}));
+  for (std::size_t i = 0; i < names.size(); ++i) CHECK(fixture.keys.find({.key = names[i]}) == filters[i]);
+}
+
+TEST_CASE("create refuses a taken key and changes nothing", "[keyspace]") {
+  Fixture fixture;
+  filter::Filter* const first = fixture.create({.key = "k"});
+  const auto changes = fixture.keys.structure_changes();
+  const auto again = fixture.keys.create({.key = "k"}, {.capacity = 5});
+  REQUIRE_FALSE(again);
+  CHECK(again.error().code == Errc::key_exists);
+  CHECK(fixture.keys.find({.key = "k"}) == first);
+  CHECK(fixture.keys.structure_changes() == changes);
+}
+
+TEST_CASE("create passes on what the filter's planning refuses", "[keyspace]") {
+  Fixture fixture;
+  const auto refused = fixture.keys.create({.key = "k"}, {.error_rate = 0});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::out_of_range);
+  CHECK(fixture.keys.total_size() == 0);
+}
+
+TEST_CASE("put replaces a filter and hands the old one to the disposer", "[keyspace]") {
+  Fixture fixture;
+  filter::Filter* const old = fixture.create({.key = "k"});
+  const FilterPtr filter = make_filter();
+  REQUIRE(fixture.keys.put({.key = "k"}, filter));
+  CHECK(fixture.keys.find({.key = "k"}) == filter.get());
+  CHECK(fixture.keys.total_size() == 1);
+  REQUIRE(fixture.disposer.disposed.size() == 1);
+  CHECK(fixture.disposer.disposed[0].get() == old);
+}
+
+TEST_CASE("put refuses a database that does not exist", "[keyspace]") {
+  Fixture fixture;
+  REQUIRE(fixture.keys.put({.database = keyspace::database_count - 1, .key = "k"}, make_filter()));
+  const auto refused = fixture.keys.put({.database = keyspace::database_count, .key = "k"}, make_filter());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::out_of_range);
+}
+
+TEST_CASE("remove takes a key away and hands its filter to the disposer", "[keyspace]") {
+  Fixture fixture;
+  filter::Filter* const created = fixture.create({.key = "k"});
+  CHECK_FALSE(fixture.keys.remove({.key = "other"}));
+  CHECK_FALSE(fixture.keys.remove({.database = 1, .key = "k"}));
+  CHECK(fixture.keys.remove({.key = "k"}));
+  CHECK_FALSE(fixture.keys.remove({.key = "k"}));
+  CHECK(fixture.keys.find({.key = "k"}) == nullptr);
+  REQUIRE(fixture.disposer.disposed.size() == 1);
+  CHECK(fixture.disposer.disposed[0].get() == created);
+}
+
+TEST_CASE("rename moves the filter itself", "[keyspace]") {
+  Fixture fixture;
+  filter::Filter* const moved = fixture.create({.key = "from"});
+  REQUIRE(fixture.keys.rename(0, "from", "to"));
+  CHECK(fixture.keys.find({.key = "from"}) == nullptr);
+  CHECK(fixture.keys.find({.key = "to"}) == moved);
+  CHECK(fixture.disposer.disposed.empty());
+}
+
+TEST_CASE("rename replaces what stands under the new key", "[keyspace]") {
+  Fixture fixture;
+  filter::Filter* const moved = fixture.create({.key = "users:next"});
+  filter::Filter* const replaced = fixture.create({.key = "users"});
+  REQUIRE(fixture.keys.rename(0, "users:next", "users"));
+  CHECK(fixture.keys.find({.key = "users"}) == moved);
+  CHECK(fixture.keys.total_size() == 1);
+  REQUIRE(fixture.disposer.disposed.size() == 1);
+  CHECK(fixture.disposer.disposed[0].get() == replaced);
+}
+
+TEST_CASE("rename onto itself succeeds and changes nothing", "[keyspace]") {
+  Fixture fixture;
+  filter::Filter* const created = fixture.create({.key = "k"});
+  const auto changes = fixture.keys.structure_changes();
+  REQUIRE(fixture.keys.rename(0, "k", "k"));
+  CHECK(fixture.keys.find({.key = "k"}) == created);
+  CHECK(fixture.keys.structure_changes() == changes);
+  CHECK(fixture.disposer.disposed.empty());
+}
+
+TEST_CASE("rename of a missing key says so and leaves the other alone", "[keyspace]") {
+  Fixture fixture;
+  filter::Filter* const other = fixture.create({.key = "to"});
+  for (const char* const to : {"to", "missing"}) {
+    const auto refused = fixture.keys.rename(0, "missing", to);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::no_such_key);
+  }
+  CHECK(fixture.keys.find({.key = "to"}) == other);
+}
+
+TEST_CASE("a flush empties one database and leaves the others", "[keyspace]") {
+  Fixture fixture;
+  std::weak_ptr<filter::Filter> flushed;
+  for (int i = 0; i < 1000; ++i) fixture.create({.database = 1, .key = std::to_string(i)});
+  fixture.create({.database = 2, .key = "kept"});
+  for (const auto& entry : fixture.keys.cut())
+    if (entry.key == "500") flushed = entry.filter;
+  REQUIRE_FALSE(flushed.expired());
+
+  fixture.keys.flush(1);
+  CHECK(fixture.keys.size(1) == 0);
+  CHECK(fixture.keys.size(2) == 1);
+  CHECK(fixture.keys.find({.database = 1, .key = "500"}) == nullptr);
+  CHECK_FALSE(flushed.expired());
+  fixture.disposer.disposed.clear();
+  CHECK(flushed.expired());
+}
+
+TEST_CASE("flush_all hands each database over in one piece", "[keyspace]") {
+  Fixture fixture;
+  for (int i = 0; i < 1000; ++i)
+    fixture.create({.database = static_cast<std::uint32_t>(i % 2), .key = std::to_string(i)});
+  fixture.keys.flush_all();
+  CHECK(fixture.keys.total_size() == 0);
+  CHECK(fixture.disposer.disposed.size() == 2);
+  fixture.create({.key = "as before"});
+  CHECK(fixture.keys.find({.key = "as before"}) != nullptr);
+}
+
+TEST_CASE("each change of structure is counted once, and nothing else is", "[keyspace]") {
+  Fixture fixture;
+  std::uint64_t expected = 0;
+  const auto counted = [&] { return fixture.keys.structure_changes() == expected; };
+  CHECK(counted());
+  filter::Filter* const grown = fixture.create({.key = "a"}, 1);
+  ++expected;
+  CHECK(counted());
+  REQUIRE(fixture.keys.put({.key = "b"}, make_filter()));
+  ++expected;
+  CHECK(counted());
+  REQUIRE(fixture.keys.rename(0, "b", "c"));
+  ++expected;
+  CHECK(counted());
+  CHECK(fixture.keys.add_alone(*grown, "first").added);
+  CHECK(counted());
+  for (int i = 0; grown->layer_count() == 1; ++i) fixture.keys.add_alone(*grown, std::to_string(i));
+  ++expected;
+  CHECK(counted());
+  CHECK(fixture.keys.remove({.key = "c"}));
+  ++expected;
+  CHECK(counted());
+  CHECK_FALSE(fixture.keys.remove({.key = "c"}));
+  fixture.keys.flush(5);
+  CHECK(counted());
+  fixture.keys.flush(0);
+  ++expected;
+  CHECK(counted());
+  fixture.keys.flush_all();
+  CHECK(counted());
+}
+
+TEST_CASE("a cut holds every key of every database, and keeps its filters alive", "[keyspace]") {
+  Fixture fixture;
+  for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
+    fixture.create({.database = database, .key = "in " + std::to_string(database)});
+  const auto cut = fixture.keys.cut();
+  fixture.keys.flush_all();
+  fixture.disposer.disposed.clear();
+  REQUIRE(cut.size() == keyspace::database_count);
+  for (const auto& entry : cut) {
+    CHECK(entry.key == "in " + std::to_string(entry.database));
+    CHECK(entry.filter->capacity() == 100);
+  }
+}
+
+TEST_CASE("set_defaults changes what options tell and nothing else", "[keyspace]") {
+  Fixture fixture;
+  fixture.keys.set_defaults(0.001, 5000, 4);
+  CHECK(fixture.keys.options().error_rate == 0.001);
+  CHECK(fixture.keys.options().capacity == 5000);
+  CHECK(fixture.keys.options().expansion == 4);
+  CHECK(fixture.keys.options().keys_max == KeyspaceOptions{}.keys_max);
+}
