@@ -6,9 +6,13 @@
 // Threads. Members are *guarded* by the gate (base/gate.hpp) in one of two ways, said at each:
 //   shared     any number of threads at once, each holding its side of the gate
 //   exclusive  the caller has closed the gate, or is the only one to know the filter
-// Bits are read and written through atomics. An add locks the shard of the item's block in the newest layer; a
-// look-up locks nothing.
+// Bits are read and written through atomics. An add locks the shard of the item's block in the newest layer;
+// a look-up locks nothing.
 #pragma once
+
+#include <sepal/base/hash.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/filter/layer_plan.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -17,10 +21,6 @@
 #include <string_view>
 #include <vector>
 
-#include <sepal/base/hash.hpp>
-#include <sepal/base/result.hpp>
-#include <sepal/filter/layer_plan.hpp>
-
 namespace sepal::filter {
 
 class Layer;
@@ -28,10 +28,10 @@ class Layer;
 inline constexpr std::uint32_t expansion_max = 32768;
 
 struct FilterOptions {
-  double error_rate = 0.01;       // of the whole filter, in (0, 1); above error_rate_max it is taken as that
-  std::uint64_t capacity = 100;   // items of the first layer, at least 1
-  std::uint32_t expansion = 2;    // a new layer holds this many times the last; 0: the filter does not scale
-  std::uint64_t seed = 0;         // of the fingerprints
+  double error_rate = 0.01;      // of the whole filter, in (0, 1); above error_rate_max it is taken as that
+  std::uint64_t capacity = 100;  // items of the first layer, at least 1
+  std::uint32_t expansion = 2;   // a new layer holds this many times the last; 0: the filter does not scale
+  std::uint64_t seed = 0;        // of the fingerprints
 
   [[nodiscard]] bool scaling() const { return expansion != 0; }
   friend bool operator==(const FilterOptions&, const FilterOptions&) = default;
@@ -39,7 +39,7 @@ struct FilterOptions {
 
 // What a filter may become. Checked before anything is allocated.
 struct FilterLimits {
-  std::uint64_t bytes_max = 0;    // of the whole filter, all layers
+  std::uint64_t bytes_max = 0;  // of the whole filter, all layers
   std::uint32_t layers_max = 64;
 };
 
@@ -49,12 +49,12 @@ class LayerView {
  public:
   explicit LayerView(const Layer& layer) : layer_(&layer) {}
 
-  [[nodiscard]] const LayerPlan& plan() const;
+  [[nodiscard]] LayerPlan plan() const;
   // Shared. Exact when no add is running; never above the capacity.
   [[nodiscard]] std::uint64_t item_count() const;
-  // Copies bytes [offset, offset + to.size()) of the bitmap, 64-bit little-endian words, while others may add:
-  // what was added before the call is in the copy. `offset` and `to.size()` are multiples of 8 within the
-  // bitmap. Any thread, outside the gate as well.
+  // Copies bytes [offset, offset + to.size()) of the bitmap, 64-bit little-endian words, while others may
+  // add: what was added before the call is in the copy. `offset` and `to.size()` are multiples of 8 within
+  // the bitmap. Any thread, outside the gate as well.
   void copy_bits(std::uint64_t offset, std::span<std::byte> to) const;
   // The share of bits that are set, in [0, 1], estimated from a sample of the bitmap of at most
   // `sample_bytes_max`. Any thread.
@@ -65,6 +65,10 @@ class LayerView {
 };
 
 class Filter {
+  struct OnlyHere {
+    explicit OnlyHere() = default;
+  };
+
  public:
   // Plans, checks and allocates the first layer. Errors: out_of_range (options), too_large (limits),
   // out_of_memory. Memory of big layers is mapped and costs nothing until it is touched.
@@ -73,6 +77,7 @@ class Filter {
   // The bytes that create() with these options would take, bitmap and headers, without allocating.
   static Result<std::uint64_t> planned_bytes(const FilterOptions& options, const FilterLimits& limits);
 
+  Filter(OnlyHere, const FilterOptions& options);  // For create() and restore().
   ~Filter();
   Filter(const Filter&) = delete;
   Filter& operator=(const Filter&) = delete;
@@ -90,10 +95,10 @@ class Filter {
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added);
 
   [[nodiscard]] const FilterOptions& options() const { return options_; }
-  [[nodiscard]] std::uint64_t item_count() const;          // items whose add answered true
-  [[nodiscard]] std::uint64_t capacity() const;            // sum over the layers
+  [[nodiscard]] std::uint64_t item_count() const;  // items whose add answered true
+  [[nodiscard]] std::uint64_t capacity() const;    // sum over the layers
   [[nodiscard]] std::uint32_t layer_count() const;
-  [[nodiscard]] std::uint64_t byte_count() const;          // all memory of this filter, headers included
+  [[nodiscard]] std::uint64_t byte_count() const;  // all memory of this filter, headers included
 
   // Oldest first. The views stay valid as long as the filter lives, whatever it grows.
   [[nodiscard]] std::vector<LayerView> layers() const;
@@ -111,7 +116,7 @@ class Filter {
   };
   AddOutcome add_alone(std::string_view item, const FilterLimits& limits);
 
-  // --- building from an image (exclusive: nobody else knows the filter yet) ---------------------------------
+  // --- building from an image (exclusive: nobody else knows the filter yet) -----------------------------
 
   struct LayerState {
     LayerPlan plan;
@@ -120,12 +125,17 @@ class Filter {
   // An empty-bitted filter with these layers, oldest first. Errors: out_of_range where the states contradict
   // the options or each other, too_large, out_of_memory. Checks everything: the states may come from a disk.
   static Result<std::shared_ptr<Filter>> restore(const FilterOptions& options,
-                                                 std::span<const LayerState> layers, const FilterLimits& limits);
+                                                 std::span<const LayerState> layers,
+                                                 const FilterLimits& limits);
   // Sets bytes of layer `layer_index`'s bitmap; the inverse of LayerView::copy_bits.
   void fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from);
 
  private:
-  explicit Filter(const FilterOptions& options);
+  [[nodiscard]] bool known(const Fingerprint& fingerprint) const;
+  [[nodiscard]] bool known_to_older(const Fingerprint& fingerprint) const;
+  bool try_add_one(std::string_view item, bool& added);
+  std::uint64_t add_claimed(std::span<const std::string_view> items, std::span<bool> added);
+  Refusal grow(const FilterLimits& limits);
 
   FilterOptions options_;
   std::unique_ptr<Layer> newest_;  // Each layer owns the next older one.

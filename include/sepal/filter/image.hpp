@@ -14,15 +14,21 @@
 //                     8 capacity, 8 error rate (double), 8 block count, 4 block bits, 4 probe count,
 //                     8 item count, 8 reserved (0)
 //
+// Where the bits of an item are: its fingerprint is XXH3's 128 bits of it under the seed, two halves of 64
+// bits. In a layer it has the block low * block_count / 2^64, and in it, for j from 0 to probe count - 1, the
+// position (high * multiplier[j] mod 2^64) * block_bits / 2^64; the multipliers are in src/filter/probe.hpp.
+// Position p is bit p % 64, from the least significant, of the block's 64-bit word p / 64. Words are little
+// endian.
+//
 // No checksum of its own: its container has one over these bytes.
 #pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
 
 #include <cstddef>
 #include <span>
 #include <vector>
-
-#include <sepal/base/result.hpp>
-#include <sepal/filter/filter.hpp>
 
 namespace sepal::filter {
 
@@ -43,8 +49,8 @@ struct ImageHeader {
 
 [[nodiscard]] std::vector<std::byte> encode(const ImageHeader& header);
 
-// Errors: damaged (magic, lengths, values out of range), unsupported_version. Believes nothing: `bytes` may be
-// anything, and longer than the header. `layers_max` bounds the layer count before any allocation.
+// Errors: damaged (magic, lengths, values out of range), unsupported_version. Believes nothing: `bytes` may
+// be anything, and longer than the header. `layers_max` bounds the layer count before any allocation.
 Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::uint32_t layers_max);
 
 }  // namespace sepal::filter

@@ -1,0 +1,31 @@
+// Zeroed memory for the bits of a layer that is too large to keep them beside its header. See bitmap.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace sepal::filter {
+
+// Confined; its words are for the owner to share.
+class Bitmap {
+ public:
+  // Nothing when the system refuses the memory. `bytes` of at least 8, a multiple of 8.
+  static std::optional<Bitmap> allocate(std::uint64_t bytes);
+  // The memory that allocate(bytes) takes.
+  static std::uint64_t footprint(std::uint64_t bytes);
+
+  ~Bitmap();
+  Bitmap(Bitmap&& other) noexcept : words_(std::exchange(other.words_, nullptr)), bytes_(other.bytes_) {}
+  Bitmap& operator=(Bitmap&&) = delete;
+
+  [[nodiscard]] std::uint64_t* words() const { return words_; }
+
+ private:
+  Bitmap(std::uint64_t* words, std::uint64_t bytes) : words_(words), bytes_(bytes) {}
+
+  std::uint64_t* words_;  // aligned to a cache line at least
+  std::uint64_t bytes_;
+};
+
+}  // namespace sepal::filter

@@ -1,0 +1,51 @@
+#include "layer_state.hpp"
+
+#include <sepal/base/checked.hpp>
+
+#include "probe.hpp"
+
+namespace sepal::filter {
+namespace {
+
+bool is_rate(double rate) {
+  return rate > 0 && rate < 1;
+}
+
+bool is_sound(const LayerPlan& plan) {
+  if (plan.capacity == 0 || plan.block_count == 0 || !is_rate(plan.error_rate)) return false;
+  if (plan.block_bits < block_bits_min || plan.block_bits % word_bits != 0) return false;
+  if (plan.block_count > 1 && plan.block_bits > block_bits_max) return false;
+  if (plan.probe_count == 0 || plan.probe_count > probe_count_max) return false;
+  const auto bit_count = checked_multiply(plan.block_count, plan.block_bits);
+  // No rate of at most error_rate_max takes less than a bit an item; with this, sums of capacities do not
+  // wrap before sums of sizes do.
+  return bit_count && plan.capacity <= *bit_count;
+}
+
+}  // namespace
+
+bool is_sound(const FilterOptions& options) {
+  return is_rate(options.error_rate) && options.capacity > 0 && options.expansion <= expansion_max;
+}
+
+bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> layers) {
+  if (!is_sound(options) || layers.empty() || (layers.size() > 1 && !options.scaling())) return false;
+  std::uint64_t capacity = options.capacity;
+  std::uint64_t total_bits = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto& [plan, item_count] = layers[i];
+    if (!is_sound(plan) || item_count > plan.capacity) return false;
+    if (i > 0) {
+      const auto grown = checked_multiply(capacity, options.expansion);
+      if (!grown) return false;
+      capacity = *grown;
+    }
+    if (plan.capacity != capacity) return false;
+    const auto sum = checked_add(total_bits, plan.bit_count());
+    if (!sum) return false;
+    total_bits = *sum;
+  }
+  return true;
+}
+
+}  // namespace sepal::filter

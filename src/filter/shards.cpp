@@ -1,0 +1,101 @@
+#include "shards.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+#include "heap_bytes.hpp"
+
+namespace sepal::filter {
+namespace {
+
+// A layer has one shard for each of these, up to the maximum. More would meet less often, but counting the
+// items of a layer reads them all.
+constexpr std::uint64_t shard_bytes_min = 128 << 10;
+constexpr std::uint64_t shard_count_max = 1024;
+// Of the pool, what one refill takes: small against the capacity of a layer with many shards, yet enough that
+// a shard seldom comes.
+constexpr std::uint64_t reserve_max = 64;
+constexpr std::uint64_t reserves_of_pool = 4;
+
+struct Division {
+  std::uint32_t shard_count;
+  std::uint32_t blocks_shift;
+};
+
+Division division_of(const LayerPlan& plan) {
+  const std::uint64_t wanted =
+      std::clamp<std::uint64_t>(plan.byte_count() / shard_bytes_min, 1, shard_count_max);
+  const std::uint64_t blocks = (plan.block_count + wanted - 1) / wanted;
+  const auto shift = static_cast<std::uint32_t>(std::bit_width(blocks - 1));
+  const std::uint64_t count = ((plan.block_count - 1) >> shift) + 1;
+  return {.shard_count = static_cast<std::uint32_t>(count), .blocks_shift = shift};
+}
+
+// What the aligned operator new adds at most.
+constexpr std::uint64_t alignment_bytes = alignof(Shard);
+
+}  // namespace
+
+std::unique_ptr<Shards> Shards::allocate(const LayerPlan& plan) {
+  const Division division = division_of(plan);
+  std::unique_ptr<Shard[]> shards(new (std::nothrow) Shard[division.shard_count]);
+  if (shards == nullptr) return nullptr;
+  return std::unique_ptr<Shards>(new (std::nothrow)
+                                     Shards(std::move(shards), division.shard_count, division.blocks_shift));
+}
+
+std::uint64_t Shards::footprint(const LayerPlan& plan) {
+  return heap_footprint(sizeof(Shards) + alignment_bytes) +
+         heap_footprint(division_of(plan).shard_count * sizeof(Shard) + alignment_bytes);
+}
+
+bool Shards::claim(std::uint64_t items) {
+  // Relaxed here and below: the counter alone is claimed, and bits and items are ordered by the shards'
+  // locks.
+  std::uint64_t room = pool_.room.load(std::memory_order_relaxed);
+  while (room >= items)
+    if (pool_.room.compare_exchange_weak(room, room - items, std::memory_order_relaxed)) return true;
+  return false;
+}
+
+void Shards::give_back(std::uint64_t items) {
+  if (items > 0) pool_.room.fetch_add(items, std::memory_order_relaxed);
+}
+
+bool Shards::refill(Shard& shard) {
+  const std::uint64_t room = pool_.room.load(std::memory_order_relaxed);
+  const std::uint64_t shared_room = room / (reserves_of_pool * shard_count_);
+  std::uint64_t chunk = shard_count_ == 1 ? 1 : std::clamp<std::uint64_t>(shared_room, 1, reserve_max);
+  if (!claim(chunk)) {
+    chunk = 1;
+    if (!claim(chunk)) return false;
+  }
+  shard.reserve += static_cast<std::uint32_t>(chunk);
+  if (chunk > 1 && !pool_.reserves_left.load(std::memory_order_relaxed))
+    pool_.reserves_left.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+std::uint64_t Shards::item_count() const {
+  std::uint64_t count = 0;
+  for (std::uint32_t i = 0; i < shard_count_; ++i)
+    count += shards_[i].item_count.load(std::memory_order_relaxed);
+  return count;
+}
+
+void Shards::sweep() {
+  if (!pool_.reserves_left.load(std::memory_order_relaxed)) return;
+  for (std::uint32_t i = 0; i < shard_count_; ++i) {
+    const SpinGuard guard(shards_[i].lock);
+    give_back(std::exchange(shards_[i].reserve, 0));
+  }
+  pool_.reserves_left.store(false, std::memory_order_relaxed);
+}
+
+void Shards::restore(std::uint64_t capacity, std::uint64_t item_count) {
+  shards_[0].item_count.store(item_count, std::memory_order_relaxed);
+  pool_.room.store(capacity - item_count, std::memory_order_relaxed);
+}
+
+}  // namespace sepal::filter

@@ -1,0 +1,139 @@
+#include "plan.hpp"
+
+#include <sepal/base/checked.hpp>
+#include <sepal/filter/filter.hpp>
+#include <sepal/filter/layer_plan.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <limits>
+
+namespace sepal::tools {
+namespace {
+
+using filter::LayerPlan;
+
+// More than any machine holds, and few enough that no sum of sizes wraps.
+constexpr std::uint64_t bytes_max = std::uint64_t{1} << 50;
+constexpr std::array<double, 5> loads = {1, 1.25, 1.5, 2, 3};
+constexpr std::uint32_t growths_shown = 6;
+constexpr std::size_t bar_characters = 40;
+
+[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
+  std::array<char, 256> text;
+  va_list arguments;
+  va_start(arguments, pattern);
+  std::vsnprintf(text.data(), text.size(), pattern, arguments);
+  va_end(arguments);
+  return text.data();
+}
+
+// "1.2 MiB" beside the exact number, where that is long.
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::array<const char*, 6> units = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double amount = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; amount >= 1024 && unit + 1 < units.size(); amount /= 1024) ++unit;
+  if (unit == 0) return format("%llu bytes", static_cast<unsigned long long>(bytes));
+  return format("%llu bytes (%.1f %s)", static_cast<unsigned long long>(bytes), amount, units[unit]);
+}
+
+double bits_per_item(const LayerPlan& plan) {
+  return static_cast<double>(plan.bit_count()) / static_cast<double>(plan.capacity);
+}
+
+Result<LayerPlan> plan_layer_of(const PlanRequest& request, std::uint32_t layer_index,
+                                std::uint64_t capacity) {
+  const double asked = std::min(request.error_rate, filter::error_rate_max);
+  const double share = request.expansion == 0 ? 1 : filter::layer_rate_share(layer_index);
+  return filter::plan_layer(
+      {.capacity = capacity, .error_rate = std::max(asked * share, filter::error_rate_min)}, bytes_max);
+}
+
+void describe(const PlanRequest& request, const LayerPlan& plan, std::vector<std::string>& lines) {
+  lines.push_back(format(
+      "error rate %g, %llu items, %s", request.error_rate, static_cast<unsigned long long>(request.capacity),
+      request.expansion == 0 ? "does not scale"
+                             : format("a further layer holds %u times the last", request.expansion).c_str()));
+  lines.emplace_back();
+  lines.push_back("  bitmap            " + bytes_text(plan.byte_count()));
+  const double textbook =
+      filter::textbook_bits_per_item(std::min(request.error_rate, filter::error_rate_max));
+  lines.push_back(
+      format("  bits an item      %.3f (the textbook's optimum: %.3f)", bits_per_item(plan), textbook));
+  lines.push_back(format("  bits set an item  %u", plan.probe_count));
+  lines.push_back(format("  blocks            %llu of %u bytes; an item touches one",
+                         static_cast<unsigned long long>(plan.block_count), plan.block_bits / 8));
+  if (request.expansion != 0)
+    lines.push_back(
+        format("  first layer       planned for a rate of %.3g, so that all layers together keep %g",
+               plan.error_rate, request.error_rate));
+}
+
+std::string bar(double share) {
+  const double clamped = std::clamp(share, 0.0, 1.0);
+  return std::string(static_cast<std::size_t>(clamped * bar_characters + 0.5), '#');
+}
+
+// What happens to a layer that is given more than it was planned for.
+void describe_overfill(const LayerPlan& plan, std::vector<std::string>& lines) {
+  std::array<double, loads.size()> rates{};
+  const auto capacity = static_cast<double>(plan.capacity);
+  for (std::size_t i = 0; i < loads.size(); ++i)
+    rates[i] = filter::expected_error_rate(plan, static_cast<std::uint64_t>(capacity * loads[i]));
+  const double highest = *std::max_element(rates.begin(), rates.end());
+  lines.emplace_back();
+  lines.emplace_back(
+      "One layer with more different items than its capacity is expected to answer \"maybe\" to");
+  for (std::size_t i = 0; i < loads.size(); ++i)
+    lines.push_back(
+        format("  %4.2f x  %9.3g of absent items  %s", loads[i], rates[i], bar(rates[i] / highest).c_str()));
+}
+
+void describe_growth(const PlanRequest& request, const LayerPlan& first, std::vector<std::string>& lines) {
+  lines.emplace_back();
+  lines.emplace_back("As it grows (rate: of all layers, full)");
+  lines.emplace_back("  layers            items    bits an item       rate  bitmaps");
+  std::uint64_t items = 0, bytes = 0;
+  double rate = 0;
+  LayerPlan plan = first;
+  for (std::uint32_t layer = 0;; ++layer) {
+    items += plan.capacity;
+    bytes += plan.byte_count();
+    rate += (1 - rate) * filter::expected_error_rate(plan, plan.capacity);
+    lines.push_back(
+        format("  %6u %16llu  %14.3f  %9.3g  %s", layer + 1, static_cast<unsigned long long>(items),
+               8 * static_cast<double>(bytes) / static_cast<double>(items), rate, bytes_text(bytes).c_str()));
+    if (layer == growths_shown) return;
+    const auto capacity = checked_multiply(plan.capacity, request.expansion);
+    const auto next = capacity ? plan_layer_of(request, layer + 1, *capacity) : fail(Errc::too_large);
+    if (!next) {
+      lines.emplace_back("  A further layer would be larger than any machine's memory.");
+      return;
+    }
+    plan = *next;
+  }
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> plan_report(const PlanRequest& request) {
+  if (!(request.error_rate > 0 && request.error_rate < 1))
+    return fail(Errc::out_of_range, "the error rate must lie between 0 and 1");
+  if (request.capacity == 0) return fail(Errc::out_of_range, "the capacity must be at least 1");
+  if (request.expansion > filter::expansion_max)
+    return fail(Errc::out_of_range, format("the expansion must be at most %u", filter::expansion_max));
+  const auto plan = plan_layer_of(request, 0, request.capacity);
+  if (!plan)
+    return fail(Errc::too_large, "a filter of this capacity and error rate fits into no machine's memory");
+
+  std::vector<std::string> lines;
+  describe(request, *plan, lines);
+  describe_overfill(*plan, lines);
+  if (request.expansion != 0) describe_growth(request, *plan, lines);
+  return lines;
+}
+
+}  // namespace sepal::tools

@@ -1,0 +1,22 @@
+// The report of `sepal plan`: what a filter would take and promise, before anybody reserves it.
+#pragma once
+
+#include <sepal/base/result.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sepal::tools {
+
+struct PlanRequest {
+  double error_rate = 0.01;
+  std::uint64_t capacity = 100;
+  std::uint32_t expansion = 2;  // 0: the filter does not scale
+};
+
+// Lines without their ends. Errors: out_of_range for any of the three, with a sentence; too_large when no
+// machine could hold the filter.
+Result<std::vector<std::string>> plan_report(const PlanRequest& request);
+
+}  // namespace sepal::tools
