@@ -6,14 +6,14 @@
 // Every piece of bytes is a container: a length beyond the end means the end.
 #pragma once
 
+#include <sepal/base/hash.hpp>
+#include <sepal/storage/snapshot_format.hpp>
+
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <span>
 #include <string>
-
-#include <sepal/base/hash.hpp>
-#include <sepal/storage/snapshot_format.hpp>
 
 #include "simulated_disk.hpp"
 
@@ -21,7 +21,7 @@ namespace sepal::test {
 
 using FileMap = std::map<std::string, Bytes>;
 
-inline constexpr std::uint8_t mode_reseal = 1;   // of a container: checksums and seals are made right
+inline constexpr std::uint8_t mode_reseal = 1;    // of a container: checksums and seals are made right
 inline constexpr std::uint8_t mode_relength = 2;  // so are the lengths that the MANIFEST states
 
 struct Container {
@@ -34,7 +34,8 @@ inline Bytes pack(const Container& container) {
   for (const auto& [name, contents] : container.files) {
     bytes.push_back(static_cast<std::byte>(name.size()));
     for (const char c : name) bytes.push_back(static_cast<std::byte>(c));
-    for (int shift = 0; shift < 24; shift += 8) bytes.push_back(static_cast<std::byte>(contents.size() >> shift));
+    for (int shift = 0; shift < 24; shift += 8)
+      bytes.push_back(static_cast<std::byte>(contents.size() >> shift));
     bytes.insert(bytes.end(), contents.begin(), contents.end());
   }
   return bytes;
@@ -60,8 +61,8 @@ inline Container unpack(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const auto name = take(number(1));
     const auto contents = take(number(3));
-    container.files[std::string(reinterpret_cast<const char*>(name.data()), name.size())]
-        .assign(contents.begin(), contents.end());
+    container.files[std::string(reinterpret_cast<const char*>(name.data()), name.size())].assign(
+        contents.begin(), contents.end());
   }
   return container;
 }
@@ -102,7 +103,8 @@ class Resealer {
   // Over the next `count` bytes, put behind them.
   bool checksum(std::uint64_t count) {
     const std::size_t left = file_.size() - at_;
-    if (left < storage::format::checksum_bytes || count > left - storage::format::checksum_bytes) return false;
+    if (left < storage::format::checksum_bytes || count > left - storage::format::checksum_bytes)
+      return false;
     const auto covered = std::span<const std::byte>(file_).subspan(at_, static_cast<std::size_t>(count));
     const storage::format::U64 value(Checksum::of(covered));
     at_ += covered.size();
@@ -152,8 +154,8 @@ inline void reseal_line(Bytes& file, const std::string& kind) {
   const std::string text(reinterpret_cast<const char*>(file.data()), file.size());
   const std::string prefix = "SEPAL-" + kind + " 1 ";
   if (!text.starts_with(prefix)) return;
-  const std::string line =
-      storage::format::sealed_line(kind, text.substr(prefix.size(), text.find(' ', prefix.size()) - prefix.size()));
+  const std::string line = storage::format::sealed_line(
+      kind, text.substr(prefix.size(), text.find(' ', prefix.size()) - prefix.size()));
   const auto bytes = storage::format::bytes_of(std::string_view(line));
   file.assign(bytes.begin(), bytes.end());
 }

@@ -1,8 +1,8 @@
 // A disk in memory that fails and loses power where a test wants it to.
 //
-// Every operation counts, from 1. What was done becomes durable as on a real disk: the contents of a file by its
-// sync(), a name (created, renamed, removed) by sync_directory() of the directory it stands in. crash() takes the
-// disk back to what is durable, and by chance to parts of what came after:
+// Every operation counts, from 1. What was done becomes durable as on a real disk: the contents of a file by
+// its sync(), a name (created, renamed, removed) by sync_directory() of the directory it stands in. crash()
+// takes the disk back to what is durable, and by chance to parts of what came after:
 //
 //     Survival::synced     only what was synced
 //     Survival::all        everything, as if the system had written it all back in time
@@ -10,6 +10,8 @@
 //
 // That is harsher than most file systems, which keep the order of names.
 #pragma once
+
+#include <sepal/storage/disk.hpp>
 
 #include <algorithm>
 #include <functional>
@@ -22,8 +24,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <sepal/storage/disk.hpp>
 
 namespace sepal::test {
 
@@ -151,8 +151,7 @@ class SimulatedDisk final : public storage::Disk {
   Result<void> remove_tree(const Path& directory) override {
     if (auto allowed = begin("remove", directory, false); !allowed) return allowed;
     const std::lock_guard lock(mutex_);
-    if (const auto parent = find(directory.parent_path()))
-      parent->names.erase(directory.filename().string());
+    if (const auto parent = find(directory.parent_path())) parent->names.erase(directory.filename().string());
     return {};
   }
 

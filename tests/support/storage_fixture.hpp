@@ -1,6 +1,12 @@
 // What tests of storage share: filters with something in them, snapshots, and what a load brings back.
 #pragma once
 
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/snapshot.hpp>
+
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -8,16 +14,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
-
-#include <sepal/keyspace/keyspace.hpp>
-#include <sepal/storage/data_directory.hpp>
-#include <sepal/storage/snapshot.hpp>
-
-#include <spdlog/spdlog.h>
-
-#include <unistd.h>
 
 namespace sepal::test {
 
@@ -32,7 +31,8 @@ struct Filters {
     void dispose(keyspace::FilterPtr) override {}
   };
   DropAtOnce disposer;
-  keyspace::Keyspace keyspace{{.memory_max = std::uint64_t{1} << 33}, disposer};
+  static constexpr keyspace::KeyspaceOptions limits{.memory_max = std::uint64_t{1} << 33};
+  keyspace::Keyspace keyspace{limits, disposer};
 
   // Adds a filter with `items` items, "<key>/0" and so on. Returns it.
   filter::Filter& add(std::uint32_t database, const std::string& key, std::uint64_t items,

@@ -3,16 +3,24 @@
 //     data/
 //       LOCK                    flock'ed while a daemon uses the directory; holds its process id
 //       SEED                    the seed of new filters, drawn once (formats.md)
-//       CURRENT                 the name of the current generation, and its checksum; replaced by rename
+//       CURRENT                 the name of the current generation; replaced by rename
 //       generation-000000000007/
 //         MANIFEST              every file of the generation with length and checksum; written last
 //         pack-0                small filters, one behind the other
 //         filter-0 ...          one file for each big filter
 //
 // A generation is written aside, every file synced, then its MANIFEST, then its directory, then CURRENT is
-// replaced. A crash at any instant leaves the old generation current, or the new one. Folders that CURRENT does
-// not name are remains of a crash or of old generations: removed after a save and at start, never read.
+// replaced. A crash at any instant leaves the old generation current, or the new one. Folders that CURRENT
+// does not name are remains of a crash or of old generations: removed after a save and at start, never read.
+// Only where there is no CURRENT at all they are left alone until the next save has made one, because then
+// somebody may have lost it, and said so in the log.
 #pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/storage/disk.hpp>
+#include <sepal/storage/snapshot.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -21,50 +29,61 @@
 #include <string>
 #include <vector>
 
-#include <sepal/base/result.hpp>
-#include <sepal/filter/filter.hpp>
-#include <sepal/keyspace/keyspace.hpp>
-#include <sepal/storage/disk.hpp>
-
 namespace sepal::storage {
 
 struct Progress {
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_total = 0;
 };
-// Called now and then from within a save or a load; must be quick. Returns false to give up (a second signal).
+// Called now and then from within a save or a load; must be quick. Returns false to give up (a second
+// signal).
 using ProgressSink = std::function<bool(const Progress&)>;
 
 struct GenerationReport {
-  std::string name;            // empty: there was none to load
+  std::string name;  // empty: there was none to load
   std::uint64_t filters = 0;
-  std::uint64_t bytes = 0;     // of all files
+  std::uint64_t bytes = 0;  // of all files
+};
+
+struct DataDirectoryOptions {
+  // A filter whose bitmaps take this much gets a file of its own, for the manifest's worth of files; the
+  // others share the pack, which costs no sync for each.
+  std::uint64_t own_file_bytes_min = std::uint64_t{4} << 20;
 };
 
 // A loaded filter is handed over at once, so that a load holds one filter's bits beside what it reads.
-using LoadSink = std::function<Result<void>(std::uint32_t database, std::string key, keyspace::FilterPtr filter)>;
+using LoadSink =
+    std::function<Result<void>(std::uint32_t database, std::string key, keyspace::FilterPtr filter)>;
 
 // Confined to one thread at a time. Blocks.
 class DataDirectory {
  public:
-  // Creates the directory (and its parents) when missing, takes the lock, reads or draws the seed: `seed_drawn` is
-  // the random number to use if a new one is needed; `seed_fixed` overrides what the directory holds (and is
-  // what new filters get). Errors: in_use (another sepald), read_only, io, damaged.
+  // Creates the directory (and its parents) when missing, takes the lock, removes remains, reads or draws the
+  // seed: `seed_drawn` is the random number to use if a new one is needed; `seed_fixed` is used instead of
+  // what the directory holds, which stays as it is. Errors: in_use (another sepald), read_only, disk_full,
+  // io, damaged, unsupported_version.
   static Result<std::unique_ptr<DataDirectory>> open(Disk& disk, Path directory, std::uint64_t seed_drawn,
-                                                     std::optional<std::uint64_t> seed_fixed);
+                                                     std::optional<std::uint64_t> seed_fixed,
+                                                     const DataDirectoryOptions& options = {});
   ~DataDirectory();
 
   [[nodiscard]] const Path& path() const;
   [[nodiscard]] std::uint64_t seed() const;
 
-  // Writes `cut` as a new generation and makes it current, then removes the older ones. Filters may be added to
-  // while this reads them: the generation holds what was added before the cut, and a part of what came after.
-  // Memory: one fixed buffer. On an error the old generation is current and untouched, and what was written is
-  // removed as far as the disk allows.
-  Result<GenerationReport> save(const std::vector<keyspace::CutEntry>& cut, const ProgressSink& progress);
+  // Writes `snapshot` as a new generation and makes it current, then removes the older ones. Filters may be
+  // added to while this reads them: the generation holds what was added before the cut, and a part of what
+  // came after. Memory: one fixed buffer. On an error the old generation is current and untouched, and what
+  // was written is removed as far as the disk allows; only when the very last sync fails (of the directory,
+  // with CURRENT replaced already) both generations stay, for nobody knows which one a power loss would
+  // leave. Errors: disk_full, read_only, io (also when `progress` gave up), not_found (somebody removes the
+  // directory meanwhile).
+  Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress);
 
-  // Verifies every checksum of the current generation and hands its filters to `sink`. Errors: damaged and
-  // unsupported_version (file, offset, what to do), io, and what `sink` says.
+  // Verifies every checksum of the current generation and hands its filters to `sink`; there may be none.
+  // Memory: one fixed buffer and one filter, which is within `limits` and no larger than its file. Errors:
+  // damaged and unsupported_version (file, offset, what to do), too_large (a filter exceeds `limits`),
+  // out_of_memory, io (also when `progress` gave up), and what `sink` says. After an error some filters may
+  // have been handed over.
   Result<GenerationReport> load(const filter::FilterLimits& limits, const LoadSink& sink,
                                 const ProgressSink& progress);
 

@@ -1,0 +1,273 @@
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/snapshot_format.hpp>
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "damage.hpp"
+#include "generation_reader.hpp"
+#include "generation_writer.hpp"
+
+namespace sepal::storage {
+namespace {
+
+constexpr std::string_view current_kind = "CURRENT";
+constexpr std::string_view seed_kind = "SEED";
+constexpr int seed_base = 16;
+
+// Creates a directory and those it stands in, and makes their names survive power loss.
+Result<void> make_directories(Disk& disk, const Path& directory) {
+  const auto there = disk.exists(directory);
+  if (!there) return there.error();
+  const Path parent = directory.parent_path();
+  if (!*there && !parent.empty() && parent != directory) {
+    if (auto done = make_directories(disk, parent); !done) return done;
+  }
+  // Also when it is there: it might be a file.
+  if (auto done = disk.make_directory(directory); !done || *there) return done;
+  return disk.sync_directory(parent);
+}
+
+// The value of a file that holds one sealed line; nothing when there is no such file.
+Result<std::optional<std::string>> read_sealed(Disk& disk, const Path& path, std::string_view kind) {
+  auto file = disk.open(path);
+  if (!file && file.error().code == Errc::not_found) return std::optional<std::string>();
+  if (!file) return file.error();
+  std::string line(format::sealed_line_bytes_max, '\0');
+  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(line.data(), line.size())));
+  if (!count) return count.error();
+  line.resize(*count);
+  auto value = format::decode_sealed_line(kind, line);
+  if (!value) return about(path.string(), value.error());
+  return std::optional<std::string>(std::move(*value));
+}
+
+std::string seed_text(std::uint64_t seed) {
+  std::string text(2 * sizeof seed, '\0');
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), seed, seed_base);
+  text.resize(static_cast<std::size_t>(end.ptr - text.data()));
+  return text;
+}
+
+std::optional<std::uint64_t> seed_of(std::string_view text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed, seed_base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return seed;
+}
+
+}  // namespace
+
+class DataDirectory::Implementation {
+ public:
+  Implementation(Disk& disk, Path directory, const DataDirectoryOptions& options)
+      : disk_(disk), directory_(std::move(directory)), options_(options) {}
+
+  Result<void> open(std::uint64_t seed_drawn, std::optional<std::uint64_t> seed_fixed) {
+    if (auto made = make_directories(disk_, directory_); !made) return made;
+    auto lock = disk_.lock(directory_ / "LOCK");
+    if (!lock) return lock.error();
+    lock_ = std::move(*lock);
+    const auto current = read_current();
+    if (!current) return current.error();
+    if (auto seeded = find_seed(seed_drawn, seed_fixed); !seeded) return seeded;
+    return remove_remains_at_open(*current);
+  }
+
+  Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress) {
+    const auto number = next_number();
+    if (!number) return number.error();
+    const GenerationPlace place{.folder = folder(*number), .number = *number};
+    auto report = write(place, snapshot, progress);
+    if (!report) {
+      drop_unfinished(place);
+      return report;
+    }
+    remove_others(*number);
+    return report;
+  }
+
+  Result<GenerationReport> load(const filter::FilterLimits& limits, const LoadSink& sink,
+                                const ProgressSink& progress) {
+    const auto current = read_current();
+    if (!current) return current.error();
+    if (!*current) return GenerationReport{};
+    const GenerationPlace place{.folder = folder(**current), .number = **current};
+    auto report = read_generation(disk_, place, limits, sink, progress);
+    if (report) return report;
+    const Errc code = report.error().code;
+    if (code != Errc::damaged && code != Errc::unsupported_version) return report;
+    return with_advice(report.error(), "restore the file from a backup, or move " + place.folder.string() +
+                                           " away and remove " + (directory_ / "CURRENT").string() +
+                                           " to start without it");
+  }
+
+  [[nodiscard]] const Path& path() const { return directory_; }
+  [[nodiscard]] std::uint64_t seed() const { return seed_; }
+
+ private:
+  [[nodiscard]] Path folder(std::uint64_t number) const {
+    return directory_ / format::generation_name(number);
+  }
+
+  // The number of the current generation; nothing when there is none.
+  Result<std::optional<std::uint64_t>> read_current() const {
+    const Path path = directory_ / "CURRENT";
+    const std::string advice = "restore it from a backup, or move the generation folders away and remove " +
+                               path.string() + " to start empty";
+    const auto name = read_sealed(disk_, path, current_kind);
+    if (!name && name.error().code != Errc::damaged && name.error().code != Errc::unsupported_version)
+      return name.error();
+    if (!name) return with_advice(name.error(), advice);
+    if (!*name) return std::optional<std::uint64_t>();
+    const auto number = format::generation_number(**name);
+    if (!number) return with_advice(about(path.string(), damaged_at(0, "it names no generation")), advice);
+    return number;
+  }
+
+  Result<void> find_seed(std::uint64_t seed_drawn, std::optional<std::uint64_t> seed_fixed) {
+    if (seed_fixed) {
+      seed_ = *seed_fixed;
+      return {};
+    }
+    const Path path = directory_ / "SEED";
+    const std::string advice = "restore it from a backup, or remove it: new filters then get a new seed";
+    const auto text = read_sealed(disk_, path, seed_kind);
+    if (!text && text.error().code != Errc::damaged && text.error().code != Errc::unsupported_version)
+      return text.error();
+    if (!text) return with_advice(text.error(), advice);
+    if (!*text) {
+      seed_ = seed_drawn;
+      const std::string line = format::sealed_line(seed_kind, seed_text(seed_drawn));
+      return replace_file(disk_, path, format::bytes_of(std::string_view(line)));
+    }
+    const auto seed = seed_of(**text);
+    if (!seed) return with_advice(about(path.string(), damaged_at(0, "it holds no number")), advice);
+    seed_ = *seed;
+    return {};
+  }
+
+  Result<std::vector<std::uint64_t>> generations() const {
+    const auto names = disk_.list(directory_);
+    if (!names) return names.error();
+    std::vector<std::uint64_t> numbers;
+    for (const std::string& name : *names)
+      if (const auto number = format::generation_number(name)) numbers.push_back(*number);
+    return numbers;
+  }
+
+  // Above all that are there, so that no folder is ever written into twice.
+  Result<std::uint64_t> next_number() const {
+    const auto numbers = generations();
+    if (!numbers) return numbers.error();
+    const auto current = read_current();
+    if (!current) return current.error();
+    std::uint64_t highest = current->value_or(0);
+    for (const std::uint64_t number : *numbers) highest = std::max(highest, number);
+    if (highest < format::generation_number_max) return highest + 1;
+    return fail(Errc::io, "cannot name a generation after " + folder(highest).string() +
+                              ", which has the highest number there is; move it away");
+  }
+
+  Result<GenerationReport> write(const GenerationPlace& place, const Snapshot& snapshot,
+                                 const ProgressSink& progress) {
+    if (auto made = disk_.make_directory(place.folder); !made) return made.error();
+    auto report = write_generation(disk_, place, snapshot, options_, progress);
+    if (!report) return report;
+    if (auto synced = disk_.sync_directory(place.folder); !synced) return synced.error();
+    // The folder's own name, before CURRENT can say it.
+    if (auto synced = disk_.sync_directory(directory_); !synced) return synced.error();
+    const std::string line = format::sealed_line(current_kind, report->name);
+    const auto replaced =
+        replace_file(disk_, directory_ / "CURRENT", format::bytes_of(std::string_view(line)));
+    if (!replaced) return replaced.error();
+    return report;
+  }
+
+  // After a save that failed. When CURRENT names the new generation, only the sync of its rename failed, and
+  // when CURRENT cannot be read, nobody knows: then the folder stays until the next save.
+  void drop_unfinished(const GenerationPlace& place) {
+    const auto current = read_current();
+    if (current && *current != place.number) remove_generation(place.number);
+  }
+
+  Result<void> remove_remains_at_open(std::optional<std::uint64_t> current) {
+    if (current) {
+      // CURRENT as it is read here may be a rename that is not synced: the one before must not go first.
+      if (const auto synced = disk_.sync_directory(directory_); !synced) {
+        spdlog::warn("remains not removed: reason=\"{}\"", synced.error().detail);
+      } else {
+        remove_others(*current);
+      }
+      return {};
+    }
+    const auto numbers = generations();
+    if (!numbers) return numbers.error();
+    for (const std::uint64_t number : *numbers)
+      spdlog::warn("generation without CURRENT left alone until the next save: folder={}",
+                   folder(number).string());
+    return {};
+  }
+
+  // Remains only take space: that they cannot be removed is logged, and tried again after the next save.
+  void remove_others(std::uint64_t current) {
+    const auto numbers = generations();
+    if (!numbers) {
+      spdlog::warn("remains not removed: reason=\"{}\"", numbers.error().detail);
+      return;
+    }
+    for (const std::uint64_t number : *numbers)
+      if (number != current) remove_generation(number);
+    for (const char* name : {"CURRENT.tmp", "SEED.tmp"}) {
+      if (const auto removed = disk_.remove(directory_ / name); !removed)
+        spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);
+    }
+  }
+
+  void remove_generation(std::uint64_t number) {
+    if (const auto removed = disk_.remove_tree(folder(number)); !removed)
+      spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);
+  }
+
+  Disk& disk_;
+  Path directory_;
+  DataDirectoryOptions options_;
+  std::unique_ptr<DirectoryLock> lock_;
+  std::uint64_t seed_ = 0;
+};
+
+DataDirectory::DataDirectory(std::unique_ptr<Implementation> implementation)
+    : implementation_(std::move(implementation)) {}
+DataDirectory::~DataDirectory() = default;
+
+Result<std::unique_ptr<DataDirectory>> DataDirectory::open(Disk& disk, Path directory,
+                                                           std::uint64_t seed_drawn,
+                                                           std::optional<std::uint64_t> seed_fixed,
+                                                           const DataDirectoryOptions& options) {
+  auto implementation = std::make_unique<Implementation>(disk, std::move(directory), options);
+  if (auto opened = implementation->open(seed_drawn, seed_fixed); !opened) return opened.error();
+  return std::unique_ptr<DataDirectory>(new DataDirectory(std::move(implementation)));
+}
+
+const Path& DataDirectory::path() const {
+  return implementation_->path();
+}
+
+std::uint64_t DataDirectory::seed() const {
+  return implementation_->seed();
+}
+
+Result<GenerationReport> DataDirectory::save(const Snapshot& snapshot, const ProgressSink& progress) {
+  return implementation_->save(snapshot, progress);
+}
+
+Result<GenerationReport> DataDirectory::load(const filter::FilterLimits& limits, const LoadSink& sink,
+                                             const ProgressSink& progress) {
+  return implementation_->load(limits, sink, progress);
+}
+
+}  // namespace sepal::storage

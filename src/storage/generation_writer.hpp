@@ -1,0 +1,23 @@
+// Writes a snapshot as the files of a generation into a folder: the packs, the filters' own files, the
+// MANIFEST.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/disk.hpp>
+#include <sepal/storage/snapshot.hpp>
+
+#include <cstdint>
+
+namespace sepal::storage {
+
+struct GenerationPlace {
+  Path folder;               // exists and is empty
+  std::uint64_t number = 0;  // of the generation
+};
+
+// Every file is synced when this succeeds, their names in the folder are not. Blocks.
+Result<GenerationReport> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
+                                          const DataDirectoryOptions& options, const ProgressSink& progress);
+
+}  // namespace sepal::storage

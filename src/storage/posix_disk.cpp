@@ -1,0 +1,245 @@
+// The disk of a POSIX system. Every error says which operation failed, on which path, and what the system
+// said.
+#include <sepal/storage/disk.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <string_view>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace sepal::storage {
+namespace {
+
+// Readable by the group, so that a backup need not run as the daemon's user; by nobody else, for keys may
+// tell.
+constexpr mode_t file_mode = 0640;
+constexpr mode_t directory_mode = 0750;
+
+Errc code_of(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return Errc::disk_full;
+    case EROFS:
+    case EACCES:
+    case EPERM:
+      return Errc::read_only;
+    case ENOENT:
+      return Errc::not_found;
+    default:
+      return Errc::io;
+  }
+}
+
+Error failed(std::string_view operation, const Path& path, int error_number) {
+  return fail(code_of(error_number), "cannot " + std::string(operation) + " " + path.string() + ": " +
+                                         std::generic_category().message(error_number));
+}
+
+// The directory that an empty path means to the system calls that need a name.
+const Path& named(const Path& directory) {
+  static const Path here = ".";
+  return directory.empty() ? here : directory;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  // What matters was synced before; an error of close() could only be about what did not.
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  [[nodiscard]] bool valid() const { return number_ >= 0; }
+  [[nodiscard]] int get() const { return number_; }
+
+ private:
+  int number_;
+};
+
+Descriptor open_descriptor(const Path& path, int flags) {
+  for (;;) {
+    const int number = ::open(path.c_str(), flags | O_CLOEXEC, file_mode);
+    if (number >= 0 || errno != EINTR) return Descriptor(number);
+  }
+}
+
+class PosixFile final : public File {
+ public:
+  PosixFile(Descriptor descriptor, Path path) : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+
+  Result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written =
+          ::pwrite(descriptor_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return failed("write", path_, errno);
+      // A write of nothing without an error would loop for ever.
+      if (written == 0) return failed("write", path_, EIO);
+      offset += static_cast<std::uint64_t>(written);
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+    }
+    return {};
+  }
+
+  Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+    std::size_t total = 0;
+    while (total < into.size()) {
+      const ssize_t count = ::pread(descriptor_.get(), into.data() + total, into.size() - total,
+                                    static_cast<off_t>(offset + total));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return failed("read", path_, errno);
+      if (count == 0) break;
+      total += static_cast<std::size_t>(count);
+    }
+    return total;
+  }
+
+  Result<std::uint64_t> size() override {
+    struct stat status {};
+    if (::fstat(descriptor_.get(), &status) != 0) return failed("ask the size of", path_, errno);
+    return static_cast<std::uint64_t>(status.st_size);
+  }
+
+  // fdatasync: the time of the last change may be lost, the size may not.
+  Result<void> sync() override {
+    while (::fdatasync(descriptor_.get()) != 0) {
+      if (errno != EINTR) return failed("sync", path_, errno);
+    }
+    return {};
+  }
+
+ private:
+  Descriptor descriptor_;
+  Path path_;
+};
+
+class PosixLock final : public DirectoryLock {
+ public:
+  explicit PosixLock(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+
+ private:
+  Descriptor descriptor_;  // flock ends with the last descriptor; the file stays, removing it would be a race
+};
+
+// The process id that a lock file holds, or nothing readable.
+std::string holder_of(const Descriptor& lock_file) {
+  std::array<char, 24> text{};
+  const ssize_t count = ::pread(lock_file.get(), text.data(), text.size(), 0);
+  const std::string_view read(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  const std::string_view digits = read.substr(0, read.find_first_not_of("0123456789"));
+  return std::string(digits);
+}
+
+Error held_by_another(const Path& path, const Descriptor& lock_file) {
+  const std::string holder = holder_of(lock_file);
+  const std::string who = holder.empty() ? "another process" : "process " + holder;
+  return fail(Errc::in_use, "the directory " + named(path.parent_path()).string() + " is in use by " + who +
+                                ", which holds the lock on " + path.string() +
+                                "; stop it, or use another directory");
+}
+
+class PosixDisk final : public Disk {
+ public:
+  Result<std::unique_ptr<File>> create(const Path& path) override {
+    return file_of(open_descriptor(path, O_WRONLY | O_CREAT | O_TRUNC), "create", path);
+  }
+
+  Result<std::unique_ptr<File>> open(const Path& path) override {
+    return file_of(open_descriptor(path, O_RDONLY), "open", path);
+  }
+
+  Result<void> make_directory(const Path& path) override {
+    if (::mkdir(path.c_str(), directory_mode) == 0) return {};
+    const int error_number = errno;
+    if (error_number != EEXIST) return failed("create the directory", path, error_number);
+    std::error_code code;
+    if (std::filesystem::is_directory(path, code)) return {};
+    return failed("create the directory", path, code ? code.value() : ENOTDIR);
+  }
+
+  Result<std::vector<std::string>> list(const Path& directory) override {
+    std::vector<std::string> names;
+    std::error_code code;
+    std::filesystem::directory_iterator at(named(directory), code);
+    while (!code && at != std::filesystem::directory_iterator()) {
+      names.push_back(at->path().filename().string());
+      at.increment(code);
+    }
+    if (code) return failed("list", named(directory), code.value());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Result<bool> exists(const Path& path) override {
+    std::error_code code;
+    const auto status = std::filesystem::status(named(path), code);
+    if (status.type() == std::filesystem::file_type::not_found) return false;
+    if (code) return failed("look at", path, code.value());
+    return true;
+  }
+
+  Result<void> rename(const Path& from, const Path& to) override {
+    if (::rename(from.c_str(), to.c_str()) == 0) return {};
+    return failed("rename to " + to.string() + " the file", from, errno);
+  }
+
+  Result<void> remove(const Path& path) override {
+    if (::unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+    return failed("remove", path, errno);
+  }
+
+  Result<void> remove_tree(const Path& directory) override {
+    std::error_code code;
+    std::filesystem::remove_all(directory, code);
+    if (code) return failed("remove the directory", directory, code.value());
+    return {};
+  }
+
+  Result<void> sync_directory(const Path& directory) override {
+    const Descriptor descriptor = open_descriptor(named(directory), O_RDONLY | O_DIRECTORY);
+    if (!descriptor.valid()) return failed("open the directory", named(directory), errno);
+    while (::fsync(descriptor.get()) != 0) {
+      if (errno != EINTR) return failed("sync the directory", named(directory), errno);
+    }
+    return {};
+  }
+
+  Result<std::unique_ptr<DirectoryLock>> lock(const Path& path) override {
+    Descriptor descriptor = open_descriptor(path, O_RDWR | O_CREAT);
+    if (!descriptor.valid()) return failed("open the lock file", path, errno);
+    while (::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return held_by_another(path, descriptor);
+      if (errno != EINTR) return failed("lock", path, errno);
+    }
+    // The number serves the message above and nothing else: a full disk must not keep a server from starting.
+    const std::string holder = std::to_string(::getpid()) + "\n";
+    const bool noted = ::ftruncate(descriptor.get(), 0) == 0 &&
+                       ::pwrite(descriptor.get(), holder.data(), holder.size(), 0) > 0;
+    static_cast<void>(noted);
+    return std::unique_ptr<DirectoryLock>(std::make_unique<PosixLock>(std::move(descriptor)));
+  }
+
+ private:
+  static Result<std::unique_ptr<File>> file_of(Descriptor descriptor, std::string_view operation,
+                                               const Path& path) {
+    if (!descriptor.valid()) return failed(operation, path, errno);
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(descriptor), path));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Disk> make_posix_disk() {
+  return std::make_unique<PosixDisk>();
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,55 @@
+// Reads the records of one filter file, one filter after the other. Errors as SealedReader, and those about
+// what a filter may take; the sentences begin behind the file's name.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
+#include <sepal/filter/image.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "progress_meter.hpp"
+#include "sealed_reader.hpp"
+
+namespace sepal::storage {
+
+struct LoadedFilter {
+  std::uint32_t database = 0;
+  std::string key;
+  keyspace::FilterPtr filter;
+  std::uint64_t offset = 0;  // where its record begins
+};
+
+// Confined. Blocks.
+class RecordReader {
+ public:
+  RecordReader(SealedReader& reader, const filter::FilterLimits& limits, ProgressMeter& meter)
+      : reader_(reader), limits_(limits), meter_(meter) {}
+
+  // The number of records that follow.
+  Result<std::uint64_t> read_header();
+  Result<LoadedFilter> read_record();
+
+ private:
+  struct Head {
+    std::uint32_t database = 0;
+    std::string key;
+    std::uint64_t bitmap_bytes = 0;
+    filter::ImageHeader image;
+  };
+  Result<Head> read_head();
+  Result<void> check_lengths(std::uint64_t start, std::uint64_t key_bytes, std::uint64_t image_bytes,
+                             std::uint64_t bitmap_bytes) const;
+  Result<filter::ImageHeader> decode_image(std::uint64_t start, std::span<const std::byte> bytes) const;
+  Result<keyspace::FilterPtr> make_filter(std::uint64_t start, const Head& head) const;
+  Result<void> read_bits(filter::Filter& filter, const Head& head);
+
+  SealedReader& reader_;
+  const filter::FilterLimits& limits_;
+  ProgressMeter& meter_;
+};
+
+}  // namespace sepal::storage

@@ -1,0 +1,73 @@
+#include "sealed_reader.hpp"
+
+#include <algorithm>
+
+#include "damage.hpp"
+
+namespace sepal::storage {
+
+Result<std::span<const std::byte>> SealedReader::take(std::size_t count) {
+  SEPAL_ASSERT(count <= LoadBuffer::capacity, "more than the buffer holds");
+  if (count > remaining()) return damaged_at(offset_, "it ends too early");
+  if (count > end_ - begin_) {
+    if (auto done = refill(); !done) return done.error();
+    if (count > end_ - begin_) return damaged_at(offset_, "it became shorter while it was read");
+  }
+  const std::span<const std::byte> bytes = buffer_.bytes().subspan(begin_, count);
+  begin_ += count;
+  offset_ += count;
+  return bytes;
+}
+
+Result<std::string> SealedReader::take_text(std::size_t count) {
+  if (count > remaining()) return damaged_at(offset_, "it ends too early");
+  std::string text;
+  text.reserve(count);
+  while (text.size() < count) {
+    const auto piece = take(std::min(count - text.size(), format::chunk_bytes));
+    if (!piece) return piece.error();
+    text.append(reinterpret_cast<const char*>(piece->data()), piece->size());
+  }
+  return text;
+}
+
+Result<std::span<const std::byte>> SealedReader::take_sealed(std::size_t count, std::string_view what) {
+  const std::uint64_t start = offset_;
+  const auto bytes = take(count + format::checksum_bytes);
+  if (!bytes) return bytes.error();
+  const auto contents = bytes->first(count);
+  const format::U64 stored(load_little_endian<std::uint64_t>(bytes->data() + count));
+  if (auto right = accept(stored, Checksum::of(contents), start, what); !right) return right.error();
+  return contents;
+}
+
+Result<void> SealedReader::take_checksum(std::uint64_t expected, std::uint64_t start, std::string_view what) {
+  const auto stored = take_structure<format::U64>();
+  if (!stored) return stored.error();
+  return accept(*stored, expected, start, what);
+}
+
+Result<void> SealedReader::accept(format::U64 stored, std::uint64_t expected, std::uint64_t start,
+                                  std::string_view what) {
+  if (stored != expected)
+    return damaged_at(start, "the checksum of " + std::string(what) + " does not match");
+  seal_.update(format::bytes_of(stored));
+  return {};
+}
+
+Result<void> SealedReader::refill() {
+  const std::span<std::byte> bytes = buffer_.bytes();
+  std::memmove(bytes.data(), bytes.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  const std::uint64_t at = offset_ + end_;
+  const std::uint64_t left = byte_count_ - at;
+  const std::size_t room = bytes.size() - end_;
+  const auto count = left < room ? static_cast<std::size_t>(left) : room;
+  const auto read = file_.read_at(at, bytes.subspan(end_, count));
+  if (!read) return read.error();
+  end_ += *read;
+  return {};
+}
+
+}  // namespace sepal::storage

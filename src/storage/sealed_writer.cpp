@@ -1,0 +1,48 @@
+#include "sealed_writer.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sepal::storage {
+
+Result<void> SealedWriter::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(bytes.size(), SaveBuffer::capacity);
+    auto place = append_place(count);
+    if (!place) return place.error();
+    std::memcpy(place->data(), bytes.data(), count);
+    bytes = bytes.subspan(count);
+  }
+  return {};
+}
+
+Result<std::span<std::byte>> SealedWriter::append_place(std::size_t count) {
+  SEPAL_ASSERT(count <= SaveBuffer::capacity, "a place larger than the buffer");
+  if (count > SaveBuffer::capacity - used_) {
+    if (auto flushed = flush(); !flushed) return flushed.error();
+  }
+  const auto place = buffer_.bytes().subspan(used_, count);
+  used_ += count;
+  return place;
+}
+
+Result<void> SealedWriter::append_checksum(std::uint64_t checksum) {
+  const format::U64 stored(checksum);
+  seal_.update(format::bytes_of(stored));
+  return append(format::bytes_of(stored));
+}
+
+Result<SealedWriter::Sealed> SealedWriter::finish() {
+  if (auto flushed = flush(); !flushed) return flushed.error();
+  if (auto synced = file_->sync(); !synced) return synced.error();
+  return Sealed{.byte_count = written_, .seal = seal_.value()};
+}
+
+Result<void> SealedWriter::flush() {
+  if (auto done = file_->write_at(written_, buffer_.bytes().first(used_)); !done) return done;
+  written_ += used_;
+  used_ = 0;
+  return {};
+}
+
+}  // namespace sepal::storage

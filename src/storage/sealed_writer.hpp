@@ -1,0 +1,56 @@
+// Writes a filter file from front to back through one buffer, and keeps its seal (snapshot_format.hpp).
+#pragma once
+
+#include <sepal/base/hash.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/storage/disk.hpp>
+#include <sepal/storage/snapshot_format.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace sepal::storage {
+
+// The buffer that a save uses for all its files: a chunk and its checksum fit.
+class SaveBuffer {
+ public:
+  static constexpr std::size_t capacity = format::chunk_bytes + format::checksum_bytes;
+  [[nodiscard]] std::span<std::byte> bytes() { return {bytes_.get(), capacity}; }
+
+ private:
+  // Not zeroed: a small generation touches a small part.
+  std::unique_ptr<std::byte[]> bytes_ = std::make_unique_for_overwrite<std::byte[]>(capacity);
+};
+
+// Confined. Blocks. Errors of all members: those of File.
+class SealedWriter {
+ public:
+  SealedWriter(std::unique_ptr<File> file, SaveBuffer& buffer) : file_(std::move(file)), buffer_(buffer) {}
+
+  // Appends bytes of any length.
+  Result<void> append(std::span<const std::byte> bytes);
+  // A place for `count` bytes, at most SaveBuffer::capacity, to be filled before the next call.
+  Result<std::span<std::byte>> append_place(std::size_t count);
+  // Appends a checksum, which counts for the seal.
+  Result<void> append_checksum(std::uint64_t checksum);
+
+  struct Sealed {
+    std::uint64_t byte_count = 0;
+    std::uint64_t seal = 0;
+  };
+  // Writes what is left and syncs the file.
+  Result<Sealed> finish();
+
+ private:
+  Result<void> flush();
+
+  std::unique_ptr<File> file_;
+  SaveBuffer& buffer_;
+  std::size_t used_ = 0;       // of the buffer
+  std::uint64_t written_ = 0;  // of the file
+  Checksum seal_;
+};
+
+}  // namespace sepal::storage

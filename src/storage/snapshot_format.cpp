@@ -1,0 +1,211 @@
+#include <sepal/base/checked.hpp>
+#include <sepal/base/hash.hpp>
+#include <sepal/storage/snapshot_format.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include "damage.hpp"
+
+namespace sepal::storage::format {
+namespace {
+
+constexpr std::string_view generation_prefix = "generation-";
+constexpr std::size_t generation_digits = 12;
+constexpr std::string_view line_version = "1";
+constexpr std::size_t checksum_digits = 2 * checksum_bytes;
+
+void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+// Takes from the front of what is left.
+class Cursor {
+ public:
+  explicit Cursor(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  [[nodiscard]] std::size_t offset() const { return offset_; }
+  [[nodiscard]] bool at_end() const { return rest_.empty(); }
+
+  template <class Structure>
+  bool take(Structure& into) {
+    if (rest_.size() < sizeof into) return false;
+    std::memcpy(&into, rest_.data(), sizeof into);
+    advance(sizeof into);
+    return true;
+  }
+  bool take(std::string& into, std::size_t length) {
+    if (rest_.size() < length) return false;
+    into.assign(reinterpret_cast<const char*>(rest_.data()), length);
+    advance(length);
+    return true;
+  }
+
+ private:
+  void advance(std::size_t count) {
+    rest_ = rest_.subspan(count);
+    offset_ += count;
+  }
+  std::span<const std::byte> rest_;
+  std::size_t offset_ = 0;
+};
+
+bool valid_file_name(std::string_view name) {
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
+  return !name.empty() && std::all_of(name.begin(), name.end(), allowed);
+}
+
+Result<ListedFile> decode_file(Cursor& cursor) {
+  const std::size_t start = cursor.offset();
+  ManifestFile entry;
+  if (!cursor.take(entry)) return damaged_at(start, "it ends inside the list of files");
+  if (entry.flags != 0) return damaged_at(start, "a file's flags are unknown");
+  if (entry.name_bytes > file_name_bytes_max) return damaged_at(start, "a file's name is too long");
+  ListedFile file{
+      .name = {}, .byte_count = entry.byte_count, .record_count = entry.record_count, .seal = entry.seal};
+  if (!cursor.take(file.name, entry.name_bytes)) return damaged_at(start, "it ends inside a file's name");
+  if (!valid_file_name(file.name)) return damaged_at(start, "a file's name has characters that none has");
+  return file;
+}
+
+// The sums that the head states are those of the list.
+Result<void> check_sums(const Manifest& manifest) {
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;
+  for (const ListedFile& file : manifest.files) {
+    const auto more_records = checked_add(records, file.record_count);
+    const auto more_bytes = checked_add(bytes, file.byte_count);
+    if (!more_records || !more_bytes) return damaged_at(0, "its counts are absurd");
+    records = *more_records;
+    bytes = *more_bytes;
+  }
+  if (records != manifest.filter_count || bytes != manifest.byte_count)
+    return damaged_at(0, "its counts are not those of the files it lists");
+  return {};
+}
+
+Result<Manifest> decode_verified(std::span<const std::byte> bytes) {
+  Cursor cursor(bytes);
+  ManifestHead head;
+  if (!cursor.take(head)) return damaged_at(0, "it is too short");
+  if (head.file_count > manifest_files_max) return damaged_at(0, "it lists too many files");
+  if (head.writer_bytes > writer_bytes_max) return damaged_at(0, "its version text is too long");
+  Manifest manifest{.generation = head.generation,
+                    .taken_at = head.taken_at,
+                    .filter_count = head.filter_count,
+                    .item_count = head.item_count,
+                    .byte_count = head.byte_count,
+                    .writer = {},
+                    .files = {}};
+  if (!cursor.take(manifest.writer, head.writer_bytes))
+    return damaged_at(cursor.offset(), "it ends inside the version text");
+  for (std::uint32_t i = 0; i < head.file_count; ++i) {
+    auto file = decode_file(cursor);
+    if (!file) return file.error();
+    manifest.files.push_back(std::move(*file));
+  }
+  if (!cursor.at_end()) return damaged_at(cursor.offset(), "something stands behind the list of files");
+  if (auto right = check_sums(manifest); !right) return right.error();
+  return manifest;
+}
+
+std::string hexadecimal(std::uint64_t value) {
+  std::string text(checksum_digits, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, value >>= 4)
+    *digit = "0123456789abcdef"[value & 0xf];
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> stored_bitmap_bytes(std::uint64_t bitmap_bytes) {
+  const std::uint64_t chunks = bitmap_bytes / chunk_bytes + (bitmap_bytes % chunk_bytes != 0 ? 1 : 0);
+  return checked_add(bitmap_bytes,
+                     chunks * checksum_bytes);  // the product is below bitmap_bytes + chunk_bytes
+}
+
+std::vector<std::byte> encode(const Manifest& manifest) {
+  SEPAL_ASSERT(manifest.files.size() <= manifest_files_max && manifest.writer.size() <= writer_bytes_max,
+               "a manifest beyond its limits could not be read");
+  ManifestHead head;
+  head.generation = manifest.generation;
+  head.taken_at = manifest.taken_at;
+  head.filter_count = manifest.filter_count;
+  head.item_count = manifest.item_count;
+  head.byte_count = manifest.byte_count;
+  head.file_count = static_cast<std::uint32_t>(manifest.files.size());
+  head.writer_bytes = static_cast<std::uint32_t>(manifest.writer.size());
+  std::vector<std::byte> bytes;
+  append(bytes, bytes_of(head));
+  append(bytes, bytes_of(std::string_view(manifest.writer)));
+  for (const ListedFile& file : manifest.files) {
+    ManifestFile entry;
+    entry.name_bytes = static_cast<std::uint32_t>(file.name.size());
+    entry.byte_count = file.byte_count;
+    entry.record_count = file.record_count;
+    entry.seal = file.seal;
+    append(bytes, bytes_of(entry));
+    append(bytes, bytes_of(std::string_view(file.name)));
+  }
+  append(bytes, bytes_of(U64(Checksum::of(bytes))));
+  return bytes;
+}
+
+Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
+  ManifestHead head;
+  if (bytes.size() < sizeof head + checksum_bytes) return damaged_at(0, "it is too short");
+  std::memcpy(&head, bytes.data(), sizeof head);
+  if (head.magic != ManifestHead::expected_magic)
+    return damaged_at(0, "it does not begin as a manifest does");
+  // Before the checksum: another version may have it elsewhere.
+  if (head.version != version || head.flags != 0) return unsupported(head.version, version);
+  const auto covered = bytes.first(bytes.size() - checksum_bytes);
+  if (load_little_endian<std::uint64_t>(bytes.data() + covered.size()) != Checksum::of(covered))
+    return damaged_at(0, "its checksum does not match");
+  return decode_verified(covered);
+}
+
+std::string sealed_line(std::string_view kind, std::string_view value) {
+  std::string line = "SEPAL-";
+  line.append(kind).append(" ").append(line_version).append(" ").append(value).append(" ");
+  line += hexadecimal(Checksum::of(bytes_of(std::string_view(line))));
+  return line + "\n";
+}
+
+Result<std::string> decode_sealed_line(std::string_view kind, std::string_view line) {
+  std::string prefix = "SEPAL-";
+  prefix.append(kind).append(" ");
+  if (!line.starts_with(prefix)) return damaged_at(0, "it does not begin with " + prefix);
+  std::string_view rest = line.substr(prefix.size());
+  const std::size_t version_end = rest.find(' ');
+  if (version_end == std::string_view::npos) return damaged_at(prefix.size(), "it ends too early");
+  if (const std::string_view found = rest.substr(0, version_end); found != line_version) {
+    return fail(Errc::unsupported_version, "has format version " + printable(found) +
+                                               ", and this build reads version " + std::string(line_version));
+  }
+  rest.remove_prefix(version_end + 1);
+  const std::string_view value = rest.substr(0, rest.find(' '));
+  // The line is right when it is the one that would be written for this value.
+  if (line != sealed_line(kind, value)) return damaged_at(0, "its checksum does not match");
+  return std::string(value);
+}
+
+std::string generation_name(std::uint64_t number) {
+  SEPAL_ASSERT(number <= generation_number_max, "a generation's number outgrew its name");
+  const std::string digits = std::to_string(number);
+  return std::string(generation_prefix) + std::string(generation_digits - digits.size(), '0') + digits;
+}
+
+std::optional<std::uint64_t> generation_number(std::string_view name) {
+  if (!name.starts_with(generation_prefix)) return std::nullopt;
+  name.remove_prefix(generation_prefix.size());
+  if (name.size() != generation_digits) return std::nullopt;
+  std::uint64_t number = 0;
+  for (const char c : name) {
+    if (c < '0' || c > '9') return std::nullopt;
+    number = number * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return number;
+}
+
+}  // namespace sepal::storage::format

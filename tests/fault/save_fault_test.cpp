@@ -1,0 +1,227 @@
+// A save on top of an older generation, with a disk that fails, fills up or loses power at every step of it.
+#include <sepal/storage/data_directory.hpp>
+
+#include "support/catch.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using test::SimulatedDisk;
+using test::Survival;
+
+namespace {
+
+// More than a save takes; a loop that gets there has lost its end.
+constexpr std::uint64_t step_count_max = 200;
+// So many that each mix of two things that may survive a power loss comes up.
+constexpr std::uint64_t chances = 32;
+constexpr DataDirectoryOptions with_own_files{.own_file_bytes_min = 1000};
+
+std::unique_ptr<DataDirectory> opened(Disk& disk) {
+  auto directory = DataDirectory::open(disk, "data", 1, std::nullopt, with_own_files);
+  REQUIRE(directory);
+  return std::move(*directory);
+}
+
+// The old generation and what is to replace it differ in everything.
+struct Generations {
+  test::Filters old_filters;
+  test::Filters new_filters;
+
+  Generations() {
+    old_filters.add(0, "small", 5);
+    old_filters.add(0, "large", 10, {.error_rate = 0.01, .capacity = 2000, .seed = 1});
+    new_filters.add(0, "small", 9);
+    new_filters.add(0, "large", 30, {.error_rate = 0.01, .capacity = 3000, .seed = 1});
+    new_filters.add(5, "larger", 10, {.error_rate = 0.01, .capacity = 4000, .seed = 1});
+  }
+  [[nodiscard]] bool old_in(const test::LoadOutcome& outcome) const {
+    return !outcome.error && test::same(old_filters.keyspace.cut(), outcome.filters);
+  }
+  [[nodiscard]] bool new_in(const test::LoadOutcome& outcome) const {
+    return !outcome.error && test::same(new_filters.keyspace.cut(), outcome.filters);
+  }
+};
+
+// A disk that holds the old generation, and the open directory on it.
+struct Start {
+  SimulatedDisk disk;
+  std::unique_ptr<DataDirectory> directory;
+
+  explicit Start(const Generations& generations) {
+    directory = opened(disk);
+    REQUIRE(directory->save(generations.old_filters.snapshot(), {}));
+    disk.restart_count();
+  }
+};
+
+// No file that no generation needs, but the current generation's.
+bool without_remains(SimulatedDisk& disk) {
+  const auto names = disk.list("data");
+  REQUIRE(names);
+  return names->size() == 3 && (*names)[0] == "CURRENT" && (*names)[1] == "SEED";
+}
+
+}  // namespace
+
+TEST_CASE("after a power loss at any step of a save, a load finds the old generation or the new one, whole",
+          "[storage][fault]") {
+  const Generations generations;
+  for (const Survival survival : {Survival::synced, Survival::all, Survival::chance}) {
+    const std::uint64_t tries = survival == Survival::chance ? chances : 1;
+    bool finished = false;
+    for (std::uint64_t step = 0; !finished; ++step) {
+      REQUIRE(step < step_count_max);
+      for (std::uint64_t seed = 0; seed < tries; ++seed) {
+        INFO("survival " << static_cast<int>(survival) << " step " << step << " seed " << seed);
+        Start start(generations);
+        start.disk.lose_power_after(step);
+        const bool saved = start.directory->save(generations.new_filters.snapshot(), {}).ok();
+        finished = start.disk.operation_count() <= step;
+        start.directory.reset();
+        start.disk.crash(survival, seed);
+
+        const auto loaded = test::open_and_load(start.disk, "data");
+        REQUIRE((generations.new_in(loaded) || (!saved && generations.old_in(loaded))));
+        CHECK(without_remains(start.disk));
+        REQUIRE(opened(start.disk)->save(generations.new_filters.snapshot(), {}));
+        CHECK(generations.new_in(test::open_and_load(start.disk, "data")));
+      }
+    }
+  }
+}
+
+TEST_CASE("after a power loss at any step of the first save, there is nothing or the new generation",
+          "[storage][fault]") {
+  const Generations generations;
+  bool finished = false;
+  for (std::uint64_t step = 0; !finished; ++step) {
+    REQUIRE(step < step_count_max);
+    for (std::uint64_t seed = 0; seed < chances; ++seed) {
+      INFO("step " << step << " seed " << seed);
+      SimulatedDisk disk;
+      disk.lose_power_after(step);
+      bool saved = false;
+      {
+        auto directory = DataDirectory::open(disk, "data", 1, std::nullopt, with_own_files);
+        if (directory) saved = (*directory)->save(generations.new_filters.snapshot(), {}).ok();
+      }
+      finished = disk.operation_count() <= step;
+      disk.crash(Survival::chance, seed);
+      const auto loaded = test::open_and_load(disk, "data");
+      REQUIRE_FALSE(loaded.error);
+      CHECK((generations.new_in(loaded) || (!saved && loaded.filters.empty())));
+    }
+  }
+}
+
+TEST_CASE("a save that fails at any step leaves a whole generation, and the next save works",
+          "[storage][fault]") {
+  const Generations generations;
+  for (const Errc code : {Errc::io, Errc::disk_full, Errc::read_only, Errc::not_found}) {
+    bool finished = false;
+    for (std::uint64_t step = 1; !finished; ++step) {
+      REQUIRE(step < step_count_max);
+      INFO("error " << static_cast<int>(code) << " step " << step);
+      Start start(generations);
+      start.disk.fail_at(step, code);
+      const auto saved = start.directory->save(generations.new_filters.snapshot(), {});
+      finished = start.disk.operation_count() < step;
+      start.disk.stop_failing();
+      const auto loaded = test::load(*start.directory);
+      // The new one after an error: only the last sync, of the directory, is missing.
+      REQUIRE(
+          (saved ? generations.new_in(loaded) : generations.old_in(loaded) || generations.new_in(loaded)));
+      if (!saved) CHECK(saved.error().code == code);
+      if (!saved && generations.old_in(loaded)) CHECK(without_remains(start.disk));
+      REQUIRE(start.directory->save(generations.new_filters.snapshot(), {}));
+      CHECK(without_remains(start.disk));
+      CHECK(generations.new_in(test::load(*start.directory)));
+    }
+  }
+}
+
+TEST_CASE("a save that fails and then loses power leaves the old generation or the new one, whole",
+          "[storage][fault]") {
+  const Generations generations;
+  bool finished = false;
+  for (std::uint64_t step = 1; !finished; ++step) {
+    REQUIRE(step < step_count_max);
+    for (std::uint64_t seed = 0; seed < chances; ++seed) {
+      INFO("step " << step << " seed " << seed);
+      Start start(generations);
+      start.disk.fail_at(step, Errc::io);
+      const bool saved = start.directory->save(generations.new_filters.snapshot(), {}).ok();
+      finished = start.disk.operation_count() < step;
+      start.disk.stop_failing();
+      start.directory.reset();
+      start.disk.crash(Survival::chance, seed);
+      const auto loaded = test::open_and_load(start.disk, "data");
+      REQUIRE((generations.new_in(loaded) || (!saved && generations.old_in(loaded))));
+    }
+  }
+}
+
+TEST_CASE("a restart between a failed save and a power loss does no harm", "[storage][fault]") {
+  const Generations generations;
+  bool finished = false;
+  for (std::uint64_t step = 1; !finished; ++step) {
+    REQUIRE(step < step_count_max);
+    for (std::uint64_t seed = 0; seed < chances; ++seed) {
+      INFO("step " << step << " seed " << seed);
+      Start start(generations);
+      start.disk.fail_at(step, Errc::io);
+      const bool saved = start.directory->save(generations.new_filters.snapshot(), {}).ok();
+      finished = start.disk.operation_count() < step;
+      start.disk.stop_failing();
+      start.directory.reset();
+      opened(start.disk).reset();
+      start.disk.crash(Survival::chance, seed);
+      const auto loaded = test::open_and_load(start.disk, "data");
+      REQUIRE((generations.new_in(loaded) || (!saved && generations.old_in(loaded))));
+    }
+  }
+}
+
+TEST_CASE("a disk that is full from any step on fails the save and keeps the old generation",
+          "[storage][fault]") {
+  const Generations generations;
+  bool finished = false;
+  for (std::uint64_t step = 1; !finished; ++step) {
+    REQUIRE(step < step_count_max);
+    INFO("step " << step);
+    Start start(generations);
+    start.disk.fill_at(step);
+    const auto saved = start.directory->save(generations.new_filters.snapshot(), {});
+    finished = start.disk.operation_count() < step;
+    if (!saved) {
+      CHECK(saved.error().code == Errc::disk_full);
+      CHECK(without_remains(start.disk));
+      CHECK(generations.old_in(test::load(*start.directory)));
+    }
+    start.disk.free_space();
+    REQUIRE(start.directory->save(generations.new_filters.snapshot(), {}));
+    CHECK(generations.new_in(test::load(*start.directory)));
+  }
+}
+
+TEST_CASE("a load from a disk that fails at any step says so, and the next one works", "[storage][fault]") {
+  const Generations generations;
+  bool finished = false;
+  for (std::uint64_t step = 1; !finished; ++step) {
+    REQUIRE(step < step_count_max);
+    INFO("step " << step);
+    Start start(generations);
+    start.disk.fail_at(step, Errc::io);
+    const auto failed = test::load(*start.directory);
+    finished = start.disk.operation_count() < step;
+    start.disk.stop_failing();
+    if (!finished) {
+      REQUIRE(failed.error);
+      CHECK(failed.error->code == Errc::io);
+      CHECK(failed.error->detail.find("data/") != std::string::npos);
+    }
+    CHECK(generations.old_in(test::load(*start.directory)));
+  }
+}

@@ -1,0 +1,65 @@
+// The reader of generations, fed with data directories that anybody may have written.
+//
+// An input is a container of files (support/generation_files.hpp); its mode may ask that checksums, seals and
+// lengths are made right first, so that what lies behind them is reached. Whatever a load accepts has to
+// answer, to take items, and to survive a save and a load unchanged. The corpus holds real generations: the
+// test "write the corpus", which is hidden, makes them.
+#include <sepal/storage/data_directory.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "../support/generation_files.hpp"
+#include "../support/simulated_disk.hpp"
+#include "../support/storage_fixture.hpp"
+
+namespace {
+
+using namespace sepal;
+
+constexpr filter::FilterLimits limits{.bytes_max = std::uint64_t{1} << 20, .layers_max = 16};
+
+void require(bool claim) {
+  if (!claim) std::abort();
+}
+
+void use(test::Filters& filters, const test::FilterMap& loaded) {
+  for (const auto& [name, filter] : loaded) {
+    const std::string_view item = "item";
+    static_cast<void>(test::contains(*filter, item));
+    const auto outcome = filter->add_alone(item, limits);
+    require(outcome.refusal != filter::Filter::Refusal::none || test::contains(*filter, item));
+    require(filters.keyspace.put({.database = name.first, .key = name.second}, filter).ok());
+  }
+}
+
+void run(const test::Container& container) {
+  test::SimulatedDisk disk;
+  for (const auto& [path, contents] : container.files) disk.put("data/" + path, contents);
+  auto directory = storage::DataDirectory::open(disk, "data", 1, std::nullopt);
+  if (!directory) return require(!directory.error().detail.empty());
+  const test::LoadOutcome loaded = test::load(**directory, limits);
+  if (loaded.error) return require(!loaded.error->detail.empty());
+  test::Filters filters;
+  use(filters, loaded.filters);
+  require((*directory)->save(filters.snapshot(), {}).ok());
+  const test::LoadOutcome again = test::load(**directory);
+  require(!again.error && test::same(filters.keyspace.cut(), again.filters));
+}
+
+// Names that a path has no place for would only test the disk.
+bool ordinary(const std::string& path) {
+  return !path.empty() && path.find('\0') == std::string::npos && path.front() != '/' && path.back() != '/' &&
+         path.find("//") == std::string::npos && path.find('.') == std::string::npos;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  test::Container container = test::unpack(std::as_bytes(std::span(data, size)));
+  std::erase_if(container.files, [](const auto& file) { return !ordinary(file.first); });
+  if ((container.mode & test::mode_reseal) != 0) test::reseal(container.files, container.mode);
+  run(container);
+  return 0;
+}

@@ -1,0 +1,117 @@
+// The law: what is loaded is what was saved. Filters, keys and file boundaries are drawn at random.
+#include <sepal/storage/data_directory.hpp>
+
+#include <random>
+
+#include "support/catch.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+
+namespace {
+
+constexpr std::uint64_t case_count = 60;
+
+template <class Integer>
+Integer below(std::mt19937_64& random, Integer bound) {
+  return static_cast<Integer>(random() % static_cast<std::uint64_t>(bound));
+}
+
+std::string random_key(std::mt19937_64& random) {
+  std::string key(below(random, std::size_t{40}), '\0');
+  for (char& c : key) c = static_cast<char>(random());
+  return key;
+}
+
+filter::FilterOptions random_options(std::mt19937_64& random) {
+  constexpr double rates[] = {0.25, 0.1, 0.01, 0.001, 1e-6};
+  constexpr std::uint64_t capacities[] = {1, 2, 10, 100, 5000};
+  return {.error_rate = rates[below(random, std::size_t{5})],
+          .capacity = capacities[below(random, std::size_t{5})],
+          .expansion = below(random, std::uint32_t{5}),
+          .seed = random()};
+}
+
+void add_random_filters(test::Filters& filters, std::mt19937_64& random) {
+  for (std::size_t count = below(random, std::size_t{20}); count > 0; --count) {
+    const std::uint32_t database = below(random, keyspace::database_count);
+    const std::string key = random_key(random);
+    if (filters.keyspace.find({.database = database, .key = key}) != nullptr) continue;
+    const filter::FilterOptions options = random_options(random);
+    filters.add(database, key, below(random, 6 * options.capacity + 1), options);
+  }
+}
+
+// Any item, there or not, is answered alike.
+bool answers_alike(const filter::Filter& a, const filter::Filter& b, std::mt19937_64& random) {
+  for (int i = 0; i < 50; ++i) {
+    const std::string item = random_key(random);
+    if (test::contains(a, item) != test::contains(b, item)) return false;
+  }
+  return true;
+}
+
+// No item that was added is missing.
+bool keeps_items(const filter::Filter& filter, const std::string& key, std::uint64_t items) {
+  for (std::uint64_t i = 0; i < items; ++i)
+    if (!test::contains(filter, key + "/" + std::to_string(i))) return false;
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a load brings back the filters that were saved, to the bit, and what they answer", "[storage]") {
+  for (std::uint64_t seed = 0; seed < case_count; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    test::Filters filters;
+    add_random_filters(filters, random);
+    test::SimulatedDisk disk;
+    const DataDirectoryOptions options{.own_file_bytes_min = below(random, std::uint64_t{20'000})};
+    auto directory = DataDirectory::open(disk, "data", 1, std::nullopt, options);
+    REQUIRE(directory);
+    REQUIRE((*directory)->save(filters.snapshot(), {}));
+    directory->reset();
+
+    const auto loaded = test::open_and_load(disk, "data");
+    REQUIRE_FALSE(loaded.error);
+    const auto cut = filters.keyspace.cut();
+    REQUIRE(test::same(cut, loaded.filters));
+    for (const auto& entry : cut) {
+      const filter::Filter& found = *loaded.filters.at({entry.database, entry.key});
+      CHECK(found.item_count() == entry.filter->item_count());
+      CHECK(answers_alike(*entry.filter, found, random));
+    }
+  }
+}
+
+TEST_CASE("a loaded filter grows on as the saved one does, and loses nothing", "[storage]") {
+  for (std::uint64_t seed = 0; seed < case_count; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    filter::FilterOptions options = random_options(random);
+    options.expansion = 2 + below(random, std::uint32_t{3});
+    const std::uint64_t before = below(random, std::uint64_t{400});
+    const std::uint64_t after = before + below(random, std::uint64_t{400});
+
+    test::Filters filters;
+    filters.add(0, "key", before, options);
+    test::SimulatedDisk disk;
+    auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
+    REQUIRE(directory);
+    REQUIRE((*directory)->save(filters.snapshot(), {}));
+    const auto loaded = test::load(**directory);
+    REQUIRE(loaded.filters.size() == 1);
+    filter::Filter& found = *loaded.filters.begin()->second;
+    filter::Filter& original = *filters.keyspace.find({.database = 0, .key = "key"});
+    for (std::uint64_t i = before; i < after; ++i) {
+      const std::string item = "key/" + std::to_string(i);
+      const auto there = found.add_alone(item, test::roomy);
+      CHECK(there.added == original.add_alone(item, test::roomy).added);
+    }
+    CHECK(test::same(original, found));
+    CHECK(keeps_items(found, "key", after));
+  }
+}

@@ -1,0 +1,232 @@
+// Files that are not what was written: damage by chance, and lies with right checksums.
+#include <sepal/filter/image.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/snapshot_format.hpp>
+
+#include <cstring>
+
+#include "support/catch.hpp"
+#include "support/generation_files.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using test::Bytes;
+using test::FileMap;
+using test::SimulatedDisk;
+
+namespace {
+
+const std::string folder = "data/generation-000000000001/";
+
+// The files of a small generation with a pack and a file of its own.
+FileMap small_generation() {
+  SimulatedDisk disk;
+  test::Filters filters;
+  filters.add(0, "small", 5, {.error_rate = 0.1, .capacity = 10, .seed = 1});
+  filters.add(3, "grown", 9, {.error_rate = 0.1, .capacity = 4, .seed = 2});
+  filters.add(0, "large", 5, {.error_rate = 0.01, .capacity = 200, .seed = 3});
+  auto directory = DataDirectory::open(disk, "data", 1, std::nullopt, {.own_file_bytes_min = 200});
+  REQUIRE(directory);
+  REQUIRE((*directory)->save(filters.snapshot(), {}));
+  return disk.files();
+}
+
+test::LoadOutcome loaded(const FileMap& files) {
+  SimulatedDisk disk;
+  for (const auto& [path, contents] : files) disk.put(path, contents);
+  return test::open_and_load(disk, "data");
+}
+
+// The error of a load that has to fail, which names `path`.
+Error refused(const FileMap& files, const std::string& path) {
+  const auto outcome = loaded(files);
+  REQUIRE(outcome.error);
+  CHECK(outcome.error->detail.find(path) != std::string::npos);
+  return *outcome.error;
+}
+
+bool mentions(const Error& error, const std::string& what) {
+  return error.detail.find(what) != std::string::npos;
+}
+
+// A generation with one small filter whose record was changed, with right checksums.
+template <class Change>
+Error refused_record(const Change& change) {
+  FileMap files = small_generation();
+  Bytes& pack = files[folder + "pack-0"];
+  change(pack);
+  test::reseal(files);
+  return refused(files, folder + "pack-0");
+}
+
+constexpr std::size_t first_record = sizeof(format::FilterFileHeader);
+
+template <class Change>
+void change_head(Bytes& pack, const Change& change) {
+  format::RecordHead head;
+  REQUIRE(test::read_structure(pack, first_record, head));
+  change(head);
+  test::write_structure(pack, first_record, head);
+}
+
+// Where the image header of the first record begins.
+std::size_t image_of(const Bytes& pack) {
+  format::RecordHead head;
+  REQUIRE(test::read_structure(pack, first_record, head));
+  return first_record + sizeof head + head.key_bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a generation that is flipped in any byte of any file is refused by that file's name",
+          "[storage]") {
+  const FileMap files = small_generation();
+  REQUIRE_FALSE(loaded(files).error);
+  REQUIRE(files.size() == 5);  // CURRENT, SEED, MANIFEST, pack-0, filter-0
+  for (const auto& [path, contents] : files) {
+    for (std::size_t at = 0; at < contents.size(); ++at) {
+      for (const int mask : {0x01, 0x80, 0xff}) {
+        FileMap flipped = files;
+        flipped[path][at] ^= static_cast<std::byte>(mask);
+        INFO(path << " offset " << at << " mask " << mask);
+        const auto outcome = loaded(flipped);
+        REQUIRE(outcome.error);
+        CHECK((outcome.error->code == Errc::damaged || outcome.error->code == Errc::unsupported_version));
+        CHECK(mentions(*outcome.error, path));
+      }
+    }
+  }
+}
+
+TEST_CASE("a generation of which any file is cut or longer is refused by that file's name", "[storage]") {
+  const FileMap files = small_generation();
+  for (const auto& [path, contents] : files) {
+    for (std::size_t length = 0; length <= contents.size() + 1; ++length) {
+      if (length == contents.size()) continue;
+      FileMap cut = files;
+      cut[path].resize(length);
+      INFO(path << " length " << length);
+      const auto outcome = loaded(cut);
+      REQUIRE(outcome.error);
+      CHECK(outcome.error->code == Errc::damaged);
+      CHECK(mentions(*outcome.error, path));
+    }
+  }
+}
+
+TEST_CASE("damage is reported with file, offset and advice", "[storage]") {
+  FileMap files = small_generation();
+  files[folder + "filter-0"].back() ^= std::byte{1};
+  const Error error = refused(files, folder + "filter-0");
+  const std::size_t bits = image_of(files[folder + "filter-0"]) + filter::image_header_bytes +
+                           filter::image_layer_bytes + format::checksum_bytes;
+  CHECK(error.detail ==
+        folder + "filter-0 is damaged at offset " + std::to_string(bits) +
+            ": the checksum of a bitmap does not match; restore the file from a backup, or "
+            "move data/generation-000000000001 away and remove data/CURRENT to start without it");
+}
+
+TEST_CASE("a missing file is refused, and who names it is said", "[storage]") {
+  for (const std::string name : {"MANIFEST", "pack-0", "filter-0"}) {
+    FileMap files = small_generation();
+    files.erase(folder + name);
+    const Error error = refused(files, folder + name);
+    CHECK(error.code == Errc::damaged);
+    CHECK(mentions(error, name == "MANIFEST" ? "CURRENT names it" : "MANIFEST names it"));
+    CHECK(mentions(error, "restore the file from a backup"));
+  }
+}
+
+TEST_CASE("files that the manifest does not list do not matter", "[storage]") {
+  FileMap files = small_generation();
+  files[folder + "filter-99"] = Bytes(10);
+  CHECK_FALSE(loaded(files).error);
+}
+
+TEST_CASE("a file that is whole but another's is refused", "[storage]") {
+  FileMap files = small_generation();
+  // Two filters that differ in their bits alone have files of one length.
+  FileMap other = files;
+  Bytes& file = other[folder + "filter-0"];
+  file[file.size() - format::checksum_bytes - 1] ^= std::byte{1};
+  test::reseal(other);
+  REQUIRE_FALSE(loaded(other).error);
+  files[folder + "filter-0"] = file;
+  CHECK(mentions(refused(files, folder + "filter-0"), "sealed"));
+
+  FileMap renamed;
+  for (const auto& [path, contents] : small_generation()) {
+    const bool inside = path.starts_with(folder);
+    renamed[inside ? "data/generation-000000000002/" + path.substr(folder.size()) : path] = contents;
+  }
+  const std::string line = format::sealed_line("CURRENT", "generation-000000000002");
+  const auto bytes = format::bytes_of(std::string_view(line));
+  renamed["data/CURRENT"].assign(bytes.begin(), bytes.end());
+  CHECK(mentions(refused(renamed, "data/generation-000000000002/MANIFEST"), "another generation"));
+}
+
+TEST_CASE("another version of a file is unsupported, whatever else it holds", "[storage]") {
+  for (const std::string name : {"MANIFEST", "pack-0", "filter-0"}) {
+    FileMap files = small_generation();
+    files[folder + name][offsetof(format::FilterFileHeader, version)] = std::byte{2};
+    const Error error = refused(files, folder + name);
+    CHECK(error.code == Errc::unsupported_version);
+    CHECK(mentions(error, "has format version 2"));
+  }
+}
+
+TEST_CASE("a CURRENT that names no generation is refused with advice", "[storage]") {
+  FileMap files = small_generation();
+  const std::string line = format::sealed_line("CURRENT", "../other");
+  const auto bytes = format::bytes_of(std::string_view(line));
+  files["data/CURRENT"].assign(bytes.begin(), bytes.end());
+  CHECK(mentions(refused(files, "data/CURRENT"), "restore it from a backup"));
+}
+
+TEST_CASE("absurd lengths under right checksums are refused", "[storage]") {
+  for (const std::uint32_t length : {std::uint32_t{100'000}, std::uint32_t{0xffffffff}}) {
+    const Error key = refused_record(
+        [&](Bytes& pack) { change_head(pack, [&](format::RecordHead& head) { head.key_bytes = length; }); });
+    CHECK(mentions(key, "longer than the file"));
+    const Error image = refused_record([&](Bytes& pack) {
+      change_head(pack, [&](format::RecordHead& head) { head.image_bytes = length; });
+    });
+    CHECK(mentions(image, "longer than the file"));
+  }
+  for (const std::uint64_t length : {std::uint64_t{100'000}, ~std::uint64_t{0}, ~std::uint64_t{0} << 20}) {
+    const Error bitmap = refused_record([&](Bytes& pack) {
+      change_head(pack, [&](format::RecordHead& head) { head.bitmap_bytes = length; });
+    });
+    CHECK(mentions(bitmap, "longer than the file"));
+  }
+}
+
+TEST_CASE("an image header that lies under right checksums is refused before it allocates", "[storage]") {
+  const auto lie = [](std::size_t offset, std::uint64_t value, std::size_t length) {
+    return refused_record([&](Bytes& pack) { std::memcpy(&pack[image_of(pack) + offset], &value, length); });
+  };
+  constexpr std::size_t layer = filter::image_header_bytes;
+  CHECK(lie(0, 0, 4).code == Errc::damaged);              // magic
+  CHECK(lie(4, 9, 2).code == Errc::unsupported_version);  // version
+  CHECK(lie(36, 0, 4).code == Errc::damaged);             // no layers
+  CHECK(lie(36, 5, 4).code == Errc::damaged);             // more layers than the header is long
+  CHECK(lie(layer + 16, std::uint64_t{1} << 40, 8).code == Errc::damaged);  // block count
+  CHECK(lie(layer + 16, ~std::uint64_t{0} / 64, 8).code == Errc::damaged);
+  CHECK(lie(layer + 32, ~std::uint64_t{0}, 8).code == Errc::damaged);  // item count
+}
+
+TEST_CASE("a database that there is not, a wrong magic and wrong counts are refused", "[storage]") {
+  const Error database = refused_record([](Bytes& pack) {
+    change_head(pack, [](format::RecordHead& head) { head.database = keyspace::database_count; });
+  });
+  CHECK(mentions(database, "no such database"));
+  const Error magic = refused_record([](Bytes& pack) { pack[first_record] = std::byte{'x'}; });
+  CHECK(mentions(magic, "is damaged at offset 32: no record begins here"));
+  const Error count = refused_record(
+      [](Bytes& pack) { pack[offsetof(format::FilterFileHeader, record_count)] = std::byte{1}; });
+  CHECK(mentions(count, "count of filters"));
+  const Error behind = refused_record([](Bytes& pack) { pack.push_back(std::byte{0}); });
+  CHECK(mentions(behind, "something stands behind its last filter"));
+}

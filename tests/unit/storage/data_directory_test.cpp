@@ -1,0 +1,270 @@
+#include <sepal/storage/data_directory.hpp>
+
+#include "support/catch.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using test::contains;
+using test::Filters;
+using test::SimulatedDisk;
+
+namespace {
+
+std::unique_ptr<DataDirectory> opened(Disk& disk, const Path& path = "data",
+                                      const DataDirectoryOptions& options = {}) {
+  auto directory = DataDirectory::open(disk, path, 1, std::nullopt, options);
+  REQUIRE(directory);
+  return std::move(*directory);
+}
+
+std::string saved(DataDirectory& directory, const Filters& filters) {
+  const auto report = directory.save(filters.snapshot(), {});
+  REQUIRE(report);
+  return report->name;
+}
+
+// What a load brings is what the keyspace holds, and the reports agree.
+void check_round_trip(Disk& disk, const Path& path, const Filters& filters,
+                      const DataDirectoryOptions& options = {}) {
+  const auto directory = opened(disk, path, options);
+  const auto report = directory->save(filters.snapshot(), {});
+  REQUIRE(report);
+  const auto loaded = test::load(*directory);
+  REQUIRE_FALSE(loaded.error);
+  CHECK(test::same(filters.keyspace.cut(), loaded.filters));
+  CHECK(loaded.report.name == report->name);
+  CHECK(loaded.report.filters == filters.keyspace.total_size());
+  CHECK(loaded.report.bytes == report->bytes);
+}
+
+void fill_with_all_kinds(Filters& filters) {
+  filters.add(0, "plain", 50);
+  filters.add(0, "empty", 0);
+  filters.add(0, "", 3);
+  filters.add(0, std::string("binary\0\r\n\xff", 10), 3);
+  filters.add(0, std::string(70'000, 'k'), 3);
+  filters.add(0, "grown", 2000, {.error_rate = 0.001, .capacity = 10, .expansion = 2, .seed = 9});
+  filters.add(0, "fixed", 100, {.error_rate = 1e-6, .capacity = 100, .expansion = 0, .seed = 10});
+  filters.add(0, "one item", 1, {.error_rate = 0.25, .capacity = 1, .expansion = 1, .seed = 11});
+  for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
+    filters.add(database, "in each", database);
+}
+
+}  // namespace
+
+TEST_CASE("a load brings back every filter that was saved: all kinds, keys and databases", "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  fill_with_all_kinds(filters);
+  check_round_trip(disk, "data", filters);
+}
+
+TEST_CASE("filters of own files and of the pack come back alike", "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  fill_with_all_kinds(filters);
+  check_round_trip(disk, "data", filters, {.own_file_bytes_min = 256});
+  const auto files = disk.files();
+  CHECK(files.contains("data/generation-000000000001/pack-0"));
+  CHECK(files.contains("data/generation-000000000001/filter-1"));
+  check_round_trip(disk, "all-own", filters, {.own_file_bytes_min = 0});
+  CHECK_FALSE(disk.files().contains("all-own/generation-000000000001/pack-0"));
+}
+
+TEST_CASE("bitmaps of several chunks, cut in the middle of layers, come back", "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  filters.add(0, "large", 100, {.error_rate = 1e-6, .capacity = 400'000, .expansion = 2, .seed = 3});
+  filters.add(0, "layers", 300'000, {.error_rate = 0.01, .capacity = 100'000, .expansion = 2, .seed = 3});
+  check_round_trip(disk, "data", filters);
+  check_round_trip(disk, "own", filters, {.own_file_bytes_min = 1});
+}
+
+TEST_CASE("an empty keyspace is saved and loaded as one", "[storage]") {
+  SimulatedDisk disk;
+  check_round_trip(disk, "data", Filters());
+}
+
+TEST_CASE("a new directory has nothing to load", "[storage]") {
+  SimulatedDisk disk;
+  const auto loaded = test::load(*opened(disk));
+  CHECK_FALSE(loaded.error);
+  CHECK(loaded.report.name.empty());
+  CHECK(loaded.filters.empty());
+}
+
+TEST_CASE("the real disk keeps filters, in a directory whose parents are made", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  Filters filters;
+  fill_with_all_kinds(filters);
+  check_round_trip(*disk, folder.path() / "a" / "b" / "data", filters, {.own_file_bytes_min = 256});
+}
+
+TEST_CASE("a generation replaces the one before, whose folder goes", "[storage]") {
+  SimulatedDisk disk;
+  const auto directory = opened(disk);
+  Filters filters;
+  filters.add(0, "first", 10);
+  CHECK(saved(*directory, filters) == "generation-000000000001");
+  CHECK(filters.keyspace.remove({.database = 0, .key = "first"}));
+  filters.add(0, "second", 10);
+  CHECK(saved(*directory, filters) == "generation-000000000002");
+  CHECK(*disk.list("data") == std::vector<std::string>{"CURRENT", "SEED", "generation-000000000002"});
+  CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
+}
+
+TEST_CASE("what is added and grown after the cut does not disturb the save", "[storage]") {
+  SimulatedDisk disk;
+  const auto directory = opened(disk);
+  Filters filters;
+  filter::Filter& filter = filters.add(0, "key", 10, {.error_rate = 0.01, .capacity = 10, .seed = 1});
+  const Snapshot snapshot = filters.snapshot();
+  for (int i = 0; i < 1000; ++i)
+    static_cast<void>(filters.keyspace.add_alone(filter, "later/" + std::to_string(i)));
+  CHECK(filters.keyspace.remove({.database = 0, .key = "key"}));
+
+  REQUIRE(directory->save(snapshot, {}));
+  const auto loaded = test::load(*directory);
+  REQUIRE(loaded.filters.size() == 1);
+  const filter::Filter& found = *loaded.filters.begin()->second;
+  CHECK(found.layer_count() == 1);
+  CHECK(found.item_count() == 10);
+  for (int i = 0; i < 10; ++i) CHECK(contains(found, "key/" + std::to_string(i)));
+}
+
+TEST_CASE("a directory is used by one at a time", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  auto first = opened(*disk, folder.path());
+  const auto second = DataDirectory::open(*disk, folder.path(), 1, std::nullopt);
+  REQUIRE(!second);
+  CHECK(second.error().code == Errc::in_use);
+  CHECK(second.error().detail.find("process " + std::to_string(::getpid())) != std::string::npos);
+  first.reset();
+  CHECK(DataDirectory::open(*disk, folder.path(), 1, std::nullopt));
+}
+
+TEST_CASE("the seed is drawn once, and a fixed one does not replace it", "[storage]") {
+  SimulatedDisk disk;
+  const auto seed = [&](std::uint64_t drawn, std::optional<std::uint64_t> fixed) {
+    const auto directory = DataDirectory::open(disk, "data", drawn, fixed);
+    REQUIRE(directory);
+    return (*directory)->seed();
+  };
+  CHECK(seed(0xfedcba9876543210, std::nullopt) == 0xfedcba9876543210);
+  CHECK(seed(5, std::nullopt) == 0xfedcba9876543210);
+  CHECK(seed(6, 42) == 42);
+  CHECK(seed(7, std::nullopt) == 0xfedcba9876543210);
+}
+
+TEST_CASE("a directory that cannot be written to says so", "[storage]") {
+  for (std::uint64_t step = 1; step < 100; ++step) {
+    SimulatedDisk disk;
+    disk.fail_at(step, Errc::read_only);
+    const auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
+    if (step > disk.operation_count()) break;
+    if (directory) continue;  // what comes after the seed are remains, which may stay
+    CHECK(directory.error().code == Errc::read_only);
+    CHECK(directory.error().detail.starts_with("cannot "));
+  }
+}
+
+TEST_CASE("remains of a crash are removed at the next start, and nothing else is", "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  filters.add(0, "key", 10);
+  saved(*opened(disk), filters);
+  disk.put("data/generation-000000000002/pack-0", {});
+  disk.put("data/CURRENT.tmp", {});
+  disk.put("data/notes.txt", {});
+  disk.put("data/generation-x/file", {});
+  CHECK(test::same(filters.keyspace.cut(), test::load(*opened(disk)).filters));
+  CHECK(*disk.list("data") ==
+        std::vector<std::string>{"CURRENT", "SEED", "generation-000000000001", "generation-x", "notes.txt"});
+}
+
+TEST_CASE("generations without a CURRENT are left alone until a save has made one", "[storage]") {
+  SimulatedDisk disk;
+  disk.put("data/generation-000000000041/pack-0", {});
+  const auto directory = opened(disk);
+  CHECK(test::load(*directory).report.name.empty());
+  CHECK(disk.files().contains("data/generation-000000000041/pack-0"));
+  CHECK(saved(*directory, Filters()) == "generation-000000000042");
+  CHECK_FALSE(disk.files().contains("data/generation-000000000041/pack-0"));
+}
+
+TEST_CASE("a save after the generation of the highest number is refused", "[storage]") {
+  SimulatedDisk disk;
+  disk.put("data/generation-999999999998/pack-0", {});
+  CHECK(saved(*opened(disk), Filters()) == "generation-999999999999");
+  const auto report = opened(disk)->save(Filters().snapshot(), {});
+  REQUIRE(!report);
+  CHECK(report.error().detail.find("generation-999999999999") != std::string::npos);
+}
+
+TEST_CASE("a save that is given up leaves the old generation and no remains", "[storage]") {
+  SimulatedDisk disk;
+  const auto directory = opened(disk);
+  Filters filters;
+  filters.add(0, "key", 10);
+  saved(*directory, filters);
+  Filters more;
+  more.add(0, "large", 10, {.error_rate = 1e-6, .capacity = 2'000'000, .seed = 3});
+  int calls = 0;
+  const auto report = directory->save(more.snapshot(), [&](const Progress& progress) {
+    CHECK(progress.bytes_done <= progress.bytes_total);
+    return ++calls < 2;
+  });
+  REQUIRE(!report);
+  CHECK(report.error().code == Errc::io);
+  CHECK(calls == 2);
+  CHECK(*disk.list("data") == std::vector<std::string>{"CURRENT", "SEED", "generation-000000000001"});
+  CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
+}
+
+TEST_CASE("a load that is given up, or whose filters are refused, ends with that error", "[storage]") {
+  SimulatedDisk disk;
+  const auto directory = opened(disk);
+  Filters filters;
+  filters.add(0, "key", 10);
+  saved(*directory, filters);
+  const auto take = [](std::uint32_t, std::string, keyspace::FilterPtr) { return Result<void>(); };
+  const auto given_up = directory->load(test::roomy, take, [](const Progress&) { return false; });
+  REQUIRE(!given_up);
+  CHECK(given_up.error().code == Errc::io);
+
+  const auto refuse = [](std::uint32_t, std::string, keyspace::FilterPtr) {
+    return Result<void>(fail(Errc::memory_limit));
+  };
+  const auto refused = directory->load(test::roomy, refuse, {});
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Errc::memory_limit);
+  CHECK(
+      refused.error().detail ==
+      "data/generation-000000000001/pack-0 has a filter at offset 32 that cannot be taken: the memory limit "
+      "would be exceeded; raise it");
+}
+
+TEST_CASE("a filter within the limits is loaded, one byte or layer more is refused by name", "[storage]") {
+  SimulatedDisk disk;
+  const auto directory = opened(disk);
+  Filters filters;
+  const filter::Filter& filter = filters.add(0, "key", 100, {.error_rate = 0.01, .capacity = 10, .seed = 3});
+  saved(*directory, filters);
+  const filter::FilterLimits exact{.bytes_max = filter.byte_count(), .layers_max = filter.layer_count()};
+  CHECK_FALSE(test::load(*directory, exact).error);
+
+  const auto few_layers =
+      test::load(*directory, {.bytes_max = exact.bytes_max, .layers_max = exact.layers_max - 1});
+  REQUIRE(few_layers.error);
+  CHECK(few_layers.error->code == Errc::too_large);
+  CHECK(few_layers.error->detail.find("layers") != std::string::npos);
+  const auto few_bytes =
+      test::load(*directory, {.bytes_max = exact.bytes_max - 1, .layers_max = exact.layers_max});
+  REQUIRE(few_bytes.error);
+  CHECK(few_bytes.error->code == Errc::too_large);
+  CHECK(few_bytes.error->detail.find("memory limit") != std::string::npos);
+}

@@ -1,0 +1,145 @@
+#include <sepal/storage/disk.hpp>
+
+#include "support/catch.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::string text_of(Disk& disk, const Path& path) {
+  auto file = disk.open(path);
+  REQUIRE(file);
+  std::string text(100, '\0');
+  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(text.data(), text.size())));
+  REQUIRE(count);
+  text.resize(*count);
+  return text;
+}
+
+bool mentions(const Error& error, const std::string& what) {
+  return error.detail.find(what) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a file gives back what was written, at its offsets and with its size", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  auto file = disk->create(folder.path() / "file");
+  REQUIRE(file);
+  REQUIRE((*file)->write_at(0, bytes_of("hello world")));
+  REQUIRE((*file)->write_at(6, bytes_of("there")));
+  REQUIRE((*file)->sync());
+  CHECK(*(*file)->size() == 11);
+  CHECK(text_of(*disk, folder.path() / "file") == "hello there");
+  REQUIRE(disk->create(folder.path() / "file"));
+  CHECK(text_of(*disk, folder.path() / "file").empty());
+}
+
+TEST_CASE("errors of the system name operation, path and reason", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  const auto missing = disk->open(folder.path() / "absent");
+  REQUIRE(!missing);
+  CHECK(missing.error().code == Errc::not_found);
+  CHECK(missing.error().detail ==
+        "cannot open " + (folder.path() / "absent").string() + ": No such file or directory");
+
+  REQUIRE(disk->create(folder.path() / "file"));
+  const auto not_a_directory = disk->make_directory(folder.path() / "file");
+  REQUIRE(!not_a_directory);
+  CHECK(not_a_directory.error().code == Errc::io);
+  CHECK(mentions(not_a_directory.error(), "Not a directory"));
+  CHECK(disk->list(folder.path() / "absent").error().code == Errc::not_found);
+  CHECK(disk->rename(folder.path() / "absent", folder.path() / "x").error().code == Errc::not_found);
+  CHECK(disk->sync_directory(folder.path() / "file").error().code == Errc::io);
+}
+
+TEST_CASE("a full device is disk_full", "[storage]") {
+  const auto disk = make_posix_disk();
+  if (!*disk->exists("/dev/full")) return;
+  auto file = disk->create("/dev/full");
+  REQUIRE(file);
+  const auto written = (*file)->write_at(0, bytes_of("x"));
+  REQUIRE(!written);
+  CHECK(written.error().code == Errc::disk_full);
+  CHECK(mentions(written.error(), "/dev/full: No space left on device"));
+}
+
+TEST_CASE("a place that may not be written is read_only", "[storage]") {
+  const auto disk = make_posix_disk();
+  if (!*disk->exists("/sys/kernel")) return;
+  const auto made = disk->make_directory("/sys/kernel/sepal");  // refused to root as well
+  REQUIRE(!made);
+  CHECK(made.error().code == Errc::read_only);
+}
+
+TEST_CASE("what is removed or made twice is no error", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  const Path directory = folder.path() / "directory";
+  REQUIRE(disk->make_directory(directory));
+  REQUIRE(disk->make_directory(directory));
+  REQUIRE(disk->create(directory / "b"));
+  REQUIRE(disk->create(directory / "a"));
+  CHECK(*disk->list(directory) == std::vector<std::string>{"a", "b"});
+  REQUIRE(disk->remove(directory / "a"));
+  REQUIRE(disk->remove(directory / "a"));
+  REQUIRE(disk->remove_tree(directory));
+  REQUIRE(disk->remove_tree(directory));
+  CHECK_FALSE(*disk->exists(directory));
+}
+
+TEST_CASE("a lock is refused while it is held, naming the process that holds it", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  const Path path = folder.path() / "LOCK";
+  auto held = disk->lock(path);
+  REQUIRE(held);
+  const auto second = disk->lock(path);
+  REQUIRE(!second);
+  CHECK(second.error().code == Errc::in_use);
+  CHECK(mentions(second.error(), "in use by process " + std::to_string(::getpid()) + ","));
+  held->reset();
+  CHECK(disk->lock(path));
+}
+
+TEST_CASE("replacing a file leaves the new contents and nothing aside", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  REQUIRE(replace_file(*disk, folder.path() / "file", bytes_of("old")));
+  REQUIRE(replace_file(*disk, folder.path() / "file", bytes_of("new")));
+  CHECK(text_of(*disk, folder.path() / "file") == "new");
+  CHECK(*disk->list(folder.path()) == std::vector<std::string>{"file"});
+}
+
+TEST_CASE("replacing a file leaves the old or the new after a crash at any step, and the old after an error",
+          "[storage][fault]") {
+  for (std::uint64_t step = 1;; ++step) {
+    INFO("step " << step);
+    test::SimulatedDisk disk;
+    disk.put("d/file", {std::byte{'o'}});
+    test::SimulatedDisk crashing;
+    crashing.put("d/file", {std::byte{'o'}});
+
+    disk.fail_at(step, Errc::io);
+    const bool replaced = replace_file(disk, "d/file", bytes_of("n")).ok();
+    disk.stop_failing();
+    const bool renamed = step >= 5;  // create, write, sync, rename, then the directory
+    CHECK(text_of(disk, "d/file") == (replaced || renamed ? "n" : "o"));
+
+    crashing.lose_power_after(step - 1);
+    const bool finished = replace_file(crashing, "d/file", bytes_of("n")).ok();
+    crashing.crash(test::Survival::chance, step);
+    const std::string found = text_of(crashing, "d/file");
+    CHECK((found == "n" || (!finished && found == "o")));
+    if (replaced) break;
+  }
+}

@@ -1,0 +1,251 @@
+#include <sepal/storage/saver.hpp>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "support/catch.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using namespace std::chrono_literals;
+using test::SimulatedDisk;
+
+namespace {
+
+// A directory with a saver; a save can be held at the start of its first file.
+struct Saving {
+  SimulatedDisk disk;
+  std::unique_ptr<DataDirectory> directory;
+  test::Filters filters;
+  Gate gate{2};
+  std::atomic<std::uint64_t> changes{0};
+  std::unique_ptr<Saver> saver;
+
+  Saving() {
+    auto opened = DataDirectory::open(disk, "data", 1, std::nullopt);
+    REQUIRE(opened);
+    directory = std::move(*opened);
+    saver = std::make_unique<Saver>(
+        *directory, filters.keyspace, gate, [this] { return changes.load(); }, test::some_time);
+  }
+
+  void add(const std::string& key) {
+    const GateClosed closed(gate);
+    filters.add(0, key, 10);
+    ++changes;
+  }
+
+  // Starts a save and waits for its end.
+  Result<GenerationReport> save() {
+    std::promise<Result<GenerationReport>> promise;
+    REQUIRE(saver->start([&](const Result<GenerationReport>& report) { promise.set_value(report); }));
+    return promise.get_future().get();
+  }
+};
+
+// Holds whoever makes a directory on a disk until it is let go.
+class Held {
+ public:
+  explicit Held(SimulatedDisk& disk) {
+    disk.set_observer([this](const char* operation, const Path&) {
+      if (std::string_view(operation) != "make_directory" || passed_.exchange(true)) return;
+      arrived_.set_value();
+      let_go_.get_future().wait();
+    });
+  }
+  void wait_until_held() { arrived_.get_future().wait(); }
+  void let_go() { let_go_.set_value(); }
+
+ private:
+  std::atomic<bool> passed_{false};
+  std::promise<void> arrived_;
+  std::promise<void> let_go_;
+};
+
+}  // namespace
+
+TEST_CASE("a save that is asked for is done, reported and counted", "[storage]") {
+  Saving saving;
+  CHECK(saving.saver->status().last_success == test::some_time);
+  saving.add("key");
+  const auto report = saving.save();
+  REQUIRE(report);
+  CHECK(report->filters == 1);
+  const SaverStatus status = saving.saver->status();
+  CHECK_FALSE(status.running);
+  CHECK(status.last_ok);
+  CHECK(status.last_success > test::some_time);
+  CHECK(status.last_bytes == report->bytes);
+  CHECK(status.saves_done == 1);
+  CHECK(status.changes_saved == 1);
+  CHECK(test::same(saving.filters.keyspace.cut(), test::load(*saving.directory).filters));
+}
+
+TEST_CASE("a second save is refused while one runs, and allowed from its end on", "[storage]") {
+  Saving saving;
+  Held held(saving.disk);
+  std::promise<bool> follow_up;
+  REQUIRE(saving.saver->start(
+      [&](const Result<GenerationReport>&) { follow_up.set_value(saving.saver->start({}).ok()); }));
+  held.wait_until_held();
+  CHECK(saving.saver->status().running);
+  const auto second = saving.saver->start({});
+  REQUIRE(!second);
+  CHECK(second.error().code == Errc::in_use);
+  held.let_go();
+  CHECK(follow_up.get_future().get());
+  saving.saver->stop();
+  CHECK(saving.saver->status().saves_done == 2);
+}
+
+TEST_CASE("nobody waits at the gate while a save writes", "[storage]") {
+  Saving saving;
+  Held held(saving.disk);
+  saving.add("before");
+  REQUIRE(saving.saver->start({}));
+  held.wait_until_held();
+  saving.gate.enter(0);
+  saving.gate.leave(0);
+  saving.add("after the cut");
+  held.let_go();
+  saving.saver->stop();
+  CHECK(test::load(*saving.directory).filters.size() == 1);
+  CHECK(saving.saver->status().changes_saved == 1);
+}
+
+TEST_CASE("what was added before a save begins is in it, while threads add and filters grow", "[storage]") {
+  Saving saving;
+  filter::Filter& filter = saving.filters.add(0, "key", 0, {.error_rate = 0.01, .capacity = 4, .seed = 5});
+  std::atomic<bool> ended{false};
+  std::atomic<std::uint64_t> added[2] = {0, 0};
+  const auto item_of = [](std::size_t side, std::uint64_t i) {
+    return std::to_string(side) + "/" + std::to_string(i);
+  };
+  const auto add_alone = [&](std::string_view item) {
+    const GateClosed closed(saving.gate);
+    static_cast<void>(saving.filters.keyspace.add_alone(filter, item));
+  };
+  const auto add_items = [&](std::size_t side) {
+    for (std::uint64_t i = 0; !ended; ++i) {
+      const std::string item = item_of(side, i);
+      const std::string_view view = item;
+      bool is_new = false;
+      saving.gate.enter(side);
+      const bool room = filter.try_add({&view, 1}, {&is_new, 1});
+      saving.gate.leave(side);
+      if (!room) add_alone(item);
+      added[side] = i + 1;
+    }
+  };
+  std::thread adders[2] = {std::thread(add_items, 0), std::thread(add_items, 1)};
+  for (int save = 0; save < 5; ++save) {
+    const std::uint64_t before[2] = {added[0], added[1]};
+    REQUIRE(saving.save());
+    const auto loaded = test::load(*saving.directory);
+    REQUIRE(loaded.filters.size() == 1);
+    std::uint64_t missing = 0;
+    for (const std::size_t side : {0, 1})
+      for (std::uint64_t i = 0; i < before[side]; ++i)
+        missing += test::contains(*loaded.filters.begin()->second, item_of(side, i)) ? 0 : 1;
+    CHECK(missing == 0);
+  }
+  ended = true;
+  for (std::thread& adder : adders) adder.join();
+}
+
+TEST_CASE("a failed save says why, and the next one works", "[storage]") {
+  Saving saving;
+  saving.add("key");
+  saving.disk.fill_at(1);
+  const auto failed = saving.save();
+  REQUIRE(!failed);
+  CHECK(failed.error().code == Errc::disk_full);
+  CHECK_FALSE(saving.saver->status().last_ok);
+  CHECK(saving.saver->status().last_error == failed.error().detail);
+  CHECK(saving.saver->status().saves_done == 0);
+  CHECK(saving.saver->status().changes_saved == 0);
+  saving.disk.free_space();
+  REQUIRE(saving.save());
+  CHECK(saving.saver->status().last_ok);
+  CHECK(saving.saver->status().last_error.empty());
+}
+
+TEST_CASE("the interval saves what changed, again and again, and only that", "[storage]") {
+  Saving saving;
+  std::promise<void> saved[2];
+  std::atomic<int> saves{0};
+  saving.disk.set_observer([&](const char* operation, const Path& path) {
+    // Removing the old generations is the last thing a save does.
+    if (std::string_view(operation) != "remove" || path.filename() != "SEED.tmp") return;
+    if (const int save = saves++; save < 2) saved[save].set_value();
+  });
+  saving.saver->set_interval(1ms);
+  saving.add("first");
+  saved[0].get_future().wait();
+  saving.add("second");
+  saved[1].get_future().wait();
+  saving.saver->set_interval(0ms);
+  saving.saver->stop();
+  CHECK(saves == 2);
+  CHECK(test::load(*saving.directory).filters.size() == 2);
+}
+
+TEST_CASE("the last save happens if something changed since the one before", "[storage]") {
+  Saving saving;
+  const auto never = [] { return false; };
+  saving.add("key");
+  const auto first = saving.saver->save_at_stop(never);
+  REQUIRE(first);
+  CHECK(first->name == "generation-000000000001");
+  const auto again = saving.saver->save_at_stop(never);
+  REQUIRE(again);
+  CHECK(again->name == "generation-000000000001");
+  saving.add("another");
+  CHECK(saving.saver->save_at_stop(never)->name == "generation-000000000002");
+  CHECK(saving.saver->start({}).error().code == Errc::in_use);
+}
+
+TEST_CASE("nothing changed since the load: the last save has nothing to do", "[storage]") {
+  Saving saving;
+  const auto report = saving.saver->save_at_stop([] { return false; });
+  REQUIRE(report);
+  CHECK(report->name.empty());
+  CHECK(*saving.disk.list("data") == std::vector<std::string>{"SEED"});
+}
+
+TEST_CASE("the last save waits for the running one and saves what came after its cut", "[storage]") {
+  Saving saving;
+  Held held(saving.disk);
+  saving.add("before");
+  REQUIRE(saving.saver->start({}));
+  held.wait_until_held();
+  saving.add("after");
+  auto last =
+      std::async(std::launch::async, [&] { return saving.saver->save_at_stop([] { return false; }); });
+  held.let_go();
+  const auto report = last.get();
+  REQUIRE(report);
+  CHECK(report->filters == 2);
+  CHECK(saving.saver->status().saves_done == 2);
+}
+
+TEST_CASE("a last save that is given up ends the running save as well", "[storage]") {
+  Saving saving;
+  Held held(saving.disk);
+  saving.add("key");
+  std::promise<bool> ended;
+  REQUIRE(saving.saver->start([&](const Result<GenerationReport>& report) { ended.set_value(report.ok()); }));
+  held.wait_until_held();
+  int asked = 0;
+  const auto report = saving.saver->save_at_stop([&] {
+    if (++asked == 2) held.let_go();  // The first answer has been heard.
+    return true;
+  });
+  REQUIRE(!report);
+  CHECK(report.error().code == Errc::io);
+  CHECK_FALSE(ended.get_future().get());
+  CHECK_FALSE(saving.disk.files().contains("data/CURRENT"));
+}
