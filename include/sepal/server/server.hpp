@@ -1,9 +1,14 @@
 // Listeners, workers and connections on Asio.
 //
-// N workers, each a thread with its own io_context (epoll), its own connections and its own side of the gate. A
-// new connection goes to the worker with the fewest. Nothing is shared between workers on the way of a request
-// but the keyspace.
+// N workers, each a thread with its own io_context (epoll), its own connections and its own side of the gate.
+// A new connection goes to the worker with the fewest. Nothing is shared between workers on the way of a
+// request but the keyspace.
 #pragma once
+
+#include <sepal/base/gate.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/services.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -12,20 +17,15 @@
 #include <string>
 #include <vector>
 
-#include <sepal/base/gate.hpp>
-#include <sepal/base/result.hpp>
-#include <sepal/command/dispatcher.hpp>
-#include <sepal/command/services.hpp>
-
 namespace sepal::server {
 
 struct ServerOptions {
   std::vector<std::string> bind{"127.0.0.1"};  // addresses; a leading '-' forgives one that is not there
-  std::uint16_t port = 6379;                    // 0: the system picks
+  std::uint16_t port = 6379;                   // 0: the system picks
   std::uint32_t worker_count = 1;
   std::uint32_t listen_backlog = 511;
-  std::string unix_socket;                      // path; empty: none
-  std::uint32_t unix_socket_mode = 0700;        // permissions of the path
+  std::string unix_socket;                // path; empty: none
+  std::uint32_t unix_socket_mode = 0700;  // permissions of the path
 };
 
 // Synchronised, but for start and stop, which belong to the thread that made it.
@@ -37,7 +37,7 @@ class Server final : public command::ClientDirectory {
 
   // Opens all listeners, then starts the workers. Errors: in_use (with the address), io.
   Result<void> start();
-  [[nodiscard]] std::uint16_t port() const;      // the one in use; after start()
+  [[nodiscard]] std::uint16_t port() const;  // the one in use; after start()
 
   // Accepts no more, lets running batches finish, sends what was answered (at most `patience`), closes all,
   // joins the workers. After it returns no command runs.

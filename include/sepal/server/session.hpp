@@ -1,28 +1,40 @@
-// A session takes bytes and gives bytes plus a next step. It knows no socket and no thread: the connection around
-// it reads, feeds, writes and times out, and decides nothing.
+// A session takes bytes and gives bytes plus a next step. It knows no socket and no thread: the connection
+// around it reads, feeds, writes and times out, and decides nothing.
 //
 //     bytes in --> [ input | parser ] --> dispatcher --> [ reply ] --> bytes out
 //
 // A batch is all complete requests that have arrived, bounded by batch_requests_max and by the replies it may
-// pile up. It runs inside the gate, entered once; a request that needs to be alone closes it for the rest of the
-// batch.
+// pile up. It runs inside the gate, entered once. A request that needs to be alone makes the session leave
+// its side and close the gate; what follows it runs alone too, for a bounded while, so that a pipeline of
+// creations does not stop all workers for each of them.
+//
+//     enter side: r r r [needs alone]   close: [again, alone] r r r   enter side: r r r
+//
+// Between batches a session holds only the beginning of a request that has not arrived whole: the memory to
+// read into and to reply into belongs to the worker and is lent for the length of a batch.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <span>
-#include <string>
-#include <string_view>
-
+#include <sepal/base/clock.hpp>
 #include <sepal/base/gate.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/resp/reply.hpp>
 #include <sepal/resp/request_parser.hpp>
+#include <sepal/server/input_buffer.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
 
 namespace sepal::server {
 
 // Requests that one connection may run before others of its worker get their turn.
 inline constexpr std::size_t batch_requests_max = 1024;
+// How long the gate stays closed behind a request that needed to be alone, in requests and in time.
+inline constexpr std::size_t alone_requests_max = 128;
+inline constexpr std::chrono::microseconds alone_time_max{200};
 
 // Confined to its worker.
 class Session {
@@ -34,47 +46,73 @@ class Session {
     command::Dispatcher& dispatcher;
     command::Services& services;
     command::WorkerStats& stats;
+    std::span<char> read_buffer;  // as InputBuffer's shared one
+    std::string& reply_buffer;    // its memory is lent to the session that runs
   };
 
   enum class Step : std::uint8_t {
-    read,        // wait for bytes
-    run_again,   // requests are waiting: let other connections have their turn, then call run() again
-    drain,       // too many replies wait: read and run nothing until they are sent, then call run() again
-    wait,        // a command answers later: read and run nothing until answer()
-    close,       // send output(), then close
+    read,       // wait for bytes
+    run_again,  // requests may be waiting: let other connections have their turn, then call run() again
+    drain,      // too many replies wait: read and run nothing until they are sent, then call run() again
+    wait,       // a command answers later: read and run nothing until answer()
+    close,      // send the output, then close
   };
 
   Session(const Environment& environment, command::ClientState client);
 
-  // Where to read to: at least `read_bytes_min` free bytes behind what is unparsed. Valid until the next call of
-  // any member.
-  [[nodiscard]] std::span<char> input_space();
+  // Where to read to; valid until the next call of any member, or of one of another session of the worker.
+  // Empty when the system has no memory. Not while requests wait to be run.
+  [[nodiscard]] std::span<char> input_space() { return input_.space(parser_.bytes_expected()); }
+  // Call run() before another session of the worker is fed.
   void input_arrived(std::size_t byte_count);
   // The peer sends no more: what is complete is still run and answered.
-  void input_ended();
+  void input_ended() { input_ended_ = true; }
 
-  // Runs one batch.
+  // Runs one batch. Not inside the gate.
   Step run();
 
   // Takes the replies to be sent; empty when there are none. `into` is emptied first and its memory reused.
-  void take_output(std::string& into);
+  // Give the environment's reply_buffer, or a string of one's own.
+  void take_output(std::string& into) { reply_.swap_out(into); }
   [[nodiscard]] bool has_output() const { return reply_.size() > 0; }
-  // Keeps the client's figures: what waits to be sent.
-  void output_pending(std::uint64_t byte_count, std::uint64_t sent_now);
+  // Keeps the client's figures: what was sent just now, and what of the output still waits. Not inside the
+  // gate.
+  void output_sent(std::uint64_t byte_count, std::uint64_t bytes_left);
 
-  // Ends Step::wait.
-  void answer(const std::function<void(resp::Reply&)>& append);
+  // Ends Step::wait; false, and nothing happens, when nothing waits.
+  bool answer(const std::function<void(resp::Reply&)>& append);
 
   [[nodiscard]] command::ClientState& client() { return client_; }
-  // Gives memory back that a large request or reply needed. Called when a connection falls idle.
-  void shrink();
+  // When the last batch began.
+  [[nodiscard]] SteadyTime last_run_at() const { return last_run_at_; }
+  // Brings the counts of bytes up to date. Inside the gate; the session does so at every batch.
+  void settle_figures();
+
+  [[nodiscard]] std::size_t input_bytes_held() const { return input_.bytes_held(); }
 
  private:
-  Environment environment_;
+  struct Batch;
+  enum class Pause : std::uint8_t;
+
+  Pause run_shared(Batch& batch);
+  Pause run_alone(Batch& batch);
+  Pause run_requests(Batch& batch, bool alone);
+  Pause run_request(Batch& batch, bool alone);
+  bool take_request();
+  void lend_reply_buffer();
+  Step end_batch(Pause pause);
+
+  const Environment& environment_;
   command::ClientState client_;
   resp::RequestParser parser_;
   resp::Reply reply_;
-  std::string input_;
+  InputBuffer input_;
+  SteadyTime last_run_at_;
+  std::uint64_t bytes_in_ = 0;  // not in the figures yet
+  std::uint64_t bytes_out_ = 0;
+  bool input_ended_ = false;
+  bool waiting_ = false;
+  bool closing_ = false;
 };
 
 }  // namespace sepal::server

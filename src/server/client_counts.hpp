@@ -1,0 +1,26 @@
+// How many clients there are and were, over all workers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace sepal::server {
+
+// Synchronised. Gauges and counts: nothing is ordered by them.
+struct ClientCounts {
+  std::atomic<std::uint64_t> connected{0};
+  std::atomic<std::uint64_t> accepted{0};
+  std::atomic<std::uint64_t> rejected{0};
+
+  // Takes a place below `clients_max`; false when all are taken.
+  [[nodiscard]] bool take_place(std::uint64_t clients_max) {
+    std::uint64_t taken = connected.load(std::memory_order_relaxed);
+    while (taken < clients_max) {
+      if (connected.compare_exchange_weak(taken, taken + 1, std::memory_order_relaxed)) return true;
+    }
+    return false;
+  }
+  void leave_place() { connected.fetch_sub(1, std::memory_order_relaxed); }
+};
+
+}  // namespace sepal::server

@@ -1,0 +1,93 @@
+// A socket and its session: receives, feeds, sends, and decides nothing that bytes depend on.
+//
+//            bytes                 all sent
+//     reading ----> [session runs] --------> reading | queued (for its next turn) | waiting (for an answer)
+//                        |  ^                                  |
+//        not all sent    v  | all sent          last reply sent v
+//                      sending                             lingering --> closed
+//
+// While replies wait to be sent nothing is read: a slow reader is held back by its own TCP window. Lingering
+// makes sure that the last reply arrives: closing a socket that holds unread bytes resets the connection, and
+// a reset may overtake the reply. So the sending side is shut first, and what still comes is read and thrown
+// away until the peer closes as well, or until linger_max has passed. At a stop, when all clients linger at
+// once and few of them look, it is enough that the peer's system has acknowledged all.
+#pragma once
+
+#include <sepal/base/clock.hpp>
+#include <sepal/command/client_state.hpp>
+#include <sepal/resp/reply.hpp>
+#include <sepal/server/session.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "descriptor.hpp"
+#include "readiness.hpp"
+
+namespace sepal::server {
+
+inline constexpr std::chrono::seconds linger_max{1};
+
+// Confined to its worker.
+class Connection {
+ public:
+  // What the worker does next.
+  enum class Then : std::uint8_t {
+    keep,    // the set of readiness tells when there is more to do
+    queue,   // call run() after the others had their turn
+    linger,  // no client any more: keep it until it is ready to be destroyed, but list and count it no longer
+    close,   // destroy it
+  };
+  enum class Kind : std::uint8_t { tcp, unix_socket };
+
+  // `descriptor` does not block. Watch it for `readable` with this as the owner.
+  Connection(Descriptor descriptor, Kind kind, const Session::Environment& environment, Readiness& readiness,
+             command::ClientState client);
+
+  Then on_ready(std::uint32_t events);
+  Then run();
+  Then answer(const std::function<void(resp::Reply&)>& append);
+  // Reads a last time, runs what has arrived, sends the replies, closes. A client that waits for an answer is
+  // closed at once: what it waits for may be the stop.
+  Then stop();
+
+  // For the sweep: whether a client that does nothing for `idle_timeout` (0: for ever), or lingers, is to be
+  // closed.
+  [[nodiscard]] bool expired(SteadyTime now, std::chrono::seconds idle_timeout) const;
+
+  [[nodiscard]] int descriptor() const { return descriptor_.number(); }
+  [[nodiscard]] std::uint64_t id() { return session_.client().id; }
+  [[nodiscard]] Session& session() { return session_; }
+
+ private:
+  enum class Phase : std::uint8_t { reading, sending, queued, waiting, lingering };
+
+  Then receive();
+  Then carry_on(Session::Step step);
+  Then proceed(Session::Step step);
+  Then finish();
+  Then discard();
+  bool send_output();
+  bool send_unsent();
+  void watch(std::uint32_t events);
+  [[nodiscard]] bool all_is_acknowledged() const;
+
+  Descriptor descriptor_;
+  Readiness& readiness_;
+  std::string& reply_buffer_;  // the worker's
+  Session session_;
+  std::string unsent_;  // replies that the socket did not take
+  std::size_t unsent_begin_ = 0;
+  std::uint32_t watched_ = readable;
+  Kind kind_;
+  Phase phase_ = Phase::reading;
+  Session::Step after_sending_ = Session::Step::read;
+  bool peer_ended_ = false;
+  bool stopping_ = false;
+  SteadyTime linger_until_{};
+};
+
+}  // namespace sepal::server

@@ -1,0 +1,103 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/server/server.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "acceptor.hpp"
+#include "client_counts.hpp"
+#include "listener.hpp"
+#include "worker.hpp"
+
+namespace sepal::server {
+
+class Server::Implementation {
+ public:
+  Implementation(const ServerOptions& options, Gate& gate, command::Services& services) : options_(options) {
+    SEPAL_ASSERT(options.worker_count >= 1 && gate.side_count() == options.worker_count &&
+                     services.workers.size() == options.worker_count,
+                 "every worker has a side of the gate and statistics");
+    for (std::size_t index = 0; index < options.worker_count; ++index) {
+      workers_.push_back(std::make_unique<Worker>(index, gate, services, counts_));
+    }
+    acceptor_ = std::make_unique<Acceptor>(workers_);
+  }
+
+  Result<void> start() {
+    Result<std::vector<Listener>> listeners = open_listeners(options_);
+    if (!listeners) return listeners.error();
+    for (const Listener& listener : *listeners) port_ = std::max(port_, listener.port);
+    for (const auto& worker : workers_) {
+      if (auto started = worker->start(); !started) return started;
+    }
+    return acceptor_->start(std::move(*listeners));
+  }
+
+  void stop(std::chrono::milliseconds patience) {
+    acceptor_->stop();
+    const SteadyTime deadline = std::chrono::steady_clock::now() + patience;
+    for (const auto& worker : workers_) worker->stop(deadline);
+    for (const auto& worker : workers_) worker->join();
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
+  [[nodiscard]] ClientCounts& counts() { return counts_; }
+
+ private:
+  ServerOptions options_;
+  ClientCounts counts_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<Acceptor> acceptor_;
+  std::uint16_t port_ = 0;
+};
+
+Server::Server(const ServerOptions& options, Gate& gate, command::Services& services)
+    : implementation_(std::make_unique<Implementation>(options, gate, services)) {}
+Server::~Server() = default;
+
+Result<void> Server::start() {
+  return implementation_->start();
+}
+
+std::uint16_t Server::port() const {
+  return implementation_->port();
+}
+
+void Server::stop(std::chrono::milliseconds patience) {
+  implementation_->stop(patience);
+}
+
+// Which worker has the client is known to that worker alone: a place to look it up would be a lock on the way
+// of every new connection, for the sake of a rare question.
+void Server::answer(std::uint64_t client_id, std::function<void(resp::Reply&)> append) {
+  for (const auto& worker : implementation_->workers()) worker->answer(client_id, append);
+}
+
+void Server::kill(std::uint64_t id) {
+  for (const auto& worker : implementation_->workers()) worker->kill(id);
+}
+
+void Server::for_each(const std::function<void(command::ClientState&)>& visit) {
+  std::vector<command::ClientState*> clients;
+  for (const auto& worker : implementation_->workers()) worker->collect(clients);
+  std::sort(clients.begin(), clients.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  for (command::ClientState* const client : clients) visit(*client);
+}
+
+std::uint64_t Server::count() const {
+  return implementation_->counts().connected.load();
+}
+std::uint64_t Server::accepted_count() const {
+  return implementation_->counts().accepted.load();
+}
+std::uint64_t Server::rejected_count() const {
+  return implementation_->counts().rejected.load();
+}
+
+void Server::reset_counts() {
+  implementation_->counts().accepted.store(0);
+  implementation_->counts().rejected.store(0);
+}
+
+}  // namespace sepal::server

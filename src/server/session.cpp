@@ -1,0 +1,178 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/server/session.hpp>
+
+#include <utility>
+
+#include "gate_entered.hpp"
+#include "run_clock.hpp"
+
+namespace sepal::server {
+
+// Why a run of requests stopped.
+enum class Session::Pause : std::uint8_t {
+  none,        // it did not: the next one may run
+  need_alone,  // the request that is pending wants the gate closed
+  share,       // it was alone for long enough
+  read,        // the others end the batch, as Step says
+  run_again,
+  drain,
+  wait,
+  close,
+};
+
+struct Session::Batch {
+  WallTime wall_now;
+  RunClock clock;
+  std::uint64_t output_bytes_max = 0;
+  std::size_t requests = 0;
+  bool begun = false;
+  bool pending = false;  // the parser's words are a request that was not run yet
+};
+
+Session::Session(const Environment& environment, command::ClientState client)
+    : environment_(environment),
+      client_(std::move(client)),
+      parser_(resp::ParserLimits{}),
+      input_(environment.read_buffer),
+      last_run_at_(client_.connected_at) {}
+
+void Session::input_arrived(std::size_t byte_count) {
+  input_.arrived(byte_count);
+  bytes_in_ += byte_count;
+}
+
+Session::Step Session::run() {
+  if (closing_) return Step::close;
+  if (waiting_) return Step::wait;
+  lend_reply_buffer();
+  last_run_at_ = std::chrono::steady_clock::now();
+  Batch batch{.wall_now = std::chrono::system_clock::now(), .clock = {environment_.dispatcher, last_run_at_}};
+  Pause pause = run_shared(batch);
+  while (pause == Pause::need_alone || pause == Pause::share) {
+    pause = pause == Pause::need_alone ? run_alone(batch) : run_shared(batch);
+  }
+  return end_batch(pause);
+}
+
+Session::Pause Session::run_shared(Batch& batch) {
+  const GateEntered inside(environment_.gate, environment_.gate_side);
+  if (!batch.begun) {
+    batch.begun = true;
+    batch.output_bytes_max = environment_.services.options.output_bytes_max;
+    parser_.set_limits(environment_.services.options.parser);
+    environment_.stats.batches.add();
+  }
+  const Pause pause = run_requests(batch, false);
+  batch.clock.settle();
+  client_.bytes_unparsed = input_.unparsed().size();
+  settle_figures();
+  return pause;
+}
+
+Session::Pause Session::run_alone(Batch& batch) {
+  const GateClosed closed(environment_.gate);
+  batch.clock.skip_wait();
+  const Pause pause = run_requests(batch, true);
+  batch.clock.settle();
+  client_.bytes_unparsed = input_.unparsed().size();
+  settle_figures();
+  return pause;
+}
+
+Session::Pause Session::run_requests(Batch& batch, bool alone) {
+  const SteadyTime opens_at = batch.clock.now() + alone_time_max;
+  for (std::size_t ran = 0;; ++ran) {
+    if (!batch.pending) {
+      if (batch.requests >= batch_requests_max) return Pause::run_again;
+      if (alone && (ran > alone_requests_max || std::chrono::steady_clock::now() >= opens_at))
+        return Pause::share;
+      if (!take_request()) return closing_ ? Pause::close : Pause::read;
+      batch.pending = true;
+    }
+    if (const Pause pause = run_request(batch, alone); pause != Pause::none) return pause;
+    if (reply_.size() > batch.output_bytes_max) return Pause::drain;
+  }
+}
+
+Session::Pause Session::run_request(Batch& batch, bool alone) {
+  const resp::Words& words = parser_.words();
+  batch.clock.before(words.front());
+  const command::Dispatcher::Outcome outcome =
+      environment_.dispatcher.run(client_, reply_, words, alone, batch.wall_now, batch.clock.now());
+  if (outcome.next == command::Next::need_alone) {
+    SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
+    return Pause::need_alone;
+  }
+  batch.pending = false;
+  ++batch.requests;
+  batch.clock.after(outcome.spec);
+  waiting_ = outcome.next == command::Next::wait;
+  closing_ = outcome.next == command::Next::close || client_.close_after_reply;
+  if (waiting_) return Pause::wait;
+  return closing_ ? Pause::close : Pause::none;
+}
+
+// Parses the next request. None: closing_ says whether there will be none at all.
+bool Session::take_request() {
+  // The password may have been taken away since this client came.
+  const bool authenticated = client_.authenticated || environment_.services.options.password.empty();
+  const resp::Progress progress = parser_.next(input_.unparsed(), authenticated);
+  if (progress == resp::Progress::malformed) {
+    reply_.error(parser_.error_text());
+    environment_.stats.error_replies.add();
+    closing_ = true;
+    return false;
+  }
+  input_.consume(parser_.consumed());
+  if (progress == resp::Progress::complete) return true;
+  closing_ = input_ended_;
+  return false;
+}
+
+void Session::lend_reply_buffer() {
+  if (reply_.size() == 0) reply_.swap_out(environment_.reply_buffer);
+}
+
+Session::Step Session::end_batch(Pause pause) {
+  if (closing_) input_.clear();
+  if (!input_.stash()) closing_ = true;
+  if (closing_) return Step::close;
+  switch (pause) {
+    case Pause::read:
+      return Step::read;
+    case Pause::drain:
+      return Step::drain;
+    case Pause::wait:
+      return Step::wait;
+    case Pause::close:
+      return Step::close;
+    default:
+      return Step::run_again;
+  }
+}
+
+void Session::output_sent(std::uint64_t byte_count, std::uint64_t bytes_left) {
+  bytes_out_ += byte_count;
+  if (bytes_left == client_.bytes_unsent) return;
+  const GateEntered inside(environment_.gate, environment_.gate_side);
+  client_.bytes_unsent = bytes_left;
+}
+
+bool Session::answer(const std::function<void(resp::Reply&)>& append) {
+  if (!waiting_) return false;
+  waiting_ = false;
+  lend_reply_buffer();
+  append(reply_);
+  return true;
+}
+
+void Session::settle_figures() {
+  client_.bytes_read += bytes_in_;
+  client_.bytes_written += bytes_out_;
+  environment_.stats.bytes_in.add(bytes_in_);
+  environment_.stats.bytes_out.add(bytes_out_);
+  bytes_in_ = 0;
+  bytes_out_ = 0;
+}
+
+}  // namespace sepal::server

@@ -1,0 +1,265 @@
+#include "worker.hpp"
+
+#include <boost/asio/post.hpp>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string_view>
+#include <sys/socket.h>
+#include <utility>
+
+#include "gate_entered.hpp"
+
+namespace sepal::server {
+namespace {
+
+// One receive takes a whole pipeline.
+constexpr std::size_t read_buffer_bytes = 256 * 1024;
+constexpr std::chrono::milliseconds sweep_interval{1000};
+// At a stop the sweep looks for connections whose last reply has arrived.
+constexpr std::chrono::milliseconds stop_sweep_interval{10};
+constexpr std::string_view clients_max_reply = "-ERR max number of clients reached\r\n";
+
+void set_option(int descriptor, int level, int option, int value) {
+  // An option that the system refuses costs speed or patience, nothing else.
+  static_cast<void>(::setsockopt(descriptor, level, option, &value, sizeof value));
+}
+
+// As the reference: the first probe after the whole time, the others at a third of it, given up after three.
+void set_tcp_options(int descriptor, std::chrono::seconds keepalive) {
+  set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (keepalive.count() <= 0) return;
+  const int seconds = static_cast<int>(std::min<std::int64_t>(keepalive.count(), 32767));
+  set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+  set_option(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, std::max(seconds / 3, 1));
+  set_option(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+}  // namespace
+
+Worker::Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts)
+    : index_(index),
+      gate_(gate),
+      services_(services),
+      counts_(counts),
+      dispatcher_(services, services.workers[index]),
+      read_memory_(std::make_unique_for_overwrite<char[]>(read_buffer_bytes)),
+      environment_{.gate = gate,
+                   .gate_side = index,
+                   .dispatcher = dispatcher_,
+                   .services = services,
+                   .stats = services.workers[index],
+                   .read_buffer = {read_memory_.get(), read_buffer_bytes},
+                   .reply_buffer = reply_buffer_},
+      context_(1),
+      work_(context_.get_executor()),
+      readiness_(context_),
+      sweep_timer_(context_),
+      deadline_timer_(context_) {}
+
+Worker::~Worker() {
+  context_.stop();
+  join();
+}
+
+Result<void> Worker::start() {
+  if (auto opened = readiness_.open(); !opened) return opened;
+  thread_ = std::thread([this] {
+    schedule_sweep();
+    await_next();
+    context_.run();
+  });
+  return {};
+}
+
+void Worker::stop(SteadyTime deadline) {
+  boost::asio::post(context_, [this, deadline] { begin_stop(deadline); });
+}
+
+void Worker::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void Worker::adopt(Accepted accepted) {
+  load_.fetch_add(1, std::memory_order_relaxed);
+  boost::asio::post(context_, [this, moved = std::move(accepted)]() mutable { welcome(std::move(moved)); });
+}
+
+void Worker::kill(std::uint64_t id) {
+  boost::asio::post(context_, [this, id] {
+    const auto found = connections_.find(id);
+    if (found != connections_.end()) follow(*found->second, Connection::Then::close);
+  });
+}
+
+void Worker::answer(std::uint64_t id, std::function<void(resp::Reply&)> append) {
+  boost::asio::post(context_, [this, id, append = std::move(append)] {
+    const auto found = connections_.find(id);
+    if (found != connections_.end()) follow(*found->second, found->second->answer(append));
+    await_next();
+  });
+}
+
+void Worker::collect(std::vector<command::ClientState*>& clients) {
+  for (const auto& [id, connection] : connections_) clients.push_back(&connection->session().client());
+}
+
+void Worker::welcome(Accepted accepted) {
+  Connection* const connection = take_in(accepted);
+  if (connection == nullptr) return refuse(accepted);
+  counts_.accepted.fetch_add(1, std::memory_order_relaxed);
+  if (const auto added = readiness_.add(connection->descriptor(), connection, readable); !added) {
+    spdlog::error("connection refused: id={} reason=\"{}\"", accepted.id, added.error().detail);
+    remove(*connection);
+  }
+}
+
+// Null when there is no place left; `accepted` is as it was then.
+Connection* Worker::take_in(Accepted& accepted) {
+  const GateEntered inside(gate_, index_);
+  const command::RuntimeOptions& options = services_.options;
+  if (stopping_ || !counts_.take_place(options.clients_max)) return nullptr;
+  const int number = accepted.descriptor.number();
+  if (accepted.kind == Connection::Kind::tcp) set_tcp_options(number, options.tcp_keepalive);
+  command::ClientState client;
+  client.id = accepted.id;
+  client.address = std::move(accepted.address);
+  client.local_address = std::move(accepted.local_address);
+  client.descriptor = number;
+  client.authenticated = options.password.empty();
+  client.connected_at = std::chrono::steady_clock::now();
+  client.last_request_at = client.connected_at;
+  auto connection = std::make_unique<Connection>(std::move(accepted.descriptor), accepted.kind, environment_,
+                                                 readiness_, std::move(client));
+  return connections_.emplace(accepted.id, std::move(connection)).first->second.get();
+}
+
+void Worker::refuse(const Accepted& accepted) {
+  load_.fetch_sub(1, std::memory_order_relaxed);
+  if (stopping_) return;
+  counts_.rejected.fetch_add(1, std::memory_order_relaxed);
+  const int number = accepted.descriptor.number();
+  // The reply fits into the empty send buffer of a new socket. What the client has sent already is thrown
+  // away, so that closing does not reset the connection and take the reply along.
+  static_cast<void>(::send(number, clients_max_reply.data(), clients_max_reply.size(), MSG_NOSIGNAL));
+  static_cast<void>(::shutdown(number, SHUT_WR));
+  static_cast<void>(::recv(number, read_memory_.get(), read_buffer_bytes, 0));
+}
+
+void Worker::take_turn() {
+  for (const Readiness::Event& event : readiness_.take()) {
+    // An owner is destroyed only by its own event or outside of this loop, so all that were found still
+    // exist.
+    auto& connection = *static_cast<Connection*>(event.owner);
+    follow(connection, connection.on_ready(event.events));
+  }
+  turn_.clear();
+  turn_.swap(queue_);
+  for (const std::uint64_t id : turn_) {
+    const auto found = connections_.find(id);
+    if (found != connections_.end()) follow(*found->second, found->second->run());
+  }
+  await_next();
+}
+
+// Sees to it that a turn comes: at once when connections are queued, else when one is ready.
+void Worker::await_next() {
+  if (!queue_.empty()) {
+    if (std::exchange(turn_posted_, true)) return;
+    boost::asio::post(context_, [this] {
+      turn_posted_ = false;
+      take_turn();
+    });
+  } else if (!std::exchange(awaiting_, true)) {
+    readiness_.wait([this](const boost::system::error_code& error) {
+      awaiting_ = false;
+      if (!error) take_turn();
+    });
+  }
+}
+
+void Worker::follow(Connection& connection, Connection::Then then) {
+  switch (then) {
+    case Connection::Then::keep:
+      return;
+    case Connection::Then::queue:
+      queue_.push_back(connection.id());
+      return;
+    case Connection::Then::linger:
+      lingering_.insert(unlist(connection));
+      return;
+    case Connection::Then::close:
+      return remove(connection);
+  }
+}
+
+void Worker::remove(Connection& connection) {
+  if (lingering_.erase(connection.id()) == 0) unlist(connection);
+  load_.fetch_sub(1, std::memory_order_relaxed);
+  end_when_empty();
+}
+
+Worker::Connections::node_type Worker::unlist(Connection& connection) {
+  counts_.leave_place();
+  const GateEntered inside(gate_, index_);
+  connection.session().settle_figures();
+  return connections_.extract(connection.id());
+}
+
+void Worker::begin_stop(SteadyTime deadline) {
+  stopping_ = true;
+  std::vector<Connection*> all;
+  for (const Connections* const some : {&connections_, &lingering_}) {
+    for (const auto& [id, connection] : *some) all.push_back(connection.get());
+  }
+  for (Connection* const connection : all) follow(*connection, connection->stop());
+  deadline_timer_.expires_at(deadline);
+  deadline_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) cut_off_all();
+  });
+  schedule_sweep();
+  await_next();
+  end_when_empty();
+}
+
+void Worker::end_when_empty() {
+  if (!stopping_ || !connections_.empty() || !lingering_.empty()) return;
+  work_.reset();
+  context_.stop();
+}
+
+void Worker::cut_off_all() {
+  if (!connections_.empty()) spdlog::warn("connections cut off at the stop: count={}", connections_.size());
+  while (!connections_.empty()) remove(*connections_.begin()->second);
+  while (!lingering_.empty()) remove(*lingering_.begin()->second);
+}
+
+void Worker::schedule_sweep() {
+  sweep_timer_.expires_after(stopping_ ? stop_sweep_interval : sweep_interval);
+  sweep_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) sweep();
+  });
+}
+
+// One timer for all connections: an idle client goes up to an interval later than it could.
+void Worker::sweep() {
+  std::chrono::seconds idle_timeout{0};
+  {
+    const GateEntered inside(gate_, index_);
+    idle_timeout = services_.options.idle_timeout;
+  }
+  const SteadyTime now = std::chrono::steady_clock::now();
+  std::vector<Connection*> expired;
+  for (const Connections* const some : {&connections_, &lingering_}) {
+    for (const auto& [id, connection] : *some) {
+      if (connection->expired(now, idle_timeout)) expired.push_back(connection.get());
+    }
+  }
+  for (Connection* const connection : expired) remove(*connection);
+  schedule_sweep();
+}
+
+}  // namespace sepal::server

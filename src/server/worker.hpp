@@ -1,0 +1,119 @@
+// A thread with its own io_context, its own connections and its own side of the gate.
+//
+// In a turn it serves every connection that is ready, then gives each connection that has more to run (a
+// pipeline longer than a batch) one more batch, and looks again. Nothing it does blocks but the gate.
+#pragma once
+
+#include <sepal/base/gate.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/services.hpp>
+#include <sepal/server/session.hpp>
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "client_counts.hpp"
+#include "connection.hpp"
+#include "descriptor.hpp"
+#include "readiness.hpp"
+
+namespace sepal::server {
+
+// A connection on its way from the acceptor to a worker.
+struct Accepted {
+  Descriptor descriptor;
+  Connection::Kind kind;
+  std::uint64_t id;
+  std::string address;
+  std::string local_address;
+};
+
+// Each member says who may call it.
+class Worker {
+ public:
+  // `index` is its side of the gate and its place in services.workers.
+  Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // --- the thread that made it ---------------------------------------------------------------------------
+
+  // Errors: io.
+  Result<void> start();
+  // Begins to close all connections as Connection::stop says; those that are left at `deadline` are cut off.
+  void stop(SteadyTime deadline);
+  void join();
+
+  // --- any thread
+  // --------------------------------------------------------------------------------------------
+
+  void adopt(Accepted accepted);
+  void kill(std::uint64_t id);
+  void answer(std::uint64_t id, std::function<void(resp::Reply&)> append);
+  // Connections that were given to it and are not closed.
+  [[nodiscard]] std::uint64_t load() const { return load_.load(std::memory_order_relaxed); }
+
+  // --- with the gate closed
+  // ----------------------------------------------------------------------------------
+
+  void collect(std::vector<command::ClientState*>& clients);
+
+ private:
+  using Connections = std::unordered_map<std::uint64_t, std::unique_ptr<Connection>>;
+
+  // The rest: its own thread.
+  void welcome(Accepted accepted);
+  Connection* take_in(Accepted& accepted);
+  void refuse(const Accepted& accepted);
+  void take_turn();
+  void await_next();
+  void follow(Connection& connection, Connection::Then then);
+  void remove(Connection& connection);
+  Connections::node_type unlist(Connection& connection);
+  void begin_stop(SteadyTime deadline);
+  void end_when_empty();
+  void cut_off_all();
+  void schedule_sweep();
+  void sweep();
+
+  std::size_t index_;
+  Gate& gate_;
+  command::Services& services_;
+  ClientCounts& counts_;
+  command::Dispatcher dispatcher_;
+  std::unique_ptr<char[]> read_memory_;
+  std::string reply_buffer_;
+  Session::Environment environment_;
+
+  boost::asio::io_context context_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  Readiness readiness_;
+  boost::asio::steady_timer sweep_timer_;
+  boost::asio::steady_timer deadline_timer_;
+  Connections connections_;           // Changed inside its own side of the gate: collect() reads it.
+  Connections lingering_;             // Those that are no clients any more.
+  std::vector<std::uint64_t> queue_;  // ids; those that run again
+  std::vector<std::uint64_t> turn_;   // the queue of the running turn
+  std::atomic<std::uint64_t> load_{0};
+  bool awaiting_ = false;  // readiness_.wait is under way
+  bool turn_posted_ = false;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace sepal::server

@@ -1,0 +1,80 @@
+// A session does not care where its input is cut: the same bytes in any pieces give the same replies.
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/server/session_world.hpp"
+
+namespace sepal::server {
+namespace {
+
+using test::request;
+using test::SessionWorld;
+using Step = Session::Step;
+
+std::string random_request(std::size_t item_bytes) {
+  const std::string item(item_bytes, static_cast<char>('a' + item_bytes % 26));
+  switch (*rc::gen::inRange(0, 10)) {
+    case 0:
+      return request({"FLUSHALL"});
+    case 1:
+      return "PING inline\r\n";
+    case 2:
+      return request({"NOSUCH", item});
+    case 3:
+      return "*0\r\n\r\n";
+    case 4:
+      return request({"BF.ADD", "key", item});
+    case 5:
+      return request({"BF.MEXISTS", "key", item, "x"});
+    default:
+      return request({"ECHO", item});
+  }
+}
+
+std::string random_pipeline() {
+  std::string bytes;
+  const int count = *rc::gen::inRange(1, 60);
+  for (int i = 0; i < count; ++i) {
+    const auto large = *rc::gen::weightedElement<bool>({{9, false}, {1, true}});
+    bytes += random_request(static_cast<std::size_t>(*rc::gen::inRange(0, large ? 40'000 : 40)));
+  }
+  const auto broken = *rc::gen::weightedElement<bool>({{3, false}, {1, true}});
+  if (broken) bytes += "*1\r\n$x\r\n" + request({"ECHO", "unreached"});
+  return bytes;
+}
+
+// Answers to `bytes`, handed over in pieces of at most those sizes, over and over.
+std::string replies_to(std::string_view bytes, const std::vector<std::size_t>& piece_bytes) {
+  SessionWorld world;
+  world.ground.options.output_bytes_max = 10'000;
+  for (std::size_t i = 0; !bytes.empty(); ++i) {
+    std::string_view piece = bytes.substr(0, piece_bytes[i % piece_bytes.size()]);
+    const std::size_t offered = piece.size();
+    world.receive(piece);
+    bytes.remove_prefix(offered - piece.size());
+    Step step = world.run();
+    while (step == Step::run_again || step == Step::drain) step = world.run();
+    if (step == Step::close) break;
+  }
+  return world.taken_output();
+}
+
+TEST_CASE("the replies do not depend on where the requests are cut", "[server][property]") {
+  CHECK(rc::check("cut anywhere, same replies", [] {
+    const std::string bytes = random_pipeline();
+    const auto small =
+        *rc::gen::container<std::vector<std::size_t>>(10, rc::gen::inRange<std::size_t>(1, 50));
+    const auto large =
+        *rc::gen::container<std::vector<std::size_t>>(10, rc::gen::inRange<std::size_t>(1, 20'000));
+    const std::string whole = replies_to(bytes, {bytes.size()});
+    RC_ASSERT(replies_to(bytes, small) == whole);
+    RC_ASSERT(replies_to(bytes, large) == whole);
+  }));
+}
+
+}  // namespace
+}  // namespace sepal::server

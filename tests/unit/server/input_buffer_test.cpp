@@ -1,0 +1,89 @@
+#include <sepal/server/input_buffer.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace sepal::server {
+namespace {
+
+void receive(InputBuffer& buffer, std::string_view bytes, std::size_t expected = 0) {
+  const std::span<char> space = buffer.space(expected);
+  REQUIRE(space.size() >= bytes.size());
+  std::memcpy(space.data(), bytes.data(), bytes.size());
+  buffer.arrived(bytes.size());
+}
+
+TEST_CASE("what is left survives the use of the shared buffer by others", "[server]") {
+  std::vector<char> shared(16 * 1024);
+  InputBuffer one(shared);
+  InputBuffer other(shared);
+  receive(one, "done,left");
+  one.consume(5);
+  REQUIRE(one.stash());
+  receive(other, "0123456789");
+  REQUIRE(other.stash());
+  CHECK(one.unparsed() == "left");
+  receive(one, "over");
+  CHECK(one.unparsed() == "leftover");
+  CHECK(other.unparsed() == "0123456789");
+}
+
+TEST_CASE("a tail is copied in front of what arrives up to the limit, and one byte past it stays",
+          "[server]") {
+  std::vector<char> shared(64 * 1024);
+  for (const std::size_t tail : {copied_tail_bytes_max, copied_tail_bytes_max + 1}) {
+    InputBuffer buffer(shared);
+    receive(buffer, std::string(tail, 't'));
+    REQUIRE(buffer.stash());
+    const bool in_shared = buffer.space(0).data() == shared.data() + tail;
+    CHECK(in_shared == (tail <= copied_tail_bytes_max));
+    receive(buffer, "n");
+    CHECK(buffer.unparsed() == std::string(tail, 't') + "n");
+  }
+}
+
+TEST_CASE("a receive that brings nothing changes nothing", "[server]") {
+  std::vector<char> shared(16 * 1024);
+  InputBuffer buffer(shared);
+  receive(buffer, "tail");
+  REQUIRE(buffer.stash());
+  static_cast<void>(buffer.space(0));
+  std::fill(shared.begin(), shared.end(), '!');
+  static_cast<void>(buffer.space(0));
+  CHECK(buffer.unparsed() == "tail");
+}
+
+TEST_CASE("memory grows by doubling and is given back when a small tail is left", "[server]") {
+  std::vector<char> shared(64 * 1024);
+  InputBuffer buffer(shared);
+  std::size_t arrived = 0;
+  while (arrived < 1'000'000) {
+    const std::size_t piece = std::min<std::size_t>(buffer.space(0).size(), 50'000);
+    receive(buffer, std::string(piece, 'x'));
+    REQUIRE(buffer.stash());
+    arrived += piece;
+    REQUIRE(buffer.bytes_held() <= 2 * arrived + read_bytes_min);
+  }
+  buffer.consume(arrived - 10);
+  REQUIRE(buffer.stash());
+  CHECK(buffer.bytes_held() == 10);
+  CHECK(buffer.unparsed() == "xxxxxxxxxx");
+  buffer.consume(10);
+  REQUIRE(buffer.stash());
+  CHECK(buffer.bytes_held() == 0);
+}
+
+TEST_CASE("the last growth for a request of known size is as large as the request", "[server]") {
+  std::vector<char> shared(64 * 1024);
+  InputBuffer buffer(shared);
+  receive(buffer, std::string(60'000, 'x'));
+  REQUIRE(buffer.stash());
+  CHECK(buffer.space(100'000).size() == 40'000);
+}
+
+}  // namespace
+}  // namespace sepal::server

@@ -1,0 +1,168 @@
+#include <sepal/server/server.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <sys/stat.h>
+
+#include "support/catch.hpp"
+#include "unit/server/server_world.hpp"
+
+namespace sepal::server {
+namespace {
+
+using test::any_port;
+using test::request;
+using test::ServerWorld;
+using test::SocketClient;
+
+const std::string ping = request({"PING"});
+const std::string pong = "+PONG\r\n";
+constexpr std::chrono::milliseconds stop_patience{2000};
+
+// An empty folder, gone with the test.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "sepal-test-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  ~Folder() {
+    std::error_code left;
+    std::filesystem::remove_all(path_, left);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+ServerOptions on_path(const std::string& path) {
+  ServerOptions options = any_port();
+  options.unix_socket = path;
+  return options;
+}
+
+TEST_CASE("a port that is taken is named, with what to do", "[server][network]") {
+  ServerWorld first;
+  first.start();
+  ServerOptions options = any_port();
+  options.port = first.server.port();
+  ServerWorld second(options);
+  const Result<void> started = second.server.start();
+  REQUIRE_FALSE(started.ok());
+  CHECK(started.error().code == Errc::in_use);
+  CHECK(started.error().detail == "cannot listen on 127.0.0.1:" + std::to_string(options.port) +
+                                      ": the port is taken by another program; choose another with --port");
+  first.server.stop(stop_patience);
+}
+
+TEST_CASE("several addresses share the port that the system picks", "[server][network]") {
+  ServerOptions options = any_port();
+  options.bind = {"127.0.0.1", "127.0.0.2", "-::1"};
+  ServerWorld world(options);
+  world.start();
+  CHECK(world.connect()->ask(ping, pong.size()) == pong);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("an address that this machine does not have is an error, unless it is forgiven",
+          "[server][network]") {
+  ServerOptions options = any_port();
+  options.bind = {"127.0.0.1", "192.0.2.1"};
+  ServerWorld strict(options);
+  const Result<void> started = strict.server.start();
+  REQUIRE_FALSE(started.ok());
+  CHECK(started.error().detail.find("192.0.2.1") != std::string::npos);
+  CHECK(started.error().detail.find("correct --bind") != std::string::npos);
+
+  options.bind = {"127.0.0.1", "-192.0.2.1"};
+  ServerWorld lenient(options);
+  lenient.start();
+  CHECK(lenient.connect()->ask(ping, pong.size()) == pong);
+  lenient.server.stop(stop_patience);
+
+  options.bind = {"-192.0.2.1"};
+  ServerWorld nowhere(options);
+  CHECK_FALSE(nowhere.server.start().ok());
+}
+
+TEST_CASE("a UNIX socket serves, has the mode asked for, and is removed at the stop", "[server][network]") {
+  const Folder folder;
+  ServerOptions options = on_path(folder.file("sepal.sock"));
+  options.unix_socket_mode = 0770;
+  ServerWorld world(options);
+  world.start();
+  struct stat status {};
+  REQUIRE(::lstat(options.unix_socket.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0770);
+  SocketClient client(options.unix_socket);
+  CHECK(client.ask(ping, pong.size()) == pong);
+  CHECK(world.clients().at(0).address == options.unix_socket + ":0");
+  world.server.stop(stop_patience);
+  CHECK(client.receive_until_closed().empty());
+  CHECK_FALSE(std::filesystem::exists(options.unix_socket));
+}
+
+TEST_CASE("requests sent through a UNIX socket are run though the client has gone", "[server][network]") {
+  const Folder folder;
+  ServerWorld world(on_path(folder.file("sepal.sock")));
+  world.start();
+  SocketClient(folder.file("sepal.sock")).send(request({"SELECT", "1"}));
+  CHECK(test::eventually([&] { return world.ground.workers[0].requests.get() == 1; }));
+  CHECK(test::eventually([&] { return world.server.count() == 0; }));
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("a socket that a killed server left is replaced, one in use is not", "[server][network]") {
+  const Folder folder;
+  const ServerOptions options = on_path(folder.file("sepal.sock"));
+  std::filesystem::path kept = folder.file("kept.sock");
+  {
+    ServerWorld killed(options);
+    killed.start();
+    ServerWorld second(options);
+    const Result<void> started = second.server.start();
+    REQUIRE_FALSE(started.ok());
+    CHECK(started.error().code == Errc::in_use);
+    std::filesystem::rename(options.unix_socket, kept);
+    killed.server.stop(stop_patience);
+  }
+  std::filesystem::rename(kept, options.unix_socket);
+  ServerWorld next(options);
+  next.start();
+  CHECK(SocketClient(options.unix_socket).ask(ping, pong.size()) == pong);
+  next.server.stop(stop_patience);
+}
+
+TEST_CASE("a file that is no socket is left alone", "[server][network]") {
+  const Folder folder;
+  std::ofstream(folder.file("notes.txt")) << "keep me";
+  ServerWorld world(on_path(folder.file("notes.txt")));
+  const Result<void> started = world.server.start();
+  REQUIRE_FALSE(started.ok());
+  CHECK(started.error().code == Errc::in_use);
+  CHECK(std::filesystem::file_size(folder.file("notes.txt")) == 7);
+}
+
+TEST_CASE("a path as long as the system allows is served; one byte more is an error that says so",
+          "[server][network]") {
+  const Folder folder;
+  constexpr std::size_t path_bytes_max = 107;
+  const std::string base = folder.file("");
+  const std::string longest = base + std::string(path_bytes_max - base.size(), 's');
+  ServerWorld world(on_path(longest));
+  world.start();
+  world.server.stop(stop_patience);
+  ServerWorld too_long(on_path(longest + "s"));
+  const Result<void> started = too_long.server.start();
+  REQUIRE_FALSE(started.ok());
+  CHECK(started.error().detail.find("too long") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace sepal::server

@@ -1,0 +1,248 @@
+#include <sepal/server/server.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/server/server_world.hpp"
+
+namespace sepal::server {
+namespace {
+
+using test::any_port;
+using test::eventually;
+using test::repeated;
+using test::request;
+using test::ServerWorld;
+using test::SocketClient;
+
+const std::string ping = request({"PING"});
+const std::string pong = "+PONG\r\n";
+constexpr std::chrono::milliseconds stop_patience{2000};
+
+TEST_CASE("a client connects, is answered and leaves", "[server][network]") {
+  ServerWorld world;
+  world.start();
+  {
+    const auto client = world.connect();
+    CHECK(client->ask(ping, pong.size()) == pong);
+    const auto clients = world.clients();
+    REQUIRE(clients.size() == 1);
+    CHECK(clients[0].id == 1);
+    CHECK(clients[0].address.starts_with("127.0.0.1:"));
+    CHECK(clients[0].local_address == "127.0.0.1:" + std::to_string(world.server.port()));
+    CHECK(clients[0].authenticated);
+    CHECK(world.server.count() == 1);
+  }
+  CHECK(eventually([&] { return world.server.count() == 0; }));
+  CHECK(world.server.accepted_count() == 1);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("connections are shared out evenly among the workers, and listed in the order they came",
+          "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.start();
+  std::vector<std::unique_ptr<SocketClient>> clients;
+  for (int i = 0; i < 64; ++i) {
+    clients.push_back(world.connect());
+    REQUIRE(clients.back()->ask(ping, pong.size()) == pong);
+  }
+  CHECK(world.ground.workers[0].requests.get() == 32);
+  CHECK(world.ground.workers[1].requests.get() == 32);
+  const auto listed = world.clients();
+  REQUIRE(listed.size() == 64);
+  for (std::size_t i = 0; i < listed.size(); ++i) CHECK(listed[i].id == i + 1);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("workers that close the gate for their clients' requests do not lose or mix any",
+          "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.start();
+  std::vector<std::unique_ptr<SocketClient>> clients;
+  constexpr std::size_t rounds = 200;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(world.connect());
+    const std::string name = "client" + std::to_string(i);
+    REQUIRE(clients.back()->send(repeated(request({"ECHO", name}) + request({"FLUSHALL"}), rounds)));
+  }
+  for (int i = 0; i < 8; ++i) {
+    const std::string expected = repeated("$7\r\nclient" + std::to_string(i) + "\r\n+OK\r\n", rounds);
+    CHECK(clients[static_cast<std::size_t>(i)]->receive(expected.size()) == expected);
+  }
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("a pipeline longer than a batch is answered whole", "[server][network]") {
+  ServerWorld world;
+  world.start();
+  const auto client = world.connect();
+  constexpr std::size_t count = 50'000;
+  std::thread sender([&] { client->send(repeated(ping, count)); });
+  CHECK(client->receive(count * pong.size()) == repeated(pong, count));
+  sender.join();
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("a killed client is closed, others are not", "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.start();
+  const auto victim = world.connect();
+  const auto other = world.connect();
+  REQUIRE(victim->ask(ping, pong.size()) == pong);
+  REQUIRE(other->ask(ping, pong.size()) == pong);
+  world.server.kill(1);
+  world.server.kill(1000);
+  CHECK(victim->receive_until_closed().empty());
+  CHECK(other->ask(ping, pong.size()) == pong);
+  CHECK(world.clients().size() == 1);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("as many clients as allowed are served; one more is told so and closed", "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.ground.options.clients_max = 2;
+  world.start();
+  auto first = world.connect();
+  const auto second = world.connect();
+  REQUIRE(first->ask(ping, pong.size()) == pong);
+  REQUIRE(second->ask(ping, pong.size()) == pong);
+  const auto third = world.connect();
+  CHECK(third->receive_until_closed() == "-ERR max number of clients reached\r\n");
+  CHECK(world.server.rejected_count() == 1);
+  CHECK(world.server.accepted_count() == 2);
+  first.reset();
+  REQUIRE(eventually([&] { return world.server.count() == 1; }));
+  CHECK(world.connect()->ask(ping, pong.size()) == pong);
+  world.server.reset_counts();
+  CHECK(world.server.rejected_count() == 0);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("a client that does not read is held back, others are served, and nothing is lost",
+          "[server][network]") {
+  ServerWorld world;
+  world.ground.options.output_bytes_max = 100'000;
+  world.start();
+  const auto slow = world.connect();
+  const std::string item(50'000, 'x');
+  const std::string one = request({"ECHO", item});
+  constexpr std::size_t sent_bytes_max = 256ull << 20;
+  std::size_t sent = 0;
+  while (sent < sent_bytes_max) {
+    const std::size_t now =
+        slow->send_some(std::string_view(one).substr(sent % one.size()), std::chrono::milliseconds(200));
+    if (now == 0) break;
+    sent += now;
+  }
+  CHECK(sent < sent_bytes_max);
+  const auto clients = world.clients();
+  REQUIRE(clients.size() == 1);
+  CHECK(clients[0].bytes_unsent > 0);
+  CHECK(clients[0].bytes_unsent <= 100'000 + item.size() + 16);
+  CHECK(world.connect()->ask(ping, pong.size()) == pong);
+
+  // It reads at last: every request that was sent whole is answered.
+  const std::string reply = "$50000\r\n" + item + "\r\n";
+  const std::size_t replies = sent / one.size();
+  bool all_equal = true;
+  for (std::size_t i = 0; i < replies; ++i) all_equal = all_equal && slow->receive(reply.size()) == reply;
+  CHECK(all_equal);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("a client that has ended its sending side gets all replies, then the end", "[server][network]") {
+  ServerWorld world;
+  world.start();
+  const auto client = world.connect();
+  REQUIRE(client->send(repeated(ping, 3000)));
+  client->end_sending();
+  CHECK(client->receive_until_closed() == repeated(pong, 3000));
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("the error for bytes that are not the protocol arrives though more of them follow",
+          "[server][network]") {
+  ServerWorld world;
+  world.start();
+  for (int round = 0; round < 20; ++round) {
+    const auto client = world.connect();
+    REQUIRE(client->send(ping + "*1\r\n$x\r\n" + std::string(600'000, 'z')));
+    CHECK(client->receive_until_closed() == pong + "-ERR Protocol error: invalid bulk length\r\n");
+  }
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("a client that waits for a save is answered when it has ended", "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.start();
+  const auto client = world.connect();
+  REQUIRE(client->send(request({"SAVE"}) + ping));
+  REQUIRE(eventually([&] { return world.ground.persistence.waiting_id == 1; }));
+  world.server.answer(1, [](resp::Reply& reply) { reply.ok(); });
+  CHECK(client->receive(5 + pong.size()) == "+OK\r\n" + pong);
+  world.server.answer(1, [](resp::Reply& reply) { reply.ok(); });
+  world.server.answer(1000, [](resp::Reply& reply) { reply.ok(); });
+  CHECK(client->ask(ping, pong.size()) == pong);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("idle clients are closed after the time allowed", "[server][network]") {
+  ServerWorld world;
+  world.ground.options.idle_timeout = std::chrono::seconds(1);
+  world.start();
+  const auto client = world.connect();
+  CHECK(client->ask(ping, pong.size()) == pong);
+  CHECK(client->receive_until_closed().empty());
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("a stop answers what was sent before it, then closes", "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.start();
+  std::vector<std::unique_ptr<SocketClient>> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(world.connect());
+    REQUIRE(clients.back()->ask(ping, pong.size()) == pong);
+  }
+  std::thread stopper;
+  {
+    // The workers wait at the gate, so most of what is sent has not been read when the stop begins.
+    const GateClosed closed(world.ground.gate);
+    for (const auto& client : clients) REQUIRE(client->send(repeated(ping, 3000)));
+    stopper = std::thread([&] { world.server.stop(stop_patience); });
+    CHECK(eventually([&] { return !SocketClient(world.server.port()).connected(); }));
+  }
+  stopper.join();
+  for (const auto& client : clients) CHECK(client->receive_until_closed() == repeated(pong, 3000));
+  CHECK(world.server.count() == 0);
+  CHECK_FALSE(SocketClient(world.server.port()).connected());
+}
+
+TEST_CASE("a stop cuts off clients that do not read, or wait for an answer", "[server][network]") {
+  ServerWorld world;
+  world.start();
+  const auto waiting = world.connect();
+  REQUIRE(waiting->send(request({"SAVE"})));
+  REQUIRE(eventually([&] { return world.ground.persistence.waiting_id == 1; }));
+  const auto slow = world.connect();
+  const std::string one = request({"ECHO", std::string(50'000, 'x')});
+  std::size_t sent = 0;
+  std::size_t now = 0;
+  do {
+    now = slow->send_some(std::string_view(one).substr(sent % one.size()), std::chrono::milliseconds(50));
+    sent += now;
+  } while (now > 0);
+  const auto start = std::chrono::steady_clock::now();
+  world.server.stop(std::chrono::milliseconds(100));
+  CHECK(std::chrono::steady_clock::now() - start < test::patience);
+  CHECK(world.server.count() == 0);
+  CHECK(waiting->receive_until_closed().empty());
+}
+
+}  // namespace
+}  // namespace sepal::server

@@ -1,0 +1,55 @@
+// A server on a port that the system chooses, over an empty keyspace.
+#pragma once
+
+#include <sepal/server/server.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/server/socket_client.hpp"
+#include "unit/server/world.hpp"
+
+namespace sepal::server::test {
+
+inline ServerOptions any_port(std::uint32_t worker_count = 1) {
+  ServerOptions options;
+  options.port = 0;
+  options.worker_count = worker_count;
+  return options;
+}
+
+struct ServerWorld {
+  explicit ServerWorld(const ServerOptions& options = any_port())
+      : ground(options.worker_count),
+        services(ground.services(server)),
+        server(options, ground.gate, services) {}
+
+  void start() {
+    const Result<void> started = server.start();
+    INFO((started ? std::string() : started.error().detail));
+    REQUIRE(started.ok());
+  }
+
+  std::unique_ptr<SocketClient> connect() {
+    auto client = std::make_unique<SocketClient>(server.port());
+    REQUIRE(client->connected());
+    return client;
+  }
+
+  // Copies, in the order of for_each.
+  std::vector<command::ClientState> clients() {
+    std::vector<command::ClientState> found;
+    const GateClosed closed(ground.gate);
+    server.for_each([&found](command::ClientState& client) { found.push_back(client); });
+    return found;
+  }
+
+  Ground ground;
+  command::Services services;
+  Server server;
+};
+
+}  // namespace sepal::server::test

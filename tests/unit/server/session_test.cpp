@@ -1,0 +1,216 @@
+#include <sepal/server/session.hpp>
+
+#include <string>
+
+#include "support/catch.hpp"
+#include "unit/server/session_world.hpp"
+
+namespace sepal::server {
+namespace {
+
+using test::repeated;
+using test::request;
+using test::SessionWorld;
+using Step = Session::Step;
+
+const std::string ping = request({"PING"});
+const std::string pong = "+PONG\r\n";
+
+std::uint64_t calls_of(SessionWorld& world, std::string_view name) {
+  return world.ground.workers[0].commands[command::command_row(*command::find_command(name))].calls.get();
+}
+
+TEST_CASE("a batch answers all complete requests in order and keeps the beginning of the next", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(request({"ECHO", "a"}) + "PING\r\n" + request({"ECHO", "b"}) + "*2\r\n$4\r\nEC") ==
+        Step::read);
+  CHECK(world.taken_output() == "$1\r\na\r\n" + pong + "$1\r\nb\r\n");
+  CHECK(world.session.client().bytes_unparsed == 10);
+  CHECK(world.give("HO\r\n$1\r\nc\r\n") == Step::read);
+  CHECK(world.taken_output() == "$1\r\nc\r\n");
+  CHECK(world.session.client().bytes_unparsed == 0);
+}
+
+TEST_CASE("a batch takes as many requests as allowed; one more waits for the next", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(repeated(ping, batch_requests_max)) == Step::run_again);
+  CHECK(world.taken_output() == repeated(pong, batch_requests_max));
+  CHECK(world.run() == Step::read);
+  CHECK(world.taken_output().empty());
+
+  CHECK(world.give(repeated(ping, batch_requests_max + 1)) == Step::run_again);
+  CHECK(world.taken_output() == repeated(pong, batch_requests_max));
+  CHECK(world.run() == Step::read);
+  CHECK(world.taken_output() == pong);
+}
+
+TEST_CASE("replies up to the limit do not stop a batch, one byte more does", "[server]") {
+  SessionWorld world;
+  world.ground.options.output_bytes_max = 2 * pong.size();
+  CHECK(world.give(repeated(ping, 2)) == Step::read);
+  CHECK(world.taken_output() == repeated(pong, 2));
+
+  CHECK(world.give(repeated(ping, 4)) == Step::drain);
+  CHECK(world.taken_output() == repeated(pong, 3));
+  CHECK(world.run() == Step::read);
+  CHECK(world.taken_output() == pong);
+}
+
+TEST_CASE("a client that never authenticated has the full limits once the password is gone", "[server]") {
+  const std::string large = request({"ECHO", std::string(resp::unauthenticated_bulk_bytes_max + 1, 'x')});
+  SessionWorld guarded(false);
+  guarded.ground.options.password = "sesame";
+  CHECK(guarded.give(large) == Step::close);
+  SessionWorld open(false);
+  CHECK(open.give(large) == Step::read);
+}
+
+TEST_CASE("a request that is answered later holds back those behind it", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(ping + request({"SAVE"}) + ping) == Step::wait);
+  CHECK(world.taken_output() == pong);
+  CHECK(world.ground.persistence.waiting_id == 1);
+  CHECK(world.run() == Step::wait);
+  CHECK(world.taken_output().empty());
+
+  CHECK(world.session.answer([](resp::Reply& reply) { reply.ok(); }));
+  world.collect();
+  CHECK(world.taken_output() == "+OK\r\n");
+  CHECK_FALSE(world.session.answer([](resp::Reply& reply) { reply.ok(); }));
+  CHECK(world.run() == Step::read);
+  CHECK(world.taken_output() == pong);
+}
+
+TEST_CASE("bytes that are not the protocol end the session behind the replies before them", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(ping + "*1\r\n$x\r\n" + ping) == Step::close);
+  CHECK(world.taken_output() == pong + "-ERR Protocol error: invalid bulk length\r\n");
+  CHECK(world.run() == Step::close);
+  CHECK(world.taken_output().empty());
+  CHECK(world.session.input_bytes_held() == 0);
+}
+
+TEST_CASE("QUIT is answered, and nothing behind it is run", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(request({"QUIT"}) + ping) == Step::close);
+  CHECK(world.taken_output() == "+OK\r\n");
+  CHECK(world.run() == Step::close);
+  CHECK(world.taken_output().empty());
+}
+
+TEST_CASE("a peer that has ended its side gets all replies before the session closes", "[server]") {
+  SessionWorld world;
+  std::string_view bytes;
+  const std::string sent = repeated(ping, batch_requests_max + 1) + "*1\r\n$4\r\nPI";
+  bytes = sent;
+  world.receive(bytes);
+  world.session.input_ended();
+  CHECK(world.run() == Step::run_again);
+  CHECK(world.run() == Step::close);
+  CHECK(world.taken_output() == repeated(pong, batch_requests_max + 1));
+}
+
+TEST_CASE("requests that need the gate closed are answered in their order and leave it open", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(ping + request({"FLUSHALL"}) + ping + request({"FLUSHALL"})) == Step::read);
+  CHECK(world.taken_output() == pong + "+OK\r\n" + pong + "+OK\r\n");
+  // Would wait for ever if the session had kept its side or the gate.
+  const GateClosed closed(world.ground.gate);
+}
+
+TEST_CASE("a pipeline of requests that need the gate closed goes on after its share", "[server]") {
+  SessionWorld world;
+  const std::size_t count = 3 * alone_requests_max;
+  CHECK(world.give(repeated(request({"FLUSHALL"}), count)) == Step::read);
+  CHECK(world.taken_output() == repeated("+OK\r\n", count));
+  CHECK(calls_of(world, "flushall") == count);
+}
+
+TEST_CASE("runs of one command are counted as calls, each command its own", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(repeated(ping, 3) + repeated(request({"ECHO", "x"}), 2) + ping + request({"NOSUCH"}) +
+                   ping) == Step::read);
+  CHECK(calls_of(world, "ping") == 5);
+  CHECK(calls_of(world, "echo") == 2);
+  CHECK(world.ground.workers[0].batches.get() == 1);
+}
+
+TEST_CASE("the figures of a client follow its bytes", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(ping) == Step::read);
+  CHECK(world.session.client().request_count == 1);
+  CHECK(world.session.client().bytes_read == ping.size());
+  world.session.output_sent(3, 4);
+  CHECK(world.session.client().bytes_unsent == 4);
+  world.session.output_sent(4, 0);
+  CHECK(world.session.client().bytes_unsent == 0);
+  CHECK(world.give(ping) == Step::read);
+  CHECK(world.session.client().bytes_written == 7);
+  CHECK(world.ground.workers[0].bytes_in.get() == 2 * ping.size());
+  CHECK(world.ground.workers[0].bytes_out.get() == 7);
+}
+
+TEST_CASE("an idle session holds no input, one with a tail little more than the tail", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(repeated(ping, 1000)) == Step::read);
+  CHECK(world.session.input_bytes_held() == 0);
+  CHECK(world.give(ping + "*2\r\n$4\r\nECHO\r\n$3\r\nab") == Step::read);
+  CHECK(world.session.input_bytes_held() <= 64);
+  CHECK(world.give("c\r\n") == Step::read);
+  CHECK(world.session.input_bytes_held() == 0);
+  CHECK(world.taken_output() == repeated(pong, 1001) + "$3\r\nabc\r\n");
+}
+
+TEST_CASE("memory for a large argument follows what has arrived, not what was announced", "[server]") {
+  SessionWorld world;
+  const std::size_t announced = 100'000'000;
+  CHECK(world.give("*2\r\n$4\r\nECHO\r\n$" + std::to_string(announced) + "\r\n") == Step::read);
+  std::size_t arrived = 0;
+  while (arrived < 3'000'000) {
+    const std::string piece(arrived < 20'000 ? 999 : 40'000, 'x');
+    std::string_view bytes = piece;
+    while (!bytes.empty()) {
+      world.receive(bytes);
+      REQUIRE(world.run() == Step::read);
+    }
+    arrived += piece.size();
+    REQUIRE(world.session.input_bytes_held() <= 2 * arrived + 64 * 1024);
+  }
+}
+
+TEST_CASE("a large argument that arrives in pieces is answered whole, and its memory given back",
+          "[server]") {
+  SessionWorld world;
+  const std::string item = repeated("0123456789", 100'000);
+  const std::string sent = request({"ECHO", item}) + ping;
+  for (std::string_view bytes = sent; !bytes.empty();) {
+    world.receive(bytes);
+    REQUIRE(world.run() != Step::close);
+  }
+  CHECK(world.taken_output() == "$1000000\r\n" + item + "\r\n" + pong);
+  CHECK(world.session.input_bytes_held() == 0);
+}
+
+TEST_CASE("limits that were changed hold from the next batch on", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(request({"ECHO", "12345"})) == Step::read);
+  world.ground.options.parser.bulk_bytes_max = 5;
+  CHECK(world.give(request({"ECHO", "12345"})) == Step::read);
+  CHECK(world.taken_output() == repeated("$5\r\n12345\r\n", 2));
+  CHECK(world.give(request({"ECHO", "123456"})) == Step::close);
+  CHECK(world.taken_output() == "-ERR Protocol error: invalid bulk length\r\n");
+}
+
+TEST_CASE("who has not authenticated may send no more arguments than that takes", "[server]") {
+  const auto too_many =
+      request(std::vector<std::string>(resp::unauthenticated_argument_count_max + 1, "PING"));
+  SessionWorld stranger(false);
+  stranger.ground.options.password = "secret";
+  CHECK(stranger.give(too_many) == Step::close);
+  CHECK(stranger.taken_output() == "-ERR Protocol error: unauthenticated multibulk length\r\n");
+  SessionWorld known(true);
+  CHECK(known.give(too_many) == Step::read);
+}
+
+}  // namespace
+}  // namespace sepal::server

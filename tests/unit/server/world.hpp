@@ -1,0 +1,95 @@
+// Everything a session or a server needs of the other modules, in memory.
+#pragma once
+
+#include <sepal/base/gate.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/services.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/server/server.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sepal::server::test {
+
+class FreeAtOnce final : public keyspace::Disposer {
+ public:
+  void dispose(keyspace::FilterPtr filter) override { filter.reset(); }
+};
+
+// Starts no save; the test answers the client that waits.
+class PendingSave final : public command::Persistence {
+ public:
+  Result<void> start_save() override { return {}; }
+  Result<void> start_save_for(std::uint64_t id) override {
+    waiting_id = id;
+    return {};
+  }
+  [[nodiscard]] command::SaveStatus status() const override { return {}; }
+
+  std::atomic<std::uint64_t> waiting_id{0};
+};
+
+class NoControl final : public command::ServerControl {
+ public:
+  [[nodiscard]] const command::ServerFacts& facts() const override { return facts_; }
+  [[nodiscard]] command::ProcessUsage usage() const override { return {}; }
+  void request_stop(command::StopMode) override {}
+  void options_changed(const command::RuntimeOptions&) override {}
+  Result<void> rewrite_config_for(std::uint64_t) override { return {}; }
+
+ private:
+  command::ServerFacts facts_;
+};
+
+class NoClients final : public command::ClientDirectory {
+ public:
+  void for_each(const std::function<void(command::ClientState&)>&) override {}
+  void kill(std::uint64_t) override {}
+  [[nodiscard]] std::uint64_t count() const override { return 0; }
+  [[nodiscard]] std::uint64_t accepted_count() const override { return 0; }
+  [[nodiscard]] std::uint64_t rejected_count() const override { return 0; }
+  void reset_counts() override {}
+};
+
+// What is below the server.
+struct Ground {
+  explicit Ground(std::size_t worker_count)
+      : keyspace({}, disposer), gate(worker_count), workers(worker_count) {}
+
+  command::Services services(command::ClientDirectory& clients) {
+    return {.keyspace = keyspace,
+            .options = options,
+            .clients = clients,
+            .persistence = persistence,
+            .control = control,
+            .workers = workers};
+  }
+
+  command::RuntimeOptions options;
+  FreeAtOnce disposer;
+  PendingSave persistence;
+  NoControl control;
+  keyspace::Keyspace keyspace;
+  Gate gate;
+  std::vector<command::WorkerStats> workers;
+};
+
+inline std::string repeated(std::string_view text, std::size_t times) {
+  std::string all;
+  for (std::size_t i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+inline std::string request(const std::vector<std::string>& words) {
+  std::string bytes = "*" + std::to_string(words.size()) + "\r\n";
+  for (const std::string& word : words) bytes += "$" + std::to_string(word.size()) + "\r\n" + word + "\r\n";
+  return bytes;
+}
+
+}  // namespace sepal::server::test
