@@ -1,0 +1,207 @@
+// Flags, on CLI11. The library only takes the words apart: values are checked by the table, as those of a
+// file are, so that both give the same errors; its exceptions end here.
+#include <sepal/settings/settings.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config_file.hpp"
+#include "suggestion.hpp"
+#include "value_text.hpp"
+
+namespace sepal::settings {
+namespace {
+
+// Flags that are no settings.
+struct Requests {
+  std::string config_file;
+  bool check_config = false;
+  bool version = false;
+  bool help = false;
+};
+
+struct FlagValue {
+  const Setting* setting = nullptr;
+  CLI::Option* option = nullptr;
+  std::string text;
+};
+
+struct CommandLine {
+  CLI::App app{"A Bloom filter server that speaks the Redis protocol.", "sepald"};
+  Requests requests;
+  CLI::Option* config_option = nullptr;
+  std::vector<FlagValue> flags;  // Never resized once the options refer to it.
+};
+
+std::string kind_text(const Setting& setting) {
+  switch (setting.kind) {
+    case Kind::bytes:
+      return "SIZE";
+    case Kind::seconds:
+      return "TIME";
+    case Kind::permissions:
+      return "OCTAL";
+    case Kind::addresses:
+      return "ADDRESS...";
+    case Kind::choice: {
+      std::string text;
+      for (const std::string_view choice : setting.choices)
+        text += (text.empty() ? "" : "|") + std::string(choice);
+      return text;
+    }
+    case Kind::text:
+      return "TEXT";
+    default:
+      return "NUMBER";
+  }
+}
+
+void add_requests(CommandLine& line) {
+  line.app.set_help_flag("");
+  line.app.add_flag("-h,--help", line.requests.help, "print this help and exit");
+  line.app.add_flag("-v,--version", line.requests.version, "print the version and exit");
+  line.config_option = line.app
+                           .add_option("--config", line.requests.config_file,
+                                       "configuration file; a flag overrides what it says")
+                           ->type_name("FILE")
+                           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  line.app.add_flag(
+      "--check-config", line.requests.check_config,
+      "check the configuration file and the flags, print what differs from the defaults, and exit");
+}
+
+// The last of a flag that is given twice counts, so that a container's or a script's own flags can be
+// overridden.
+void add_settings(CommandLine& line) {
+  const Settings defaults;
+  line.flags.resize(all_settings().size());
+  for (std::size_t i = 0; i < line.flags.size(); ++i) {
+    FlagValue& flag = line.flags[i];
+    flag.setting = &all_settings()[i];
+    const Setting& setting = *flag.setting;
+    const std::string help =
+        std::string(setting.help) + " (default " + toml_text(setting, setting.get(defaults)) + ")";
+    flag.option = line.app.add_option(setting.flag(), flag.text, help)
+                      ->type_name(kind_text(setting))
+                      ->group(std::string(setting.group))
+                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  line.app.footer(
+      "Each setting is also a line of the configuration file, with underscores for dashes: save_interval = "
+      "\"5m\".\n"
+      "SIZE is bytes, or with a unit as in 64mb (k is 1000, kb 1024). TIME is seconds, or as in 5m, 1h, 2d.");
+}
+
+Error refuse(std::string what) {
+  return fail(Errc::invalid_setting, std::move(what));
+}
+
+Error unexpected(const std::string& word) {
+  if (!word.starts_with('-')) {
+    return refuse("unexpected argument '" + word + "'; a configuration file is given by --config");
+  }
+  const std::string name = word.substr(0, word.find('='));
+  const std::size_t letters = name.find_first_not_of('-');
+  const Setting* meant = letters == std::string::npos ? nullptr : nearest_setting(name.substr(letters));
+  const std::string advice =
+      meant == nullptr ? "; --help lists all flags" : "; did you mean '" + meant->flag() + "'?";
+  return refuse("unknown flag '" + name + "'" + advice);
+}
+
+Result<void> take_apart(CommandLine& line, std::span<const std::string> arguments) {
+  line.app.allow_extras();
+  // CLI11 takes the words from the back.
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    line.app.parse(std::move(reversed));
+  } catch (const CLI::ParseError& problem) {
+    return refuse(problem.what());
+  }
+  return {};
+}
+
+Result<void> apply_file(const std::string& path, Settings& settings) {
+  const auto text = read_config_text(path);
+  if (!text) return text.error();
+  if (text->find_first_not_of(" \t\r\n") == std::string::npos) return refuse(path + ": is empty");
+  const auto parsed = parse_config(*text, path);
+  if (!parsed) return parsed.error();
+  apply(*parsed, settings);
+  settings.config_file = path;
+  return {};
+}
+
+Result<void> apply_flags(const std::vector<FlagValue>& flags, Settings& settings) {
+  for (const FlagValue& flag : flags) {
+    if (flag.option->count() == 0) continue;
+    const auto value = parse_value(*flag.setting, flag.text);
+    if (!value) {
+      const std::string shown = flag.setting->secret ? "(hidden)" : flag.text;
+      return refuse(flag.setting->flag() + " " + shown + ": " + value.error().detail);
+    }
+    flag.setting->set(settings, *value);
+  }
+  return {};
+}
+
+Result<Settings> read_settings(const CommandLine& line) {
+  Settings settings;
+  if (line.config_option->count() > 0) {
+    if (const auto applied = apply_file(line.requests.config_file, settings); !applied)
+      return applied.error();
+  }
+  if (const auto applied = apply_flags(line.flags, settings); !applied) return applied.error();
+  if (const auto completed = complete(settings); !completed) return completed.error();
+  return settings;
+}
+
+Invocation print(std::string text) {
+  return {.action = Invocation::Action::print_and_exit, .settings = {}, .text = std::move(text)};
+}
+
+std::string check_report(const Settings& settings) {
+  std::string text = "configuration ok\n";
+  for (const std::string& difference : differences_from_defaults(settings)) text += difference + "\n";
+  return text;
+}
+
+}  // namespace
+
+Result<Invocation> read_invocation(std::span<const std::string> arguments) {
+  CommandLine line;
+  add_requests(line);
+  add_settings(line);
+  if (const auto apart = take_apart(line, arguments); !apart) return apart.error();
+  if (const auto extra = line.app.remaining(); !extra.empty()) return unexpected(extra.front());
+  if (line.requests.help) return print(line.app.help());
+  if (line.requests.version) return print("sepald " SEPAL_VERSION "\n");
+  auto settings = read_settings(line);
+  if (!settings) return settings.error();
+  Invocation invocation;
+  invocation.settings = std::move(*settings);
+  if (line.requests.check_config) {
+    invocation.action = Invocation::Action::check_config;
+    invocation.text = check_report(invocation.settings);
+  }
+  return invocation;
+}
+
+std::vector<std::string> differences_from_defaults(const Settings& settings) {
+  const Settings defaults;
+  std::vector<std::string> lines;
+  for (const Setting& setting : all_settings()) {
+    const Value value = setting.get(settings);
+    const Value usual = setting.get(defaults);
+    if (value == usual) continue;
+    lines.push_back(std::string(setting.key) + " = " + shown_text(setting, value) + " (default " +
+                    shown_text(setting, usual) + ")");
+  }
+  return lines;
+}
+
+}  // namespace sepal::settings

@@ -1,0 +1,174 @@
+#include "config_file.hpp"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+#include "suggestion.hpp"
+#include "value_text.hpp"
+
+namespace sepal::settings {
+namespace {
+
+constexpr std::size_t file_bytes_max = std::size_t{1} << 20;
+constexpr std::size_t shown_length_max = 60;
+
+Error refuse(const std::string& path, std::uint32_t line, const std::string& what) {
+  return fail(Errc::invalid_setting, path + ":" + std::to_string(line) + ": " + what);
+}
+
+std::string shown(const std::string& text) {
+  return text.size() <= shown_length_max ? '"' + text + '"'
+                                         : '"' + text.substr(0, shown_length_max) + "...\"";
+}
+
+// What stands in the file, for an error.
+std::string found_text(const Setting& setting, const toml::node& node) {
+  if (const auto* text = node.as_string()) {
+    return "the text " + (setting.secret ? "given" : shown(text->get()));
+  }
+  if (setting.secret) return "not a text";
+  if (const auto* number = node.as_integer()) return std::to_string(number->get());
+  if (const auto* number = node.as_floating_point()) {
+    std::ostringstream stream;
+    stream << number->get();
+    return stream.str();
+  }
+  if (const auto* boolean = node.as_boolean()) return boolean->get() ? "true" : "false";
+  if (node.is_array()) return "an array";
+  return node.is_table() ? "a table" : "a date or time";
+}
+
+Result<Value> convert_integer(const Setting& setting, const toml::value<std::int64_t>& node) {
+  const std::int64_t number = node.get();
+  const auto refused = [&] { return fail(Errc::invalid_setting, allowed_text(setting)); };
+  const auto natural = static_cast<std::uint64_t>(number);
+  switch (setting.kind) {
+    case Kind::count:
+      // Any number below zero is out of every range, as the huge one is that its bits make.
+    case Kind::bytes:
+    case Kind::seconds:
+      return check_range(setting, natural);
+    case Kind::permissions:
+      // 700 without the octal sign of TOML would be other permissions than those that were meant.
+      if ((node.flags() & toml::value_flags::format_as_octal) == toml::value_flags::none) return refused();
+      return check_range(setting, natural);
+    case Kind::rate:
+      return check_range(setting, static_cast<double>(number));
+    case Kind::seed:
+      if (number < 0) return refused();
+      return Value(Seed(natural));
+    default:
+      return refused();
+  }
+}
+
+Result<Value> convert_array(const Setting& setting, const toml::array& array) {
+  const auto refused = [&] { return fail(Errc::invalid_setting, allowed_text(setting)); };
+  if (setting.kind != Kind::addresses) return refused();
+  std::vector<std::string> texts;
+  for (const toml::node& element : array) {
+    const auto* text = element.as_string();
+    if (text == nullptr) return refused();
+    texts.push_back(text->get());
+  }
+  return check_range(setting, std::move(texts));
+}
+
+Result<Value> convert(const Setting& setting, const toml::node& node) {
+  if (const auto* number = node.as_integer()) return convert_integer(setting, *number);
+  if (const auto* array = node.as_array()) return convert_array(setting, *array);
+  if (const auto* text = node.as_string();
+      text && setting.kind != Kind::count && setting.kind != Kind::rate) {
+    return parse_value(setting, text->get());
+  }
+  if (const auto* number = node.as_floating_point(); number && setting.kind == Kind::rate) {
+    return check_range(setting, number->get());
+  }
+  return fail(Errc::invalid_setting, allowed_text(setting));
+}
+
+std::string unknown_text(std::string_view name, const toml::node& node) {
+  const std::string text = "unknown setting " + ("'" + std::string(name) + "'");
+  if (node.is_table()) return text + "; settings stand at the top of the file, without [sections]";
+  const Setting* meant = nearest_setting(name);
+  return meant == nullptr ? text : text + "; did you mean '" + std::string(meant->key) + "'?";
+}
+
+struct Entry {
+  std::string name;
+  std::uint32_t line = 0;
+  const toml::node* node = nullptr;
+};
+
+std::vector<Entry> entries_by_line(const toml::table& table) {
+  std::vector<Entry> entries;
+  for (auto&& [key, node] : table) {
+    entries.push_back({.name = std::string(key.str()), .line = key.source().begin.line, .node = &node});
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.line, a.name) < std::tie(b.line, b.name);
+  });
+  return entries;
+}
+
+Result<std::vector<FileSetting>> convert_all(const toml::table& table, const std::string& path) {
+  std::vector<FileSetting> settings;
+  for (const Entry& entry : entries_by_line(table)) {
+    const Setting* setting = find_setting(entry.name);
+    if (setting == nullptr) return refuse(path, entry.line, unknown_text(entry.name, *entry.node));
+    auto value = convert(*setting, *entry.node);
+    if (!value) {
+      return refuse(path, entry.line,
+                    entry.name + " is " + found_text(*setting, *entry.node) + ": " + value.error().detail);
+    }
+    const toml::source_region& region = entry.node->source();
+    settings.push_back({.setting = setting,
+                        .value = std::move(*value),
+                        .begin = {.line = region.begin.line, .column = region.begin.column},
+                        .end = {.line = region.end.line, .column = region.end.column}});
+  }
+  return settings;
+}
+
+}  // namespace
+
+Result<std::string> read_config_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    const int reason = errno;
+    return fail(reason == ENOENT ? Errc::not_found : Errc::io,
+                path + ": cannot be opened: " + std::strerror(reason));
+  }
+  std::string text(file_bytes_max + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return fail(Errc::io, path + ": cannot be read: " + std::strerror(errno));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > file_bytes_max) {
+    return fail(Errc::too_large, path + ": is longer than " + std::to_string(file_bytes_max) +
+                                     " bytes, so it cannot be a configuration");
+  }
+  return text;
+}
+
+Result<std::vector<FileSetting>> parse_config(std::string_view text, const std::string& path) {
+  try {
+    return convert_all(toml::parse(text, std::string_view(path)), path);
+  } catch (const toml::parse_error& problem) {
+    return refuse(path, problem.source().begin.line, std::string(problem.description()));
+  }
+}
+
+void apply(const std::vector<FileSetting>& from, Settings& to) {
+  for (const FileSetting& entry : from) entry.setting->set(to, entry.value);
+}
+
+}  // namespace sepal::settings

@@ -1,0 +1,74 @@
+#include "quantity.hpp"
+
+#include <sepal/base/checked.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+
+namespace sepal::settings {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  std::uint64_t factor;
+};
+
+// Largest first among those that text is written with; the decimal ones are only read.
+constexpr std::array<Unit, 8> byte_units{{{"gb", 1ull << 30},
+                                          {"mb", 1ull << 20},
+                                          {"kb", 1ull << 10},
+                                          {"b", 1},
+                                          {"", 1},
+                                          {"g", 1'000'000'000},
+                                          {"m", 1'000'000},
+                                          {"k", 1'000}}};
+constexpr std::span<const Unit> written_byte_units{byte_units.data(), 3};
+
+constexpr std::array<Unit, 5> second_units{{{"d", 86'400}, {"h", 3'600}, {"m", 60}, {"s", 1}, {"", 1}}};
+constexpr std::span<const Unit> written_second_units{second_units.data(), 4};
+
+std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<const Unit> units) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto number = parse_digits(text.substr(0, digits));
+  if (!number) return std::nullopt;
+  std::string name(text.substr(digits));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.name == name; });
+  return unit == units.end() ? std::nullopt : checked_multiply(*number, unit->factor);
+}
+
+std::string quantity_text(std::uint64_t quantity, std::span<const Unit> units) {
+  for (const Unit& unit : units) {
+    if (quantity == 0 || quantity % unit.factor != 0) continue;
+    return std::to_string(quantity / unit.factor) + std::string(unit.name);
+  }
+  return std::to_string(quantity);
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+  return parse_quantity(text, byte_units);
+}
+std::optional<std::uint64_t> parse_seconds(std::string_view text) {
+  return parse_quantity(text, second_units);
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  return quantity_text(bytes, written_byte_units);
+}
+std::string seconds_text(std::uint64_t seconds) {
+  return quantity_text(seconds, written_second_units);
+}
+
+}  // namespace sepal::settings

@@ -1,0 +1,97 @@
+// The configuration file edited to say what the settings say.
+//
+// A value that already says so stays as it is written (1048576 or "1mb"), one that does not is replaced where
+// it stands, and settings that the file does not mention and that differ from their defaults are added at the
+// end. So comments, blank lines and the order of a person's file survive. The new text is read back before it
+// is put in place: whatever cannot be written as a configuration leaves the old file alone.
+#include <sepal/settings/settings.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config_file.hpp"
+#include "replace_config.hpp"
+#include "value_text.hpp"
+
+namespace sepal::settings {
+namespace {
+
+constexpr std::string_view added_heading = "# Added by CONFIG REWRITE:";
+
+bool continues_character(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+// Where a place that TOML's reader names stands in the bytes of the text.
+std::size_t offset_of(std::string_view text, Place place) {
+  std::size_t at = 0;
+  for (std::uint32_t line = 1; line < place.line; ++line) at = std::min(text.find('\n', at), text.size()) + 1;
+  for (std::uint32_t column = 1; column < place.column && at < text.size(); ++column) {
+    ++at;
+    while (at < text.size() && continues_character(text[at])) ++at;
+  }
+  return std::min(at, text.size());
+}
+
+void replace_changed(const std::vector<FileSetting>& present, const Settings& settings, std::string& text) {
+  // From the end, so that the places before stay true.
+  for (auto entry = present.rbegin(); entry != present.rend(); ++entry) {
+    const Value wanted = entry->setting->get(settings);
+    if (entry->value == wanted) continue;
+    const std::size_t begin = offset_of(text, entry->begin);
+    const std::size_t end = offset_of(text, entry->end);
+    text.replace(begin, end - begin, toml_text(*entry->setting, wanted));
+  }
+}
+
+void add_missing(const std::vector<FileSetting>& present, const Settings& settings, std::string& text) {
+  const std::string line_end = text.find("\r\n") == std::string::npos ? "\n" : "\r\n";
+  const Settings defaults;
+  std::string added;
+  for (const Setting& setting : all_settings()) {
+    const bool stands = std::any_of(present.begin(), present.end(),
+                                    [&](const FileSetting& entry) { return entry.setting == &setting; });
+    const Value wanted = setting.get(settings);
+    if (stands || wanted == setting.get(defaults)) continue;
+    added += std::string(setting.key) + " = " + toml_text(setting, wanted) + line_end;
+  }
+  if (added.empty()) return;
+  if (!text.empty() && text.back() != '\n') text += line_end;
+  if (text.find(added_heading) == std::string::npos) text += line_end + std::string(added_heading) + line_end;
+  text += added;
+}
+
+Result<void> check_reads_back(const std::string& text, const Settings& wanted) {
+  const auto parsed = parse_config(text, wanted.config_file);
+  if (!parsed) return fail(Errc::invalid_setting, "a setting cannot be written: " + parsed.error().detail);
+  Settings read;
+  apply(*parsed, read);
+  for (const Setting& setting : all_settings()) {
+    if (setting.get(read) == setting.get(wanted)) continue;
+    return fail(Errc::invalid_setting, wanted.config_file + ": " + std::string(setting.key) +
+                                           " cannot be written so that it reads back the same");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> rewrite_config_file(const Settings& settings) {
+  if (settings.config_file.empty()) {
+    return fail(Errc::not_found, "the server was started without a configuration file");
+  }
+  const auto old_text = read_config_text(settings.config_file);
+  if (!old_text) return old_text.error();
+  const auto present = parse_config(*old_text, settings.config_file);
+  if (!present) return present.error();
+  std::string text = *old_text;
+  replace_changed(*present, settings, text);
+  add_missing(*present, settings, text);
+  if (text == *old_text) return {};
+  if (const auto checked = check_reads_back(text, settings); !checked) return checked;
+  return replace_config(settings.config_file, text);
+}
+
+}  // namespace sepal::settings

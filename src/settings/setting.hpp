@@ -1,0 +1,64 @@
+// One row of the table of settings, and the values that pass between a file, a flag and the struct.
+#pragma once
+
+#include <sepal/settings/settings.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace sepal::settings {
+
+// How a value is written. All but `addresses` and `seed` hold one of the first three alternatives of Value.
+enum class Kind : std::uint8_t {
+  count,        // a whole number
+  bytes,        // a whole number, or a text with a unit: "64mb"
+  seconds,      // a whole number, or a text with a unit: "5m"
+  permissions,  // octal digits: "700"
+  rate,         // a number with a fraction
+  text,
+  choice,     // one of a few words
+  addresses,  // blank or comma separated, or an array of texts
+  seed,       // a whole number, or "auto"
+};
+
+using Seed = std::optional<std::uint64_t>;
+using Value = std::variant<std::uint64_t, double, std::string, std::vector<std::string>, Seed>;
+
+// What a value may be, both ends included: a number itself, the length of a text, the count of addresses.
+struct Range {
+  std::uint64_t min = 0;
+  std::uint64_t max = 0;
+};
+
+// Immutable.
+struct Setting {
+  std::string_view key;    // in the file; the flag is the same with dashes
+  std::string_view group;  // heading in the help
+  Kind kind = Kind::text;
+  Range range{};
+  std::span<const std::string_view> choices{};
+  std::string_view help{};
+  std::string_view
+      redis_name{};  // what redis.conf calls it, where that differs; only to guess what was meant
+  bool secret = false;
+  Value (*get)(const Settings&) = nullptr;
+  void (*set)(Settings&, const Value&) = nullptr;
+
+  [[nodiscard]] std::string flag() const;
+};
+
+// All settings, in the order of the sample file.
+[[nodiscard]] std::span<const Setting> all_settings();
+
+// Null when there is none of that name.
+[[nodiscard]] const Setting* find_setting(std::string_view key);
+
+// Works out what follows from several settings. Errors: invalid_setting where they contradict each other.
+Result<void> complete(Settings& settings);
+
+}  // namespace sepal::settings

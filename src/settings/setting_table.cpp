@@ -1,0 +1,297 @@
+// The table of settings. A row here is a line of the file, a flag, a paragraph of the help and a default;
+// nothing else has to be written for a new setting but its paragraph in config/sepald.toml, which a test asks
+// for.
+#include <sepal/filter/filter.hpp>
+#include <sepal/resp/request_parser.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+#include <type_traits>
+
+#include "setting.hpp"
+
+namespace sepal::settings {
+namespace {
+
+constexpr std::uint64_t kb = 1024;
+constexpr std::uint64_t gb = kb * kb * kb;
+constexpr std::uint64_t bytes_max = kb * gb;              // of one request or one client's replies
+constexpr std::uint64_t memory_bytes_max = kb * kb * gb;  // of all filters; beyond any machine
+constexpr std::uint64_t seconds_max = 2'147'483'647;      // as in the reference
+constexpr std::uint64_t threads_max = 1024;
+constexpr std::uint64_t path_length_max = 4095;
+constexpr std::uint64_t socket_path_length_max = 107;  // sockaddr_un holds no more
+constexpr std::uint64_t items_max = 1'000'000'000'000'000;
+
+constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warning", "error"};
+constexpr std::array<std::string_view, 2> log_formats{"text", "json"};
+
+// The field at the end of a path of members: reach<&Settings::server, &ServerOptions::port>(settings).
+template <auto Member, auto... Rest>
+constexpr auto& reach(auto& object) {
+  if constexpr (sizeof...(Rest) == 0) {
+    return object.*Member;
+  } else {
+    return reach<Rest...>(object.*Member);
+  }
+}
+
+template <auto... Path>
+Value get(const Settings& settings) {
+  const auto& field = reach<Path...>(settings);
+  using Field = std::remove_cvref_t<decltype(field)>;
+  if constexpr (std::is_same_v<Field, std::chrono::seconds>) {
+    return static_cast<std::uint64_t>(field.count());
+  } else if constexpr (std::is_integral_v<Field>) {
+    return static_cast<std::uint64_t>(field);
+  } else {
+    return field;
+  }
+}
+
+// The range of the row has been checked, so no number is cut here.
+template <auto... Path>
+void set(Settings& settings, const Value& value) {
+  auto& field = reach<Path...>(settings);
+  using Field = std::remove_cvref_t<decltype(field)>;
+  if constexpr (std::is_same_v<Field, std::chrono::seconds>) {
+    field = std::chrono::seconds(std::get<std::uint64_t>(value));
+  } else if constexpr (std::is_integral_v<Field>) {
+    field = static_cast<Field>(std::get<std::uint64_t>(value));
+  } else {
+    field = std::get<Field>(value);
+  }
+}
+
+// A row whose field lies at the end of `Path`.
+template <auto... Path>
+constexpr Setting row(Setting setting) {
+  setting.get = &get<Path...>;
+  setting.set = &set<Path...>;
+  return setting;
+}
+
+// CONFIG SET changes the level that runs; the one of the start follows it, so that both always agree.
+constexpr Setting log_level_row(Setting setting) {
+  setting.get = &get<&Settings::runtime, &command::RuntimeOptions::log_level>;
+  setting.set = [](Settings& settings, const Value& value) {
+    settings.log.level = std::get<std::string>(value);
+    settings.runtime.log_level = std::get<std::string>(value);
+  };
+  return setting;
+}
+
+using command::RuntimeOptions;
+using keyspace::KeyspaceOptions;
+using resp::ParserLimits;
+using server::ServerOptions;
+
+constexpr auto table = std::to_array<Setting>({
+    row<&Settings::server, &ServerOptions::bind>(
+        {.key = "bind",
+         .group = "Network",
+         .kind = Kind::addresses,
+         .range = {0, 16},
+         .help = "addresses to listen on; a leading '-' forgives one that the machine does not have"}),
+    row<&Settings::server, &ServerOptions::port>({.key = "port",
+                                                  .group = "Network",
+                                                  .kind = Kind::count,
+                                                  .range = {0, 65535},
+                                                  .help = "TCP port; 0 lets the system pick one"}),
+    row<&Settings::server, &ServerOptions::listen_backlog>(
+        {.key = "backlog",
+         .group = "Network",
+         .kind = Kind::count,
+         .range = {1, 65535},
+         .help = "connections that may wait to be accepted",
+         .redis_name = "tcp-backlog"}),
+    row<&Settings::server, &ServerOptions::unix_socket>(
+        {.key = "unixsocket",
+         .group = "Network",
+         .kind = Kind::text,
+         .range = {0, socket_path_length_max},
+         .help = "path of a Unix socket to listen on as well; empty: none"}),
+    row<&Settings::server, &ServerOptions::unix_socket_mode>({.key = "unixsocket_mode",
+                                                              .group = "Network",
+                                                              .kind = Kind::permissions,
+                                                              .range = {0, 0777},
+                                                              .help = "permissions of that path, octal",
+                                                              .redis_name = "unixsocketperm"}),
+    row<&Settings::threads>({.key = "threads",
+                             .group = "Network",
+                             .kind = Kind::count,
+                             .range = {0, threads_max},
+                             .help = "threads that serve requests; 0: one for each core",
+                             .redis_name = "io-threads"}),
+
+    row<&Settings::runtime, &RuntimeOptions::clients_max>({.key = "maxclients",
+                                                           .group = "Clients",
+                                                           .kind = Kind::count,
+                                                           .range = {1, 1'000'000},
+                                                           .help = "connections at a time"}),
+    row<&Settings::runtime, &RuntimeOptions::idle_timeout>(
+        {.key = "timeout",
+         .group = "Clients",
+         .kind = Kind::seconds,
+         .range = {0, seconds_max},
+         .help = "idle time after which a connection is closed; 0: never"}),
+    row<&Settings::runtime, &RuntimeOptions::tcp_keepalive>(
+        {.key = "tcp_keepalive",
+         .group = "Clients",
+         .kind = Kind::seconds,
+         .range = {0, seconds_max},
+         .help = "idle time after which a new connection is probed; 0: never"}),
+    row<&Settings::runtime, &RuntimeOptions::password>(
+        {.key = "requirepass",
+         .group = "Clients",
+         .kind = Kind::text,
+         .range = {0, resp::unauthenticated_bulk_bytes_max},
+         .help = "password that clients must give by AUTH; empty: none (better in the file than as a flag, "
+                 "which every user of the machine can see)",
+         .secret = true}),
+
+    row<&Settings::data_directory>({.key = "dir",
+                                    .group = "Data",
+                                    .kind = Kind::text,
+                                    .range = {1, path_length_max},
+                                    .help = "directory for the data; made when missing"}),
+    row<&Settings::runtime, &RuntimeOptions::save_interval>(
+        {.key = "save_interval",
+         .group = "Data",
+         .kind = Kind::seconds,
+         .range = {0, seconds_max},
+         .help = "time between saves; 0: only on command and at stop",
+         .redis_name = "save"}),
+    row<&Settings::stop_seconds_max>({.key = "stop_seconds_max",
+                                      .group = "Data",
+                                      .kind = Kind::seconds,
+                                      .range = {1, seconds_max},
+                                      .help = "time an orderly stop may take, its save included",
+                                      .redis_name = "shutdown-timeout"}),
+
+    row<&Settings::keyspace, &KeyspaceOptions::memory_max>(
+        {.key = "maxmemory",
+         .group = "Limits",
+         .kind = Kind::bytes,
+         .range = {0, memory_bytes_max},
+         .help = "memory of all filters and keys; 0: what the machine or container has"}),
+    row<&Settings::keyspace, &KeyspaceOptions::keys_max>({.key = "keys_max",
+                                                          .group = "Limits",
+                                                          .kind = Kind::count,
+                                                          .range = {1, items_max},
+                                                          .help = "keys in all databases together"}),
+    row<&Settings::keyspace, &KeyspaceOptions::layers_max>({.key = "layers_max",
+                                                            .group = "Limits",
+                                                            .kind = Kind::count,
+                                                            .range = {1, 1024},
+                                                            .help = "layers that one filter may grow to"}),
+    row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::bulk_bytes_max>(
+        {.key = "item_bytes_max",
+         .group = "Limits",
+         .kind = Kind::bytes,
+         .range = {kb, bytes_max},
+         .help = "length of an item, a key or any other argument",
+         .redis_name = "proto-max-bulk-len"}),
+    row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::request_bytes_max>(
+        {.key = "request_bytes_max",
+         .group = "Limits",
+         .kind = Kind::bytes,
+         .range = {kb, bytes_max},
+         .help = "length of a request",
+         .redis_name = "client-query-buffer-limit"}),
+    row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::argument_count_max>(
+        {.key = "request_arguments_max",
+         .group = "Limits",
+         .kind = Kind::count,
+         .range = {resp::unauthenticated_argument_count_max, 2'147'483'647},
+         .help = "arguments of a request, its name included"}),
+    row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::line_bytes_max>(
+        {.key = "line_bytes_max",
+         .group = "Limits",
+         .kind = Kind::bytes,
+         .range = {kb, gb},
+         .help = "length of a request written as a plain line"}),
+    row<&Settings::runtime, &RuntimeOptions::output_bytes_max>(
+        {.key = "output_bytes_max",
+         .group = "Limits",
+         .kind = Kind::bytes,
+         .range = {kb, bytes_max},
+         .help = "replies that may wait for a slow reader before its requests wait too",
+         .redis_name = "client-output-buffer-limit"}),
+
+    row<&Settings::keyspace, &KeyspaceOptions::error_rate>(
+        {.key = "bf_error_rate",
+         .group = "Filters that an add creates",
+         .kind = Kind::rate,
+         .help = "share of absent items that may be answered with yes"}),
+    row<&Settings::keyspace, &KeyspaceOptions::capacity>({.key = "bf_capacity",
+                                                          .group = "Filters that an add creates",
+                                                          .kind = Kind::count,
+                                                          .range = {1, items_max},
+                                                          .help = "items of the first layer",
+                                                          .redis_name = "bf-initial-size"}),
+    row<&Settings::keyspace, &KeyspaceOptions::expansion>(
+        {.key = "bf_expansion",
+         .group = "Filters that an add creates",
+         .kind = Kind::count,
+         .range = {0, filter::expansion_max},
+         .help = "a new layer holds this many times the last; 0: filters do not grow",
+         .redis_name = "bf-expansion-factor"}),
+    row<&Settings::seed>({.key = "seed",
+                          .group = "Filters that an add creates",
+                          .kind = Kind::seed,
+                          .help = "seed of the hash of new filters; auto: drawn once, kept with the data"}),
+
+    log_level_row({.key = "log_level",
+                   .group = "Log",
+                   .kind = Kind::choice,
+                   .choices = log_levels,
+                   .help = "the least that is logged",
+                   .redis_name = "loglevel"}),
+    row<&Settings::log, &LogOptions::format>({.key = "log_format",
+                                              .group = "Log",
+                                              .kind = Kind::choice,
+                                              .choices = log_formats,
+                                              .help = "how a line of the log looks"}),
+    row<&Settings::log, &LogOptions::file>({.key = "log_file",
+                                            .group = "Log",
+                                            .kind = Kind::text,
+                                            .range = {0, path_length_max},
+                                            .help = "file to log to; empty: standard error",
+                                            .redis_name = "logfile"}),
+});
+
+std::uint32_t core_count() {
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+std::string Setting::flag() const {
+  std::string name = "--" + std::string(key);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+std::span<const Setting> all_settings() {
+  return table;
+}
+
+const Setting* find_setting(std::string_view key) {
+  const auto found =
+      std::find_if(table.begin(), table.end(), [key](const Setting& s) { return s.key == key; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+Result<void> complete(Settings& settings) {
+  settings.server.worker_count = settings.threads == 0 ? core_count() : settings.threads;
+  if (settings.server.bind.empty() && settings.server.unix_socket.empty()) {
+    return fail(Errc::invalid_setting,
+                "bind names no address and unixsocket no path: nobody could connect; set one of them");
+  }
+  return {};
+}
+
+}  // namespace sepal::settings

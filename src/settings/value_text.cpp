@@ -1,0 +1,254 @@
+#include "value_text.hpp"
+
+#include <sepal/filter/layer_plan.hpp>
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <utility>
+
+#include "quantity.hpp"
+
+namespace sepal::settings {
+namespace {
+
+constexpr std::string_view automatic_seed = "auto";
+constexpr std::size_t host_name_length_max = 253;  // RFC 1035
+
+Error refuse(const Setting& setting) {
+  return fail(Errc::invalid_setting, allowed_text(setting));
+}
+
+std::string number_text(double number) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  return {text.data(), end};
+}
+
+// An end of the range, in the setting's unit.
+std::string end_text(const Setting& setting, std::uint64_t end) {
+  switch (setting.kind) {
+    case Kind::bytes:
+      return bytes_text(end);
+    case Kind::permissions: {
+      std::array<char, 24> octal{};
+      return {octal.data(), std::to_chars(octal.data(), octal.data() + octal.size(), end, 8).ptr};
+    }
+    default:
+      return std::to_string(end);
+  }
+}
+
+std::string between(const Setting& setting) {
+  return "between " + end_text(setting, setting.range.min) + " and " + end_text(setting, setting.range.max);
+}
+
+Result<Value> parse_number(const Setting& setting, const std::optional<std::uint64_t>& number) {
+  if (!number) return refuse(setting);
+  return check_range(setting, *number);
+}
+
+Result<Value> parse_rate(const Setting& setting, std::string_view text) {
+  double rate = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
+  if (error != std::errc() || end != text.data() + text.size()) return refuse(setting);
+  return check_range(setting, rate);
+}
+
+Result<Value> parse_addresses(const Setting& setting, std::string_view text) {
+  constexpr std::string_view separators = ", \t";
+  std::vector<std::string> addresses;
+  for (std::size_t at = text.find_first_not_of(separators); at != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(separators, at), text.size());
+    addresses.emplace_back(text.substr(at, end - at));
+    at = text.find_first_not_of(separators, end);
+  }
+  return check_range(setting, std::move(addresses));
+}
+
+Result<Value> parse_seed(const Setting& setting, std::string_view text) {
+  if (text == automatic_seed) return Value(Seed());
+  const bool hexadecimal = text.starts_with("0x");
+  const auto number = hexadecimal ? parse_digits(text.substr(2), 16) : parse_digits(text);
+  return number ? Result<Value>(Value(Seed(*number))) : refuse(setting);
+}
+
+// Whether a name exists is for the resolver to say; here it must look like one. What has only digits and dots
+// is meant as an address of version 4.
+bool is_host_name(std::string_view text) {
+  constexpr std::string_view numeric = "0123456789.";
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
+  const bool has_letter = text.find_first_of(letters) != std::string_view::npos;
+  const auto allowed = [&](char c) {
+    return numeric.find(c) != numeric.npos || letters.find(c) != letters.npos;
+  };
+  return has_letter && text.size() <= host_name_length_max && std::all_of(text.begin(), text.end(), allowed);
+}
+
+bool is_address(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  if (text == "*" || text == "::*" || is_host_name(text)) return true;
+  in6_addr ignored{};
+  const std::string whole(text);
+  if (inet_pton(AF_INET, whole.c_str(), &ignored) == 1) return true;
+  // A link-local address of version 6 names its interface behind a percent sign.
+  const std::string address(text.substr(0, text.find('%')));
+  return inet_pton(AF_INET6, address.c_str(), &ignored) == 1;
+}
+
+bool in_range(const Setting& setting, const Value& value) {
+  const auto within = [&](std::uint64_t number) {
+    return number >= setting.range.min && number <= setting.range.max;
+  };
+  switch (setting.kind) {
+    case Kind::rate: {
+      const double rate = std::get<double>(value);
+      return rate >= filter::error_rate_min && rate < 1;
+    }
+    case Kind::text: {
+      const auto& text = std::get<std::string>(value);
+      // System calls would end a path at a NUL.
+      return within(text.size()) && (setting.secret || text.find('\0') == std::string::npos);
+    }
+    case Kind::choice: {
+      const auto& choices = setting.choices;
+      return std::find(choices.begin(), choices.end(), std::get<std::string>(value)) != choices.end();
+    }
+    case Kind::addresses: {
+      const auto& addresses = std::get<std::vector<std::string>>(value);
+      return within(addresses.size()) && std::all_of(addresses.begin(), addresses.end(), is_address);
+    }
+    case Kind::seed:
+      return true;
+    default:
+      return within(std::get<std::uint64_t>(value));
+  }
+}
+
+std::string quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      std::array<char, 8> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\u%04X", byte);
+      quoted += escaped.data();
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+// A quantity without a unit needs no quotes.
+std::string quoted_quantity(const std::string& text) {
+  return text.find_first_not_of("0123456789") == std::string::npos ? text : quoted(text);
+}
+
+std::string seed_text(const Seed& seed) {
+  if (!seed) return quoted(automatic_seed);
+  // A plain number of TOML has 63 bits.
+  const std::string digits = std::to_string(*seed);
+  return *seed >> 63 == 0 ? digits : quoted(digits);
+}
+
+}  // namespace
+
+Result<Value> parse_value(const Setting& setting, std::string_view text) {
+  switch (setting.kind) {
+    case Kind::count:
+      return parse_number(setting, parse_digits(text));
+    case Kind::bytes:
+      return parse_number(setting, parse_bytes(text));
+    case Kind::seconds:
+      return parse_number(setting, parse_seconds(text));
+    case Kind::permissions:
+      return parse_number(setting, parse_digits(text, 8));
+    case Kind::rate:
+      return parse_rate(setting, text);
+    case Kind::addresses:
+      return parse_addresses(setting, text);
+    case Kind::seed:
+      return parse_seed(setting, text);
+    case Kind::text:
+    case Kind::choice:
+      break;
+  }
+  return check_range(setting, std::string(text));
+}
+
+Result<Value> check_range(const Setting& setting, Value value) {
+  if (in_range(setting, value)) return value;
+  // Of a number the kind is right already; what was wrong is the range.
+  if (setting.kind == Kind::count) return fail(Errc::invalid_setting, "must be " + between(setting));
+  return refuse(setting);
+}
+
+std::string allowed_text(const Setting& setting) {
+  switch (setting.kind) {
+    case Kind::count:
+      return "must be a whole number " + between(setting);
+    case Kind::bytes:
+      return "must be bytes, as in 1048576 or \"64mb\", " + between(setting);
+    case Kind::seconds:
+      return "must be seconds, as in 90, \"5m\" or \"1h\", " + between(setting);
+    case Kind::permissions:
+      return "must be permissions in octal, as in \"700\", " + between(setting);
+    case Kind::rate:
+      return "must be a number from " + number_text(filter::error_rate_min) + " to below 1";
+    case Kind::addresses:
+      return "must be at most " + std::to_string(setting.range.max) +
+             " addresses or host names, as in \"127.0.0.1\", \"::1\" or \"*\"";
+    case Kind::seed:
+      return "must be \"auto\" or a whole number of at most 64 bits";
+    case Kind::choice: {
+      std::string text = "must be one of";
+      for (const std::string_view choice : setting.choices) text += ' ' + std::string(choice);
+      return text;
+    }
+    case Kind::text:
+      break;
+  }
+  return "must be a text of " + std::to_string(setting.range.min) + " to " +
+         std::to_string(setting.range.max) + " bytes" + (setting.secret ? "" : " without NUL");
+}
+
+std::string toml_text(const Setting& setting, const Value& value) {
+  switch (setting.kind) {
+    case Kind::count:
+      return std::to_string(std::get<std::uint64_t>(value));
+    case Kind::bytes:
+      return quoted_quantity(bytes_text(std::get<std::uint64_t>(value)));
+    case Kind::seconds:
+      return quoted_quantity(seconds_text(std::get<std::uint64_t>(value)));
+    case Kind::permissions:
+      return quoted(end_text(setting, std::get<std::uint64_t>(value)));
+    case Kind::rate:
+      return number_text(std::get<double>(value));
+    case Kind::seed:
+      return seed_text(std::get<Seed>(value));
+    case Kind::addresses: {
+      std::string text;
+      for (const std::string& address : std::get<std::vector<std::string>>(value)) {
+        text += (text.empty() ? "" : ", ") + quoted(address);
+      }
+      return '[' + text + ']';
+    }
+    case Kind::text:
+    case Kind::choice:
+      break;
+  }
+  return quoted(std::get<std::string>(value));
+}
+
+std::string shown_text(const Setting& setting, const Value& value) {
+  const bool hidden = setting.secret && !std::get<std::string>(value).empty();
+  return hidden ? "(hidden)" : toml_text(setting, value);
+}
+
+}  // namespace sepal::settings

@@ -1,0 +1,29 @@
+// Values as people write them.
+#pragma once
+
+#include <sepal/base/result.hpp>
+
+#include <string>
+#include <string_view>
+
+#include "setting.hpp"
+
+namespace sepal::settings {
+
+// The value that `text` stands for: a flag's, or a quoted text of the file. Errors: invalid_setting, whose
+// detail begins with "must be" and says what is allowed.
+Result<Value> parse_value(const Setting& setting, std::string_view text);
+
+// Holds a value to the range of its setting. Errors: as parse_value.
+Result<Value> check_range(const Setting& setting, Value value);
+
+// "must be ...": the kind and the range of the setting.
+[[nodiscard]] std::string allowed_text(const Setting& setting);
+
+// The value as the file writes it: 6379, "64mb", ["127.0.0.1"].
+[[nodiscard]] std::string toml_text(const Setting& setting, const Value& value);
+
+// As toml_text, with a secret hidden: for logs and reports.
+[[nodiscard]] std::string shown_text(const Setting& setting, const Value& value);
+
+}  // namespace sepal::settings

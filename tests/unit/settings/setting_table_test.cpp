@@ -1,0 +1,126 @@
+// The table, the sample file and the rows' own ranges and texts.
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "settings/config_file.hpp"
+#include "settings/quantity.hpp"
+#include "settings/setting.hpp"
+#include "settings/value_text.hpp"
+#include "support/catch.hpp"
+
+namespace sepal::settings {
+namespace {
+
+std::string sample_text() {
+  std::ifstream file(SEPAL_SAMPLE_CONFIG, std::ios::binary);
+  REQUIRE(file);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_CASE("the sample file shows every setting with its default, in the order of the table", "[settings]") {
+  const auto sample = parse_config(sample_text(), SEPAL_SAMPLE_CONFIG);
+  if (!sample) FAIL(sample.error().detail);
+  const Settings defaults;
+  std::vector<std::string> shown;
+  std::vector<std::string> known;
+  for (const FileSetting& entry : *sample) {
+    INFO(entry.setting->key);
+    shown.emplace_back(entry.setting->key);
+    CHECK(entry.value == entry.setting->get(defaults));
+  }
+  for (const Setting& setting : all_settings()) known.emplace_back(setting.key);
+  CHECK(shown == known);
+}
+
+TEST_CASE("the sample file writes every default as a rewrite would", "[settings]") {
+  const std::string text = sample_text();
+  for (const Setting& setting : all_settings()) {
+    const std::string line =
+        "\n" + std::string(setting.key) + " = " + toml_text(setting, setting.get(Settings{})) + "\n";
+    INFO(line);
+    CHECK(text.find(line) != std::string::npos);
+  }
+}
+
+TEST_CASE("every setting takes the ends of its range and refuses one past them", "[settings]") {
+  for (const Setting& setting : all_settings()) {
+    INFO(setting.key);
+    const auto [min, max] = setting.range;
+    switch (setting.kind) {
+      case Kind::count:
+      case Kind::bytes:
+      case Kind::seconds:
+      case Kind::permissions: {
+        CHECK(check_range(setting, min).ok());
+        CHECK(check_range(setting, max).ok());
+        CHECK_FALSE(check_range(setting, max + 1).ok());
+        if (min > 0) CHECK_FALSE(check_range(setting, min - 1).ok());
+        // No number of the range is cut on its way into the field.
+        Settings settings;
+        setting.set(settings, max);
+        CHECK(setting.get(settings) == Value(max));
+        break;
+      }
+      case Kind::text:
+        CHECK(check_range(setting, std::string(max, 'x')).ok());
+        CHECK_FALSE(check_range(setting, std::string(max + 1, 'x')).ok());
+        if (min > 0) CHECK_FALSE(check_range(setting, std::string(min - 1, 'x')).ok());
+        break;
+      case Kind::addresses:
+        CHECK(check_range(setting, std::vector<std::string>(max, "::1")).ok());
+        CHECK_FALSE(check_range(setting, std::vector<std::string>(max + 1, "::1")).ok());
+        break;
+      case Kind::choice:
+        for (const std::string_view choice : setting.choices) CHECK(parse_value(setting, choice).ok());
+        CHECK_FALSE(parse_value(setting, "").ok());
+        break;
+      case Kind::rate:
+      case Kind::seed:
+        break;
+    }
+  }
+}
+
+TEST_CASE("the default of every setting is within its range and written so that it reads back",
+          "[settings]") {
+  for (const Setting& setting : all_settings()) {
+    INFO(setting.key);
+    const Value usual = setting.get(Settings{});
+    CHECK(check_range(setting, usual).ok());
+    const std::string line = std::string(setting.key) + " = " + toml_text(setting, usual);
+    const auto read = parse_config(line, "line");
+    if (!read) FAIL(read.error().detail);
+    CHECK(read->front().value == usual);
+  }
+}
+
+TEST_CASE("sizes are written as in redis.conf", "[settings]") {
+  const std::vector<std::pair<std::string, std::uint64_t>> sizes{
+      {"0", 0},          {"10b", 10},           {"1k", 1000},          {"1kb", 1024},      {"1KB", 1024},
+      {"5m", 5'000'000}, {"64Mb", 64ull << 20}, {"1g", 1'000'000'000}, {"2GB", 2ull << 30}};
+  for (const auto& [text, bytes] : sizes) CHECK(parse_bytes(text) == bytes);
+  for (const std::string bad : {"", "b", "-1", "1.5gb", "1 kb", "kb1", "1kbb", "0x10", "+1",
+                                "18446744073709551616", "18014398509481984kb", "17179869184gb"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_bytes(bad));
+  }
+  CHECK(parse_bytes("17179869183gb") == 17179869183ull << 30);
+}
+
+TEST_CASE("times are seconds with or without a unit", "[settings]") {
+  CHECK(parse_seconds("0") == 0);
+  CHECK(parse_seconds("90") == 90);
+  CHECK(parse_seconds("90s") == 90);
+  CHECK(parse_seconds("5M") == 300);
+  CHECK(parse_seconds("1h") == 3600);
+  CHECK(parse_seconds("2d") == 172800);
+  for (const std::string bad : {"", "s", "5ms", "1.5h", "-1", "1h30m", "213503982334602d"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_seconds(bad));
+  }
+}
+
+}  // namespace
+}  // namespace sepal::settings
