@@ -1,12 +1,13 @@
-#include "background_disposer.hpp"
+#include "background.hpp"
 
 #include <utility>
 
 namespace sepal::app {
 
-BackgroundDisposer::BackgroundDisposer() : thread_([this] { run(); }) {}
+Background::Background() : thread_([this] { run(); }) {}
 
-BackgroundDisposer::~BackgroundDisposer() {
+Background::~Background() {
+  drain();
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
@@ -15,24 +16,39 @@ BackgroundDisposer::~BackgroundDisposer() {
   thread_.join();
 }
 
-void BackgroundDisposer::dispose(keyspace::FilterPtr filter) {
+void Background::post(Task task) {
   {
     const MutexLock lock(mutex_);
-    waiting_.push_back(std::move(filter));
+    waiting_.push_back(std::move(task));
   }
   changed_.notify_all();
 }
 
-void BackgroundDisposer::run() {
-  for (bool last = false; !last;) {
-    std::vector<keyspace::FilterPtr> batch;
+// The task frees the filter when it is itself destroyed, if no save uses it any more.
+void Background::dispose(keyspace::FilterPtr filter) { post([held = std::move(filter)] {}); }
+
+void Background::drain() {
+  const MutexLock lock(mutex_);
+  while (busy_ || !waiting_.empty()) changed_.wait(mutex_);
+}
+
+void Background::run() {
+  while (true) {
+    std::vector<Task> tasks;
     {
       const MutexLock lock(mutex_);
       while (waiting_.empty() && !stopping_) changed_.wait(mutex_);
-      batch.swap(waiting_);
-      last = stopping_;
+      if (waiting_.empty()) return;
+      tasks.swap(waiting_);
+      busy_ = true;
     }
-    batch.clear();
+    for (const Task& task : tasks) task();
+    tasks.clear();
+    {
+      const MutexLock lock(mutex_);
+      busy_ = false;
+    }
+    changed_.notify_all();
   }
 }
 

@@ -1,29 +1,37 @@
-// Frees what no key reaches any more, on a thread of its own: giving gigabytes back to the system takes the
-// time of many requests.
+// What nobody should wait for, on a thread of its own: giving gigabytes back to the system takes the time of many
+// requests, and a file takes the time of a disk.
 #pragma once
+
+#include <functional>
+#include <thread>
+#include <vector>
 
 #include <sepal/base/mutex.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <thread>
-#include <vector>
-
 namespace sepal::app {
 
 // Synchronised.
-class BackgroundDisposer final : public keyspace::Disposer {
+class Background final : public keyspace::Disposer {
  public:
-  BackgroundDisposer();
-  ~BackgroundDisposer() override;  // frees what is left
+  using Task = std::function<void()>;
 
+  Background();
+  ~Background() override;  // after drain()
+
+  void post(Task task);
   void dispose(keyspace::FilterPtr filter) override;
+
+  // Blocks until everything that was posted before has run.
+  void drain();
 
  private:
   void run();
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   Condition changed_;
-  std::vector<keyspace::FilterPtr> waiting_ SEPAL_GUARDED_BY(mutex_);
+  std::vector<Task> waiting_ SEPAL_GUARDED_BY(mutex_);
+  bool busy_ SEPAL_GUARDED_BY(mutex_) = false;
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

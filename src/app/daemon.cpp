@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <sys/utsname.h>
 #include <unistd.h>
 #include <utility>
 
@@ -24,6 +25,10 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
   command::ServerFacts facts;
   facts.version = SEPAL_VERSION;
   facts.run_id = random_run_id();
+  utsname system{};
+  if (uname(&system) == 0) {
+    facts.operating_system = std::string(system.sysname) + " " + system.release + " " + system.machine;
+  }
   std::error_code unreadable;
   facts.executable = std::filesystem::read_symlink("/proc/self/exe", unreadable).string();
   facts.config_file = settings.config_file;
@@ -84,7 +89,7 @@ Result<void> Daemon::open_data() {
   data_ = std::move(*opened);
   settings_.keyspace.machine_bytes = memory_bytes();
   settings_.keyspace.seed = data_->seed();
-  keyspace_ = std::make_unique<keyspace::Keyspace>(settings_.keyspace, disposer_);
+  keyspace_ = std::make_unique<keyspace::Keyspace>(settings_.keyspace, background_);
   return {};
 }
 
@@ -135,6 +140,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
   const SteadyTime start = std::chrono::steady_clock::now();
   spdlog::info("stopping: connections={}", serving_->server.count());
   serving_->server.stop(flush_patience);
+  background_.drain();
   spdlog::info("connections closed: seconds={:.3f}", seconds_since(start));
   Result<void> outcome;
   if (mode == command::StopMode::save) {
@@ -161,11 +167,14 @@ Result<void> Daemon::start_save() {
 
 Result<void> Daemon::start_save_for(std::uint64_t id) {
   return saver_->start([this, id](const Result<storage::GenerationReport>& report) {
-    const std::string problem = report ? std::string() : "ERR " + report.error().detail;
-    serving_->server.answer(id, [problem](resp::Reply& reply) {
-      if (problem.empty()) return reply.ok();
-      reply.error(problem);
-    });
+    answer(id, report ? Result<void>() : report.error());
+  });
+}
+
+void Daemon::answer(std::uint64_t id, const Result<void>& outcome) {
+  serving_->server.answer(id, [outcome](resp::Reply& reply) {
+    if (outcome) return reply.ok();
+    reply.error("ERR " + outcome.error().detail);
   });
 }
 
@@ -195,10 +204,12 @@ void Daemon::options_changed(const command::RuntimeOptions& options) {
   saver_->set_interval(options.save_interval);
 }
 
-Result<void> Daemon::rewrite_config() {
+Result<void> Daemon::rewrite_config_for(std::uint64_t id) {
+  if (settings_.config_file.empty()) return fail(Errc::not_found);
   settings::Settings current = settings_;
   current.keyspace = keyspace_->options();
-  return settings::rewrite_config_file(current);
+  background_.post([this, id, current = std::move(current)] { answer(id, settings::rewrite_config_file(current)); });
+  return {};
 }
 
 }  // namespace sepal::app

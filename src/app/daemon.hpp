@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "background_disposer.hpp"
+#include "background.hpp"
 #include "stop_signal.hpp"
 
 namespace sepal::app {
@@ -44,6 +44,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<void> serve();
   Result<void> stop(command::StopMode mode);
   [[nodiscard]] std::uint64_t changes() const;
+  // Answers a client that waits for `outcome` of something done elsewhere.
+  void answer(std::uint64_t id, const Result<void>& outcome);
 
   // command::Persistence
   Result<void> start_save() override;
@@ -55,7 +57,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   [[nodiscard]] command::ProcessUsage usage() const override;
   void request_stop(command::StopMode mode) override { stop_signal_.request(mode); }
   void options_changed(const command::RuntimeOptions& options) override;
-  Result<void> rewrite_config() override;
+  Result<void> rewrite_config_for(std::uint64_t id) override;
 
   // In the order in which they are made; the reverse of it takes them apart.
   settings::Settings settings_;
@@ -63,7 +65,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   command::ServerFacts facts_;
   std::unique_ptr<storage::Disk> disk_;
   std::unique_ptr<storage::DataDirectory> data_;
-  BackgroundDisposer disposer_;
+  Background background_;
   Gate gate_;
   std::unique_ptr<keyspace::Keyspace> keyspace_;
   std::vector<command::WorkerStats> worker_stats_;

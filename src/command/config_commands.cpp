@@ -112,14 +112,8 @@ Next config_set(Context& context) {
 }
 
 Next config_rewrite(Context& context) {
-  const Result<void> rewritten = context.services.control.rewrite_config();
-  if (rewritten) {
-    context.reply.ok();
-  } else if (rewritten.error().code == Errc::not_found) {
-    context.reply.error(text::no_config_file);
-  } else {
-    context.reply.error("ERR Rewriting config file: " + rewritten.error().detail);
-  }
+  if (context.services.control.rewrite_config_for(context.client.id)) return Next::wait;
+  context.reply.error(text::no_config_file);
   return Next::done;
 }
 

@@ -61,10 +61,11 @@ void CommandStats::reset() {
   latency.reset();
 }
 
+// Not items_added: what has changed since the last save is reckoned from it.
 void WorkerStats::reset() {
   for (CommandStats& row : commands) row.reset();
   for (metrics::Counter* counter :
-       {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses, &items_added, &batches})
+       {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses, &batches})
     counter->reset();
   errors->reset();
 }

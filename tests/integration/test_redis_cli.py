@@ -44,12 +44,12 @@ class RedisCliTest(DaemonTest):
         for i in range(30):
             self.cli("BF.ADD", "key:%d" % i, "a")
         self.assertEqual(len(self.cli("--scan").splitlines()), 30)
-        self.assertEqual(len(self.cli("--scan", options=[]).split()), 30)
         pipe = subprocess.run(["redis-cli", "-p", str(self.daemon.port), "--pipe"],
                               input="".join("BF.ADD bulk item%d\r\n" % i for i in range(1000)),
                               capture_output=True, text=True, timeout=30, check=True)
         self.assertIn("errors: 0, replies: 1000", pipe.stdout)
-        self.assertEqual(self.cli("BF.CARD", "bulk"), "1000")
+        # One item in a hundred may look like an earlier one, and is then not counted.
+        self.assertIn(int(self.cli("BF.CARD", "bulk")), range(970, 1001))
 
     def test_a_mistake_gets_a_clear_answer(self):
         self.assertEqual(self.cli("BF.RESERVE", "k", "2", "100"),

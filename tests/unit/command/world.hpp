@@ -66,13 +66,17 @@ class FakeControl final : public ServerControl {
   [[nodiscard]] ProcessUsage usage() const override { return used; }
   void request_stop(StopMode mode) override { stops.push_back(mode); }
   void options_changed(const RuntimeOptions& options) override { announced.push_back(options); }
-  Result<void> rewrite_config() override { return rewritten; }
+  Result<void> rewrite_config_for(std::uint64_t id) override {
+    if (has_config_file) rewriting_for.push_back(id);
+    return has_config_file ? Result<void>() : fail(Errc::not_found);
+  }
 
   ServerFacts about;
   ProcessUsage used;
   std::vector<StopMode> stops;
   std::vector<RuntimeOptions> announced;
-  Result<void> rewritten = fail(Errc::not_found);
+  bool has_config_file = false;
+  std::vector<std::uint64_t> rewriting_for;
 };
 
 // A reply as a line of text: "+OK", ":1", "-ERR ...", "$bytes", "$null", "*[:1, :0]", "%{+Size=:64}",
