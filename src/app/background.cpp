@@ -25,7 +25,9 @@ void Background::post(Task task) {
 }
 
 // The task frees the filter when it is itself destroyed, if no save uses it any more.
-void Background::dispose(keyspace::FilterPtr filter) { post([held = std::move(filter)] {}); }
+void Background::dispose(keyspace::FilterPtr filter) {
+  post([held = std::move(filter)] {});
+}
 
 void Background::drain() {
   const MutexLock lock(mutex_);

@@ -1,13 +1,13 @@
-// What nobody should wait for, on a thread of its own: giving gigabytes back to the system takes the time of many
-// requests, and a file takes the time of a disk.
+// What nobody should wait for, on a thread of its own: giving gigabytes back to the system takes the time of
+// many requests, and a file takes the time of a disk.
 #pragma once
+
+#include <sepal/base/mutex.hpp>
+#include <sepal/keyspace/keyspace.hpp>
 
 #include <functional>
 #include <thread>
 #include <vector>
-
-#include <sepal/base/mutex.hpp>
-#include <sepal/keyspace/keyspace.hpp>
 
 namespace sepal::app {
 

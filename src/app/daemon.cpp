@@ -17,6 +17,9 @@ namespace {
 // How long connections may take at a stop to receive what was answered.
 constexpr std::chrono::seconds flush_patience{5};
 
+// Files and sockets that are no client's.
+constexpr std::uint64_t descriptors_reserved = 64;
+
 double seconds_since(SteadyTime start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -116,13 +119,28 @@ Result<void> Daemon::load() {
   return {};
 }
 
+// Shells and service managers start programs with room for about a thousand connections, and let them ask for
+// more.
+void Daemon::make_room_for_clients() const {
+  const std::uint64_t descriptors = raise_descriptor_limit();
+  const std::uint64_t clients_max = settings_.runtime.clients_max;
+  if (descriptors >= clients_max + descriptors_reserved) return;
+  spdlog::warn("fewer connections than maxclients: maxclients={} descriptors={} advice=\"raise ulimit -n\"",
+               clients_max, descriptors);
+}
+
 Result<void> Daemon::serve() {
+  make_room_for_clients();
   saver_ = std::make_unique<storage::Saver>(
       *data_, *keyspace_, gate_, [this] { return changes(); }, facts_.started_wall);
   saver_->set_interval(settings_.runtime.save_interval);
   serving_ = std::make_unique<Serving>(*this);
-  if (const auto started = serving_->server.start(); !started) return started.error();
-  facts_.port = serving_->server.port();
+  {
+    // The first client waits until what it may ask for is known.
+    const GateClosed closed(gate_);
+    if (const auto started = serving_->server.start(); !started) return started.error();
+    facts_.port = serving_->server.port();
+  }
   spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
   return {};
 }
@@ -208,7 +226,8 @@ Result<void> Daemon::rewrite_config_for(std::uint64_t id) {
   if (settings_.config_file.empty()) return fail(Errc::not_found);
   settings::Settings current = settings_;
   current.keyspace = keyspace_->options();
-  background_.post([this, id, current = std::move(current)] { answer(id, settings::rewrite_config_file(current)); });
+  background_.post(
+      [this, id, current = std::move(current)] { answer(id, settings::rewrite_config_file(current)); });
   return {};
 }
 

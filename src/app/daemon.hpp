@@ -41,6 +41,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
 
   Result<void> open_data();
   Result<void> load();
+  void make_room_for_clients() const;
   Result<void> serve();
   Result<void> stop(command::StopMode mode);
   [[nodiscard]] std::uint64_t changes() const;

@@ -67,6 +67,14 @@ command::ProcessUsage process_usage() {
   return usage;
 }
 
+std::uint64_t raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  rlimit raised = limit;
+  raised.rlim_cur = limit.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
+}
+
 std::uint64_t random_number() {
   std::uint64_t number = 0;
   SEPAL_ASSERT(getentropy(&number, sizeof number) == 0, "the system gives random numbers");

@@ -13,6 +13,9 @@ namespace sepal::app {
 
 [[nodiscard]] command::ProcessUsage process_usage();
 
+// Lets the process open as many files and connections as the system would allow it, and says how many.
+[[nodiscard]] std::uint64_t raise_descriptor_limit();
+
 // A number nobody can guess, from the system. Stops the process where the system has none to give.
 [[nodiscard]] std::uint64_t random_number();
 

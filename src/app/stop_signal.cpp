@@ -47,8 +47,9 @@ void StopSignal::request(command::StopMode mode) {
     const MutexLock lock(mutex_);
     if (requested_) return;
     mode_ = mode;
+    requested_ = true;
   }
-  note("SHUTDOWN");
+  changed_.notify_all();
   pthread_kill(thread_.native_handle(), wake_signal);
 }
 
@@ -82,6 +83,9 @@ void StopSignal::run() {
     if (received == SIGTERM || received == SIGINT) {
       if (requested_) end_at_once("a second signal");
       note(received == SIGTERM ? "SIGTERM" : "SIGINT");
+    } else if (received == wake_signal && requested_) {
+      // Told here: who asks is inside the gate, where nobody waits for a log to be written.
+      spdlog::info("stop requested: by=SHUTDOWN");
     } else if (received < 0 && errno == EAGAIN && requested_) {
       end_at_once("stopping took longer than stop_seconds_max");
     }

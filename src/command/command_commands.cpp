@@ -172,6 +172,10 @@ std::size_t key_count(const CommandSpec& row, Words words) {
 Next command_info(Context& context) {
   resp::Reply& reply = context.reply;
   const Words names = context.words.size() > 2 ? context.words.subspan(2) : Words{};
+  if (names.size() > described_names_max) {
+    reply.error(too_many_names());
+    return Next::done;
+  }
   if (names.empty()) {
     reply.array(command_table().size());
     for (const CommandSpec& row : command_table()) append_row(reply, row);

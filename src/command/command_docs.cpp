@@ -1,6 +1,7 @@
 // COMMAND DOCS, from the rows of the command table.
 
 #include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
 
 #include <vector>
 
@@ -73,6 +74,10 @@ void append_documentation(resp::Reply& reply, const CommandSpec& row) {
 }  // namespace
 
 Next command_docs(Context& context) {
+  if (context.words.size() - 2 > described_names_max) {
+    context.reply.error(too_many_names());
+    return Next::done;
+  }
   std::vector<const CommandSpec*> rows;
   if (context.words.size() == 2) {
     for (const CommandSpec& row : command_table()) rows.push_back(&row);

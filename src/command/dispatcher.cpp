@@ -138,6 +138,11 @@ void Dispatcher::count_errors(std::string_view text, std::uint64_t times) {
   stats_.errors->add(text, times);
 }
 
+void Dispatcher::count_error(std::string_view text, const CommandSpec* failed) {
+  if (failed != nullptr) stats_.commands[command_row(*failed)].failed.add();
+  count_errors(text, 1);
+}
+
 void Dispatcher::record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration) {
   if (times == 0) return;
   const auto nanoseconds = static_cast<std::uint64_t>(std::max(duration.count(), std::int64_t{0}));

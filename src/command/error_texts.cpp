@@ -1,3 +1,4 @@
+#include <sepal/command/command_table.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>
@@ -37,6 +38,10 @@ std::string wrong_arity(std::string_view command_name) {
   std::string text = "ERR wrong number of arguments for '";
   text.append(command_name).append("' command");
   return text;
+}
+
+std::string too_many_names() {
+  return "ERR too many command names: the limit is " + std::to_string(described_names_max);
 }
 
 }  // namespace sepal::command

@@ -63,8 +63,7 @@ std::string endpoint_text(int descriptor, NameCall call) {
 
 }  // namespace
 
-Acceptor::Acceptor(std::span<const std::unique_ptr<Worker>> workers)
-    : workers_(workers), context_(1), pause_timer_(context_) {}
+Acceptor::Acceptor(std::span<const std::unique_ptr<Worker>> workers) : workers_(workers), context_(1) {}
 
 Acceptor::~Acceptor() {
   stop();
@@ -72,8 +71,9 @@ Acceptor::~Acceptor() {
 
 Result<void> Acceptor::start(std::vector<Listener> listeners) {
   for (Listener& listener : listeners) {
-    auto door = std::make_unique<Door>(
-        Door{.listener = std::move(listener), .descriptor = boost::asio::posix::stream_descriptor(context_)});
+    auto door = std::make_unique<Door>(Door{.listener = std::move(listener),
+                                            .descriptor = boost::asio::posix::stream_descriptor(context_),
+                                            .pause_timer = boost::asio::steady_timer(context_)});
     boost::system::error_code error;
     door->descriptor.assign(door->listener.descriptor.number(), error);
     if (error) return fail(Errc::io, "cannot watch a listening socket: " + error.message());
@@ -120,10 +120,9 @@ void Acceptor::pause(Door& door, int error) {
   if (!std::exchange(pause_logged_, true)) {
     spdlog::error("accepting paused: reason=\"{}\"", std::generic_category().message(error));
   }
-  pause_timer_.expires_after(accept_pause);
-  pause_timer_.async_wait([this, &door](const boost::system::error_code& ended) {
-    // Another listener that ran into the same moved the timer: this one goes on a little early.
-    if (!ended || ended == boost::asio::error::operation_aborted) await(door);
+  door.pause_timer.expires_after(accept_pause);
+  door.pause_timer.async_wait([this, &door](const boost::system::error_code& ended) {
+    if (!ended) await(door);
   });
 }
 

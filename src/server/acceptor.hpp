@@ -39,6 +39,7 @@ class Acceptor {
   struct Door {
     Listener listener;
     boost::asio::posix::stream_descriptor descriptor;
+    boost::asio::steady_timer pause_timer;  // Its own: a timer that is set anew ends the pause of another.
   };
 
   void await(Door& door);
@@ -48,7 +49,6 @@ class Acceptor {
 
   std::span<const std::unique_ptr<Worker>> workers_;
   boost::asio::io_context context_;
-  boost::asio::steady_timer pause_timer_;
   std::vector<std::unique_ptr<Door>> doors_;
   std::uint64_t last_id_ = 0;
   bool pause_logged_ = false;

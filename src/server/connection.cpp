@@ -66,7 +66,10 @@ Connection::Then Connection::run() {
 
 Connection::Then Connection::answer(const std::function<void(resp::Reply&)>& append) {
   if (!session_.answer(append)) return Then::keep;
-  return carry_on(Session::Step::run_again);
+  if (phase_ == Phase::waiting) return carry_on(Session::Step::run_again);
+  // Earlier replies are still being sent: the answer goes out behind them, with the next batch.
+  after_sending_ = Session::Step::run_again;
+  return Then::keep;
 }
 
 Connection::Then Connection::stop() {

@@ -49,9 +49,12 @@ class RunClock {
   void skip_wait() { restart(std::chrono::steady_clock::now()); }
 
  private:
-  // A subcommand shares the name of its container: the next one is measured apart, whatever it is.
+  // Requests of one name need not be of one row: one may be refused before it comes to its handler, and a
+  // subcommand shares the name of its container, so the next one is measured apart, whatever it is.
   void follow(const command::CommandSpec* spec) {
+    if (spec_ != nullptr) settle();
     spec_ = spec;
+    times_ = 0;
     if (spec == nullptr || spec->name.find('|') != std::string_view::npos) name_bytes_ = 0;
   }
 

@@ -119,7 +119,7 @@ bool Session::take_request() {
   const resp::Progress progress = parser_.next(input_.unparsed(), authenticated);
   if (progress == resp::Progress::malformed) {
     reply_.error(parser_.error_text());
-    environment_.stats.error_replies.add();
+    environment_.dispatcher.count_error(reply_.last_error(), nullptr);
     closing_ = true;
     return false;
   }
@@ -133,9 +133,15 @@ void Session::lend_reply_buffer() {
   if (reply_.size() == 0) reply_.swap_out(environment_.reply_buffer);
 }
 
+// Else every session that waits for the rest of a request would keep one.
+void Session::give_back_reply_buffer() {
+  if (reply_.size() == 0) reply_.swap_out(environment_.reply_buffer);
+}
+
 Session::Step Session::end_batch(Pause pause) {
   if (closing_) input_.clear();
   if (!input_.stash()) closing_ = true;
+  give_back_reply_buffer();
   if (closing_) return Step::close;
   switch (pause) {
     case Pause::read:
@@ -162,7 +168,12 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
   if (!waiting_) return false;
   waiting_ = false;
   lend_reply_buffer();
+  const std::uint64_t errors_before = reply_.error_count();
   append(reply_);
+  if (reply_.error_count() != errors_before) {
+    const GateEntered inside(environment_.gate, environment_.gate_side);
+    environment_.dispatcher.count_error(reply_.last_error(), client_.last_command);
+  }
   return true;
 }
 

@@ -84,6 +84,10 @@ struct CommandSpec {
 // By name in any case; null when there is none. Constant time, allocates nothing.
 [[nodiscard]] const CommandSpec* find_command(std::string_view name);
 
+// Names that one COMMAND INFO or COMMAND DOCS may ask for. What they answer is hundreds of times as long as
+// what was asked, so without a limit a small request takes all memory.
+inline constexpr std::size_t described_names_max = 1024;
+
 // Every row, subcommands included, has a number below this one: the index into per-command statistics.
 [[nodiscard]] std::size_t command_row_count();
 [[nodiscard]] std::size_t command_row(const CommandSpec& spec);

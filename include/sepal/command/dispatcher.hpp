@@ -99,6 +99,10 @@ class Dispatcher {
   // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
 
+  // Counts an error that was answered outside of run(): that a request of the row `failed` was answered with
+  // later, or, when `failed` is null, for bytes that are no request. Inside the gate.
+  void count_error(std::string_view text, const CommandSpec* failed);
+
  private:
   Next run_handler(Context& context);
   Outcome run_unknown(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,

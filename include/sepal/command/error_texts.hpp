@@ -15,6 +15,9 @@ namespace sepal::command {
 // "ERR wrong number of arguments for 'bf.add' command"
 [[nodiscard]] std::string wrong_arity(std::string_view command_name);
 
+// "ERR too many command names: the limit is ..."
+[[nodiscard]] std::string too_many_names();
+
 namespace text {
 
 // Any command.

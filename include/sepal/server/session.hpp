@@ -79,7 +79,7 @@ class Session {
   // gate.
   void output_sent(std::uint64_t byte_count, std::uint64_t bytes_left);
 
-  // Ends Step::wait; false, and nothing happens, when nothing waits.
+  // Ends Step::wait; false, and nothing happens, when nothing waits. Not inside the gate.
   bool answer(const std::function<void(resp::Reply&)>& append);
 
   [[nodiscard]] command::ClientState& client() { return client_; }
@@ -100,6 +100,7 @@ class Session {
   Pause run_request(Batch& batch, bool alone);
   bool take_request();
   void lend_reply_buffer();
+  void give_back_reply_buffer();
   Step end_batch(Pause pause);
 
   const Environment& environment_;

@@ -1,3 +1,8 @@
+#include <sepal/command/error_texts.hpp>
+
+#include <string_view>
+#include <vector>
+
 #include "support/catch.hpp"
 #include "world.hpp"
 
@@ -82,5 +87,17 @@ TEST_CASE("every HELP lists every subcommand", "[command]") {
     const std::string help = world.send({name, "HELP"});
     for (const auto& row : sepal::command::find_command(name)->subcommands)
       CHECK(help.find(std::string(row.summary)) != std::string::npos);
+  }
+}
+
+TEST_CASE("COMMAND INFO and DOCS take as many names as allowed; one more is refused", "[command]") {
+  using sepal::command::described_names_max;
+  for (const char* subcommand : {"INFO", "DOCS"}) {
+    World world;
+    std::vector<std::string_view> words{"COMMAND", subcommand};
+    words.insert(words.end(), described_names_max, "nosuch");
+    CHECK_FALSE(world.send_words("a", words).starts_with("-"));
+    words.emplace_back("nosuch");
+    CHECK(world.send_words("a", words) == "-ERR too many command names: the limit is 1024");
   }
 }

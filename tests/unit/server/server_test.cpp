@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -188,6 +189,31 @@ TEST_CASE("a client that waits for a save is answered when it has ended", "[serv
   world.server.answer(1, [](resp::Reply& reply) { reply.ok(); });
   world.server.answer(1000, [](resp::Reply& reply) { reply.ok(); });
   CHECK(client->ask(ping, pong.size()) == pong);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("an answer that comes while earlier replies still wait to be read follows them",
+          "[server][network]") {
+  ServerWorld world;
+  world.ground.options.output_bytes_max = 1ull << 30;
+  world.start();
+  const auto one_reply_bytes = [&] {
+    const auto probe = world.connect();
+    REQUIRE(probe->send("COMMAND DOCS\r\n" + request({"QUIT"})));
+    return probe->receive_until_closed().size() - std::string_view("+OK\r\n").size();
+  }();
+  const auto slow = world.connect();
+  constexpr std::size_t count = 1000;  // of one batch, and more than any socket takes at once
+  REQUIRE(count * one_reply_bytes > (16u << 20));
+  REQUIRE(slow->send(repeated("COMMAND DOCS\r\n", count) + "SAVE\r\nPING\r\n"));
+  REQUIRE(eventually([&] { return world.ground.persistence.waiting_id != 0; }));
+  world.server.answer(world.ground.persistence.waiting_id, [](resp::Reply& reply) { reply.ok(); });
+  const auto other = world.connect();
+  REQUIRE(other->ask(ping, pong.size()) == pong);  // The worker has seen the answer now.
+  const std::string replies = slow->receive(count * one_reply_bytes);
+  CHECK(replies.size() == count * one_reply_bytes);
+  CHECK(replies.starts_with("*"));
+  CHECK(slow->receive(5 + pong.size()) == "+OK\r\n" + pong);
   world.server.stop(stop_patience);
 }
 

@@ -1,6 +1,8 @@
 #include <sepal/server/session.hpp>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 
 #include "support/catch.hpp"
 #include "unit/server/session_world.hpp"
@@ -16,8 +18,21 @@ using Step = Session::Step;
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
 
+const command::CommandStats& stats_of(SessionWorld& world, const command::CommandSpec& row) {
+  return world.ground.workers[0].commands[command::command_row(row)];
+}
+
 std::uint64_t calls_of(SessionWorld& world, std::string_view name) {
-  return world.ground.workers[0].commands[command::command_row(*command::find_command(name))].calls.get();
+  return stats_of(world, *command::find_command(name)).calls.get();
+}
+
+// INFO errorstats as a client sees it, without its first line.
+std::string error_figures(SessionWorld& world) {
+  world.taken_output();
+  world.give(request({"INFO", "errorstats"}));
+  const std::string reply = world.taken_output();
+  constexpr std::string_view title = "# Errorstats\r\n";
+  return reply.substr(reply.find(title) + title.size());
 }
 
 TEST_CASE("a batch answers all complete requests in order and keeps the beginning of the next", "[server]") {
@@ -135,6 +150,49 @@ TEST_CASE("runs of one command are counted as calls, each command its own", "[se
   CHECK(world.ground.workers[0].batches.get() == 1);
 }
 
+TEST_CASE("a refused request takes no call from those of its name before it, and adds none to those behind",
+          "[server]") {
+  SessionWorld world;
+  const std::string echo = request({"ECHO", "x"});
+  const std::string refused = request({"ECHO"});
+  CHECK(world.give(repeated(echo, 3) + refused + repeated(echo, 2)) == Step::read);
+  CHECK(calls_of(world, "echo") == 5);
+  CHECK(world.give(repeated(refused, 2) + echo) == Step::read);
+  CHECK(calls_of(world, "echo") == 6);
+  CHECK(stats_of(world, *command::find_command("echo")).rejected.get() == 3);
+}
+
+TEST_CASE("a request without a name takes no call from the subcommand before it", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(request({"CLIENT", "ID"}) + request({""})) == Step::read);
+  const auto subcommands = command::find_command("client")->subcommands;
+  const auto row = std::ranges::find(subcommands, "client|id", &command::CommandSpec::name);
+  REQUIRE(row != subcommands.end());
+  CHECK(stats_of(world, *row).calls.get() == 1);
+}
+
+TEST_CASE("errors that no handler tells are in the statistics of errors", "[server]") {
+  SessionWorld world;
+  REQUIRE(world.give(request({"SAVE"})) == Step::wait);
+  REQUIRE(world.session.answer([](resp::Reply& reply) { reply.error("ERR the disk is full"); }));
+  REQUIRE(world.run() == Step::read);
+  CHECK(error_figures(world) == "errorstat_ERR:count=1\r\n\r\n");
+  CHECK(stats_of(world, *command::find_command("save")).failed.get() == 1);
+  CHECK(world.give(request({"INFO", "errorstats"}) + "*1\r\n$x\r\n") == Step::close);
+  CHECK(world.ground.workers[0].error_replies.get() == 2);
+
+  SessionWorld fresh;
+  REQUIRE(fresh.give("*1\r\n$x\r\n") == Step::close);
+  Session other(fresh.environment, SessionWorld::client(true));
+  const std::string asked = request({"INFO", "errorstats"});
+  std::ranges::copy(asked, other.input_space().begin());
+  other.input_arrived(asked.size());
+  REQUIRE(other.run() == Step::read);
+  std::string reply;
+  other.take_output(reply);
+  CHECK(reply.find("errorstat_ERR:count=1\r\n") != std::string::npos);
+}
+
 TEST_CASE("the figures of a client follow its bytes", "[server]") {
   SessionWorld world;
   CHECK(world.give(ping) == Step::read);
@@ -159,6 +217,17 @@ TEST_CASE("an idle session holds no input, one with a tail little more than the 
   CHECK(world.give("c\r\n") == Step::read);
   CHECK(world.session.input_bytes_held() == 0);
   CHECK(world.taken_output() == repeated(pong, 1001) + "$3\r\nabc\r\n");
+}
+
+TEST_CASE("a session that has answered nothing keeps no memory of the worker's for replies", "[server]") {
+  SessionWorld world;
+  world.give(request({"ECHO", std::string(10'000, 'x')}));
+  const std::size_t reply_bytes = world.reply_buffer.capacity();
+  REQUIRE(reply_bytes > 10'000);
+  std::string_view bytes = "*1\r\n$4\r\nPI";
+  world.receive(bytes);
+  CHECK(world.session.run() == Step::read);
+  CHECK(world.reply_buffer.capacity() == reply_bytes);
 }
 
 TEST_CASE("memory for a large argument follows what has arrived, not what was announced", "[server]") {
