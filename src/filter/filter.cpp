@@ -141,6 +141,11 @@ bool Filter::known(const Fingerprint& fingerprint) const {
 
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
   SEPAL_ASSERT(items.size() == present.size(), "there is one answer for each item");
+  // One item is tested at once: there is nothing to overlap its wait with, but between layers.
+  if (items.size() == 1 && newest_->older() == nullptr) {
+    present[0] = newest_->contains(fingerprint_of(items[0], options_.seed));
+    return;
+  }
   for (std::size_t at = 0; at < items.size(); at += window_items_max) {
     const Window window(items.subspan(at), options_.seed, *newest_);
     for (std::size_t i = 0; i < window.size(); ++i) present[at + i] = known(window[i]);

@@ -109,8 +109,9 @@ class ServerControl {
   virtual void request_stop(StopMode mode) = 0;
   // With the gate closed, after `options` or the keyspace's limits were changed by CONFIG SET.
   virtual void options_changed(const RuntimeOptions& options) = 0;
-  // With the gate closed. Has the settings of this moment written into the configuration file, elsewhere; then the
-  // client `id` is answered: +OK, or why they could not be written. Errors: not_found when there is no file.
+  // With the gate closed. Has the settings of this moment written into the configuration file, elsewhere;
+  // then the client `id` is answered: +OK, or why they could not be written. Errors: not_found when there is
+  // no file.
   virtual Result<void> rewrite_config_for(std::uint64_t id) = 0;
 };
 
