@@ -107,8 +107,8 @@ Next add(Context& context, const Addition& addition) {
   return Next::done;
 }
 
-void look_up(Context& context, Words items, std::span<bool> present) {
-  if (const Filter* const filter = find_counted(context, context.words[1])) {
+void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
+  if (const Filter* const filter = find_counted(context, context.words[1], requests)) {
     filter->contains(items, present);
   } else {
     std::ranges::fill(present, false);
@@ -182,6 +182,16 @@ Next bf_add(Context& context) {
                        .shape = Shape::single});
 }
 
+Next bf_add_together(Context& context, Words items) {
+  Filter* const filter =
+      context.services.keyspace.find({.database = context.client.database, .key = context.words[1]});
+  const std::span<bool> added = context.scratch.flags(items.size());
+  if (filter == nullptr || !filter->try_add(items, added)) return Next::need_alone;
+  count_added(context, added);
+  context.reply.booleans(added);
+  return Next::done;
+}
+
 Next bf_madd(Context& context) {
   return add(
       context,
@@ -209,6 +219,13 @@ Next bf_exists(Context& context) {
   const std::span<bool> present = context.scratch.flags(1);
   look_up(context, context.words.subspan(2), present);
   context.reply.boolean(present.front());
+  return Next::done;
+}
+
+Next bf_exists_together(Context& context, Words items) {
+  const std::span<bool> present = context.scratch.flags(items.size());
+  look_up(context, items, present, items.size());
+  context.reply.booleans(present);
   return Next::done;
 }
 

@@ -82,7 +82,7 @@ Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
   if (const std::string refused = refusal(services_, client, *spec, words); !refused.empty()) {
     reply.error(refused);
     stats_.commands[command_row(*spec)].rejected.add();
-    count_request(client, steady_now);
+    count_requests(client, 1, steady_now);
     count_errors(refused, 1);
     return {.next = Next::done, .spec = nullptr};
   }
@@ -100,6 +100,36 @@ Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
   return {.next = run_handler(context), .spec = spec};
 }
 
+const CommandSpec* Dispatcher::runs_together(std::span<const std::string_view> words) {
+  const CommandSpec* const spec = find_command(words[0]);
+  const bool together = spec != nullptr && spec->run_together != nullptr && arity_fits(*spec, words.size());
+  return together ? spec : nullptr;
+}
+
+Dispatcher::Outcome Dispatcher::run_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
+                                             std::span<const std::string_view> words,
+                                             std::span<const std::string_view> last_words, bool alone,
+                                             WallTime now, SteadyTime steady_now) {
+  Outcome outcome{.next = Next::need_alone, .spec = &spec};
+  if (!refusal(services_, client, spec, words).empty()) return outcome;
+  Context context{.services = services_,
+                  .client = client,
+                  .reply = reply,
+                  .stats = stats_,
+                  .scratch = *scratch_,
+                  .words = words,
+                  .spec = spec,
+                  .now = now,
+                  .steady_now = steady_now,
+                  .alone = alone};
+  outcome.next = spec.run_together(context, last_words);
+  if (outcome.next == Next::done) {
+    client.last_command = &spec;
+    count_requests(client, last_words.size(), steady_now);
+  }
+  return outcome;
+}
+
 Next Dispatcher::run_handler(Context& context) {
   ClientState& client = context.client;
   // Set before the handler runs, because CLIENT LIST shows the command that asks.
@@ -110,7 +140,7 @@ Next Dispatcher::run_handler(Context& context) {
     client.last_command = previous;
     return next;
   }
-  count_request(client, context.steady_now);
+  count_requests(client, 1, context.steady_now);
   if (const std::uint64_t errors = context.reply.error_count() - errors_before; errors != 0) {
     stats_.commands[command_row(context.spec)].failed.add();
     count_errors(context.reply.last_error(), errors);
@@ -120,16 +150,16 @@ Next Dispatcher::run_handler(Context& context) {
 
 Dispatcher::Outcome Dispatcher::run_unknown(ClientState& client, resp::Reply& reply,
                                             std::span<const std::string_view> words, SteadyTime steady_now) {
-  count_request(client, steady_now);
+  count_requests(client, 1, steady_now);
   if (comes_from_a_browser(words[0])) return {.next = Next::close, .spec = nullptr};
   reply.error(unknown_command(words));
   count_errors(reply.last_error(), 1);
   return {.next = Next::done, .spec = nullptr};
 }
 
-void Dispatcher::count_request(ClientState& client, SteadyTime steady_now) {
-  stats_.requests.add();
-  ++client.request_count;
+void Dispatcher::count_requests(ClientState& client, std::uint64_t times, SteadyTime steady_now) {
+  stats_.requests.add(times);
+  client.request_count += times;
   client.last_request_at = steady_now;
 }
 

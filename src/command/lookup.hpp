@@ -7,11 +7,12 @@
 
 namespace sepal::command {
 
-// Counts a hit or a miss, as INFO shows them. For requests that only read.
-[[nodiscard]] inline filter::Filter* find_counted(Context& context, std::string_view key) {
+// Counts a hit or a miss for each of `times` requests, as INFO shows them. For requests that only read.
+[[nodiscard]] inline filter::Filter* find_counted(Context& context, std::string_view key,
+                                                  std::uint64_t times = 1) {
   filter::Filter* const found =
       context.services.keyspace.find({.database = context.client.database, .key = key});
-  (found != nullptr ? context.stats.key_hits : context.stats.key_misses).add();
+  (found != nullptr ? context.stats.key_hits : context.stats.key_misses).add(times);
   return found;
 }
 

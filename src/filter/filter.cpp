@@ -3,8 +3,8 @@
 // present is given back. Under the shard's lock an item is new if it changes a bit, and only one of many adds
 // can be the one that changes the last.
 //
-// Batches. Of a window of items all are hashed, and their blocks in all layers asked for from memory, before
-// the first is tested: the waits for memory overlap.
+// Batches. The items of a window are hashed, and their blocks in all layers asked for from memory, before the
+// window ahead of it is tested: the waits for memory overlap with each other and with the work.
 #include <sepal/base/checked.hpp>
 #include <sepal/filter/filter.hpp>
 
@@ -26,10 +26,12 @@ constexpr std::uint64_t shared_bytes = 16;
 
 constexpr std::uint64_t own_footprint = heap_footprint(shared_bytes + sizeof(Filter));
 
+// Some items, hashed, their blocks on the way.
 class Window {
  public:
-  Window(std::span<const std::string_view> items, std::uint64_t seed, const Layer& newest)
-      : count_(std::min(items.size(), window_items_max)) {
+  // The first window_items_max of `items`.
+  void load(std::span<const std::string_view> items, std::uint64_t seed, const Layer& newest) {
+    count_ = std::min(items.size(), window_items_max);
     for (std::size_t i = 0; i < count_; ++i) {
       fingerprints_[i] = fingerprint_of(items[i], seed);
       for (const Layer* layer = &newest; layer != nullptr; layer = layer->older())
@@ -37,13 +39,29 @@ class Window {
     }
   }
 
-  [[nodiscard]] std::size_t size() const { return count_; }
-  [[nodiscard]] const Fingerprint& operator[](std::size_t index) const { return fingerprints_[index]; }
+  [[nodiscard]] std::span<const Fingerprint> fingerprints() const {
+    return std::span(fingerprints_).first(count_);
+  }
 
  private:
-  std::size_t count_;
+  std::size_t count_ = 0;
   std::array<Fingerprint, window_items_max> fingerprints_;
 };
+
+// Calls visit(index, fingerprint) for every item in order. While the items of one window are tested, the blocks
+// of the next are on their way.
+template <class Visit>
+void for_each_fingerprint(std::span<const std::string_view> items, std::uint64_t seed, const Layer& newest,
+                          const Visit& visit) {
+  std::array<Window, 2> windows;
+  windows[0].load(items, seed, newest);
+  for (std::size_t at = 0, turn = 0; at < items.size(); at += window_items_max, turn ^= 1) {
+    const std::size_t next = std::min(at + window_items_max, items.size());
+    windows[turn ^ 1].load(items.subspan(next), seed, newest);
+    for (std::size_t index = at; const Fingerprint& fingerprint : windows[turn].fingerprints())
+      visit(index++, fingerprint);
+  }
+}
 
 Result<LayerPlan> plan_layer_of(const FilterOptions& options, std::uint32_t layer_index,
                                 std::uint64_t capacity, std::uint64_t bytes_max) {
@@ -141,10 +159,14 @@ bool Filter::known(const Fingerprint& fingerprint) const {
 
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
   SEPAL_ASSERT(items.size() == present.size(), "there is one answer for each item");
-  for (std::size_t at = 0; at < items.size(); at += window_items_max) {
-    const Window window(items.subspan(at), options_.seed, *newest_);
-    for (std::size_t i = 0; i < window.size(); ++i) present[at + i] = known(window[i]);
+  // One item is tested at once: there is nothing to overlap its wait with, but between layers.
+  if (items.size() == 1 && newest_->older() == nullptr) {
+    present[0] = newest_->contains(fingerprint_of(items[0], options_.seed));
+    return;
   }
+  for_each_fingerprint(items, options_.seed, *newest_, [&](std::size_t index, const Fingerprint& fingerprint) {
+    present[index] = known(fingerprint);
+  });
 }
 
 bool Filter::try_add_one(std::string_view item, bool& added) {
@@ -159,13 +181,10 @@ bool Filter::try_add_one(std::string_view item, bool& added) {
 // Returns how many of the claims were used.
 std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::span<bool> added) {
   std::uint64_t used = 0;
-  for (std::size_t at = 0; at < items.size(); at += window_items_max) {
-    const Window window(items.subspan(at), options_.seed, *newest_);
-    for (std::size_t i = 0; i < window.size(); ++i) {
-      added[at + i] = !known(window[i]) && newest_->add_claimed(window[i]);
-      used += added[at + i] ? 1 : 0;
-    }
-  }
+  for_each_fingerprint(items, options_.seed, *newest_, [&](std::size_t index, const Fingerprint& fingerprint) {
+    added[index] = !known(fingerprint) && newest_->add_claimed(fingerprint);
+    used += added[index] ? 1 : 0;
+  });
   return used;
 }
 

@@ -128,6 +128,7 @@ void Layer::prefetch(const Fingerprint& fingerprint) const {
   const std::uint64_t* const block = block_words(block_of(fingerprint, block_count_));
   // No more than the block has lines: with several probes to a line, the first ones bring in most.
   const std::uint32_t line_count = (block_bits_ + cache_line_bits - 1) / cache_line_bits;
+  if (line_count == 1) return __builtin_prefetch(block);
   for (std::uint32_t probe = 0; probe < std::min<std::uint32_t>(line_count, probe_count_); ++probe)
     __builtin_prefetch(block + position_of(fingerprint, probe, block_bits_) / word_bits);
 }

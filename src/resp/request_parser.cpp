@@ -22,6 +22,7 @@
 #include <sepal/resp/request_parser.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
@@ -105,7 +106,9 @@ bool RequestParser::take_whole(std::string_view input, bool authenticated) {
   if (count > count_max) return false;
 
   words_.resize(count);
+  const char* last_word_at = at;
   for (std::string_view& word : words_) {
+    last_word_at = at;
     if (at == end || *at != '$') return false;
     std::uint64_t length = 0;
     const char* const bytes = read_short_length(at + 1, end, length);
@@ -116,14 +119,36 @@ bool RequestParser::take_whole(std::string_view input, bool authenticated) {
   }
   const auto taken = static_cast<std::size_t>(at - input.data());
   if (taken > limits_.request_bytes_max) return false;
+  head_ = std::string_view(input.data(), static_cast<std::size_t>(last_word_at - input.data()));
+  // A length so small keeps the request within its limit, and sums of it from wrapping.
+  last_word_bytes_max_ = std::min(bulk_bytes_max, words_.back().size() + limits_.request_bytes_max - taken);
   consumed_ = taken;
   scanned_ = 0;  // an earlier call may have seen a part of the first line
   return true;
 }
 
+std::size_t RequestParser::next_alike(std::string_view input, std::span<std::string_view> last_words) {
+  const char* at = input.data();
+  const char* const end = at + input.size();
+  std::size_t taken = 0;
+  while (!head_.empty() && taken < last_words.size()) {
+    if (static_cast<std::size_t>(end - at) <= head_.size()) break;
+    if (std::memcmp(at, head_.data(), head_.size()) != 0 || at[head_.size()] != '$') break;
+    std::uint64_t length = 0;
+    const char* const bytes = read_short_length(at + head_.size() + 1, end, length);
+    if (bytes == nullptr || length > last_word_bytes_max_) break;
+    if (static_cast<std::size_t>(end - bytes) < length + line_end_bytes) break;
+    last_words[taken++] = std::string_view(bytes, length);
+    at = bytes + length + line_end_bytes;
+  }
+  consumed_ = static_cast<std::size_t>(at - input.data());
+  return taken;
+}
+
 // Skips empty requests until one is complete, cut off or malformed.
 Progress RequestParser::resume(std::string_view input, bool authenticated) {
   consumed_ = 0;
+  head_ = {};
   if (stage_ == Stage::malformed) return Progress::malformed;
   give_back_memory();
   for (std::size_t skipped = 0;;) {

@@ -32,10 +32,10 @@ class RunClock {
     std::memcpy(name_.data(), name.data(), name_bytes_);
   }
 
-  // After it was run; `spec` may be null.
-  void after(const command::CommandSpec* spec) {
+  // After it was run, or `times` of them together; `spec` may be null.
+  void after(const command::CommandSpec* spec, std::uint64_t times = 1) {
     if (spec != spec_) follow(spec);
-    ++times_;
+    times_ += times;
   }
 
   // Reads the clock, and records what ran since the last reading.

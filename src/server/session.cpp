@@ -1,12 +1,20 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/server/session.hpp>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "gate_entered.hpp"
 #include "run_clock.hpp"
 
 namespace sepal::server {
+namespace {
+
+// The words of a request that is run together with others: a command, a key, an item.
+constexpr std::size_t together_words = 3;
+
+}  // namespace
 
 // Why a run of requests stopped.
 enum class Session::Pause : std::uint8_t {
@@ -26,7 +34,15 @@ struct Session::Batch {
   std::uint64_t output_bytes_max = 0;
   std::size_t requests = 0;
   bool begun = false;
-  bool pending = false;  // the parser's words are a request that was not run yet
+  std::span<const std::string_view> pending{};  // a request that was taken and not run yet
+
+  // Requests that differ in their last word only and were taken together; those are in the environment's
+  // last_words. When they cannot be run together, they become pending one by one.
+  std::size_t together = 0;
+  std::size_t together_at = 0;  // the first that is neither pending nor run
+  std::array<std::string_view, together_words> single{};
+
+  [[nodiscard]] bool holds_requests() const { return together_at < together; }
 };
 
 Session::Session(const Environment& environment, command::ClientState client)
@@ -82,28 +98,60 @@ Session::Pause Session::run_alone(Batch& batch) {
 Session::Pause Session::run_requests(Batch& batch, bool alone) {
   const SteadyTime opens_at = batch.clock.now() + alone_time_max;
   for (std::size_t ran = 0;; ++ran) {
-    if (!batch.pending) {
-      if (batch.requests >= batch_requests_max) return Pause::run_again;
+    if (batch.pending.empty()) {
       if (alone && (ran > alone_requests_max || std::chrono::steady_clock::now() >= opens_at))
         return Pause::share;
-      if (!take_request()) return closing_ ? Pause::close : Pause::read;
-      batch.pending = true;
+      if (batch.holds_requests()) {
+        batch.single.back() = environment_.last_words[batch.together_at++];
+        batch.pending = batch.single;
+      } else if (const Pause pause = take_requests(batch, alone); pause != Pause::none) {
+        return pause;
+      }
     }
+    if (batch.pending.empty()) continue;
     if (const Pause pause = run_request(batch, alone); pause != Pause::none) return pause;
-    if (reply_.size() > batch.output_bytes_max) return Pause::drain;
   }
 }
 
+// Takes what comes next, and runs it at once where several requests can be run together.
+Session::Pause Session::take_requests(Batch& batch, bool alone) {
+  if (batch.requests >= batch_requests_max) return Pause::run_again;
+  if (reply_.size() > batch.output_bytes_max) return Pause::drain;
+  if (!take_request()) return closing_ ? Pause::close : Pause::read;
+  batch.pending = parser_.words();
+  const command::CommandSpec* const spec =
+      batch.pending.size() == together_words ? command::Dispatcher::runs_together(batch.pending) : nullptr;
+  if (spec == nullptr) return Pause::none;
+  batch.together = 1 + parser_.next_alike(input_.unparsed(), std::span(environment_.last_words).subspan(1));
+  input_.consume(parser_.consumed());
+  batch.together_at = 1;
+  if (batch.together > 1) run_together(batch, *spec, alone);
+  return Pause::none;
+}
+
+void Session::run_together(Batch& batch, const command::CommandSpec& spec, bool alone) {
+  std::ranges::copy(batch.pending, batch.single.begin());
+  environment_.last_words.front() = batch.single.back();
+  batch.clock.before(batch.pending.front());
+  const command::Dispatcher::Outcome outcome = environment_.dispatcher.run_together(
+      client_, reply_, spec, batch.pending, std::span(environment_.last_words).first(batch.together), alone,
+      batch.wall_now, batch.clock.now());
+  if (outcome.next != command::Next::done) return;
+  batch.clock.after(outcome.spec, batch.together);
+  batch.requests += batch.together;
+  batch.together_at = batch.together;
+  batch.pending = {};
+}
+
 Session::Pause Session::run_request(Batch& batch, bool alone) {
-  const resp::Words& words = parser_.words();
-  batch.clock.before(words.front());
+  batch.clock.before(batch.pending.front());
   const command::Dispatcher::Outcome outcome =
-      environment_.dispatcher.run(client_, reply_, words, alone, batch.wall_now, batch.clock.now());
+      environment_.dispatcher.run(client_, reply_, batch.pending, alone, batch.wall_now, batch.clock.now());
   if (outcome.next == command::Next::need_alone) {
     SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
     return Pause::need_alone;
   }
-  batch.pending = false;
+  batch.pending = {};
   ++batch.requests;
   batch.clock.after(outcome.spec);
   waiting_ = outcome.next == command::Next::wait;

@@ -98,6 +98,7 @@ class Worker {
   command::Dispatcher dispatcher_;
   std::unique_ptr<char[]> read_memory_;
   std::string reply_buffer_;
+  TogetherWords last_words_;
   Session::Environment environment_;
 
   boost::asio::io_context context_;

@@ -20,6 +20,10 @@ enum class Next : std::uint8_t {
 };
 
 using Handler = Next (*)(Context&);
+// Runs several requests that differ in their last word only, given as `last_words`, as if one after the
+// other. done: all are answered. need_alone: nothing was done, run them one by one. Never anything else, and
+// never an error.
+using TogetherHandler = Next (*)(Context&, std::span<const std::string_view> last_words);
 
 // Flags, as a set of bits. Names in COMMAND are the reference's.
 enum class Flag : std::uint32_t {
@@ -75,6 +79,7 @@ struct CommandSpec {
   std::string_view syntax{};  // arguments as a person reads them: "key error_rate capacity [EXPANSION n]"
   std::string_view tips{};    // blank separated
   Handler run = nullptr;      // null for a command that only has subcommands
+  TogetherHandler run_together = nullptr;      // where neighbours in a pipeline gain by it
   std::span<const CommandSpec> subcommands{};  // sorted by name
 };
 

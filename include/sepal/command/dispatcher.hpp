@@ -95,6 +95,14 @@ class Dispatcher {
   Outcome run(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words, bool alone,
               WallTime now, SteadyTime steady_now);
 
+  // The row of a request whose neighbours run_together takes; null when they are to be run one by one.
+  [[nodiscard]] static const CommandSpec* runs_together(std::span<const std::string_view> words);
+  // As run, for requests that are `words` but for their last words, of which `words` has the first.
+  // Next::done: all are answered. Next::need_alone: nothing was done, run them one by one.
+  Outcome run_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
+                       std::span<const std::string_view> words, std::span<const std::string_view> last_words,
+                       bool alone, WallTime now, SteadyTime steady_now);
+
   // Counts `times` calls of a row. `times` requests of one row in a row took `duration` together. (Reading a
   // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
@@ -107,7 +115,7 @@ class Dispatcher {
   Next run_handler(Context& context);
   Outcome run_unknown(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
                       SteadyTime steady_now);
-  void count_request(ClientState& client, SteadyTime steady_now);
+  void count_requests(ClientState& client, std::uint64_t times, SteadyTime steady_now);
   void count_errors(std::string_view text, std::uint64_t times);
 
   Services& services_;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,13 @@ class RequestParser {
   // selects the limits. `limits` may change between requests by set_limits.
   Progress next(std::string_view input, bool authenticated = true);
 
+  // After `complete`, and before any other call: `input` is what follows that request's bytes in the same
+  // memory. Takes from its start the requests that are, byte for byte, that request up to the last word: a
+  // pipeline of one command on one key. Puts their last words into `last_words`, as many as fit, and returns
+  // how many; consumed() is what they took. words() stays. Takes nothing behind a request that was out of the
+  // ordinary: next() knows.
+  std::size_t next_alike(std::string_view input, std::span<std::string_view> last_words);
+
   [[nodiscard]] std::size_t consumed() const { return consumed_; }
   [[nodiscard]] const Words& words() const { return words_; }
   // "ERR Protocol error: ..." of the last malformed; without the leading '-' and the line end. May hold a CR
@@ -89,6 +97,9 @@ class RequestParser {
 
   ParserLimits limits_;
   Words words_;
+  // The last request up to its last word's length line, where it was taken whole; as long-lived as words_.
+  std::string_view head_;
+  std::uint64_t last_word_bytes_max_ = 0;  // behind head_
   std::size_t consumed_ = 0;
   std::size_t bytes_expected_ = 0;
   Stage stage_ = Stage::first_line;

@@ -21,12 +21,14 @@
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/server/input_buffer.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace sepal::server {
 
@@ -35,6 +37,10 @@ inline constexpr std::size_t batch_requests_max = 1024;
 // How long the gate stays closed behind a request that needed to be alone, in requests and in time.
 inline constexpr std::size_t alone_requests_max = 128;
 inline constexpr std::chrono::microseconds alone_time_max{200};
+
+// Neighbours in a pipeline that are run together, at most; of each its last word.
+inline constexpr std::size_t together_max = 64;
+using TogetherWords = std::array<std::string_view, together_max>;
 
 // Confined to its worker.
 class Session {
@@ -48,6 +54,7 @@ class Session {
     command::WorkerStats& stats;
     std::span<char> read_buffer;  // as InputBuffer's shared one
     std::string& reply_buffer;    // its memory is lent to the session that runs
+    TogetherWords& last_words;    // as well
   };
 
   enum class Step : std::uint8_t {
@@ -97,6 +104,8 @@ class Session {
   Pause run_shared(Batch& batch);
   Pause run_alone(Batch& batch);
   Pause run_requests(Batch& batch, bool alone);
+  Pause take_requests(Batch& batch, bool alone);
+  void run_together(Batch& batch, const command::CommandSpec& spec, bool alone);
   Pause run_request(Batch& batch, bool alone);
   bool take_request();
   void lend_reply_buffer();

@@ -63,6 +63,38 @@ std::string replies_to(std::string_view bytes, const std::vector<std::size_t>& p
   return world.taken_output();
 }
 
+// A pipeline as clients send them: many requests of one command on one key, of few keys and few items, so
+// that filters are created, filled, grown and deleted in the middle of what is run together.
+std::vector<std::string> random_neighbours() {
+  std::vector<std::string> requests;
+  const int groups = *rc::gen::inRange(1, 20);
+  for (int group = 0; group < groups; ++group) {
+    const std::string command =
+        *rc::gen::element<std::string>("BF.ADD", "BF.ADD", "bf.add", "BF.EXISTS", "DEL");
+    const std::string key = *rc::gen::element<std::string>("k", "k", "other");
+    const int count = command == "DEL" ? 1 : *rc::gen::inRange(1, 150);
+    for (int i = 0; i < count; ++i) {
+      const std::string item = std::to_string(*rc::gen::inRange(0, 400));
+      requests.push_back(command == "DEL" ? request({command, key}) : request({command, key, item}));
+    }
+  }
+  return requests;
+}
+
+TEST_CASE("requests that are run together answer as if they were run one after the other",
+          "[server][property]") {
+  CHECK(rc::check("together as one by one", [] {
+    const std::vector<std::string> requests = random_neighbours();
+    std::string together;
+    SessionWorld single;
+    for (const std::string& one : requests) {
+      together += one;
+      static_cast<void>(single.give(one));
+    }
+    RC_ASSERT(replies_to(together, {together.size()}) == single.taken_output());
+  }));
+}
+
 TEST_CASE("the replies do not depend on where the requests are cut", "[server][property]") {
   CHECK(rc::check("cut anywhere, same replies", [] {
     const std::string bytes = random_pipeline();

@@ -181,6 +181,57 @@ TEST_CASE("a large bulk that arrives byte by byte is not scanned again for each 
   CHECK(parser.words()[1] == words[1]);
 }
 
+std::string request_of(const std::vector<std::string>& words) {
+  return test::encode_request(words);
+}
+
+struct Alike {
+  std::vector<std::string> last_words;
+  std::size_t consumed = 0;
+};
+
+// What follows `first` and is like it.
+Alike taken_alike(const std::string& first, const std::string& rest, std::size_t count_max = 8,
+                  const resp::ParserLimits& limits = {}) {
+  const std::string bytes = first + rest;
+  resp::RequestParser parser{limits};
+  REQUIRE(parser.next(bytes) == Progress::complete);
+  REQUIRE(parser.consumed() == first.size());
+  std::vector<std::string_view> last_words(count_max);
+  last_words.resize(parser.next_alike(std::string_view(bytes).substr(first.size()), last_words));
+  return {.last_words = {last_words.begin(), last_words.end()}, .consumed = parser.consumed()};
+}
+
+TEST_CASE("neighbours that differ in their last word only are taken together", "[resp][parser]") {
+  const std::string first = request_of({"BF.ADD", "key", "a"});
+  const std::string second = request_of({"BF.ADD", "key", ""});
+  const std::string third = request_of({"BF.ADD", "key", "a longer item"});
+  const Alike all = taken_alike(first, second + third);
+  CHECK(all.last_words == std::vector<std::string>{"", "a longer item"});
+  CHECK(all.consumed == second.size() + third.size());
+
+  CHECK(taken_alike(first, second + third, 1).consumed == second.size());
+  for (const std::vector<std::string>& other : std::vector<std::vector<std::string>>{
+           {"BF.ADD", "kez", "a"}, {"bf.add", "key", "a"}, {"BF.ADD", "key", "a", "b"}, {"BF.ADD", "key"}}) {
+    CHECK(taken_alike(first, second + request_of(other)).consumed == second.size());
+  }
+  for (std::size_t cut = 0; cut < third.size(); ++cut)
+    CHECK(taken_alike(first, second + third.substr(0, cut)).consumed == second.size());
+  CHECK(taken_alike("PING x\r\n", "PING y\r\n").consumed == 0);
+}
+
+TEST_CASE("a neighbour over a limit is left to the reader that knows every error", "[resp][parser]") {
+  const std::string first = request_of({"BF.ADD", "key", "item"});
+  const std::string equal = request_of({"BF.ADD", "key", "1234"});
+  const std::string longer = request_of({"BF.ADD", "key", "12345"});
+  const resp::ParserLimits tight_word{.bulk_bytes_max = 6};
+  const std::string fits = request_of({"BF.ADD", "key", "123456"});
+  const std::string over = request_of({"BF.ADD", "key", "1234567"});
+  CHECK(taken_alike(first, fits + over, 8, tight_word).consumed == fits.size());
+  const resp::ParserLimits tight_request{.request_bytes_max = first.size()};
+  CHECK(taken_alike(first, equal + longer, 8, tight_request).consumed == equal.size());
+}
+
 TEST_CASE("a request of many words in small pieces is not read again for each piece", "[resp][parser]") {
   const std::vector<std::string> words(100'000, "word");
   const std::string request = test::encode_request(words);

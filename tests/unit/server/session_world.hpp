@@ -29,7 +29,8 @@ struct SessionWorld {
                     .services = services,
                     .stats = ground.workers[0],
                     .read_buffer = read_buffer,
-                    .reply_buffer = reply_buffer},
+                    .reply_buffer = reply_buffer,
+                    .last_words = last_words},
         session(environment, client(authenticated)) {}
 
   static command::ClientState client(bool authenticated) {
@@ -76,6 +77,7 @@ struct SessionWorld {
   command::Dispatcher dispatcher;
   std::vector<char> read_buffer;
   std::string reply_buffer;
+  TogetherWords last_words;
   Session::Environment environment;
   Session session;
   std::string output;
