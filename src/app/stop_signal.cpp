@@ -33,6 +33,8 @@ StopSignal::StopSignal(std::chrono::seconds stop_max) : stop_max_(stop_max) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // A client that goes away while it is written to is an error code, not a signal.
   signal(SIGPIPE, SIG_IGN);
+  // A file over the limit of the process (ulimit -f) is a save that fails, not the end.
+  signal(SIGXFSZ, SIG_IGN);
   thread_ = std::thread([this] { run(); });
 }
 

@@ -23,6 +23,7 @@ KeyTable::KeyTable(std::uint64_t seed, Hash hash) : seed_(seed), hash_(hash) {
   directory_.push_back(std::make_unique<Segment>(0).release());
   segments_at_depth_[0] = 1;
   segment_bytes_ = directory_[0]->byte_count();
+  empty_bytes_ = byte_count();
 }
 
 KeyTable::~KeyTable() {
@@ -39,6 +40,10 @@ std::uint64_t KeyTable::byte_count() const {
 
 std::uint64_t KeyTable::entry_bytes(std::string_view key) {
   return Segment::entry_bytes + StoredKey::heap_bytes(key.size());
+}
+
+std::uint64_t KeyTable::least_bytes() const {
+  return empty_bytes_ + size_ * Segment::entry_bytes + long_key_bytes_;
 }
 
 const FilterPtr* KeyTable::find(std::string_view key) const {

@@ -58,6 +58,9 @@ class KeyTable {
   [[nodiscard]] std::uint64_t byte_count() const;
   // What one more key takes, without the steps in which segments and the directory grow.
   [[nodiscard]] static std::uint64_t entry_bytes(std::string_view key);
+  // The least that a table with these keys can take: an empty one, and entry_bytes() of each key. It does not
+  // depend on the order in which keys came and went, as byte_count() does.
+  [[nodiscard]] std::uint64_t least_bytes() const;
   [[nodiscard]] std::size_t directory_slots() const { return directory_.size(); }
 
   // Null when the key is not there. Valid until the table changes.
@@ -106,6 +109,7 @@ class KeyTable {
   std::uint64_t seed_;
   Hash hash_;
   std::uint64_t size_ = 0;
+  std::uint64_t empty_bytes_ = 0;  // byte_count() without any key
   std::uint64_t segment_bytes_ = 0;
   std::uint64_t long_key_bytes_ = 0;
   std::uint32_t depth_ = 0;          // D: the directory has 2^D places

@@ -88,11 +88,20 @@ std::uint64_t Keyspace::structure_changes() const {
   return structure_changes_.load(std::memory_order_relaxed);
 }
 
-std::uint64_t Keyspace::bytes_free(std::uint64_t bytes_held) const {
+std::uint64_t Keyspace::bytes_beside(std::uint64_t bytes_used) const {
   const std::uint64_t limit = options_.memory_max != 0 ? options_.memory_max : options_.machine_bytes;
   if (limit == 0) return unbounded_bytes;
-  const std::uint64_t used_by_others = memory_used() - std::min(memory_used(), bytes_held);
-  return std::min(limit - std::min(limit, used_by_others), unbounded_bytes);
+  return std::min(limit - std::min(limit, bytes_used), unbounded_bytes);
+}
+
+std::uint64_t Keyspace::bytes_free(std::uint64_t bytes_held) const {
+  return bytes_beside(memory_used() - std::min(memory_used(), bytes_held));
+}
+
+std::uint64_t Keyspace::least_bytes() const {
+  std::uint64_t least = filter_bytes_;
+  for (const auto& database : databases_) least += database->least_bytes();
+  return least;
 }
 
 filter::FilterLimits Keyspace::filter_limits(std::uint64_t bytes_held) const {
@@ -131,7 +140,8 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
   const std::uint64_t bytes_freed = present == nullptr ? 0 : (*present)->byte_count();
   const std::uint64_t entry_bytes = present == nullptr ? KeyTable::entry_bytes(key.key) : 0;
   const auto bytes_needed = checked_add(filter->byte_count(), entry_bytes);
-  if (!bytes_needed || *bytes_needed > bytes_free(bytes_freed)) return fail(Errc::memory_limit);
+  if (!bytes_needed || *bytes_needed > bytes_beside(least_bytes() - bytes_freed))
+    return fail(Errc::memory_limit);
   filter_bytes_ += filter->byte_count();
   filter_bytes_ -= bytes_freed;
   if (present != nullptr)

@@ -127,34 +127,34 @@ bool in_range(const Setting& setting, const Value& value) {
   }
 }
 
-std::string quoted(std::string_view text) {
-  std::string quoted = "\"";
+std::string toml_string(std::string_view text) {
+  std::string written = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
+      written += '\\';
+      written += c;
     } else if (byte < 0x20 || byte == 0x7f) {
       std::array<char, 8> escaped{};
       std::snprintf(escaped.data(), escaped.size(), "\\u%04X", byte);
-      quoted += escaped.data();
+      written += escaped.data();
     } else {
-      quoted += c;
+      written += c;
     }
   }
-  return quoted + '"';
+  return written + '"';
 }
 
 // A quantity without a unit needs no quotes.
 std::string quoted_quantity(const std::string& text) {
-  return text.find_first_not_of("0123456789") == std::string::npos ? text : quoted(text);
+  return text.find_first_not_of("0123456789") == std::string::npos ? text : toml_string(text);
 }
 
 std::string seed_text(const Seed& seed) {
-  if (!seed) return quoted(automatic_seed);
+  if (!seed) return toml_string(automatic_seed);
   // A plain number of TOML has 63 bits.
   const std::string digits = std::to_string(*seed);
-  return *seed >> 63 == 0 ? digits : quoted(digits);
+  return *seed >> 63 == 0 ? digits : toml_string(digits);
 }
 
 }  // namespace
@@ -227,7 +227,7 @@ std::string toml_text(const Setting& setting, const Value& value) {
     case Kind::seconds:
       return quoted_quantity(seconds_text(std::get<std::uint64_t>(value)));
     case Kind::permissions:
-      return quoted(end_text(setting, std::get<std::uint64_t>(value)));
+      return toml_string(end_text(setting, std::get<std::uint64_t>(value)));
     case Kind::rate:
       return number_text(std::get<double>(value));
     case Kind::seed:
@@ -235,7 +235,7 @@ std::string toml_text(const Setting& setting, const Value& value) {
     case Kind::addresses: {
       std::string text;
       for (const std::string& address : std::get<std::vector<std::string>>(value)) {
-        text += (text.empty() ? "" : ", ") + quoted(address);
+        text += (text.empty() ? "" : ", ") + toml_string(address);
       }
       return '[' + text + ']';
     }
@@ -243,7 +243,7 @@ std::string toml_text(const Setting& setting, const Value& value) {
     case Kind::choice:
       break;
   }
-  return quoted(std::get<std::string>(value));
+  return toml_string(std::get<std::string>(value));
 }
 
 std::string shown_text(const Setting& setting, const Value& value) {

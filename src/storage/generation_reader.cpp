@@ -24,9 +24,9 @@ Error refused_by_sink(const Error& error, std::uint64_t offset) {
   switch (error.code) {
     case Errc::memory_limit:
     case Errc::too_large:
-      return fail(error.code, where + ": the memory limit would be exceeded; raise it");
+      return fail(error.code, where + ": the memory limit would be exceeded; raise maxmemory");
     case Errc::key_limit:
-      return fail(error.code, where + ": there are as many keys as there may be; raise the limit");
+      return fail(error.code, where + ": there are as many keys as there may be; raise keys_max");
     default:
       return fail(error.code, where);
   }

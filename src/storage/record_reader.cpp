@@ -121,7 +121,8 @@ Result<filter::ImageHeader> RecordReader::decode_image(std::uint64_t start,
   if (bytes.size() > filter::image_header_bytes &&
       bytes.size() - filter::image_header_bytes > layers_bytes_max)
     return fail(Errc::too_large, "has a filter at offset " + std::to_string(start) + " with more than " +
-                                     std::to_string(limits_.layers_max) + " layers, the limit; raise it");
+                                     std::to_string(limits_.layers_max) +
+                                     " layers, the limit; raise layers_max");
   auto image = filter::decode_image_header(bytes, limits_.layers_max);
   if (!image && image.error().code == Errc::unsupported_version)
     return refused(start, image.error(), "is of an unknown version");
@@ -138,13 +139,13 @@ Result<keyspace::FilterPtr> RecordReader::make_filter(std::uint64_t start, const
   if (head.bitmap_bytes > limits_.bytes_max)
     return fail(Errc::too_large, "has a filter at offset " + std::to_string(start) + " of " +
                                      std::to_string(head.bitmap_bytes) + " bytes, more than the limit of " +
-                                     std::to_string(limits_.bytes_max) + "; raise the memory limit");
+                                     std::to_string(limits_.bytes_max) + "; raise maxmemory");
   auto filter = filter::Filter::restore(head.image.options, head.image.layers, limits_);
   if (filter) return filter;
   if (filter.error().code == Errc::out_of_range) return damaged_at(start, "a filter's layers contradict it");
   if (filter.error().code == Errc::out_of_memory)
     return refused(start, filter.error(), "the system has no memory for");
-  return refused(start, filter.error(), "exceeds the memory limit; raise it");
+  return refused(start, filter.error(), "exceeds the memory limit; raise maxmemory");
 }
 
 Result<void> RecordReader::read_bits(filter::Filter& filter, const Head& head) {

@@ -20,6 +20,11 @@ int plan(const sepal::tools::PlanRequest& request) {
   return 0;
 }
 
+// The library reads a number with a minus sign as a huge one. Says what is wrong, or nothing.
+std::string refuse_sign(const std::string& text) {
+  return text.starts_with('-') ? "a number below zero" : "";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -32,10 +37,13 @@ int main(int argc, char** argv) {
       *tools.add_subcommand("plan", "Says what a filter takes in memory and what it promises");
   planning.add_option("--error", request.error_rate, "The error rate, between 0 and 1")
       ->capture_default_str();
-  planning.add_option("--capacity", request.capacity, "The items of the first layer")->capture_default_str();
+  planning.add_option("--capacity", request.capacity, "The items of the first layer")
+      ->capture_default_str()
+      ->check(refuse_sign);
   CLI::Option* expansion =
       planning.add_option("--expansion", request.expansion, "A new layer holds this many times the last")
-          ->capture_default_str();
+          ->capture_default_str()
+          ->check(refuse_sign);
   planning
       .add_flag_callback(
           "--nonscaling", [&request] { request.expansion = 0; },

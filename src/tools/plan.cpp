@@ -40,6 +40,11 @@ std::string bytes_text(std::uint64_t bytes) {
   return format("%llu bytes (%.1f %s)", static_cast<unsigned long long>(bytes), amount, units[unit]);
 }
 
+// The rate that a filter is planned for when this one is asked.
+double kept_rate(const PlanRequest& request) {
+  return std::clamp(request.error_rate, filter::error_rate_min, filter::error_rate_max);
+}
+
 double bits_per_item(const LayerPlan& plan) {
   return static_cast<double>(plan.bit_count()) / static_cast<double>(plan.capacity);
 }
@@ -59,8 +64,7 @@ void describe(const PlanRequest& request, const LayerPlan& plan, std::vector<std
                              : format("a further layer holds %u times the last", request.expansion).c_str()));
   lines.emplace_back();
   lines.push_back("  bitmap            " + bytes_text(plan.byte_count()));
-  const double textbook =
-      filter::textbook_bits_per_item(std::min(request.error_rate, filter::error_rate_max));
+  const double textbook = filter::textbook_bits_per_item(kept_rate(request));
   lines.push_back(
       format("  bits an item      %.3f (the textbook's optimum: %.3f)", bits_per_item(plan), textbook));
   lines.push_back(format("  bits set an item  %u", plan.probe_count));
@@ -69,7 +73,7 @@ void describe(const PlanRequest& request, const LayerPlan& plan, std::vector<std
   if (request.expansion != 0)
     lines.push_back(
         format("  first layer       planned for a rate of %.3g, so that all layers together keep %g",
-               plan.error_rate, request.error_rate));
+               plan.error_rate, kept_rate(request)));
 }
 
 std::string bar(double share) {

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -38,6 +39,28 @@ class RestartTest(DaemonTest):
         self.assertEqual(ask(daemon, "SAVE"), b"+OK")
         daemon.kill()
         self.assertEqual(ask(self.start(), "BF.EXISTS", "users", "alice"), b":1")
+
+    def test_a_server_that_is_full_starts_again_under_its_own_limit(self):
+        daemon = self.start("--maxmemory", "1mb")
+        created = 0
+        while ask(daemon, "BF.RESERVE", "user:%d" % created, "0.01", "100") == b"+OK":
+            created += 1
+        self.assertGreater(created, 1000)
+        self.assertEqual(daemon.stop(), 0)
+        daemon = self.start("--maxmemory", "1mb")
+        self.assertIn("loaded: filters=%d" % created, daemon.text())
+
+    def test_a_save_over_the_limit_of_file_sizes_fails_and_the_next_one_succeeds(self):
+        daemon = self.start()
+        ask(daemon, "BF.RESERVE", "big", "0.01", "10000000")
+        ask(daemon, "BF.ADD", "big", "alice")
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+        self.assertIn(b"-ERR", ask(daemon, "SAVE"))
+        self.assertEqual(ask(daemon, "BF.EXISTS", "big", "alice"), b":1")
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        self.assertEqual(ask(daemon, "SAVE"), b"+OK")
+        daemon.kill()
+        self.assertEqual(ask(self.start(), "BF.EXISTS", "big", "alice"), b":1")
 
     def test_shutdown_nosave_forgets_and_shutdown_saves(self):
         daemon = self.start()

@@ -99,7 +99,9 @@ class Keyspace {
   // with filter and key; the table may take the account past it by one step of its own growth.
   Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
   // Puts a ready filter under a key, replacing what is there. For loads and imports. Errors: key_limit,
-  // memory_limit, out_of_range (there is no such database). The pointer is not null.
+  // memory_limit, out_of_range (there is no such database). The pointer is not null. The limit is compared
+  // with all filters and keys, without what the table keeps free: so filters and keys that create() and
+  // add_alone() have fitted into a limit fit into it again, in whatever order they come.
   Result<void> put(DatabaseKey key, FilterPtr filter);
   // Adds one item, growing the filter; keeps the memory account. `filter` is what find() gave.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item);
@@ -123,7 +125,9 @@ class Keyspace {
  private:
   [[nodiscard]] KeyTable& table(std::uint32_t database) const;
   [[nodiscard]] std::uint64_t filter_bytes_of(std::uint32_t database) const;
+  [[nodiscard]] std::uint64_t bytes_beside(std::uint64_t bytes_used) const;  // what the limit leaves
   [[nodiscard]] std::uint64_t bytes_free(std::uint64_t bytes_held) const;
+  [[nodiscard]] std::uint64_t least_bytes() const;  // of filters and keys, without what the tables keep free
   [[nodiscard]] Error refusal_of(const Error& error, const filter::FilterOptions& options) const;
   void dispose_table(std::uint32_t database);
   void changed();  // after each change of structure: counts it and brings the account up to date

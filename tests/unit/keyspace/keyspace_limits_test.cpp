@@ -1,5 +1,6 @@
 #include <sepal/keyspace/keyspace.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -99,13 +100,37 @@ TEST_CASE("put may reuse the bytes of the filter it replaces", "[keyspace][limit
   Keyspace keys({}, disposer);
   REQUIRE(keys.put({.key = "k"}, make_filter()));
   const std::uint64_t used = keys.memory_used();
-  keys.set_memory_max(used);
+  const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes("k") + make_filter()->byte_count();
+  keys.set_memory_max(needed);
   CHECK(keys.put({.key = "k"}, make_filter()));
   CHECK(keys.memory_used() == used);
-  keys.set_memory_max(used - 1);
+  keys.set_memory_max(needed - 1);
   const auto refused = keys.put({.key = "k"}, make_filter());
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::memory_limit);
+}
+
+TEST_CASE("what has filled a keyspace to its limit can be put into another of that limit",
+          "[keyspace][limits]") {
+  FreeingDisposer disposer;
+  constexpr std::uint64_t memory_max = 1 << 20;
+  Keyspace full({.memory_max = memory_max}, disposer);
+  const std::size_t key_bytes = GENERATE(1, 15, 40);
+  for (int i = 0;; ++i) {
+    const std::string number = std::to_string(i);
+    const std::string key = number + std::string(key_bytes, 'k');
+    if (!full.create({.database = static_cast<std::uint32_t>(i % 3), .key = key}, {.capacity = 10})) break;
+  }
+  REQUIRE(full.total_size() > 1000);
+  auto entries = full.cut();
+  if (GENERATE(false, true)) std::reverse(entries.begin(), entries.end());
+  Keyspace loaded({.memory_max = memory_max}, disposer);
+  bool all_put = true;
+  for (const auto& entry : entries)
+    all_put &= loaded.put({.database = entry.database, .key = entry.key}, entry.filter).ok();
+  CHECK(all_put);
+  CHECK(loaded.total_size() == full.total_size());
+  CHECK_FALSE(loaded.create({.key = "one more"}, {.capacity = 1000}));
 }
 
 TEST_CASE("a filter that no machine could hold is too large, whatever the limit", "[keyspace][limits]") {

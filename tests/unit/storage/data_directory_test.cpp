@@ -245,7 +245,7 @@ TEST_CASE("a load that is given up, or whose filters are refused, ends with that
   CHECK(
       refused.error().detail ==
       "data/generation-000000000001/pack-0 has a filter at offset 32 that cannot be taken: the memory limit "
-      "would be exceeded; raise it");
+      "would be exceeded; raise maxmemory");
 }
 
 TEST_CASE("a filter within the limits is loaded, one byte or layer more is refused by name", "[storage]") {
