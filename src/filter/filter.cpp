@@ -48,8 +48,8 @@ class Window {
   std::array<Fingerprint, window_items_max> fingerprints_;
 };
 
-// Calls visit(index, fingerprint) for every item in order. While the items of one window are tested, the blocks
-// of the next are on their way.
+// Calls visit(index, fingerprint) for every item in order. While the items of one window are tested, the
+// blocks of the next are on their way.
 template <class Visit>
 void for_each_fingerprint(std::span<const std::string_view> items, std::uint64_t seed, const Layer& newest,
                           const Visit& visit) {
@@ -164,9 +164,9 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
     present[0] = newest_->contains(fingerprint_of(items[0], options_.seed));
     return;
   }
-  for_each_fingerprint(items, options_.seed, *newest_, [&](std::size_t index, const Fingerprint& fingerprint) {
-    present[index] = known(fingerprint);
-  });
+  for_each_fingerprint(
+      items, options_.seed, *newest_,
+      [&](std::size_t index, const Fingerprint& fingerprint) { present[index] = known(fingerprint); });
 }
 
 bool Filter::try_add_one(std::string_view item, bool& added) {
@@ -181,10 +181,11 @@ bool Filter::try_add_one(std::string_view item, bool& added) {
 // Returns how many of the claims were used.
 std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::span<bool> added) {
   std::uint64_t used = 0;
-  for_each_fingerprint(items, options_.seed, *newest_, [&](std::size_t index, const Fingerprint& fingerprint) {
-    added[index] = !known(fingerprint) && newest_->add_claimed(fingerprint);
-    used += added[index] ? 1 : 0;
-  });
+  for_each_fingerprint(items, options_.seed, *newest_,
+                       [&](std::size_t index, const Fingerprint& fingerprint) {
+                         added[index] = !known(fingerprint) && newest_->add_claimed(fingerprint);
+                         used += added[index] ? 1 : 0;
+                       });
   return used;
 }
 

@@ -32,8 +32,8 @@ struct Fingerprint {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 
-// The checksum of all formats on disk: XXH3, 64 bits, seed 0, over bytes fed in any pieces. Confined. Not inline as
-// the others are: it runs over buffers, not over items.
+// The checksum of all formats on disk: XXH3, 64 bits, seed 0, over bytes fed in any pieces. Confined. Not
+// inline as the others are: it runs over buffers, not over items.
 class Checksum {
  public:
   Checksum();
