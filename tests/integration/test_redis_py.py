@@ -11,7 +11,7 @@ class RedisPyTest(DaemonTest):
     def setUp(self):
         super().setUp()
         self.daemon = self.start()
-        self.client = redis.Redis(port=self.daemon.port)
+        self.client = redis.Redis(host="127.0.0.1", port=self.daemon.port)
         self.addCleanup(self.client.close)
 
     def test_every_bloom_command_of_the_client(self):
@@ -53,8 +53,8 @@ class RedisPyTest(DaemonTest):
     def test_a_password_is_asked_for(self):
         daemon = self.start("--requirepass", "sesame", directory=self.directory + "-locked")
         with self.assertRaises(redis.AuthenticationError):
-            redis.Redis(port=daemon.port).ping()
-        self.assertTrue(redis.Redis(port=daemon.port, password="sesame").ping())
+            redis.Redis(host="127.0.0.1", port=daemon.port).ping()
+        self.assertTrue(redis.Redis(host="127.0.0.1", port=daemon.port, password="sesame").ping())
 
 
 if __name__ == "__main__":
