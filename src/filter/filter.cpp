@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "heap_bytes.hpp"
 #include "layer.hpp"
@@ -32,15 +33,25 @@ class Window {
   // The first window_items_max of `items`.
   void load(std::span<const std::string_view> items, std::uint64_t seed, const Layer& newest) {
     count_ = std::min(items.size(), window_items_max);
-    for (std::size_t i = 0; i < count_; ++i) {
-      fingerprints_[i] = fingerprint_of(items[i], seed);
-      for (const Layer* layer = &newest; layer != nullptr; layer = layer->older())
-        layer->prefetch(fingerprints_[i]);
-    }
+    for (std::size_t i = 0; i < count_; ++i) fingerprints_[i] = fingerprint_of(items[i], seed);
+    for (const Layer* layer = &newest; layer != nullptr; layer = layer->older())
+      layer->prefetch(fingerprints());
   }
 
   [[nodiscard]] std::span<const Fingerprint> fingerprints() const {
     return std::span(fingerprints_).first(count_);
+  }
+
+  // found[i] says whether any layer knows the item. Newest first: with an expansion of 2 or more a full
+  // newest layer holds more items than all the older ones together, so most hits end there.
+  void find(const Layer& newest, std::span<bool> found) const {
+    std::array<std::uint8_t, window_items_max> indices;
+    std::span<std::uint8_t> pending = std::span(indices).first(count_);
+    std::iota(pending.begin(), pending.end(), std::uint8_t{0});
+    for (const Layer* layer = &newest; layer != nullptr && !pending.empty(); layer = layer->older())
+      pending = pending.first(layer->find(fingerprints(), pending));
+    std::ranges::fill(found, true);
+    for (const std::uint8_t index : pending) found[index] = false;
   }
 
  private:
@@ -48,18 +59,17 @@ class Window {
   std::array<Fingerprint, window_items_max> fingerprints_;
 };
 
-// Calls visit(index, fingerprint) for every item in order. While the items of one window are tested, the
-// blocks of the next are on their way.
+// Calls visit(window, at) for all items, a window after the other, `at` being the index of its first. While
+// one is looked up, the blocks of the next are on their way.
 template <class Visit>
-void for_each_fingerprint(std::span<const std::string_view> items, std::uint64_t seed, const Layer& newest,
-                          const Visit& visit) {
+void for_each_window(std::span<const std::string_view> items, std::uint64_t seed, const Layer& newest,
+                     const Visit& visit) {
   std::array<Window, 2> windows;
   windows[0].load(items, seed, newest);
   for (std::size_t at = 0, turn = 0; at < items.size(); at += window_items_max, turn ^= 1) {
     const std::size_t next = std::min(at + window_items_max, items.size());
     windows[turn ^ 1].load(items.subspan(next), seed, newest);
-    for (std::size_t index = at; const Fingerprint& fingerprint : windows[turn].fingerprints())
-      visit(index++, fingerprint);
+    visit(windows[turn], at);
   }
 }
 
@@ -145,16 +155,10 @@ void Filter::fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::spa
   layer->fill_bits(offset, from);
 }
 
-bool Filter::known_to_older(const Fingerprint& fingerprint) const {
-  for (const Layer* layer = newest_->older(); layer != nullptr; layer = layer->older())
+bool Filter::known(const Fingerprint& fingerprint) const {
+  for (const Layer* layer = newest_.get(); layer != nullptr; layer = layer->older())
     if (layer->contains(fingerprint)) return true;
   return false;
-}
-
-// Newest first: with an expansion of 2 or more a full newest layer holds more items than all the older ones
-// together, so most hits end there.
-bool Filter::known(const Fingerprint& fingerprint) const {
-  return newest_->contains(fingerprint) || known_to_older(fingerprint);
 }
 
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
@@ -164,9 +168,9 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
     present[0] = newest_->contains(fingerprint_of(items[0], options_.seed));
     return;
   }
-  for_each_fingerprint(
-      items, options_.seed, *newest_,
-      [&](std::size_t index, const Fingerprint& fingerprint) { present[index] = known(fingerprint); });
+  for_each_window(items, options_.seed, *newest_, [&](const Window& window, std::size_t at) {
+    window.find(*newest_, present.subspan(at, window.fingerprints().size()));
+  });
 }
 
 bool Filter::try_add_one(std::string_view item, bool& added) {
@@ -181,11 +185,16 @@ bool Filter::try_add_one(std::string_view item, bool& added) {
 // Returns how many of the claims were used.
 std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::span<bool> added) {
   std::uint64_t used = 0;
-  for_each_fingerprint(items, options_.seed, *newest_,
-                       [&](std::size_t index, const Fingerprint& fingerprint) {
-                         added[index] = !known(fingerprint) && newest_->add_claimed(fingerprint);
-                         used += added[index] ? 1 : 0;
-                       });
+  for_each_window(items, options_.seed, *newest_, [&](const Window& window, std::size_t at) {
+    const std::span<const Fingerprint> fingerprints = window.fingerprints();
+    const std::span<bool> outcomes = added.subspan(at, fingerprints.size());
+    window.find(*newest_, outcomes);
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      // The newest layer tests again: the item may stand twice in one window.
+      outcomes[i] = !outcomes[i] && newest_->add_claimed(fingerprints[i]);
+      used += outcomes[i] ? 1 : 0;
+    }
+  });
   return used;
 }
 

@@ -19,7 +19,6 @@ namespace sepal::filter {
 namespace {
 
 constexpr std::uint64_t word_bytes = word_bits / 8;
-constexpr std::uint32_t cache_line_bits = 512;
 // The largest bitmap that follows its header. The blocks of a larger one start at cache lines.
 constexpr std::uint64_t small_bytes_max = 4096;
 
@@ -123,14 +122,18 @@ std::uint64_t Layer::item_count() const {
   return small_ ? item_count_.load(std::memory_order_relaxed) : store().shards->item_count();
 }
 
-void Layer::prefetch(const Fingerprint& fingerprint) const {
+Blocks Layer::blocks() const {
+  return {
+      .words = words(), .block_count = block_count_, .block_bits = block_bits_, .probe_count = probe_count_};
+}
+
+void Layer::prefetch(std::span<const Fingerprint> items) const {
   if (small_) return;  // Its bits lie beside the header that is being read.
-  const std::uint64_t* const block = block_words(block_of(fingerprint, block_count_));
-  // No more than the block has lines: with several probes to a line, the first ones bring in most.
-  const std::uint32_t line_count = (block_bits_ + cache_line_bits - 1) / cache_line_bits;
-  if (line_count == 1) return __builtin_prefetch(block);
-  for (std::uint32_t probe = 0; probe < std::min<std::uint32_t>(line_count, probe_count_); ++probe)
-    __builtin_prefetch(block + position_of(fingerprint, probe, block_bits_) / word_bits);
+  prefetch_blocks(blocks(), items);
+}
+
+std::size_t Layer::find(std::span<const Fingerprint> items, std::span<std::uint8_t> pending) const {
+  return find_items(blocks(), items, pending);
 }
 
 bool Layer::holds(const std::uint64_t* block, const Fingerprint& fingerprint) const {

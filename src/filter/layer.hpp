@@ -17,6 +17,7 @@
 #include <span>
 
 #include "bitmap.hpp"
+#include "look_up.hpp"
 #include "shards.hpp"
 #include "spin_lock.hpp"
 
@@ -45,7 +46,9 @@ class Layer {
   [[nodiscard]] std::uint64_t item_count() const;
   [[nodiscard]] const Layer* older() const { return older_.get(); }
 
-  void prefetch(const Fingerprint& fingerprint) const;
+  // As prefetch_blocks and find_items (look_up.hpp).
+  void prefetch(std::span<const Fingerprint> items) const;
+  std::size_t find(std::span<const Fingerprint> items, std::span<std::uint8_t> pending) const;
   [[nodiscard]] bool contains(const Fingerprint& fingerprint) const;
 
   // Takes room for `items` that add_claimed() will add, all or none; what remains unused is given back.
@@ -83,6 +86,7 @@ class Layer {
   [[nodiscard]] Store& store() const;
   [[nodiscard]] std::uint64_t* words() const;
   [[nodiscard]] std::uint64_t* block_words(std::uint64_t block) const;
+  [[nodiscard]] Blocks blocks() const;
   [[nodiscard]] bool holds(const std::uint64_t* block, const Fingerprint& fingerprint) const;
   bool set(std::uint64_t* block, const Fingerprint& fingerprint) const;
 

@@ -132,7 +132,6 @@ class Filter {
 
  private:
   [[nodiscard]] bool known(const Fingerprint& fingerprint) const;
-  [[nodiscard]] bool known_to_older(const Fingerprint& fingerprint) const;
   bool try_add_one(std::string_view item, bool& added);
   std::uint64_t add_claimed(std::span<const std::string_view> items, std::span<bool> added);
   Refusal grow(const FilterLimits& limits);
