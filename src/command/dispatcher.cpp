@@ -87,16 +87,7 @@ Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
     return {.next = Next::done, .spec = nullptr};
   }
   if (spec->flags.has(Flag::alone) && !alone) return {.next = Next::need_alone, .spec = spec};
-  Context context{.services = services_,
-                  .client = client,
-                  .reply = reply,
-                  .stats = stats_,
-                  .scratch = *scratch_,
-                  .words = words,
-                  .spec = *spec,
-                  .now = now,
-                  .steady_now = steady_now,
-                  .alone = alone};
+  Context context = context_of(client, reply, words, *spec, alone, now, steady_now);
   return {.next = run_handler(context), .spec = spec};
 }
 
@@ -112,22 +103,28 @@ Dispatcher::Outcome Dispatcher::run_together(ClientState& client, resp::Reply& r
                                              WallTime now, SteadyTime steady_now) {
   Outcome outcome{.next = Next::need_alone, .spec = &spec};
   if (!refusal(services_, client, spec, words).empty()) return outcome;
-  Context context{.services = services_,
-                  .client = client,
-                  .reply = reply,
-                  .stats = stats_,
-                  .scratch = *scratch_,
-                  .words = words,
-                  .spec = spec,
-                  .now = now,
-                  .steady_now = steady_now,
-                  .alone = alone};
+  Context context = context_of(client, reply, words, spec, alone, now, steady_now);
   outcome.next = spec.run_together(context, last_words);
   if (outcome.next == Next::done) {
     client.last_command = &spec;
     count_requests(client, last_words.size(), steady_now);
   }
   return outcome;
+}
+
+Context Dispatcher::context_of(ClientState& client, resp::Reply& reply,
+                               std::span<const std::string_view> words, const CommandSpec& spec, bool alone,
+                               WallTime now, SteadyTime steady_now) {
+  return {.services = services_,
+          .client = client,
+          .reply = reply,
+          .stats = stats_,
+          .scratch = *scratch_,
+          .words = words,
+          .spec = spec,
+          .now = now,
+          .steady_now = steady_now,
+          .alone = alone};
 }
 
 Next Dispatcher::run_handler(Context& context) {

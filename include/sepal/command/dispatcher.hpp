@@ -112,6 +112,8 @@ class Dispatcher {
   void count_error(std::string_view text, const CommandSpec* failed);
 
  private:
+  Context context_of(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
+                     const CommandSpec& spec, bool alone, WallTime now, SteadyTime steady_now);
   Next run_handler(Context& context);
   Outcome run_unknown(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
                       SteadyTime steady_now);
