@@ -167,6 +167,20 @@ std::size_t key_count(const CommandSpec& row, Words words) {
   return count;
 }
 
+// Answers the keys of the request that stands behind the subcommand, each as `append` has it.
+template <class Append>
+Next answer_keys(Context& context, const Append& append) {
+  const Words words = context.words.subspan(2);
+  const KeyQuestion question = ask_for_keys(words);
+  if (!question.refused.empty()) {
+    context.reply.error(question.refused);
+    return Next::done;
+  }
+  context.reply.array(key_count(*question.row, words));
+  for_each_key(*question.row, words, append);
+  return Next::done;
+}
+
 }  // namespace
 
 Next command_info(Context& context) {
@@ -213,32 +227,15 @@ Next command_list(Context& context) {
 }
 
 Next command_get_keys(Context& context) {
-  const Words words = context.words.subspan(2);
-  const KeyQuestion question = ask_for_keys(words);
-  if (!question.refused.empty()) {
-    context.reply.error(question.refused);
-    return Next::done;
-  }
-  context.reply.array(key_count(*question.row, words));
-  for_each_key(*question.row, words,
-               [&](std::string_view key, std::string_view) { context.reply.bulk(key); });
-  return Next::done;
+  return answer_keys(context, [&](std::string_view key, std::string_view) { context.reply.bulk(key); });
 }
 
 Next command_get_keys_and_flags(Context& context) {
-  const Words words = context.words.subspan(2);
-  const KeyQuestion question = ask_for_keys(words);
-  if (!question.refused.empty()) {
-    context.reply.error(question.refused);
-    return Next::done;
-  }
-  context.reply.array(key_count(*question.row, words));
-  for_each_key(*question.row, words, [&](std::string_view key, std::string_view flags) {
+  return answer_keys(context, [&](std::string_view key, std::string_view flags) {
     context.reply.array(2);
     context.reply.bulk(key);
     append_flags(context.reply, flags);
   });
-  return Next::done;
 }
 
 Next subcommand_help(Context& context) {

@@ -136,17 +136,8 @@ std::size_t Layer::find(std::span<const Fingerprint> items, std::span<std::uint8
   return find_items(blocks(), items, pending);
 }
 
-bool Layer::holds(const std::uint64_t* block, const Fingerprint& fingerprint) const {
-  for (std::uint32_t probe = 0; probe < probe_count_; ++probe) {
-    const std::uint32_t position = position_of(fingerprint, probe, block_bits_);
-    const std::uint64_t word = load(const_cast<std::uint64_t&>(block[position / word_bits]));
-    if (((word >> (position % word_bits)) & 1) == 0) return false;
-  }
-  return true;
-}
-
 bool Layer::contains(const Fingerprint& fingerprint) const {
-  return holds(block_words(block_of(fingerprint, block_count_)), fingerprint);
+  return holds_item(blocks(), fingerprint);
 }
 
 // The caller holds the lock of the block's shard. True if a bit changed.
@@ -206,7 +197,7 @@ Added Layer::add(const Fingerprint& fingerprint) {
   Shards& shards = *store().shards;
   Shard& shard = shards.of_block(block);
   const SpinGuard guard(shard.lock);
-  if (holds(bits, fingerprint)) return Added::present;
+  if (contains(fingerprint)) return Added::present;
   if (shard.reserve == 0 && !shards.refill(shard)) return Added::no_room;
   --shard.reserve;
   set(bits, fingerprint);

@@ -87,7 +87,6 @@ class Layer {
   [[nodiscard]] std::uint64_t* words() const;
   [[nodiscard]] std::uint64_t* block_words(std::uint64_t block) const;
   [[nodiscard]] Blocks blocks() const;
-  [[nodiscard]] bool holds(const std::uint64_t* block, const Fingerprint& fingerprint) const;
   bool set(std::uint64_t* block, const Fingerprint& fingerprint) const;
 
   std::uint64_t capacity_;

@@ -1,4 +1,4 @@
-// Testing many items against one layer: the innermost loops of every look-up.
+// Testing items against one layer: the innermost loops of every look-up.
 //
 // What makes them quick: the layer's shape stays in registers over all items of a window; positions in blocks
 // of a power of two bits are a multiplication and a shift; probes are tested in groups whose outcome is one
@@ -21,6 +21,9 @@ struct Blocks {
   std::uint32_t block_bits;
   std::uint32_t probe_count;
 };
+
+// Whether the layer holds this item.
+[[nodiscard]] bool holds_item(const Blocks& blocks, const Fingerprint& item);
 
 // Asks for the blocks of these items from memory.
 void prefetch_blocks(const Blocks& blocks, std::span<const Fingerprint> items);
