@@ -29,6 +29,10 @@ void Background::dispose(keyspace::FilterPtr filter) {
   post([held = std::move(filter)] {});
 }
 
+void Background::dispose_database(std::shared_ptr<const void> database) {
+  post([held = std::move(database)] {});
+}
+
 void Background::drain() {
   const MutexLock lock(mutex_);
   while (busy_ || !waiting_.empty()) changed_.wait(mutex_);

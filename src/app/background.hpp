@@ -6,6 +6,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,7 @@ class Background final : public keyspace::Disposer {
 
   void post(Task task);
   void dispose(keyspace::FilterPtr filter) override;
+  void dispose_database(std::shared_ptr<const void> database) override;
 
   // Blocks until everything that was posted before has run.
   void drain();

@@ -1,8 +1,8 @@
 // Handlers of the BF commands.
 //
 // Adding under the shared gate is all or nothing: when the key is free, or the filter might have to grow, the
-// handler has done nothing and asks to be run alone. Alone, items are added one by one, and each has its own
-// outcome.
+// handler has planned ahead, changed nothing, and asks to be run alone. Alone, items are added one by one,
+// and each has its own outcome.
 
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
@@ -73,18 +73,33 @@ void append_added(resp::Reply& reply, Shape shape, std::span<const bool> added) 
   reply.booleans(added);
 }
 
+void append_outcomes(Context& context, Shape shape) {
+  if (shape == Shape::array) context.reply.array(context.scratch.outcomes.size());
+  for (const Filter::AddOutcome& outcome : context.scratch.outcomes) append_outcome(context.reply, outcome);
+}
+
 // With the gate closed: creates the filter when there is none, and takes what does not fit by growing.
 void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
-  resp::Reply& reply = context.reply;
   if (filter == nullptr) {
     const Result<Filter*> created = context.services.keyspace.create(
         {.database = context.client.database, .key = addition.key}, addition.options);
-    if (!created) return reply.error(command::text_of(created.error().code));
+    if (!created) return context.reply.error(command::text_of(created.error().code));
     filter = *created;
   }
   add_alone(context, *filter, addition.items);
-  if (addition.shape == Shape::array) reply.array(context.scratch.outcomes.size());
-  for (const Filter::AddOutcome& outcome : context.scratch.outcomes) append_outcome(reply, outcome);
+  append_outcomes(context, addition.shape);
+}
+
+// What adding to a full filter answers needs no closed gate: nothing changes any more.
+void add_to_full(Context& context, const Filter& filter, const Addition& addition) {
+  const std::span<bool> present = context.scratch.flags(addition.items.size());
+  filter.contains(addition.items, present);
+  context.scratch.outcomes.clear();
+  for (const bool known : present) {
+    context.scratch.outcomes.push_back({.refusal = known ? Filter::Refusal::none : Filter::Refusal::full});
+    if (!known) break;
+  }
+  append_outcomes(context, addition.shape);
 }
 
 Next add(Context& context, const Addition& addition) {
@@ -101,10 +116,21 @@ Next add(Context& context, const Addition& addition) {
       append_added(context.reply, addition.shape, added);
       return Next::done;
     }
+    if (filter->full()) {
+      add_to_full(context, *filter, addition);
+      return Next::done;
+    }
   }
-  if (!context.alone) return Next::need_alone;
-  add_and_grow(context, filter, addition);
-  return Next::done;
+  if (context.alone) {
+    add_and_grow(context, filter, addition);
+    return Next::done;
+  }
+  if (filter == nullptr) {
+    context.services.keyspace.plan_ahead(addition.options);
+  } else {
+    context.services.keyspace.plan_growth_ahead(*filter);
+  }
+  return Next::need_alone;
 }
 
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
@@ -163,9 +189,17 @@ Next bf_reserve(Context& context) {
     context.reply.error(refusal->text);
     return Next::done;
   }
-  const auto created =
-      context.services.keyspace.create({.database = context.client.database, .key = context.words[1]},
-                                       std::get<filter::FilterOptions>(parsed));
+  const auto& options = std::get<filter::FilterOptions>(parsed);
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  if (context.services.keyspace.find(key) != nullptr) {
+    context.reply.error(command::text_of(Errc::key_exists));
+    return Next::done;
+  }
+  if (!context.alone) {
+    context.services.keyspace.plan_ahead(options);
+    return Next::need_alone;
+  }
+  const auto created = context.services.keyspace.create(key, options);
   if (created) {
     context.reply.ok();
   } else {

@@ -10,6 +10,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <limits>
+#include <new>
 #include <numeric>
 
 #include "heap_bytes.hpp"
@@ -22,20 +25,26 @@ namespace {
 // More would ask for more lines than a core fetches at once.
 constexpr std::size_t window_items_max = 16;
 
-// What std::make_shared puts before the filter: a table pointer and two counts.
-constexpr std::uint64_t shared_bytes = 16;
+// A filter's own memory, and its first layer's.
+std::uint64_t footprint(const LayerPlan& first) {
+  return heap_footprint(sizeof(Filter) + Layer::place_bytes(first)) + Layer::outside_bytes(first);
+}
 
-constexpr std::uint64_t own_footprint = heap_footprint(shared_bytes + sizeof(Filter));
+// Of the list of younger layers, for so many.
+std::uint64_t list_footprint(std::size_t younger) {
+  if (younger == 0) return 0;
+  return heap_footprint(sizeof(std::vector<std::unique_ptr<Layer>>)) +
+         heap_footprint(younger * sizeof(std::unique_ptr<Layer>));
+}
 
 // Some items, hashed, their blocks on the way.
 class Window {
  public:
   // The first window_items_max of `items`.
-  void load(std::span<const std::string_view> items, std::uint64_t seed, const Layer& newest) {
+  void load(std::span<const std::string_view> items, std::uint64_t seed, const LayerStack& layers) {
     count_ = std::min(items.size(), window_items_max);
     for (std::size_t i = 0; i < count_; ++i) fingerprints_[i] = fingerprint_of(items[i], seed);
-    for (const Layer* layer = &newest; layer != nullptr; layer = layer->older())
-      layer->prefetch(fingerprints());
+    for (std::uint32_t index = layers.size(); index-- > 0;) layers[index].prefetch(fingerprints());
   }
 
   [[nodiscard]] std::span<const Fingerprint> fingerprints() const {
@@ -44,12 +53,12 @@ class Window {
 
   // found[i] says whether any layer knows the item. Newest first: with an expansion of 2 or more a full
   // newest layer holds more items than all the older ones together, so most hits end there.
-  void find(const Layer& newest, std::span<bool> found) const {
+  void find(const LayerStack& layers, std::span<bool> found) const {
     std::array<std::uint8_t, window_items_max> indices;
     std::span<std::uint8_t> pending = std::span(indices).first(count_);
     std::iota(pending.begin(), pending.end(), std::uint8_t{0});
-    for (const Layer* layer = &newest; layer != nullptr && !pending.empty(); layer = layer->older())
-      pending = pending.first(layer->find(fingerprints(), pending));
+    for (std::uint32_t index = layers.size(); index-- > 0 && !pending.empty();)
+      pending = pending.first(layers[index].find(fingerprints(), pending));
     std::ranges::fill(found, true);
     for (const std::uint8_t index : pending) found[index] = false;
   }
@@ -62,22 +71,19 @@ class Window {
 // Calls visit(window, at) for all items, a window after the other, `at` being the index of its first. While
 // one is looked up, the blocks of the next are on their way.
 template <class Visit>
-void for_each_window(std::span<const std::string_view> items, std::uint64_t seed, const Layer& newest,
+void for_each_window(std::span<const std::string_view> items, std::uint64_t seed, const LayerStack& layers,
                      const Visit& visit) {
   std::array<Window, 2> windows;
-  windows[0].load(items, seed, newest);
+  windows[0].load(items, seed, layers);
   for (std::size_t at = 0, turn = 0; at < items.size(); at += window_items_max, turn ^= 1) {
     const std::size_t next = std::min(at + window_items_max, items.size());
-    windows[turn ^ 1].load(items.subspan(next), seed, newest);
+    windows[turn ^ 1].load(items.subspan(next), seed, layers);
     visit(windows[turn], at);
   }
 }
 
-Result<LayerPlan> plan_layer_of(const FilterOptions& options, std::uint32_t layer_index,
-                                std::uint64_t capacity, std::uint64_t bytes_max) {
-  const double share = options.scaling() ? layer_rate_share(layer_index) : 1;
-  const double error_rate = std::max(std::min(options.error_rate, error_rate_max) * share, error_rate_min);
-  return plan_layer({.capacity = capacity, .error_rate = error_rate}, bytes_max);
+Result<LayerPlan> planned(const LayerRequest& request, std::uint64_t bytes_max, PlanMemo* plans) {
+  return plans != nullptr ? plans->plan(request, bytes_max) : plan_layer(request, bytes_max);
 }
 
 Error over_limit() {
@@ -85,18 +91,22 @@ Error over_limit() {
 }
 
 // The first layer's plan, checked against the limits with all that comes with it.
-Result<LayerPlan> plan_first_layer(const FilterOptions& options, const FilterLimits& limits) {
+Result<LayerPlan> plan_first_layer(const FilterOptions& options, const FilterLimits& limits,
+                                   PlanMemo* plans) {
   if (!is_sound(options)) return fail(Errc::out_of_range, "an option of the filter is out of its range");
-  const auto plan = plan_layer_of(options, 0, options.capacity, limits.bytes_max);
+  const LayerRequest request{.capacity = options.capacity, .error_rate = layer_error_rate(options, 0)};
+  const auto plan = planned(request, limits.bytes_max, plans);
   if (!plan) return plan;
-  if (own_footprint + Layer::footprint(*plan) > limits.bytes_max) return over_limit();
+  if (footprint(*plan) > limits.bytes_max) return over_limit();
   return plan;
 }
 
 }  // namespace
 
 LayerPlan LayerView::plan() const {
-  return layer_->plan();
+  LayerPlan plan = layer_->plan();
+  plan.error_rate = error_rate_;
+  return plan;
 }
 std::uint64_t LayerView::item_count() const {
   return layer_->item_count();
@@ -108,90 +118,124 @@ double LayerView::fill(std::uint64_t sample_bytes_max) const {
   return layer_->fill(sample_bytes_max);
 }
 
-Filter::Filter(OnlyHere, const FilterOptions& options) : options_(options) {}
-Filter::~Filter() = default;
+Filter::Filter(const FilterOptions& options)
+    : expansion_(static_cast<std::uint16_t>(options.expansion)),
+      error_rate_(options.error_rate),
+      seed_(options.seed) {}
 
-Result<std::shared_ptr<Filter>> Filter::create(const FilterOptions& options, const FilterLimits& limits) {
-  const auto plan = plan_first_layer(options, limits);
-  if (!plan) return plan.error();
-  auto layer = Layer::create(*plan, 0);
-  if (!layer) return layer.error();
-  auto filter = std::make_shared<Filter>(OnlyHere(), options);
-  filter->newest_ = std::move(*layer);
-  return filter;
+// is_sound() holds the options to it.
+static_assert(expansion_max <= std::numeric_limits<std::uint16_t>::max());
+
+Filter::~Filter() {
+  stack()[0].~Layer();
 }
 
-Result<std::uint64_t> Filter::planned_bytes(const FilterOptions& options, const FilterLimits& limits) {
-  const auto plan = plan_first_layer(options, limits);
-  if (!plan) return plan.error();
-  return own_footprint + Layer::footprint(*plan);
+void Filter::operator delete(void* allocated) {
+  std::free(allocated);
 }
 
-Result<std::shared_ptr<Filter>> Filter::restore(const FilterOptions& options,
-                                                std::span<const LayerState> layers,
-                                                const FilterLimits& limits) {
+Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerState& first) {
+  static_assert(sizeof(Filter) % alignof(Layer) == 0, "the first layer follows the filter");
+  char* const allocated = static_cast<char*>(std::calloc(1, sizeof(Filter) + Layer::place_bytes(first.plan)));
+  if (allocated == nullptr ||
+      Layer::create_at(allocated + sizeof(Filter), first.plan, first.item_count) == nullptr) {
+    std::free(allocated);
+    return fail(Errc::out_of_memory, "the system refused the memory of a filter");
+  }
+  return FilterPtr(::new (allocated) Filter(options));
+}
+
+LayerStack Filter::stack() const {
+  Layer& first = *std::launder(reinterpret_cast<Layer*>(const_cast<Filter*>(this) + 1));
+  return {first, younger_ == nullptr ? std::span<const std::unique_ptr<Layer>>() : std::span(*younger_)};
+}
+
+Result<FilterPtr> Filter::create(const FilterOptions& options, const FilterLimits& limits, PlanMemo* plans) {
+  const auto plan = plan_first_layer(options, limits, plans);
+  if (!plan) return plan.error();
+  return allocate(options, {.plan = *plan, .item_count = 0});
+}
+
+Result<std::uint64_t> Filter::planned_bytes(const FilterOptions& options, const FilterLimits& limits,
+                                            PlanMemo* plans) {
+  const auto plan = plan_first_layer(options, limits, plans);
+  if (!plan) return plan.error();
+  return footprint(*plan);
+}
+
+Result<FilterPtr> Filter::restore(const FilterOptions& options, std::span<const LayerState> layers,
+                                  const FilterLimits& limits) {
   if (layers.size() > limits.layers_max) return fail(Errc::too_large, "more layers than a filter may have");
   if (!is_sound(options, layers)) return fail(Errc::out_of_range, "the layers are not those of a filter");
-  std::uint64_t bytes = own_footprint;
-  for (const LayerState& state : layers) {
-    // The bits of all layers are counted in 64 bits (is_sound), so their bytes and small headers do not wrap.
+  // The bits of all layers are counted in 64 bits (is_sound), so their bytes and small headers do not wrap.
+  std::uint64_t bytes = footprint(layers[0].plan) + list_footprint(layers.size() - 1);
+  for (const LayerState& state : layers.subspan(1)) {
+    if (bytes > limits.bytes_max) break;
     bytes += Layer::footprint(state.plan);
-    if (bytes > limits.bytes_max) return over_limit();
   }
-  auto filter = std::make_shared<Filter>(OnlyHere(), options);
-  for (const LayerState& state : layers) {
+  if (bytes > limits.bytes_max) return over_limit();
+  auto filter = allocate(options, layers[0]);
+  if (!filter) return filter;
+  for (const LayerState& state : layers.subspan(1)) {
     auto layer = Layer::create(state.plan, state.item_count);
     if (!layer) return layer.error();
-    (*layer)->set_older(std::move(filter->newest_));
-    filter->newest_ = std::move(*layer);
+    (*filter)->append(std::move(*layer));
   }
   return filter;
+}
+
+void Filter::append(std::unique_ptr<Layer> layer) {
+  if (younger_ == nullptr) younger_ = std::make_unique<std::vector<std::unique_ptr<Layer>>>();
+  // No faster than needed: there are at most a few dozen, and their memory is accounted for.
+  younger_->reserve(younger_->size() + 1);
+  younger_->push_back(std::move(layer));
 }
 
 void Filter::fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from) {
   SEPAL_ASSERT(layer_index < layer_count(), "bits are filled into a layer that is there");
-  Layer* layer = newest_.get();
-  for (std::uint32_t i = layer_count() - 1; i > layer_index; --i) layer = layer->older();
-  layer->fill_bits(offset, from);
+  stack()[layer_index].fill_bits(offset, from);
 }
 
 bool Filter::known(const Fingerprint& fingerprint) const {
-  for (const Layer* layer = newest_.get(); layer != nullptr; layer = layer->older())
-    if (layer->contains(fingerprint)) return true;
+  const LayerStack layers = stack();
+  for (std::uint32_t index = layers.size(); index-- > 0;)
+    if (layers[index].contains(fingerprint)) return true;
   return false;
 }
 
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
   SEPAL_ASSERT(items.size() == present.size(), "there is one answer for each item");
+  const LayerStack layers = stack();
   // One item is tested at once: there is nothing to overlap its wait with, but between layers.
-  if (items.size() == 1 && newest_->older() == nullptr) {
-    present[0] = newest_->contains(fingerprint_of(items[0], options_.seed));
+  if (items.size() == 1 && layers.size() == 1) {
+    present[0] = layers[0].contains(fingerprint_of(items[0], seed_));
     return;
   }
-  for_each_window(items, options_.seed, *newest_, [&](const Window& window, std::size_t at) {
-    window.find(*newest_, present.subspan(at, window.fingerprints().size()));
+  for_each_window(items, seed_, layers, [&](const Window& window, std::size_t at) {
+    window.find(layers, present.subspan(at, window.fingerprints().size()));
   });
 }
 
 bool Filter::try_add_one(std::string_view item, bool& added) {
-  const Fingerprint fingerprint = fingerprint_of(item, options_.seed);
+  const Fingerprint fingerprint = fingerprint_of(item, seed_);
   added = false;
   if (known(fingerprint)) return true;
-  const Added outcome = newest_->add(fingerprint);
+  const Added outcome = stack().newest().add(fingerprint);
   added = outcome == Added::yes;
   return outcome != Added::no_room;
 }
 
 // Returns how many of the claims were used.
 std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::span<bool> added) {
+  const LayerStack layers = stack();
   std::uint64_t used = 0;
-  for_each_window(items, options_.seed, *newest_, [&](const Window& window, std::size_t at) {
+  for_each_window(items, seed_, layers, [&](const Window& window, std::size_t at) {
     const std::span<const Fingerprint> fingerprints = window.fingerprints();
     const std::span<bool> outcomes = added.subspan(at, fingerprints.size());
-    window.find(*newest_, outcomes);
+    window.find(layers, outcomes);
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       // The newest layer tests again: the item may stand twice in one window.
-      outcomes[i] = !outcomes[i] && newest_->add_claimed(fingerprints[i]);
+      outcomes[i] = !outcomes[i] && layers.newest().add_claimed(fingerprints[i]);
       used += outcomes[i] ? 1 : 0;
     }
   });
@@ -201,80 +245,101 @@ std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::
 bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> added) {
   SEPAL_ASSERT(items.size() == added.size(), "there is one answer for each item");
   if (items.size() == 1) return try_add_one(items[0], added[0]);
+  Layer& newest = stack().newest();
   std::uint64_t claimed = items.size();
-  if (!newest_->claim(claimed)) {
+  if (!newest.claim(claimed)) {
     // Room for the new ones will do.
     contains(items, added);
     claimed = static_cast<std::uint64_t>(std::count(added.begin(), added.end(), false));
-    if (!newest_->claim(claimed)) return false;
+    if (!newest.claim(claimed)) return false;
   }
-  newest_->give_back(claimed - add_claimed(items, added));
+  newest.give_back(claimed - add_claimed(items, added));
   return true;
 }
 
-Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& limits) {
-  const Fingerprint fingerprint = fingerprint_of(item, options_.seed);
+Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans) {
+  const Fingerprint fingerprint = fingerprint_of(item, seed_);
   if (known(fingerprint)) return {};
-  newest_->sweep();
-  if (!newest_->claim(1)) {
-    const Refusal refusal = grow(limits);
+  stack().newest().sweep();
+  if (!stack().newest().claim(1)) {
+    const Refusal refusal = grow(limits, plans);
     if (refusal != Refusal::none) return {.added = false, .refusal = refusal};
-    const bool claimed = newest_->claim(1);
+    const bool claimed = stack().newest().claim(1);
     SEPAL_ASSERT(claimed, "a new layer has room");
   }
-  const bool added = newest_->add_claimed(fingerprint);
+  const bool added = stack().newest().add_claimed(fingerprint);
   SEPAL_ASSERT(added, "an item that no layer knows changes a bit");
   return {.added = true, .refusal = Refusal::none};
 }
 
-Filter::Refusal Filter::grow(const FilterLimits& limits) {
-  if (!options_.scaling()) return Refusal::full;
-  const std::uint32_t layer_index = layer_count();
-  if (layer_index >= limits.layers_max) return Refusal::layer_limit;
-  const auto capacity = checked_multiply(newest_->capacity(), options_.expansion);
-  const std::uint64_t held_bytes = byte_count();
-  if (!capacity || held_bytes > limits.bytes_max) return Refusal::too_large;
-  const std::uint64_t bytes_max = limits.bytes_max - held_bytes;
-  const auto plan = plan_layer_of(options_, layer_index, *capacity, bytes_max);
+// Of capacity 0 when there can be none.
+LayerRequest Filter::next_layer() const {
+  const LayerStack layers = stack();
+  const auto capacity = checked_multiply(layers.newest().capacity(), expansion_);
+  return {.capacity = capacity.value_or(0), .error_rate = layer_error_rate(options(), layers.size())};
+}
+
+void Filter::plan_growth(PlanMemo& plans) const {
+  // What cannot be planned is refused when it is wanted.
+  if (expansion_ != 0) (void)plans.plan(next_layer(), std::numeric_limits<std::uint64_t>::max());
+}
+
+Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans) {
+  if (expansion_ == 0) return Refusal::full;
+  if (layer_count() >= limits.layers_max) return Refusal::layer_limit;
+  const LayerRequest request = next_layer();
+  const std::uint64_t bytes_held =
+      byte_count() - list_footprint(layer_count() - 1) + list_footprint(layer_count());
+  if (request.capacity == 0 || bytes_held > limits.bytes_max) return Refusal::too_large;
+  const std::uint64_t bytes_max = limits.bytes_max - bytes_held;
+  const auto plan = planned(request, bytes_max, plans);
   if (!plan || Layer::footprint(*plan) > bytes_max) return Refusal::too_large;
   auto layer = Layer::create(*plan, 0);
   if (!layer) return Refusal::out_of_memory;
-  (*layer)->set_older(std::move(newest_));
-  newest_ = std::move(*layer);
+  append(std::move(*layer));
   return Refusal::none;
 }
 
+bool Filter::full() const {
+  return expansion_ == 0 && stack().newest().full();
+}
+
+FilterOptions Filter::options() const {
+  return {
+      .error_rate = error_rate_, .capacity = stack()[0].capacity(), .expansion = expansion_, .seed = seed_};
+}
+
 std::uint64_t Filter::item_count() const {
+  const LayerStack layers = stack();
   std::uint64_t count = 0;
-  for (const Layer* layer = newest_.get(); layer != nullptr; layer = layer->older())
-    count += layer->item_count();
+  for (std::uint32_t index = 0; index < layers.size(); ++index) count += layers[index].item_count();
   return count;
 }
 
 std::uint64_t Filter::capacity() const {
+  const LayerStack layers = stack();
   std::uint64_t sum = 0;
-  for (const Layer* layer = newest_.get(); layer != nullptr; layer = layer->older()) sum += layer->capacity();
+  for (std::uint32_t index = 0; index < layers.size(); ++index) sum += layers[index].capacity();
   return sum;
 }
 
 std::uint32_t Filter::layer_count() const {
-  std::uint32_t count = 0;
-  for (const Layer* layer = newest_.get(); layer != nullptr; layer = layer->older()) ++count;
-  return count;
+  return stack().size();
 }
 
 std::uint64_t Filter::byte_count() const {
-  std::uint64_t bytes = own_footprint;
-  for (const Layer* layer = newest_.get(); layer != nullptr; layer = layer->older())
-    bytes += Layer::footprint(layer->plan());
+  const LayerStack layers = stack();
+  std::uint64_t bytes = footprint(layers[0].plan()) + list_footprint(layers.size() - 1);
+  for (std::uint32_t index = 1; index < layers.size(); ++index)
+    bytes += Layer::footprint(layers[index].plan());
   return bytes;
 }
 
 std::vector<LayerView> Filter::layers() const {
+  const LayerStack layers = stack();
   std::vector<LayerView> views;
-  for (const Layer* layer = newest_.get(); layer != nullptr; layer = layer->older())
-    views.emplace_back(*layer);
-  std::reverse(views.begin(), views.end());
+  for (std::uint32_t index = 0; index < layers.size(); ++index)
+    views.emplace_back(layers[index], layer_error_rate(options(), index));
   return views;
 }
 

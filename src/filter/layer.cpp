@@ -21,6 +21,8 @@ namespace {
 constexpr std::uint64_t word_bytes = word_bits / 8;
 // The largest bitmap that follows its header. The blocks of a larger one start at cache lines.
 constexpr std::uint64_t small_bytes_max = 4096;
+static_assert(small_bytes_max / word_bytes <= std::numeric_limits<std::uint16_t>::max(),
+              "the shape of a small layer fits its header");
 
 // Constness is of the layer, not of its bits, which other threads may be setting.
 std::uint64_t load(std::uint64_t& word) {
@@ -41,50 +43,53 @@ void count_one(std::atomic<std::uint64_t>& counter) {
 
 }  // namespace
 
-Layer::Layer(const LayerPlan& plan, bool small)
+Layer::Layer(const LayerPlan& plan, std::uint64_t item_count)
     : capacity_(plan.capacity),
-      error_rate_(plan.error_rate),
-      block_count_(plan.block_count),
-      block_bits_(plan.block_bits),
+      room_(static_cast<std::uint32_t>(plan.capacity - item_count)),
+      item_count_(static_cast<std::uint32_t>(item_count)),
+      block_count_(static_cast<std::uint16_t>(plan.block_count)),
+      block_words_(static_cast<std::uint16_t>(plan.block_bits / word_bits)),
       probe_count_(static_cast<std::uint8_t>(plan.probe_count)),
-      small_(small) {}
+      small_(true) {}
 
-Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count) {
+Layer::Layer(const LayerPlan& plan, Store store) : capacity_(plan.capacity), small_(false) {
+  ::new (static_cast<void*>(this + 1)) Store(std::move(store));
+}
+
+Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_count) {
   SEPAL_ASSERT(item_count <= plan.capacity, "a layer holds no more than its capacity");
-  auto layer = is_small(plan) ? create_small(plan) : create_large(plan);
-  if (layer == nullptr) return fail(Errc::out_of_memory, "the system refused the memory of a layer");
-  if (layer->small_) {
-    layer->room_.store(static_cast<std::uint32_t>(plan.capacity - item_count), std::memory_order_relaxed);
-    layer->item_count_.store(static_cast<std::uint32_t>(item_count), std::memory_order_relaxed);
-  } else {
-    layer->store().shards->restore(plan.capacity, item_count);
-  }
-  return layer;
-}
-
-std::unique_ptr<Layer> Layer::create_small(const LayerPlan& plan) {
-  void* const allocated = std::calloc(1, sizeof(Layer) + plan.byte_count());
-  if (allocated == nullptr) return nullptr;
-  return std::unique_ptr<Layer>(::new (allocated) Layer(plan, true));
-}
-
-std::unique_ptr<Layer> Layer::create_large(const LayerPlan& plan) {
+  if (is_small(plan)) return ::new (place) Layer(plan, item_count);
   auto shards = Shards::allocate(plan);
   if (shards == nullptr) return nullptr;
+  shards->restore(plan.capacity, item_count);
   auto bitmap = Bitmap::allocate(plan.byte_count());
   if (!bitmap) return nullptr;
-  void* const allocated = std::malloc(sizeof(Layer) + sizeof(Store));
-  if (allocated == nullptr) return nullptr;
-  std::unique_ptr<Layer> layer(::new (allocated) Layer(plan, false));
-  ::new (static_cast<void*>(layer.get() + 1))
-      Store{.bitmap = std::move(*bitmap), .shards = std::move(shards)};
-  return layer;
+  const Blocks blocks{.words = bitmap->words(),
+                      .block_count = plan.block_count,
+                      .block_bits = plan.block_bits,
+                      .probe_count = plan.probe_count};
+  return ::new (place)
+      Layer(plan, Store{.bitmap = std::move(*bitmap), .shards = std::move(shards), .blocks = blocks});
+}
+
+Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count) {
+  void* const place = std::calloc(1, place_bytes(plan));
+  Layer* const layer = place == nullptr ? nullptr : create_at(place, plan, item_count);
+  if (layer != nullptr) return std::unique_ptr<Layer>(layer);
+  std::free(place);
+  return fail(Errc::out_of_memory, "the system refused the memory of a layer");
+}
+
+std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
+  return sizeof(Layer) + (is_small(plan) ? plan.byte_count() : sizeof(Store));
+}
+
+std::uint64_t Layer::outside_bytes(const LayerPlan& plan) {
+  return is_small(plan) ? 0 : Shards::footprint(plan) + Bitmap::footprint(plan.byte_count());
 }
 
 std::uint64_t Layer::footprint(const LayerPlan& plan) {
-  if (is_small(plan)) return heap_footprint(sizeof(Layer) + plan.byte_count());
-  return heap_footprint(sizeof(Layer) + sizeof(Store)) + Shards::footprint(plan) +
-         Bitmap::footprint(plan.byte_count());
+  return heap_footprint(place_bytes(plan)) + outside_bytes(plan);
 }
 
 Layer::~Layer() {
@@ -95,36 +100,33 @@ void Layer::operator delete(void* allocated) {
   std::free(allocated);
 }
 
-// Both follow the header, which the allocation in create_small() and create_large() has made room for.
-static_assert(alignof(Layer) >= alignof(std::uint64_t) && sizeof(Layer) % alignof(std::max_align_t) == 0);
+// Both follow the header, for which place_bytes() makes room.
+static_assert(sizeof(Layer) % alignof(std::uint64_t) == 0);
 
 Layer::Store& Layer::store() const {
+  static_assert(sizeof(Layer) % alignof(Store) == 0);
   return *std::launder(reinterpret_cast<Store*>(const_cast<Layer*>(this) + 1));
 }
 
-std::uint64_t* Layer::words() const {
-  return small_ ? reinterpret_cast<std::uint64_t*>(const_cast<Layer*>(this) + 1) : store().bitmap.words();
-}
-
-std::uint64_t* Layer::block_words(std::uint64_t block) const {
-  return words() + block * (block_bits_ / word_bits);
+Blocks Layer::blocks() const {
+  if (!small_) return store().blocks;
+  return {.words = reinterpret_cast<std::uint64_t*>(const_cast<Layer*>(this) + 1),
+          .block_count = block_count_,
+          .block_bits = block_words_ * word_bits,
+          .probe_count = probe_count_};
 }
 
 LayerPlan Layer::plan() const {
+  const Blocks shape = blocks();
   return {.capacity = capacity_,
-          .error_rate = error_rate_,
-          .block_count = block_count_,
-          .block_bits = block_bits_,
-          .probe_count = probe_count_};
+          .error_rate = 0,
+          .block_count = shape.block_count,
+          .block_bits = shape.block_bits,
+          .probe_count = shape.probe_count};
 }
 
 std::uint64_t Layer::item_count() const {
   return small_ ? item_count_.load(std::memory_order_relaxed) : store().shards->item_count();
-}
-
-Blocks Layer::blocks() const {
-  return {
-      .words = words(), .block_count = block_count_, .block_bits = block_bits_, .probe_count = probe_count_};
 }
 
 void Layer::prefetch(std::span<const Fingerprint> items) const {
@@ -141,11 +143,12 @@ bool Layer::contains(const Fingerprint& fingerprint) const {
 }
 
 // The caller holds the lock of the block's shard. True if a bit changed.
-bool Layer::set(std::uint64_t* block, const Fingerprint& fingerprint) const {
+bool Layer::set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerprint) const {
+  std::uint64_t* const words = blocks.words + block * (blocks.block_bits / word_bits);
   bool changed = false;
-  for (std::uint32_t probe = 0; probe < probe_count_; ++probe) {
-    const std::uint32_t position = position_of(fingerprint, probe, block_bits_);
-    std::uint64_t& word = block[position / word_bits];
+  for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe) {
+    const std::uint32_t position = position_of(fingerprint, probe, blocks.block_bits);
+    std::uint64_t& word = words[position / word_bits];
     const std::uint64_t before = load(word);
     const std::uint64_t after = before | std::uint64_t{1} << (position % word_bits);
     if (after == before) continue;
@@ -171,16 +174,17 @@ void Layer::give_back(std::uint64_t items) {
 }
 
 bool Layer::add_claimed(const Fingerprint& fingerprint) {
-  const std::uint64_t block = block_of(fingerprint, block_count_);
+  const Blocks shape = blocks();
+  const std::uint64_t block = block_of(fingerprint, shape.block_count);
   if (small_) {
     const SpinGuard guard(lock_);
-    const bool added = set(block_words(block), fingerprint);
+    const bool added = set(shape, block, fingerprint);
     if (added) item_count_.store(item_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return added;
   }
   Shard& shard = store().shards->of_block(block);
   const SpinGuard guard(shard.lock);
-  const bool added = set(block_words(block), fingerprint);
+  const bool added = set(shape, block, fingerprint);
   if (added) count_one(shard.item_count);
   return added;
 }
@@ -192,15 +196,15 @@ Added Layer::add(const Fingerprint& fingerprint) {
     give_back(1);
     return Added::present;
   }
-  const std::uint64_t block = block_of(fingerprint, block_count_);
-  std::uint64_t* const bits = block_words(block);
+  const Blocks& shape = store().blocks;
+  const std::uint64_t block = block_of(fingerprint, shape.block_count);
   Shards& shards = *store().shards;
   Shard& shard = shards.of_block(block);
   const SpinGuard guard(shard.lock);
   if (contains(fingerprint)) return Added::present;
   if (shard.reserve == 0 && !shards.refill(shard)) return Added::no_room;
   --shard.reserve;
-  set(bits, fingerprint);
+  set(shape, block, fingerprint);
   count_one(shard.item_count);
   return Added::yes;
 }
@@ -213,7 +217,7 @@ void Layer::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
   SEPAL_ASSERT(offset % word_bytes == 0 && to.size() % word_bytes == 0, "bits are copied in whole words");
   SEPAL_ASSERT(offset <= plan().byte_count() && to.size() <= plan().byte_count() - offset,
                "bits are copied from within the bitmap");
-  std::uint64_t* word = words() + offset / word_bytes;
+  std::uint64_t* word = blocks().words + offset / word_bytes;
   for (std::size_t at = 0; at < to.size(); at += word_bytes)
     store_little_endian(to.data() + at, load(*word++));
 }
@@ -222,7 +226,7 @@ void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
   SEPAL_ASSERT(offset % word_bytes == 0 && from.size() % word_bytes == 0, "bits are filled in whole words");
   SEPAL_ASSERT(offset <= plan().byte_count() && from.size() <= plan().byte_count() - offset,
                "bits are filled within the bitmap");
-  std::uint64_t* word = words() + offset / word_bytes;
+  std::uint64_t* word = blocks().words + offset / word_bytes;
   for (std::size_t at = 0; at < from.size(); at += word_bytes)
     store_word(*word++, load_little_endian<std::uint64_t>(from.data() + at));
 }
@@ -231,9 +235,10 @@ double Layer::fill(std::uint64_t sample_bytes_max) const {
   const std::uint64_t word_count = plan().byte_count() / word_bytes;
   const std::uint64_t sample_count = std::clamp<std::uint64_t>(sample_bytes_max / word_bytes, 1, word_count);
   const std::uint64_t stride = word_count / sample_count;
+  std::uint64_t* const words = blocks().words;
   std::uint64_t set_bits = 0;
   for (std::uint64_t i = 0; i < sample_count; ++i)
-    set_bits += static_cast<std::uint64_t>(__builtin_popcountll(load(words()[i * stride])));
+    set_bits += static_cast<std::uint64_t>(__builtin_popcountll(load(words[i * stride])));
   return static_cast<double>(set_bits) / static_cast<double>(sample_count * word_bits);
 }
 

@@ -1,9 +1,11 @@
 // A layer: the shape of its plan, its bits, its count of items. Two ways to keep them:
 //
-//     small   | header: shape, lock, room, count | bits ... |      one allocation, one lock
-//     large   | header: shape | Store |-->  bitmap, shards         (bitmap.hpp, shards.hpp)
+//     small   | header: shape, lock, room, count | bits ... |      in one place, one lock
+//     large   | header | Store: shape |-->  bitmap, shards         (bitmap.hpp, shards.hpp)
 //
-// Millions of filters are small and hold a hundred items, so the header counts: a test holds its size.
+// Millions of filters are small and hold a hundred items, so the header counts: the first layer stands right
+// behind its filter's own header, in the same allocation, and a test holds the sizes. The error rate that a
+// layer was planned for is not here: it follows from the filter's and the layer's index (layer_state.hpp).
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -28,9 +30,15 @@ enum class Added : std::uint8_t { yes, present, no_room };
 // Members are shared or exclusive in the sense of filter.hpp.
 class Layer {
  public:
-  // With room for plan.capacity less `item_count` items. The plan is sound (layer_state.hpp). Errors:
-  // out_of_memory.
+  // With room for plan.capacity less `item_count` items, in an allocation of its own. The plan is sound
+  // (layer_state.hpp). Errors: out_of_memory.
   static Result<std::unique_ptr<Layer>> create(const LayerPlan& plan, std::uint64_t item_count);
+  // The same in memory of the caller's: place_bytes(plan) zeroed bytes, aligned as a Layer is. Null when the
+  // system refuses the rest. Whoever owns the memory ends the layer by its destructor.
+  static Layer* create_at(void* place, const LayerPlan& plan, std::uint64_t item_count);
+  static std::uint64_t place_bytes(const LayerPlan& plan);
+  // The memory that a layer takes outside of its place.
+  static std::uint64_t outside_bytes(const LayerPlan& plan);
   // The memory that create() takes.
   static std::uint64_t footprint(const LayerPlan& plan);
 
@@ -41,10 +49,12 @@ class Layer {
 
   // --- shared ---------------------------------------------------------------------------------------------
 
+  // The error rate is left to the filter, which knows it.
   [[nodiscard]] LayerPlan plan() const;
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
   [[nodiscard]] std::uint64_t item_count() const;
-  [[nodiscard]] const Layer* older() const { return older_.get(); }
+  // It holds its capacity, for ever. May say false while adds are running that make it true.
+  [[nodiscard]] bool full() const { return item_count() == capacity_; }
 
   // As prefetch_blocks and find_items (look_up.hpp).
   void prefetch(std::span<const Fingerprint> items) const;
@@ -67,8 +77,6 @@ class Layer {
 
   // Brings together what room there is, so that claim(1) fails only when the layer is full.
   void sweep();
-  [[nodiscard]] Layer* older() { return older_.get(); }
-  void set_older(std::unique_ptr<Layer> older) { older_ = std::move(older); }
   void fill_bits(std::uint64_t offset, std::span<const std::byte> from);
 
  private:
@@ -76,30 +84,43 @@ class Layer {
   struct Store {
     Bitmap bitmap;
     std::unique_ptr<Shards> shards;
+    Blocks blocks;
   };
 
-  Layer(const LayerPlan& plan, bool small);
-  static std::unique_ptr<Layer> create_small(const LayerPlan& plan);
-  static std::unique_ptr<Layer> create_large(const LayerPlan& plan);
+  Layer(const LayerPlan& plan, std::uint64_t item_count);  // small
+  Layer(const LayerPlan& plan, Store store);               // large
 
   // In a large layer the Store, in a small one the bits.
   [[nodiscard]] Store& store() const;
-  [[nodiscard]] std::uint64_t* words() const;
-  [[nodiscard]] std::uint64_t* block_words(std::uint64_t block) const;
   [[nodiscard]] Blocks blocks() const;
-  bool set(std::uint64_t* block, const Fingerprint& fingerprint) const;
+  bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerprint) const;
 
   std::uint64_t capacity_;
-  double error_rate_;
-  std::uint64_t block_count_;
-  std::uint32_t block_bits_;
-  std::uint8_t probe_count_;
-  bool small_;
-  SpinLock lock_;  // of a small layer; a large one has its shards'
-  std::unique_ptr<Layer> older_;
-  // Of a small layer, whose capacity fits. The room is never above the capacity less the items.
+  // Of a small layer, whose numbers fit. The room is never above the capacity less the items.
   std::atomic<std::uint32_t> room_{0};
   std::atomic<std::uint32_t> item_count_{0};  // Written under lock_.
+  std::uint16_t block_count_ = 0;
+  std::uint16_t block_words_ = 0;
+  std::uint8_t probe_count_ = 0;
+  SpinLock lock_;  // A large one has its shards'.
+  bool small_;
+};
+
+// A filter's layers by index, 0 being the oldest. Valid until one is appended.
+class LayerStack {
+ public:
+  LayerStack(Layer& first, std::span<const std::unique_ptr<Layer>> younger)
+      : first_(first), younger_(younger) {}
+
+  [[nodiscard]] std::uint32_t size() const { return 1 + static_cast<std::uint32_t>(younger_.size()); }
+  [[nodiscard]] Layer& operator[](std::uint32_t index) const {
+    return index == 0 ? first_ : *younger_[index - 1];
+  }
+  [[nodiscard]] Layer& newest() const { return (*this)[size() - 1]; }
+
+ private:
+  Layer& first_;
+  std::span<const std::unique_ptr<Layer>> younger_;
 };
 
 }  // namespace sepal::filter

@@ -2,10 +2,16 @@
 
 #include <sepal/base/checked.hpp>
 
+#include <algorithm>
+#include <cmath>
+
 #include "probe.hpp"
 
 namespace sepal::filter {
 namespace {
+
+// Of a layer's error rate, from the one that its filter gives it: no more than another machine's arithmetic.
+constexpr double rate_tolerance = 1e-9;
 
 bool is_rate(double rate) {
   return rate > 0 && rate < 1;
@@ -24,6 +30,11 @@ bool is_sound(const LayerPlan& plan) {
 
 }  // namespace
 
+double layer_error_rate(const FilterOptions& options, std::uint32_t layer_index) {
+  const double share = options.scaling() ? layer_rate_share(layer_index) : 1;
+  return std::max(std::min(options.error_rate, error_rate_max) * share, error_rate_min);
+}
+
 bool is_sound(const FilterOptions& options) {
   return is_rate(options.error_rate) && options.capacity > 0 && options.expansion <= expansion_max;
 }
@@ -41,6 +52,8 @@ bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> 
       capacity = *grown;
     }
     if (plan.capacity != capacity) return false;
+    const double error_rate = layer_error_rate(options, static_cast<std::uint32_t>(i));
+    if (std::abs(plan.error_rate - error_rate) > rate_tolerance * error_rate) return false;
     const auto sum = checked_add(total_bits, plan.bit_count());
     if (!sum) return false;
     total_bits = *sum;

@@ -108,11 +108,19 @@ filter::FilterLimits Keyspace::filter_limits(std::uint64_t bytes_held) const {
   return {.bytes_max = bytes_free(bytes_held), .layers_max = options_.layers_max};
 }
 
+void Keyspace::plan_ahead(const filter::FilterOptions& options) const {
+  (void)filter::Filter::planned_bytes(options, filter_limits(), &plans_);
+}
+
+void Keyspace::plan_growth_ahead(const filter::Filter& filter) const {
+  filter.plan_growth(plans_);
+}
+
 // A filter is too large because of what is left of a limit, or for any machine. Clients are told which.
 Error Keyspace::refusal_of(const Error& error, const filter::FilterOptions& options) const {
   if (error.code != Errc::too_large) return error;
   const filter::FilterLimits unbounded{.bytes_max = unbounded_bytes, .layers_max = options_.layers_max};
-  if (!filter::Filter::planned_bytes(options, unbounded)) return error;
+  if (!filter::Filter::planned_bytes(options, unbounded, &plans_)) return error;
   return fail(Errc::memory_limit, error.detail);
 }
 
@@ -122,7 +130,7 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
   if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
   filter::FilterLimits limits = filter_limits();
   limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(key.key));
-  auto created = filter::Filter::create(options, limits);
+  auto created = filter::Filter::create(options, limits, &plans_);
   if (!created) return refusal_of(created.error(), options);
   filter::Filter* const filter = created->get();
   keys.insert(key.key, std::move(*created));
@@ -154,7 +162,7 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
 
 filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, std::string_view item) {
   const std::uint64_t bytes_before = filter.byte_count();
-  const auto outcome = filter.add_alone(item, filter_limits(bytes_before));
+  const auto outcome = filter.add_alone(item, filter_limits(bytes_before), &plans_);
   const std::uint64_t bytes_after = filter.byte_count();
   if (bytes_after != bytes_before) {
     filter_bytes_ += bytes_after - bytes_before;
@@ -196,13 +204,10 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
   return sum;
 }
 
-// The disposer gets the table as it is, under a pointer to one of its filters that owns all of it: not a
-// single filter is touched here.
+// The disposer gets the table as it is: not a single filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
-  std::shared_ptr<KeyTable> flushed = std::move(databases_[database]);
+  disposer_.dispose_database(std::move(databases_[database]));
   databases_[database] = std::make_unique<KeyTable>(table_seed(options_.seed));
-  filter::Filter* const any_filter = flushed->any(0)->filter.get();
-  disposer_.dispose(FilterPtr(std::move(flushed), any_filter));
 }
 
 void Keyspace::flush(std::uint32_t database) {

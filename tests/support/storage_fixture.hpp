@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "freeing_disposer.hpp"
+
 namespace sepal::test {
 
 inline const bool log_silenced = (spdlog::set_level(spdlog::level::off), true);
@@ -27,10 +29,7 @@ inline const WallTime some_time{std::chrono::milliseconds(1'700'000'000'123)};
 
 // A keyspace that nobody shares.
 struct Filters {
-  struct DropAtOnce final : keyspace::Disposer {
-    void dispose(keyspace::FilterPtr) override {}
-  };
-  DropAtOnce disposer;
+  FreeingDisposer disposer;
   static constexpr keyspace::KeyspaceOptions limits{.memory_max = std::uint64_t{1} << 33};
   keyspace::Keyspace keyspace{limits, disposer};
 

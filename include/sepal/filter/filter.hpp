@@ -13,6 +13,10 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/filter/layer_plan.hpp>
+#include <sepal/filter/plan_memo.hpp>
+
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +28,7 @@
 namespace sepal::filter {
 
 class Layer;
+class LayerStack;
 
 inline constexpr std::uint32_t expansion_max = 32768;
 
@@ -47,7 +52,7 @@ struct FilterLimits {
 // filter is held.
 class LayerView {
  public:
-  explicit LayerView(const Layer& layer) : layer_(&layer) {}
+  LayerView(const Layer& layer, double error_rate) : layer_(&layer), error_rate_(error_rate) {}
 
   [[nodiscard]] LayerPlan plan() const;
   // Shared. Exact when no add is running; never above the capacity.
@@ -62,25 +67,31 @@ class LayerView {
 
  private:
   const Layer* layer_;
+  double error_rate_;
 };
 
-class Filter {
-  struct OnlyHere {
-    explicit OnlyHere() = default;
-  };
+class Filter;
+// Shared, because a running save may be the last user of a deleted filter; intrusive, because there are
+// millions of them. Copies may be made and dropped by any thread.
+using FilterPtr = boost::intrusive_ptr<Filter>;
 
+// Stands at the beginning of an allocation that ends with its first layer.
+class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_safe_counter> {
  public:
   // Plans, checks and allocates the first layer. Errors: out_of_range (options), too_large (limits),
-  // out_of_memory. Memory of big layers is mapped and costs nothing until it is touched.
-  static Result<std::shared_ptr<Filter>> create(const FilterOptions& options, const FilterLimits& limits);
+  // out_of_memory. Memory of big layers is mapped and costs nothing until it is touched. `plans`, if given,
+  // is asked instead of planning anew, here and in add_alone().
+  static Result<FilterPtr> create(const FilterOptions& options, const FilterLimits& limits,
+                                  PlanMemo* plans = nullptr);
 
   // The bytes that create() with these options would take, bitmap and headers, without allocating.
-  static Result<std::uint64_t> planned_bytes(const FilterOptions& options, const FilterLimits& limits);
+  static Result<std::uint64_t> planned_bytes(const FilterOptions& options, const FilterLimits& limits,
+                                             PlanMemo* plans = nullptr);
 
-  Filter(OnlyHere, const FilterOptions& options);  // For create() and restore().
   ~Filter();
   Filter(const Filter&) = delete;
   Filter& operator=(const Filter&) = delete;
+  static void operator delete(void* allocated);
 
   // --- shared ---------------------------------------------------------------------------------------------
 
@@ -94,7 +105,17 @@ class Filter {
   // are present already.
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added);
 
-  [[nodiscard]] const FilterOptions& options() const { return options_; }
+  // Why an item was not added.
+  enum class Refusal : std::uint8_t { none, full, layer_limit, too_large, out_of_memory };
+
+  // It does not scale and holds its capacity: whatever is new is refused, for ever. May say false while adds
+  // are running that make it true.
+  [[nodiscard]] bool full() const;
+
+  // Makes `plans` know the layer that add_alone() would grow next.
+  void plan_growth(PlanMemo& plans) const;
+
+  [[nodiscard]] FilterOptions options() const;
   [[nodiscard]] std::uint64_t item_count() const;  // items whose add answered true
   [[nodiscard]] std::uint64_t capacity() const;    // sum over the layers
   [[nodiscard]] std::uint32_t layer_count() const;
@@ -105,8 +126,6 @@ class Filter {
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
-  // Why an item was not added.
-  enum class Refusal : std::uint8_t { none, full, layer_limit, too_large, out_of_memory };
   // One item, alone: grows the filter when the item is new and the newest layer holds its capacity.
   // `added` is meaningful where `refusal` is none. A refused item changed nothing; a later one may still be
   // known, so callers go on.
@@ -114,7 +133,7 @@ class Filter {
     bool added = false;
     Refusal refusal = Refusal::none;
   };
-  AddOutcome add_alone(std::string_view item, const FilterLimits& limits);
+  AddOutcome add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans = nullptr);
 
   // --- building from an image (exclusive: nobody else knows the filter yet) -----------------------------
 
@@ -124,20 +143,27 @@ class Filter {
   };
   // An empty-bitted filter with these layers, oldest first. Errors: out_of_range where the states contradict
   // the options or each other, too_large, out_of_memory. Checks everything: the states may come from a disk.
-  static Result<std::shared_ptr<Filter>> restore(const FilterOptions& options,
-                                                 std::span<const LayerState> layers,
-                                                 const FilterLimits& limits);
+  static Result<FilterPtr> restore(const FilterOptions& options, std::span<const LayerState> layers,
+                                   const FilterLimits& limits);
   // Sets bytes of layer `layer_index`'s bitmap; the inverse of LayerView::copy_bits.
   void fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from);
 
  private:
+  explicit Filter(const FilterOptions& options);
+  static Result<FilterPtr> allocate(const FilterOptions& options, const LayerState& first);
+  [[nodiscard]] LayerStack stack() const;
+  void append(std::unique_ptr<Layer> layer);
+  [[nodiscard]] LayerRequest next_layer() const;
   [[nodiscard]] bool known(const Fingerprint& fingerprint) const;
   bool try_add_one(std::string_view item, bool& added);
   std::uint64_t add_claimed(std::span<const std::string_view> items, std::span<bool> added);
-  Refusal grow(const FilterLimits& limits);
+  Refusal grow(const FilterLimits& limits, PlanMemo* plans);
 
-  FilterOptions options_;
-  std::unique_ptr<Layer> newest_;  // Each layer owns the next older one.
+  // The capacity is the first layer's.
+  std::uint16_t expansion_;  // Here, where the count of users leaves room.
+  double error_rate_;
+  std::uint64_t seed_;
+  std::unique_ptr<std::vector<std::unique_ptr<Layer>>> younger_;  // All but the first; null before any grew.
 };
 
 }  // namespace sepal::filter

@@ -44,6 +44,8 @@ struct LayerPlan {
 struct LayerRequest {
   std::uint64_t capacity = 0;  // items, at least 1
   double error_rate = 0;       // in (0, 1); beyond error_rate_max or error_rate_min it is taken as that
+
+  friend bool operator==(const LayerRequest&, const LayerRequest&) = default;
 };
 
 // Plans the smallest layer that keeps the promise: of the block sizes 64, 128, 256 and 512 bytes the smallest

@@ -7,6 +7,7 @@
 
 #include <sepal/base/result.hpp>
 #include <sepal/filter/filter.hpp>
+#include <sepal/filter/plan_memo.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -22,8 +23,7 @@ namespace sepal::keyspace {
 
 class KeyTable;
 
-// Shared: a running save may be the last user of a deleted filter.
-using FilterPtr = std::shared_ptr<filter::Filter>;
+using filter::FilterPtr;
 
 inline constexpr std::uint32_t database_count = 16;
 
@@ -38,12 +38,14 @@ struct KeyspaceOptions {
   std::uint64_t seed = 0;  // of new filters
 };
 
-// Takes what is no longer reachable by any key. Called with the gate closed: must not block. One pointer may
-// be the owner of a whole flushed database: dropping it frees all of its filters.
+// Takes what is no longer reachable by any key, and drops it where nobody waits. Called with the gate closed:
+// must not block.
 class Disposer {
  public:
   virtual ~Disposer() = default;
   virtual void dispose(FilterPtr filter) = 0;
+  // A whole flushed database: dropping it frees all of its filters.
+  virtual void dispose_database(std::shared_ptr<const void> database) = 0;
 };
 
 struct DatabaseKey {
@@ -89,6 +91,10 @@ class Keyspace {
   [[nodiscard]] std::uint64_t memory_peak() const;
   [[nodiscard]] bool over_memory_limit() const;  // memory_max is set and exceeded
   [[nodiscard]] const KeyspaceOptions& options() const { return options_; }
+  // Plans what create() or add_alone() would plan, which takes up to a millisecond, so that it is known when
+  // the gate is closed for them.
+  void plan_ahead(const filter::FilterOptions& options) const;
+  void plan_growth_ahead(const filter::Filter& filter) const;
   // What a filter may take now, given the limits and what is used.
   [[nodiscard]] filter::FilterLimits filter_limits(std::uint64_t bytes_held = 0) const;
 
@@ -135,6 +141,7 @@ class Keyspace {
   KeyspaceOptions options_;
   Disposer& disposer_;
   std::vector<std::unique_ptr<KeyTable>> databases_;
+  mutable filter::PlanMemo plans_;
   std::uint64_t filter_bytes_ = 0;
   // Gauges that any thread may read. Relaxed: nothing is ordered by them.
   std::atomic<std::uint64_t> memory_used_{0};

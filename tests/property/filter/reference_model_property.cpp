@@ -179,7 +179,7 @@ class Scene {
 
   std::mt19937_64 random_;
   Model model_;
-  std::shared_ptr<Filter> filter_;
+  filter::FilterPtr filter_;
   std::uint64_t next_ = 0;
   std::vector<std::string> items_;
   std::vector<std::string_view> views_;

@@ -34,7 +34,7 @@ struct Run {
 
   Gate gate;
   std::size_t batch_max;
-  std::shared_ptr<Filter> filter;
+  filter::FilterPtr filter;
   std::vector<std::string> items;
   std::unique_ptr<std::atomic<int>[]> firsts;  // how often each item was answered "new"
   std::atomic<std::uint64_t> refused{0};

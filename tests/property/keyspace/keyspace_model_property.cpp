@@ -25,6 +25,7 @@ class CountingDisposer final : public keyspace::Disposer {
     ++disposed_count;
     filter.reset();
   }
+  void dispose_database(std::shared_ptr<const void>) override { ++disposed_count; }
   std::uint64_t disposed_count = 0;
 };
 

@@ -10,17 +10,14 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/freeing_disposer.hpp"
 
 namespace {
 
 using namespace sepal;
 using keyspace::FilterPtr;
 using keyspace::Keyspace;
-
-class FreeingDisposer final : public keyspace::Disposer {
- public:
-  void dispose(FilterPtr filter) override { filter.reset(); }
-};
+using sepal::test::FreeingDisposer;
 
 // Keys that stay, and others that come and go.
 class Scene {

@@ -37,6 +37,29 @@ TEST_CASE("adding to a filter with room does not close the gate", "[command]") {
   CHECK(world.alone_runs == 1);
 }
 
+TEST_CASE("a full filter refuses new items and knows old ones without closing the gate", "[command]") {
+  World world;
+  world.send({"BF.RESERVE", "k", "0.001", "2", "NONSCALING"});
+  world.send({"BF.MADD", "k", "a", "b"});
+  const int alone_runs = world.alone_runs;
+  CHECK(world.send({"BF.ADD", "k", "c"}) == "-ERR non scaling filter is full");
+  CHECK(world.send({"BF.ADD", "k", "a"}) == ":0");
+  CHECK(world.send({"BF.MADD", "k", "a", "c", "b"}) == "*[:0, -ERR non scaling filter is full]");
+  CHECK(world.send({"BF.INSERT", "k", "ITEMS", "b", "a"}) == "*[:0, :0]");
+  CHECK(world.alone_runs == alone_runs);
+  CHECK(world.send({"BF.CARD", "k"}) == ":2");
+}
+
+TEST_CASE("BF.RESERVE closes the gate only to create", "[command]") {
+  World world;
+  CHECK(world.send({"BF.RESERVE", "k", "2", "100"}).starts_with("-ERR"));
+  CHECK(world.alone_runs == 0);
+  CHECK(world.send({"BF.RESERVE", "k", "0.01", "100"}) == "+OK");
+  CHECK(world.alone_runs == 1);
+  CHECK(world.send({"BF.RESERVE", "k", "0.01", "100"}) == "-ERR item exists");
+  CHECK(world.alone_runs == 1);
+}
+
 TEST_CASE("look-ups of a missing key answer no for every item", "[command]") {
   World world;
   CHECK(world.send({"BF.EXISTS", "k", "a"}) == ":0");

@@ -13,12 +13,9 @@
 #include <string_view>
 #include <vector>
 
-namespace sepal::command::testing {
+#include "support/freeing_disposer.hpp"
 
-class DroppingDisposer final : public keyspace::Disposer {
- public:
-  void dispose(keyspace::FilterPtr) override {}
-};
+namespace sepal::command::testing {
 
 class FakeClients final : public ClientDirectory {
  public:
@@ -101,7 +98,7 @@ class World {
   std::string send_from(std::string_view connection, std::initializer_list<std::string_view> words);
   std::string send_words(std::string_view connection, const std::vector<std::string_view>& words);
 
-  DroppingDisposer disposer;
+  sepal::test::FreeingDisposer disposer;
   keyspace::Keyspace keyspace;
   RuntimeOptions options;
   FakeClients clients;

@@ -28,7 +28,7 @@ std::string hex(std::span<const std::byte> bytes) {
 }
 
 // Twenty-five items in layers of 10 and 20.
-std::shared_ptr<Filter> sample() {
+filter::FilterPtr sample() {
   auto filter = Filter::create(
       {.error_rate = 0.01, .capacity = 10, .expansion = 2, .seed = 0x0123456789abcdef}, plenty);
   REQUIRE(filter);
@@ -134,6 +134,7 @@ TEST_CASE("a header with values that no filter has is damaged", "[filter][image]
       {"another second capacity", [](ImageHeader& h) { h.layers[1].plan.capacity = 21; }},
       {"more items than capacity", [](ImageHeader& h) { h.layers[0].item_count = 11; }},
       {"layer rate 0", [](ImageHeader& h) { h.layers[0].plan.error_rate = 0; }},
+      {"another layer rate", [](ImageHeader& h) { h.layers[1].plan.error_rate *= 1.0001; }},
       {"layer rate negative", [](ImageHeader& h) { h.layers[0].plan.error_rate = -0.5; }},
       {"no blocks", [](ImageHeader& h) { h.layers[0].plan.block_count = 0; }},
       {"no bits", [](ImageHeader& h) { h.layers[0].plan.block_bits = 0; }},

@@ -120,7 +120,7 @@ TEST_CASE("a table that was emptied takes what an empty table takes", "[keyspace
   CHECK(table.size() == 0);
   CHECK(table.directory_slots() == 1);
   CHECK(table.byte_count() == empty_bytes);
-  CHECK(filter.use_count() == 1);
+  CHECK(filter->use_count() == 1);
 }
 
 TEST_CASE("memory follows the number of keys when a table shrinks", "[keyspace]") {

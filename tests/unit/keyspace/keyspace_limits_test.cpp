@@ -8,6 +8,7 @@
 
 #include "../../../src/keyspace/key_table.hpp"
 #include "support/catch.hpp"
+#include "support/freeing_disposer.hpp"
 
 namespace {
 
@@ -16,11 +17,7 @@ using keyspace::FilterPtr;
 using keyspace::Keyspace;
 using keyspace::KeyspaceOptions;
 using keyspace::KeyTable;
-
-class FreeingDisposer final : public keyspace::Disposer {
- public:
-  void dispose(FilterPtr filter) override { filter.reset(); }
-};
+using sepal::test::FreeingDisposer;
 
 constexpr std::uint64_t plenty = std::uint64_t{1} << 40;
 constexpr std::uint64_t capacity = 10'000;

@@ -19,7 +19,11 @@ using keyspace::KeyspaceOptions;
 class RecordingDisposer final : public keyspace::Disposer {
  public:
   void dispose(FilterPtr filter) override { disposed.push_back(std::move(filter)); }
+  void dispose_database(std::shared_ptr<const void> database) override {
+    disposed_databases.push_back(std::move(database));
+  }
   std::vector<FilterPtr> disposed;
+  std::vector<std::shared_ptr<const void>> disposed_databases;
 };
 
 struct Fixture {
@@ -161,20 +165,20 @@ TEST_CASE("rename of a missing key says so and leaves the other alone", "[keyspa
 
 TEST_CASE("a flush empties one database and leaves the others", "[keyspace]") {
   Fixture fixture;
-  std::weak_ptr<filter::Filter> flushed;
+  FilterPtr flushed;
   for (int i = 0; i < 1000; ++i) fixture.create({.database = 1, .key = std::to_string(i)});
   fixture.create({.database = 2, .key = "kept"});
   for (const auto& entry : fixture.keys.cut())
     if (entry.key == "500") flushed = entry.filter;
-  REQUIRE_FALSE(flushed.expired());
+  REQUIRE(flushed != nullptr);
 
   fixture.keys.flush(1);
   CHECK(fixture.keys.size(1) == 0);
   CHECK(fixture.keys.size(2) == 1);
   CHECK(fixture.keys.find({.database = 1, .key = "500"}) == nullptr);
-  CHECK_FALSE(flushed.expired());
-  fixture.disposer.disposed.clear();
-  CHECK(flushed.expired());
+  CHECK(flushed->use_count() == 2);
+  fixture.disposer.disposed_databases.clear();
+  CHECK(flushed->use_count() == 1);
 }
 
 TEST_CASE("flush_all hands each database over in one piece", "[keyspace]") {
@@ -183,7 +187,7 @@ TEST_CASE("flush_all hands each database over in one piece", "[keyspace]") {
     fixture.create({.database = static_cast<std::uint32_t>(i % 2), .key = std::to_string(i)});
   fixture.keys.flush_all();
   CHECK(fixture.keys.total_size() == 0);
-  CHECK(fixture.disposer.disposed.size() == 2);
+  CHECK(fixture.disposer.disposed_databases.size() == 2);
   fixture.create({.key = "as before"});
   CHECK(fixture.keys.find({.key = "as before"}) != nullptr);
 }
@@ -226,7 +230,7 @@ TEST_CASE("a cut holds every key of every database, and keeps its filters alive"
     fixture.create({.database = database, .key = "in " + std::to_string(database)});
   const auto cut = fixture.keys.cut();
   fixture.keys.flush_all();
-  fixture.disposer.disposed.clear();
+  fixture.disposer.disposed_databases.clear();
   REQUIRE(cut.size() == keyspace::database_count);
   for (const auto& entry : cut) {
     CHECK(entry.key == "in " + std::to_string(entry.database));

@@ -15,12 +15,9 @@
 #include <string_view>
 #include <vector>
 
-namespace sepal::server::test {
+#include "support/freeing_disposer.hpp"
 
-class FreeAtOnce final : public keyspace::Disposer {
- public:
-  void dispose(keyspace::FilterPtr filter) override { filter.reset(); }
-};
+namespace sepal::server::test {
 
 // Starts no save; the test answers the client that waits.
 class PendingSave final : public command::Persistence {
@@ -72,7 +69,7 @@ struct Ground {
   }
 
   command::RuntimeOptions options;
-  FreeAtOnce disposer;
+  sepal::test::FreeingDisposer disposer;
   PendingSave persistence;
   NoControl control;
   keyspace::Keyspace keyspace;
