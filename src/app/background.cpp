@@ -24,13 +24,20 @@ void Background::post(Task task) {
   changed_.notify_all();
 }
 
-// The task frees the filter when it is itself destroyed, if no save uses it any more.
+// The tasks free what they hold when they are themselves destroyed, if no save uses it any more.
 void Background::dispose(keyspace::FilterPtr filter) {
-  post([held = std::move(filter)] {});
+  post([this, held = std::move(filter)] { settling_.forget(held.get()); });
 }
 
 void Background::dispose_database(std::shared_ptr<const void> database) {
-  post([held = std::move(database)] {});
+  post([this, held = std::move(database)]() mutable {
+    held.reset();
+    settling_.forget_dropped();
+  });
+}
+
+void Background::settle(keyspace::FilterPtr filter, filter::LayerView layer) {
+  post([this, held = std::move(filter), layer] { settling_.add(held, layer); });
 }
 
 void Background::drain() {
@@ -39,23 +46,31 @@ void Background::drain() {
 }
 
 void Background::run() {
+  std::chrono::milliseconds pause{};
   while (true) {
-    std::vector<Task> tasks;
-    {
-      const MutexLock lock(mutex_);
-      while (waiting_.empty() && !stopping_) changed_.wait(mutex_);
-      if (waiting_.empty()) return;
-      tasks.swap(waiting_);
-      busy_ = true;
-    }
+    std::vector<Task> tasks = next_tasks(pause);
     for (const Task& task : tasks) task();
     tasks.clear();
-    {
-      const MutexLock lock(mutex_);
-      busy_ = false;
-    }
+    pause = settling_.empty() ? std::chrono::milliseconds::zero() : settling_.step();
+    const MutexLock lock(mutex_);
+    busy_ = false;
     changed_.notify_all();
+    if (stopping_ && waiting_.empty()) return;
   }
+}
+
+std::vector<Background::Task> Background::next_tasks(std::chrono::milliseconds pause) {
+  const MutexLock lock(mutex_);
+  const auto until = std::chrono::steady_clock::now() + pause;
+  while (waiting_.empty() && !stopping_) {
+    if (settling_.empty()) {
+      changed_.wait(mutex_);
+    } else if (changed_.wait_until(mutex_, until) == std::cv_status::timeout) {
+      break;
+    }
+  }
+  busy_ = !waiting_.empty();
+  return std::exchange(waiting_, {});
 }
 
 }  // namespace sepal::app

@@ -1,19 +1,22 @@
-// What nobody should wait for, on a thread of its own: giving gigabytes back to the system takes the time of
-// many requests, and a file takes the time of a disk.
+// What nobody should wait for, on a thread of its own: giving gigabytes back to the system and settling pages
+// take the time of many requests, and a file takes the time of a disk.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "page_settling.hpp"
+
 namespace sepal::app {
 
 // Synchronised.
-class Background final : public keyspace::Disposer {
+class Background final : public keyspace::Housekeeper {
  public:
   using Task = std::function<void()>;
 
@@ -23,18 +26,23 @@ class Background final : public keyspace::Disposer {
   void post(Task task);
   void dispose(keyspace::FilterPtr filter) override;
   void dispose_database(std::shared_ptr<const void> database) override;
+  void settle(keyspace::FilterPtr filter, filter::LayerView layer) override;
 
   // Blocks until everything that was posted before has run.
   void drain();
 
  private:
   void run();
+  // What was posted, once there is something, or nothing when it is time for a step of settling_. Nothing as
+  // well, and stopping_, at the end.
+  std::vector<Task> next_tasks(std::chrono::milliseconds pause);
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   Condition changed_;
   std::vector<Task> waiting_ SEPAL_GUARDED_BY(mutex_);
   bool busy_ SEPAL_GUARDED_BY(mutex_) = false;
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
+  PageSettling settling_;  // Confined to thread_.
   std::thread thread_;
 };
 

@@ -1,18 +1,35 @@
 // From mapped_bytes_min on, a bitmap is a mapping of its own: the kernel zeroes its pages when they are first
-// touched, and gets them back when it goes. From a huge page on, it starts at a multiple of one and asks for
-// huge pages, without which most requests to a giant filter would miss in the translation cache as well. The
-// mapping ends where the bitmap ends, rounded up to a small page, so a huge page never brings in more than
-// was asked for.
+// touched, and gets them back when it goes. From a huge page on, it starts at a multiple of one and is meant
+// for huge pages, without which most requests to a giant filter would miss in the translation cache as well.
+// The mapping ends where the bitmap ends, rounded up to a small page, so a huge page never brings in more
+// than was asked for.
+//
+// The first touch of a huge page zeroes two megabytes, which takes a quarter of a millisecond, and the items
+// of one batch touch a page each. So a bitmap that requests fill begins in small pages, and somebody else
+// moves its pieces into huge pages when requests have touched nearly all of the small ones: earlier, those
+// that touch the rest would wait for the move.
+//
+// Giving a gigabyte back takes milliseconds, many in small pages, with the address space locked: a page that
+// a request touches elsewhere would wait. So it goes back a piece at a time.
 //
 // The mapping is counted against the machine's commit limit: a bitmap that cannot fit is refused here, and
 // not by killing the process when it is touched.
 #include "bitmap.hpp"
 
+#include <sepal/base/assert.hpp>
+
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
 
 #include "heap_bytes.hpp"
+
+// Headers older than the kernel lack it.
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 namespace sepal::filter {
 namespace {
@@ -21,13 +38,17 @@ constexpr std::uint64_t cache_line_bytes = 64;
 constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t huge_page_bytes = 2 << 20;
 constexpr std::uint64_t mapped_bytes_min = 256 << 10;
+// Of a piece that is in use.
+constexpr std::ptrdiff_t untouched_pages_max = 16;
+// Taken back in some hundred microseconds.
+constexpr std::uint64_t freed_piece_bytes = 4 * huge_page_bytes;
 
 constexpr std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
 // Maps `bytes` (whole pages) at a multiple of a huge page: maps a huge page more, and returns both ends.
-void* map_at_huge_page(std::uint64_t bytes) {
+void* map_at_huge_page(std::uint64_t bytes, Paging paging) {
   const std::uint64_t mapped_bytes = bytes + huge_page_bytes - page_bytes;
   void* mapped = mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return mapped;
@@ -38,20 +59,20 @@ void* map_at_huge_page(std::uint64_t bytes) {
   // These three only fail to save memory or time; there is nothing to do about it.
   if (before > 0) (void)munmap(mapped, before);
   if (after > 0) (void)munmap(aligned + bytes, after);
-  (void)madvise(aligned, bytes, MADV_HUGEPAGE);
+  (void)madvise(aligned, bytes, paging == Paging::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return aligned;
 }
 
-void* map(std::uint64_t bytes) {
-  if (bytes >= huge_page_bytes) return map_at_huge_page(bytes);
+void* map(std::uint64_t bytes, Paging paging) {
+  if (bytes >= huge_page_bytes) return map_at_huge_page(bytes, paging);
   return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 }  // namespace
 
-std::optional<Bitmap> Bitmap::allocate(std::uint64_t bytes) {
+std::optional<Bitmap> Bitmap::allocate(std::uint64_t bytes, Paging paging) {
   if (bytes >= mapped_bytes_min) {
-    void* const mapped = map(rounded_up(bytes, page_bytes));
+    void* const mapped = map(rounded_up(bytes, page_bytes), paging);
     if (mapped == MAP_FAILED) return std::nullopt;
     return Bitmap(static_cast<std::uint64_t*>(mapped), bytes);
   }
@@ -62,6 +83,29 @@ std::optional<Bitmap> Bitmap::allocate(std::uint64_t bytes) {
   return Bitmap(static_cast<std::uint64_t*>(allocated), bytes);
 }
 
+std::uint64_t Bitmap::piece_count() const {
+  return bytes_ / huge_page_bytes;
+}
+
+char* Bitmap::piece_begin(std::uint64_t piece) const {
+  SEPAL_ASSERT(piece < piece_count(), "a piece of a bitmap is one that it has");
+  return reinterpret_cast<char*>(words_) + piece * huge_page_bytes;
+}
+
+bool Bitmap::in_use(std::uint64_t piece) const {
+  std::array<unsigned char, huge_page_bytes / page_bytes> resident{};
+  if (mincore(piece_begin(piece), huge_page_bytes, resident.data()) != 0) return true;
+  const auto untouched = std::ranges::count_if(resident, [](unsigned char page) { return (page & 1) == 0; });
+  return untouched <= untouched_pages_max;
+}
+
+// Where the kernel knows no MADV_COLLAPSE (before 6.1), or has no huge page now, it moves the piece when it
+// comes past: the first call allows that.
+void Bitmap::move_to_huge_page(std::uint64_t piece) const {
+  (void)madvise(piece_begin(piece), huge_page_bytes, MADV_HUGEPAGE);
+  (void)madvise(piece_begin(piece), huge_page_bytes, MADV_COLLAPSE);
+}
+
 std::uint64_t Bitmap::footprint(std::uint64_t bytes) {
   if (bytes >= mapped_bytes_min) return rounded_up(bytes, page_bytes);
   return heap_footprint(rounded_up(bytes, cache_line_bytes));
@@ -69,10 +113,15 @@ std::uint64_t Bitmap::footprint(std::uint64_t bytes) {
 
 Bitmap::~Bitmap() {
   if (words_ == nullptr) return;
-  if (bytes_ >= mapped_bytes_min)
-    (void)munmap(words_, rounded_up(bytes_, page_bytes));
-  else
+  if (bytes_ < mapped_bytes_min) {
     std::free(words_);
+    return;
+  }
+  char* const begin = reinterpret_cast<char*>(words_);
+  const std::uint64_t bytes = rounded_up(bytes_, page_bytes);
+  for (std::uint64_t at = 0; at < bytes; at += freed_piece_bytes)
+    (void)madvise(begin + at, std::min(freed_piece_bytes, bytes - at), MADV_DONTNEED);
+  (void)munmap(begin, bytes);
 }
 
 }  // namespace sepal::filter

@@ -7,11 +7,17 @@
 
 namespace sepal::filter {
 
+// What a large bitmap begins in. See bitmap.cpp.
+enum class Paging : std::uint8_t {
+  small,  // it is filled by requests, and moved to huge pages later
+  huge,   // it is filled by whoever nobody waits for
+};
+
 // Confined; its words are for the owner to share.
 class Bitmap {
  public:
   // Nothing when the system refuses the memory. `bytes` of at least 8, a multiple of 8.
-  static std::optional<Bitmap> allocate(std::uint64_t bytes);
+  static std::optional<Bitmap> allocate(std::uint64_t bytes, Paging paging);
   // The memory that allocate(bytes) takes.
   static std::uint64_t footprint(std::uint64_t bytes);
 
@@ -21,7 +27,14 @@ class Bitmap {
 
   [[nodiscard]] std::uint64_t* words() const { return words_; }
 
+  // As LayerView has them.
+  [[nodiscard]] std::uint64_t piece_count() const;
+  [[nodiscard]] bool in_use(std::uint64_t piece) const;
+  void move_to_huge_page(std::uint64_t piece) const;
+
  private:
+  [[nodiscard]] char* piece_begin(std::uint64_t piece) const;
+
   Bitmap(std::uint64_t* words, std::uint64_t bytes) : words_(words), bytes_(bytes) {}
 
   std::uint64_t* words_;  // aligned to a cache line at least

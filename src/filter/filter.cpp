@@ -117,6 +117,15 @@ void LayerView::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
 double LayerView::fill(std::uint64_t sample_bytes_max) const {
   return layer_->fill(sample_bytes_max);
 }
+std::uint64_t LayerView::piece_count() const {
+  return layer_->piece_count();
+}
+bool LayerView::in_use(std::uint64_t piece) const {
+  return layer_->bitmap().in_use(piece);
+}
+void LayerView::move_to_huge_page(std::uint64_t piece) const {
+  layer_->bitmap().move_to_huge_page(piece);
+}
 
 Filter::Filter(const FilterOptions& options)
     : expansion_(static_cast<std::uint16_t>(options.expansion)),
@@ -134,11 +143,11 @@ void Filter::operator delete(void* allocated) {
   std::free(allocated);
 }
 
-Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerState& first) {
+Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerState& first, Paging paging) {
   static_assert(sizeof(Filter) % alignof(Layer) == 0, "the first layer follows the filter");
   char* const allocated = static_cast<char*>(std::calloc(1, sizeof(Filter) + Layer::place_bytes(first.plan)));
   if (allocated == nullptr ||
-      Layer::create_at(allocated + sizeof(Filter), first.plan, first.item_count) == nullptr) {
+      Layer::create_at(allocated + sizeof(Filter), first.plan, first.item_count, paging) == nullptr) {
     std::free(allocated);
     return fail(Errc::out_of_memory, "the system refused the memory of a filter");
   }
@@ -153,7 +162,7 @@ LayerStack Filter::stack() const {
 Result<FilterPtr> Filter::create(const FilterOptions& options, const FilterLimits& limits, PlanMemo* plans) {
   const auto plan = plan_first_layer(options, limits, plans);
   if (!plan) return plan.error();
-  return allocate(options, {.plan = *plan, .item_count = 0});
+  return allocate(options, {.plan = *plan, .item_count = 0}, Paging::small);
 }
 
 Result<std::uint64_t> Filter::planned_bytes(const FilterOptions& options, const FilterLimits& limits,
@@ -174,10 +183,10 @@ Result<FilterPtr> Filter::restore(const FilterOptions& options, std::span<const 
     bytes += Layer::footprint(state.plan);
   }
   if (bytes > limits.bytes_max) return over_limit();
-  auto filter = allocate(options, layers[0]);
+  auto filter = allocate(options, layers[0], Paging::huge);
   if (!filter) return filter;
   for (const LayerState& state : layers.subspan(1)) {
-    auto layer = Layer::create(state.plan, state.item_count);
+    auto layer = Layer::create(state.plan, state.item_count, Paging::huge);
     if (!layer) return layer.error();
     (*filter)->append(std::move(*layer));
   }
@@ -294,7 +303,7 @@ Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans) {
   const std::uint64_t bytes_max = limits.bytes_max - bytes_held;
   const auto plan = planned(request, bytes_max, plans);
   if (!plan || Layer::footprint(*plan) > bytes_max) return Refusal::too_large;
-  auto layer = Layer::create(*plan, 0);
+  auto layer = Layer::create(*plan, 0, Paging::small);
   if (!layer) return Refusal::out_of_memory;
   append(std::move(*layer));
   return Refusal::none;
@@ -333,6 +342,11 @@ std::uint64_t Filter::byte_count() const {
   for (std::uint32_t index = 1; index < layers.size(); ++index)
     bytes += Layer::footprint(layers[index].plan());
   return bytes;
+}
+
+LayerView Filter::newest_layer() const {
+  const LayerStack layers = stack();
+  return {layers.newest(), layer_error_rate(options(), layers.size() - 1)};
 }
 
 std::vector<LayerView> Filter::layers() const {

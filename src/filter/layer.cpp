@@ -56,13 +56,13 @@ Layer::Layer(const LayerPlan& plan, Store store) : capacity_(plan.capacity), sma
   ::new (static_cast<void*>(this + 1)) Store(std::move(store));
 }
 
-Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_count) {
+Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
   SEPAL_ASSERT(item_count <= plan.capacity, "a layer holds no more than its capacity");
   if (is_small(plan)) return ::new (place) Layer(plan, item_count);
   auto shards = Shards::allocate(plan);
   if (shards == nullptr) return nullptr;
   shards->restore(plan.capacity, item_count);
-  auto bitmap = Bitmap::allocate(plan.byte_count());
+  auto bitmap = Bitmap::allocate(plan.byte_count(), paging);
   if (!bitmap) return nullptr;
   const Blocks blocks{.words = bitmap->words(),
                       .block_count = plan.block_count,
@@ -72,9 +72,9 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
       Layer(plan, Store{.bitmap = std::move(*bitmap), .shards = std::move(shards), .blocks = blocks});
 }
 
-Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count) {
+Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
   void* const place = std::calloc(1, place_bytes(plan));
-  Layer* const layer = place == nullptr ? nullptr : create_at(place, plan, item_count);
+  Layer* const layer = place == nullptr ? nullptr : create_at(place, plan, item_count, paging);
   if (layer != nullptr) return std::unique_ptr<Layer>(layer);
   std::free(place);
   return fail(Errc::out_of_memory, "the system refused the memory of a layer");

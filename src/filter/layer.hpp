@@ -32,10 +32,11 @@ class Layer {
  public:
   // With room for plan.capacity less `item_count` items, in an allocation of its own. The plan is sound
   // (layer_state.hpp). Errors: out_of_memory.
-  static Result<std::unique_ptr<Layer>> create(const LayerPlan& plan, std::uint64_t item_count);
+  static Result<std::unique_ptr<Layer>> create(const LayerPlan& plan, std::uint64_t item_count,
+                                               Paging paging);
   // The same in memory of the caller's: place_bytes(plan) zeroed bytes, aligned as a Layer is. Null when the
   // system refuses the rest. Whoever owns the memory ends the layer by its destructor.
-  static Layer* create_at(void* place, const LayerPlan& plan, std::uint64_t item_count);
+  static Layer* create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging);
   static std::uint64_t place_bytes(const LayerPlan& plan);
   // The memory that a layer takes outside of its place.
   static std::uint64_t outside_bytes(const LayerPlan& plan);
@@ -72,6 +73,9 @@ class Layer {
 
   void copy_bits(std::uint64_t offset, std::span<std::byte> to) const;
   [[nodiscard]] double fill(std::uint64_t sample_bytes_max) const;
+  [[nodiscard]] std::uint64_t piece_count() const { return small_ ? 0 : store().bitmap.piece_count(); }
+  // Of a layer that has pieces.
+  [[nodiscard]] const Bitmap& bitmap() const { return store().bitmap; }
 
   // --- exclusive ------------------------------------------------------------------------------------------
 

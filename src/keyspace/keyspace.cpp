@@ -24,8 +24,8 @@ std::uint64_t table_seed(std::uint64_t filter_seed) {
 
 }  // namespace
 
-Keyspace::Keyspace(const KeyspaceOptions& options, Disposer& disposer)
-    : options_(options), disposer_(disposer) {
+Keyspace::Keyspace(const KeyspaceOptions& options, Housekeeper& housekeeper)
+    : options_(options), housekeeper_(housekeeper) {
   for (std::uint32_t database = 0; database < database_count; ++database)
     databases_.push_back(std::make_unique<KeyTable>(table_seed(options.seed)));
   changed();
@@ -134,6 +134,7 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
   if (!created) return refusal_of(created.error(), options);
   filter::Filter* const filter = created->get();
   keys.insert(key.key, std::move(*created));
+  settle_newest_layer(*filter);
   filter_bytes_ += filter->byte_count();
   changed();
   return filter;
@@ -153,7 +154,7 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
   filter_bytes_ += filter->byte_count();
   filter_bytes_ -= bytes_freed;
   if (present != nullptr)
-    disposer_.dispose(std::exchange(*present, std::move(filter)));
+    housekeeper_.dispose(std::exchange(*present, std::move(filter)));
   else
     keys.insert(key.key, std::move(filter));
   changed();
@@ -166,16 +167,22 @@ filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, std::stri
   const std::uint64_t bytes_after = filter.byte_count();
   if (bytes_after != bytes_before) {
     filter_bytes_ += bytes_after - bytes_before;
+    settle_newest_layer(filter);
     changed();
   }
   return outcome;
+}
+
+void Keyspace::settle_newest_layer(filter::Filter& filter) {
+  const filter::LayerView layer = filter.newest_layer();
+  if (layer.piece_count() > 0) housekeeper_.settle(FilterPtr(&filter), layer);
 }
 
 bool Keyspace::remove(DatabaseKey key) {
   FilterPtr removed = table(key.database).take(key.key);
   if (removed == nullptr) return false;
   filter_bytes_ -= removed->byte_count();
-  disposer_.dispose(std::move(removed));
+  housekeeper_.dispose(std::move(removed));
   changed();
   return true;
 }
@@ -187,7 +194,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   FilterPtr moved = keys.take(from);
   if (FilterPtr* const present = keys.find(to)) {
     filter_bytes_ -= (*present)->byte_count();
-    disposer_.dispose(std::exchange(*present, std::move(moved)));
+    housekeeper_.dispose(std::exchange(*present, std::move(moved)));
   } else {
     keys.insert(to, std::move(moved));
   }
@@ -204,9 +211,9 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
   return sum;
 }
 
-// The disposer gets the table as it is: not a single filter is touched here.
+// The housekeeper gets the table as it is: not a single filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
-  disposer_.dispose_database(std::move(databases_[database]));
+  housekeeper_.dispose_database(std::move(databases_[database]));
   databases_[database] = std::make_unique<KeyTable>(table_seed(options_.seed));
 }
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "freeing_disposer.hpp"
+#include "freeing_housekeeper.hpp"
 
 namespace sepal::test {
 
@@ -29,9 +29,9 @@ inline const WallTime some_time{std::chrono::milliseconds(1'700'000'000'123)};
 
 // A keyspace that nobody shares.
 struct Filters {
-  FreeingDisposer disposer;
+  FreeingHousekeeper housekeeper;
   static constexpr keyspace::KeyspaceOptions limits{.memory_max = std::uint64_t{1} << 33};
-  keyspace::Keyspace keyspace{limits, disposer};
+  keyspace::Keyspace keyspace{limits, housekeeper};
 
   // Adds a filter with `items` items, "<key>/0" and so on. Returns it.
   filter::Filter& add(std::uint32_t database, const std::string& key, std::uint64_t items,

@@ -37,6 +37,10 @@ class Condition {
   std::cv_status wait_for(Mutex& mutex, Duration duration) SEPAL_REQUIRES(mutex) {
     return condition_.wait_for(mutex, duration);
   }
+  template <class TimePoint>
+  std::cv_status wait_until(Mutex& mutex, TimePoint time_point) SEPAL_REQUIRES(mutex) {
+    return condition_.wait_until(mutex, time_point);
+  }
   void notify_all() { condition_.notify_all(); }
 
  private:

@@ -29,6 +29,7 @@ namespace sepal::filter {
 
 class Layer;
 class LayerStack;
+enum class Paging : std::uint8_t;
 
 inline constexpr std::uint32_t expansion_max = 32768;
 
@@ -64,6 +65,16 @@ class LayerView {
   // The share of bits that are set, in [0, 1], estimated from a sample of the bitmap of at most
   // `sample_bytes_max`. Any thread.
   [[nodiscard]] double fill(std::uint64_t sample_bytes_max) const;
+
+  // A big bitmap that requests fill begins in small pages, whose first touch takes a microsecond, where that
+  // of a huge page takes hundreds; once in use it belongs in huge pages, where look-ups are quick. It has so
+  // many pieces of a huge page's size; a layer without any needs nothing. Both outside the gate as well.
+  [[nodiscard]] std::uint64_t piece_count() const;
+  // Whether requests have touched nearly all small pages of a piece. Once true it stays so.
+  [[nodiscard]] bool in_use(std::uint64_t piece) const;
+  // Moves a piece into a huge page, now or when the kernel can; whoever touches it meanwhile waits for some
+  // hundred microseconds. One thread at a time for a piece.
+  void move_to_huge_page(std::uint64_t piece) const;
 
  private:
   const Layer* layer_;
@@ -123,6 +134,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
 
   // Oldest first. The views stay valid as long as the filter lives, whatever it grows.
   [[nodiscard]] std::vector<LayerView> layers() const;
+  [[nodiscard]] LayerView newest_layer() const;
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
@@ -150,7 +162,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
 
  private:
   explicit Filter(const FilterOptions& options);
-  static Result<FilterPtr> allocate(const FilterOptions& options, const LayerState& first);
+  static Result<FilterPtr> allocate(const FilterOptions& options, const LayerState& first, Paging paging);
   [[nodiscard]] LayerStack stack() const;
   void append(std::unique_ptr<Layer> layer);
   [[nodiscard]] LayerRequest next_layer() const;

@@ -1,8 +1,8 @@
 // The keyspace: numbered databases of keys, each key naming one filter; limits; the memory account.
 //
 // Guarded by the gate: members marked *shared* need the caller's side, those marked *exclusive* a closed
-// gate. It opens no file, starts no thread, and is handed what it frees to: a deleted filter of gigabytes
-// goes back to the system elsewhere (Disposer), not on the way of a request.
+// gate. It opens no file, starts no thread, and hands over what takes long: a deleted filter of gigabytes
+// goes back to the system elsewhere (Housekeeper), not on the way of a request.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -38,14 +38,16 @@ struct KeyspaceOptions {
   std::uint64_t seed = 0;  // of new filters
 };
 
-// Takes what is no longer reachable by any key, and drops it where nobody waits. Called with the gate closed:
-// must not block.
-class Disposer {
+// Does what a request should not wait for, elsewhere. Called with the gate closed: must not block.
+class Housekeeper {
  public:
-  virtual ~Disposer() = default;
+  virtual ~Housekeeper() = default;
+  // Drops what is no longer reachable by any key.
   virtual void dispose(FilterPtr filter) = 0;
   // A whole flushed database: dropping it frees all of its filters.
   virtual void dispose_database(std::shared_ptr<const void> database) = 0;
+  // Moves a new big layer into huge pages (LayerView) when requests have filled it.
+  virtual void settle(FilterPtr filter, filter::LayerView layer) = 0;
 };
 
 struct DatabaseKey {
@@ -68,7 +70,7 @@ struct CutEntry {
 
 class Keyspace {
  public:
-  Keyspace(const KeyspaceOptions& options, Disposer& disposer);
+  Keyspace(const KeyspaceOptions& options, Housekeeper& housekeeper);
   ~Keyspace();
 
   // --- shared ---------------------------------------------------------------------------------------------
@@ -136,10 +138,11 @@ class Keyspace {
   [[nodiscard]] std::uint64_t least_bytes() const;  // of filters and keys, without what the tables keep free
   [[nodiscard]] Error refusal_of(const Error& error, const filter::FilterOptions& options) const;
   void dispose_table(std::uint32_t database);
+  void settle_newest_layer(filter::Filter& filter);
   void changed();  // after each change of structure: counts it and brings the account up to date
 
   KeyspaceOptions options_;
-  Disposer& disposer_;
+  Housekeeper& housekeeper_;
   std::vector<std::unique_ptr<KeyTable>> databases_;
   mutable filter::PlanMemo plans_;
   std::uint64_t filter_bytes_ = 0;

@@ -19,13 +19,14 @@ using keyspace::database_count;
 using keyspace::FilterPtr;
 using keyspace::Keyspace;
 
-class CountingDisposer final : public keyspace::Disposer {
+class CountingHousekeeper final : public keyspace::Housekeeper {
  public:
   void dispose(FilterPtr filter) override {
     ++disposed_count;
     filter.reset();
   }
   void dispose_database(std::shared_ptr<const void>) override { ++disposed_count; }
+  void settle(FilterPtr, filter::LayerView) override {}
   std::uint64_t disposed_count = 0;
 };
 
@@ -33,7 +34,7 @@ class CountingDisposer final : public keyspace::Disposer {
 class Trial {
  public:
   Trial(std::uint64_t seed, int name_count)
-      : random_(seed), name_count_(name_count), keys_({.seed = seed}, disposer_) {}
+      : random_(seed), name_count_(name_count), keys_({.seed = seed}, housekeeper_) {}
 
   void step() {
     const auto database = static_cast<std::uint32_t>(below(3));
@@ -71,8 +72,8 @@ class Trial {
   void remove_everything() {
     for (std::uint32_t database = 0; database < database_count; ++database)
       while (!expected_[database].empty()) remove(database, std::string(expected_[database].begin()->first));
-    CountingDisposer disposer;
-    REQUIRE(keys_.memory_used() == Keyspace({}, disposer).memory_used());
+    CountingHousekeeper housekeeper;
+    REQUIRE(keys_.memory_used() == Keyspace({}, housekeeper).memory_used());
   }
 
  private:
@@ -94,10 +95,10 @@ class Trial {
     expected_[database][name] = *created;
   }
   void remove(std::uint32_t database, const std::string& name) {
-    const auto disposed_before = disposer_.disposed_count;
+    const auto disposed_before = housekeeper_.disposed_count;
     const bool expected = expected_[database].erase(name) != 0;
     REQUIRE(keys_.remove({.database = database, .key = name}) == expected);
-    REQUIRE(disposer_.disposed_count == disposed_before + (expected ? 1 : 0));
+    REQUIRE(housekeeper_.disposed_count == disposed_before + (expected ? 1 : 0));
   }
   void rename(std::uint32_t database, const std::string& from, const std::string& to) {
     auto& expected = expected_[database];
@@ -141,7 +142,7 @@ class Trial {
 
   std::mt19937_64 random_;
   int name_count_;
-  CountingDisposer disposer_;
+  CountingHousekeeper housekeeper_;
   Keyspace keys_;
   std::map<std::uint32_t, std::map<std::string, filter::Filter*>> expected_;
 };

@@ -10,19 +10,19 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/freeing_disposer.hpp"
+#include "support/freeing_housekeeper.hpp"
 
 namespace {
 
 using namespace sepal;
 using keyspace::FilterPtr;
 using keyspace::Keyspace;
-using sepal::test::FreeingDisposer;
+using sepal::test::FreeingHousekeeper;
 
 // Keys that stay, and others that come and go.
 class Scene {
  public:
-  explicit Scene(std::uint64_t seed) : random_(seed), keys_({.seed = seed}, disposer_) {
+  explicit Scene(std::uint64_t seed) : random_(seed), keys_({.seed = seed}, housekeeper_) {
     auto filter = filter::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
     REQUIRE(filter);
     filter_ = *filter;
@@ -76,7 +76,7 @@ class Scene {
   static std::string passing(std::uint64_t number) { return "passing " + std::to_string(number); }
 
   std::mt19937_64 random_;
-  FreeingDisposer disposer_;
+  FreeingHousekeeper housekeeper_;
   Keyspace keys_;
   FilterPtr filter_;
 };

@@ -72,7 +72,7 @@ std::string readable(std::string_view encoded) {
 }
 
 World::World(const keyspace::KeyspaceOptions& keyspace_options)
-    : keyspace(keyspace_options, disposer),
+    : keyspace(keyspace_options, housekeeper),
       services{.keyspace = keyspace,
                .options = options,
                .clients = clients,

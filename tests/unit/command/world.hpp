@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/freeing_disposer.hpp"
+#include "support/freeing_housekeeper.hpp"
 
 namespace sepal::command::testing {
 
@@ -98,7 +98,7 @@ class World {
   std::string send_from(std::string_view connection, std::initializer_list<std::string_view> words);
   std::string send_words(std::string_view connection, const std::vector<std::string_view>& words);
 
-  sepal::test::FreeingDisposer disposer;
+  sepal::test::FreeingHousekeeper housekeeper;
   keyspace::Keyspace keyspace;
   RuntimeOptions options;
   FakeClients clients;

@@ -291,6 +291,31 @@ TEST_CASE("a small filter spends at most 64 bytes beside its bits", "[filter]") 
   CHECK(filter->byte_count() <= filter->layers().front().plan().byte_count() + 64 + rounding_bytes);
 }
 
+TEST_CASE("a big layer's pieces are in use once adds have touched them, and can be moved", "[filter]") {
+  const auto filter = filter_of({.capacity = 4'000'000, .expansion = 0});
+  const LayerView layer = filter->newest_layer();
+  constexpr std::uint64_t huge_page_bytes = 2 << 20;
+  REQUIRE(layer.piece_count() == layer.plan().byte_count() / huge_page_bytes);
+  REQUIRE(layer.piece_count() >= 2);
+  CHECK_FALSE(layer.in_use(0));
+  // Some ten for each small page.
+  fill_up_to(*filter, 15'000);
+  for (std::uint64_t piece = 0; piece < layer.piece_count(); ++piece) {
+    CHECK(layer.in_use(piece));
+    std::vector<std::byte> before(huge_page_bytes);
+    layer.copy_bits(piece * huge_page_bytes, before);
+    layer.move_to_huge_page(piece);
+    std::vector<std::byte> after(huge_page_bytes);
+    layer.copy_bits(piece * huge_page_bytes, after);
+    CHECK(before == after);
+  }
+}
+
+TEST_CASE("small layers have no pieces to move", "[filter]") {
+  CHECK(filter_of({})->newest_layer().piece_count() == 0);
+  CHECK(filter_of({.capacity = 1'000'000})->newest_layer().piece_count() == 0);
+}
+
 TEST_CASE("copied bits are those of the bitmap, whichever way they are cut", "[filter]") {
   const std::uint64_t capacity = GENERATE(20, 5000, 500'000);
   const auto filter = filter_of({.capacity = capacity, .expansion = 0, .seed = 9});

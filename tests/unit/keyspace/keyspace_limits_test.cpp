@@ -8,7 +8,7 @@
 
 #include "../../../src/keyspace/key_table.hpp"
 #include "support/catch.hpp"
-#include "support/freeing_disposer.hpp"
+#include "support/freeing_housekeeper.hpp"
 
 namespace {
 
@@ -17,7 +17,7 @@ using keyspace::FilterPtr;
 using keyspace::Keyspace;
 using keyspace::KeyspaceOptions;
 using keyspace::KeyTable;
-using sepal::test::FreeingDisposer;
+using sepal::test::FreeingHousekeeper;
 
 constexpr std::uint64_t plenty = std::uint64_t{1} << 40;
 constexpr std::uint64_t capacity = 10'000;
@@ -35,15 +35,15 @@ FilterPtr make_filter() {
 }
 
 std::uint64_t bytes_of_empty() {
-  FreeingDisposer disposer;
-  return Keyspace({}, disposer).memory_used();
+  FreeingHousekeeper housekeeper;
+  return Keyspace({}, housekeeper).memory_used();
 }
 
 }  // namespace
 
 TEST_CASE("keys_max keys fit over all databases, and one more does not", "[keyspace][limits]") {
-  FreeingDisposer disposer;
-  Keyspace keys({.keys_max = 3}, disposer);
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({.keys_max = 3}, housekeeper);
   REQUIRE(keys.create({.database = 0, .key = "a"}, {}));
   REQUIRE(keys.create({.database = 1, .key = "a"}, {}));
   REQUIRE(keys.put({.database = 2, .key = "a"}, make_filter()));
@@ -62,16 +62,16 @@ TEST_CASE("keys_max keys fit over all databases, and one more does not", "[keysp
 }
 
 TEST_CASE("create takes the last byte of the limit, and not one more", "[keyspace][limits]") {
-  FreeingDisposer disposer;
+  FreeingHousekeeper housekeeper;
   const std::string key = GENERATE(std::string("short"), std::string(5000, 'k'));
   const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes(key) + planned_bytes(capacity);
   const bool of_machine = GENERATE(false, true);
   const auto keyspace_of = [&](std::uint64_t bytes) {
     return of_machine ? KeyspaceOptions{.machine_bytes = bytes} : KeyspaceOptions{.memory_max = bytes};
   };
-  Keyspace enough(keyspace_of(needed), disposer);
+  Keyspace enough(keyspace_of(needed), housekeeper);
   CHECK(enough.create({.key = key}, {.capacity = capacity}));
-  Keyspace too_little(keyspace_of(needed - 1), disposer);
+  Keyspace too_little(keyspace_of(needed - 1), housekeeper);
   const auto refused = too_little.create({.key = key}, {.capacity = capacity});
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::memory_limit);
@@ -80,12 +80,12 @@ TEST_CASE("create takes the last byte of the limit, and not one more", "[keyspac
 }
 
 TEST_CASE("put takes the last byte of the limit, and not one more", "[keyspace][limits]") {
-  FreeingDisposer disposer;
+  FreeingHousekeeper housekeeper;
   const FilterPtr filter = make_filter();
   const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes("k") + filter->byte_count();
-  Keyspace enough({.memory_max = needed}, disposer);
+  Keyspace enough({.memory_max = needed}, housekeeper);
   CHECK(enough.put({.key = "k"}, filter));
-  Keyspace too_little({.memory_max = needed - 1}, disposer);
+  Keyspace too_little({.memory_max = needed - 1}, housekeeper);
   const auto refused = too_little.put({.key = "k"}, filter);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::memory_limit);
@@ -93,8 +93,8 @@ TEST_CASE("put takes the last byte of the limit, and not one more", "[keyspace][
 }
 
 TEST_CASE("put may reuse the bytes of the filter it replaces", "[keyspace][limits]") {
-  FreeingDisposer disposer;
-  Keyspace keys({}, disposer);
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({}, housekeeper);
   REQUIRE(keys.put({.key = "k"}, make_filter()));
   const std::uint64_t used = keys.memory_used();
   const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes("k") + make_filter()->byte_count();
@@ -109,9 +109,9 @@ TEST_CASE("put may reuse the bytes of the filter it replaces", "[keyspace][limit
 
 TEST_CASE("what has filled a keyspace to its limit can be put into another of that limit",
           "[keyspace][limits]") {
-  FreeingDisposer disposer;
+  FreeingHousekeeper housekeeper;
   constexpr std::uint64_t memory_max = 1 << 20;
-  Keyspace full({.memory_max = memory_max}, disposer);
+  Keyspace full({.memory_max = memory_max}, housekeeper);
   const std::size_t key_bytes = GENERATE(1, 15, 40);
   for (int i = 0;; ++i) {
     const std::string number = std::to_string(i);
@@ -121,7 +121,7 @@ TEST_CASE("what has filled a keyspace to its limit can be put into another of th
   REQUIRE(full.total_size() > 1000);
   auto entries = full.cut();
   if (GENERATE(false, true)) std::reverse(entries.begin(), entries.end());
-  Keyspace loaded({.memory_max = memory_max}, disposer);
+  Keyspace loaded({.memory_max = memory_max}, housekeeper);
   bool all_put = true;
   for (const auto& entry : entries)
     all_put &= loaded.put({.database = entry.database, .key = entry.key}, entry.filter).ok();
@@ -131,9 +131,9 @@ TEST_CASE("what has filled a keyspace to its limit can be put into another of th
 }
 
 TEST_CASE("a filter that no machine could hold is too large, whatever the limit", "[keyspace][limits]") {
-  FreeingDisposer disposer;
+  FreeingHousekeeper housekeeper;
   for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1} << 30}) {
-    Keyspace keys({.memory_max = limit}, disposer);
+    Keyspace keys({.memory_max = limit}, housekeeper);
     const auto refused = keys.create({.key = "k"}, {.capacity = ~std::uint64_t{0}});
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == Errc::too_large);
@@ -141,19 +141,19 @@ TEST_CASE("a filter that no machine could hold is too large, whatever the limit"
 }
 
 TEST_CASE("memory_max decides where it is set, the machine where it is not", "[keyspace][limits]") {
-  FreeingDisposer disposer;
-  Keyspace keys({.memory_max = 3'000'000, .machine_bytes = 2'000'000, .layers_max = 7}, disposer);
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({.memory_max = 3'000'000, .machine_bytes = 2'000'000, .layers_max = 7}, housekeeper);
   CHECK(keys.filter_limits().bytes_max == 3'000'000 - keys.memory_used());
   CHECK(keys.filter_limits().layers_max == 7);
   keys.set_memory_max(0);
   CHECK(keys.filter_limits().bytes_max == 2'000'000 - keys.memory_used());
-  Keyspace unknown({}, disposer);
+  Keyspace unknown({}, housekeeper);
   CHECK(unknown.filter_limits().bytes_max == std::uint64_t{1} << 62);
 }
 
 TEST_CASE("a filter that grows keeps what it holds", "[keyspace][limits]") {
-  FreeingDisposer disposer;
-  Keyspace keys({.memory_max = 1'000'000}, disposer);
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({.memory_max = 1'000'000}, housekeeper);
   auto created = keys.create({.key = "k"}, {.capacity = capacity});
   REQUIRE(created);
   const std::uint64_t held = (*created)->byte_count();
@@ -164,8 +164,8 @@ TEST_CASE("a filter that grows keeps what it holds", "[keyspace][limits]") {
 }
 
 TEST_CASE("growth is counted, and refused where it would exceed the limit", "[keyspace][limits]") {
-  FreeingDisposer disposer;
-  Keyspace keys({}, disposer);
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({}, housekeeper);
   auto created = keys.create({.key = "k"}, {.capacity = 10});
   REQUIRE(created);
   filter::Filter& filter = **created;
@@ -186,8 +186,8 @@ TEST_CASE("growth is counted, and refused where it would exceed the limit", "[ke
 }
 
 TEST_CASE("a filter grows to layers_max layers, and not to one more", "[keyspace][limits]") {
-  FreeingDisposer disposer;
-  Keyspace keys({.layers_max = 3}, disposer);
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({.layers_max = 3}, housekeeper);
   auto created = keys.create({.key = "k"}, {.capacity = 4, .expansion = 1});
   REQUIRE(created);
   auto outcome = filter::Filter::AddOutcome{};
@@ -198,8 +198,8 @@ TEST_CASE("a filter grows to layers_max layers, and not to one more", "[keyspace
 }
 
 TEST_CASE("the memory account returns to that of an empty keyspace, the peak stays", "[keyspace][limits]") {
-  FreeingDisposer disposer;
-  Keyspace keys({}, disposer);
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({}, housekeeper);
   const std::uint64_t empty_bytes = keys.memory_used();
   for (int i = 0; i < 2000; ++i) {
     const auto database = static_cast<std::uint32_t>(i % 3);
@@ -230,9 +230,9 @@ TEST_CASE("the memory account returns to that of an empty keyspace, the peak sta
 }
 
 TEST_CASE("a flush takes exactly its own database's bytes from the account", "[keyspace][limits]") {
-  FreeingDisposer disposer;
-  Keyspace keys({}, disposer);
-  Keyspace other_alone({}, disposer);
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({}, housekeeper);
+  Keyspace other_alone({}, housekeeper);
   const int flushed_count = GENERATE(1, 500);
   for (int i = 0; i < 100; ++i) {
     REQUIRE(keys.create({.database = 9, .key = std::to_string(i)}, {}));
@@ -248,8 +248,8 @@ TEST_CASE("a flush takes exactly its own database's bytes from the account", "[k
 }
 
 TEST_CASE("over_memory_limit begins one byte past the limit", "[keyspace][limits]") {
-  FreeingDisposer disposer;
-  Keyspace keys({}, disposer);
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({}, housekeeper);
   REQUIRE(keys.create({.key = "k"}, {}));
   CHECK_FALSE(keys.over_memory_limit());
   keys.set_memory_max(keys.memory_used());

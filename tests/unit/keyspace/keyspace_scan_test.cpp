@@ -9,18 +9,18 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/freeing_disposer.hpp"
+#include "support/freeing_housekeeper.hpp"
 
 namespace {
 
 using namespace sepal;
 using keyspace::FilterPtr;
 using keyspace::Keyspace;
-using sepal::test::FreeingDisposer;
+using sepal::test::FreeingHousekeeper;
 
 struct Fixture {
-  FreeingDisposer disposer;
-  Keyspace keys{{}, disposer};
+  FreeingHousekeeper housekeeper;
+  Keyspace keys{{}, housekeeper};
 
   // One filter under all names: what a scan sees of it is its key.
   void fill(int key_count) {

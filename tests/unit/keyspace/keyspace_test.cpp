@@ -16,19 +16,21 @@ using keyspace::FilterPtr;
 using keyspace::Keyspace;
 using keyspace::KeyspaceOptions;
 
-class RecordingDisposer final : public keyspace::Disposer {
+class RecordingHousekeeper final : public keyspace::Housekeeper {
  public:
   void dispose(FilterPtr filter) override { disposed.push_back(std::move(filter)); }
   void dispose_database(std::shared_ptr<const void> database) override {
     disposed_databases.push_back(std::move(database));
   }
+  void settle(FilterPtr filter, filter::LayerView layer) override { settling.emplace_back(filter, layer); }
   std::vector<FilterPtr> disposed;
+  std::vector<std::pair<FilterPtr, filter::LayerView>> settling;
   std::vector<std::shared_ptr<const void>> disposed_databases;
 };
 
 struct Fixture {
-  RecordingDisposer disposer;
-  Keyspace keys{KeyspaceOptions{}, disposer};
+  RecordingHousekeeper housekeeper;
+  Keyspace keys{KeyspaceOptions{}, housekeeper};
 
   filter::Filter* create(DatabaseKey key, std::uint64_t capacity = 100) {
     auto created = keys.create(key, {.capacity = capacity});
@@ -91,15 +93,15 @@ TEST_CASE("create passes on what the filter's planning refuses", "[keyspace]") {
   CHECK(fixture.keys.total_size() == 0);
 }
 
-TEST_CASE("put replaces a filter and hands the old one to the disposer", "[keyspace]") {
+TEST_CASE("put replaces a filter and hands the old one to the housekeeper", "[keyspace]") {
   Fixture fixture;
   filter::Filter* const old = fixture.create({.key = "k"});
   const FilterPtr filter = make_filter();
   REQUIRE(fixture.keys.put({.key = "k"}, filter));
   CHECK(fixture.keys.find({.key = "k"}) == filter.get());
   CHECK(fixture.keys.total_size() == 1);
-  REQUIRE(fixture.disposer.disposed.size() == 1);
-  CHECK(fixture.disposer.disposed[0].get() == old);
+  REQUIRE(fixture.housekeeper.disposed.size() == 1);
+  CHECK(fixture.housekeeper.disposed[0].get() == old);
 }
 
 TEST_CASE("put refuses a database that does not exist", "[keyspace]") {
@@ -110,7 +112,7 @@ TEST_CASE("put refuses a database that does not exist", "[keyspace]") {
   CHECK(refused.error().code == Errc::out_of_range);
 }
 
-TEST_CASE("remove takes a key away and hands its filter to the disposer", "[keyspace]") {
+TEST_CASE("remove takes a key away and hands its filter to the housekeeper", "[keyspace]") {
   Fixture fixture;
   filter::Filter* const created = fixture.create({.key = "k"});
   CHECK_FALSE(fixture.keys.remove({.key = "other"}));
@@ -118,8 +120,8 @@ TEST_CASE("remove takes a key away and hands its filter to the disposer", "[keys
   CHECK(fixture.keys.remove({.key = "k"}));
   CHECK_FALSE(fixture.keys.remove({.key = "k"}));
   CHECK(fixture.keys.find({.key = "k"}) == nullptr);
-  REQUIRE(fixture.disposer.disposed.size() == 1);
-  CHECK(fixture.disposer.disposed[0].get() == created);
+  REQUIRE(fixture.housekeeper.disposed.size() == 1);
+  CHECK(fixture.housekeeper.disposed[0].get() == created);
 }
 
 TEST_CASE("rename moves the filter itself", "[keyspace]") {
@@ -128,7 +130,7 @@ TEST_CASE("rename moves the filter itself", "[keyspace]") {
   REQUIRE(fixture.keys.rename(0, "from", "to"));
   CHECK(fixture.keys.find({.key = "from"}) == nullptr);
   CHECK(fixture.keys.find({.key = "to"}) == moved);
-  CHECK(fixture.disposer.disposed.empty());
+  CHECK(fixture.housekeeper.disposed.empty());
 }
 
 TEST_CASE("rename replaces what stands under the new key", "[keyspace]") {
@@ -138,8 +140,8 @@ TEST_CASE("rename replaces what stands under the new key", "[keyspace]") {
   REQUIRE(fixture.keys.rename(0, "users:next", "users"));
   CHECK(fixture.keys.find({.key = "users"}) == moved);
   CHECK(fixture.keys.total_size() == 1);
-  REQUIRE(fixture.disposer.disposed.size() == 1);
-  CHECK(fixture.disposer.disposed[0].get() == replaced);
+  REQUIRE(fixture.housekeeper.disposed.size() == 1);
+  CHECK(fixture.housekeeper.disposed[0].get() == replaced);
 }
 
 TEST_CASE("rename onto itself succeeds and changes nothing", "[keyspace]") {
@@ -149,7 +151,7 @@ TEST_CASE("rename onto itself succeeds and changes nothing", "[keyspace]") {
   REQUIRE(fixture.keys.rename(0, "k", "k"));
   CHECK(fixture.keys.find({.key = "k"}) == created);
   CHECK(fixture.keys.structure_changes() == changes);
-  CHECK(fixture.disposer.disposed.empty());
+  CHECK(fixture.housekeeper.disposed.empty());
 }
 
 TEST_CASE("rename of a missing key says so and leaves the other alone", "[keyspace]") {
@@ -177,7 +179,7 @@ TEST_CASE("a flush empties one database and leaves the others", "[keyspace]") {
   CHECK(fixture.keys.size(2) == 1);
   CHECK(fixture.keys.find({.database = 1, .key = "500"}) == nullptr);
   CHECK(flushed->use_count() == 2);
-  fixture.disposer.disposed_databases.clear();
+  fixture.housekeeper.disposed_databases.clear();
   CHECK(flushed->use_count() == 1);
 }
 
@@ -187,7 +189,7 @@ TEST_CASE("flush_all hands each database over in one piece", "[keyspace]") {
     fixture.create({.database = static_cast<std::uint32_t>(i % 2), .key = std::to_string(i)});
   fixture.keys.flush_all();
   CHECK(fixture.keys.total_size() == 0);
-  CHECK(fixture.disposer.disposed_databases.size() == 2);
+  CHECK(fixture.housekeeper.disposed_databases.size() == 2);
   fixture.create({.key = "as before"});
   CHECK(fixture.keys.find({.key = "as before"}) != nullptr);
 }
@@ -224,13 +226,24 @@ TEST_CASE("each change of structure is counted once, and nothing else is", "[key
   CHECK(counted());
 }
 
+TEST_CASE("big layers are handed over to be settled when they are created, and when a filter grows one",
+          "[keyspace]") {
+  Fixture fixture;
+  fixture.create({.key = "small"});
+  CHECK(fixture.housekeeper.settling.empty());
+  filter::Filter* const big = fixture.create({.key = "big"}, 4'000'000);
+  REQUIRE(fixture.housekeeper.settling.size() == 1);
+  CHECK(fixture.housekeeper.settling[0].first.get() == big);
+  CHECK(fixture.housekeeper.settling[0].second.plan() == big->newest_layer().plan());
+}
+
 TEST_CASE("a cut holds every key of every database, and keeps its filters alive", "[keyspace]") {
   Fixture fixture;
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
     fixture.create({.database = database, .key = "in " + std::to_string(database)});
   const auto cut = fixture.keys.cut();
   fixture.keys.flush_all();
-  fixture.disposer.disposed_databases.clear();
+  fixture.housekeeper.disposed_databases.clear();
   REQUIRE(cut.size() == keyspace::database_count);
   for (const auto& entry : cut) {
     CHECK(entry.key == "in " + std::to_string(entry.database));

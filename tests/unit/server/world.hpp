@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/freeing_disposer.hpp"
+#include "support/freeing_housekeeper.hpp"
 
 namespace sepal::server::test {
 
@@ -57,7 +57,7 @@ class NoClients final : public command::ClientDirectory {
 // What is below the server.
 struct Ground {
   explicit Ground(std::size_t worker_count)
-      : keyspace({}, disposer), gate(worker_count), workers(worker_count) {}
+      : keyspace({}, housekeeper), gate(worker_count), workers(worker_count) {}
 
   command::Services services(command::ClientDirectory& clients) {
     return {.keyspace = keyspace,
@@ -69,7 +69,7 @@ struct Ground {
   }
 
   command::RuntimeOptions options;
-  sepal::test::FreeingDisposer disposer;
+  sepal::test::FreeingHousekeeper housekeeper;
   PendingSave persistence;
   NoControl control;
   keyspace::Keyspace keyspace;

@@ -1,4 +1,4 @@
-// Frees at once what a keyspace disposes of.
+// Frees at once what a keyspace disposes of, and leaves pages as they are.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
@@ -7,10 +7,11 @@
 
 namespace sepal::test {
 
-class FreeingDisposer final : public keyspace::Disposer {
+class FreeingHousekeeper final : public keyspace::Housekeeper {
  public:
   void dispose(keyspace::FilterPtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
+  void settle(filter::FilterPtr, filter::LayerView) override {}
 };
 
 }  // namespace sepal::test

@@ -1,0 +1,58 @@
+#include "page_settling.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sepal::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Looking at a piece takes some microseconds, moving one a third of a millisecond.
+constexpr std::uint64_t looked_at_in_step = 64;
+constexpr std::chrono::milliseconds busy_pause = 2ms;
+constexpr std::chrono::milliseconds idle_pause_min = 50ms;
+constexpr std::chrono::milliseconds idle_pause_max = 10s;
+
+}  // namespace
+
+void PageSettling::add(filter::FilterPtr filter, filter::LayerView layer) {
+  layers_.push_back({.filter = std::move(filter), .layer = layer});
+  idle_pause_ = idle_pause_min;
+}
+
+void PageSettling::forget(const filter::Filter* filter) {
+  std::erase_if(layers_, [&](const Unsettled& each) { return each.filter.get() == filter; });
+}
+
+void PageSettling::forget_dropped() {
+  std::erase_if(layers_, [](const Unsettled& each) { return each.filter->use_count() == 1; });
+}
+
+std::chrono::milliseconds PageSettling::step() {
+  forget_dropped();
+  bool busy = false;
+  for (Unsettled& layer : layers_) busy = look_at(layer) || busy;
+  const auto ready = std::ranges::find_if(
+      layers_, [](const Unsettled& each) { return each.in_use == each.layer.piece_count(); });
+  if (ready != layers_.end()) {
+    ready->layer.move_to_huge_page(ready->moved);
+    if (++ready->moved == ready->layer.piece_count()) layers_.erase(ready);
+    busy = true;
+  }
+  if (busy) {
+    idle_pause_ = idle_pause_min;
+    return busy_pause;
+  }
+  return std::exchange(idle_pause_, std::min(2 * idle_pause_, idle_pause_max));
+}
+
+// Whether it found more in use than the last time.
+bool PageSettling::look_at(Unsettled& layer) {
+  const std::uint64_t known = layer.in_use;
+  const std::uint64_t end = std::min(known + looked_at_in_step, layer.layer.piece_count());
+  while (layer.in_use < end && layer.layer.in_use(layer.in_use)) ++layer.in_use;
+  return layer.in_use > known;
+}
+
+}  // namespace sepal::app

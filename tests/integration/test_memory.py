@@ -1,0 +1,82 @@
+"""What becomes of the memory of big filters: huge pages once they are in use, back to the system when they go."""
+
+import pathlib
+import platform
+import re
+import time
+import unittest
+
+from daemon import DaemonTest, encode, read_lines
+
+SECONDS_MAX = 30
+
+
+def kernel():
+    return tuple(int(number) for number in re.match(r"(\d+)\.(\d+)", platform.release()).groups())
+
+
+def memory_kb(daemon, field):
+    """A figure of the daemon's memory, such as Rss or AnonHugePages."""
+    text = pathlib.Path("/proc/%d/smaps_rollup" % daemon.process.pid).read_text()
+    return int(re.search(r"^%s: *(\d+) kB" % field, text, re.M).group(1))
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+class MemoryTest(DaemonTest):
+    def fill(self, client, key):
+        """A filter of 12 MB, all of whose pages are touched."""
+        client.sendall(encode("BF.RESERVE", key, "0.01", 10_000_000))
+        self.assertEqual(read_lines(client, 1), [b"+OK"])
+        for batch in range(100):
+            client.sendall(encode("BF.MADD", key, *("%s:%d:%d" % (key, batch, i) for i in range(1000))))
+            read_lines(client, 1001)
+
+    def test_a_filter_in_use_moves_into_huge_pages_and_knows_its_items(self):
+        if kernel() < (6, 1):
+            self.skipTest("this kernel moves pages in its own time")
+        daemon = self.start()
+        with daemon.connect() as client:
+            client.sendall(encode("BF.RESERVE", "idle", "0.01", 10_000_000))
+            read_lines(client, 1)
+            self.fill(client, "used")
+            if not wait_until(lambda: memory_kb(daemon, "AnonHugePages") >= 8 * 1024):
+                setting = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
+                if "[never]" in setting:
+                    self.skipTest("this machine allows no huge pages")
+                self.fail("only %d kB are in huge pages" % memory_kb(daemon, "AnonHugePages"))
+            for batch in range(100):
+                items = ["used:%d:%d" % (batch, i) for i in range(1000)]
+                client.sendall(encode("BF.MEXISTS", "used", *items))
+                self.assertEqual(read_lines(client, 1001)[1:], [b":1"] * 1000)
+
+    def test_deleted_replaced_and_flushed_filters_go_back_to_the_system(self):
+        daemon = self.start()
+        with daemon.connect() as client:
+            def call(*words):
+                client.sendall(encode(*words))
+                read_lines(client, 1)
+
+            call("PING")
+            before_kb = memory_kb(daemon, "Rss")
+            bounded = lambda: memory_kb(daemon, "Rss") < before_kb + 6 * 1024
+            for end in (("DEL", "a"), ("UNLINK", "a"), ("FLUSHALL",)):
+                self.fill(client, "a")
+                self.assertGreater(memory_kb(daemon, "Rss"), before_kb + 10 * 1024)
+                call(*end)
+                self.assertTrue(wait_until(bounded), "%r left %d kB" % (end, memory_kb(daemon, "Rss") - before_kb))
+            self.fill(client, "a")
+            self.fill(client, "b")
+            call("RENAME", "a", "b")
+            self.assertTrue(wait_until(lambda: memory_kb(daemon, "Rss") < before_kb + 18 * 1024))
+
+
+if __name__ == "__main__":
+    unittest.main()
