@@ -1,11 +1,17 @@
 #include <sepal/server/session.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "support/catch.hpp"
 #include "unit/server/session_world.hpp"
+#include "unit/server/socket_client.hpp"
 
 namespace sepal::server {
 namespace {
@@ -139,6 +145,85 @@ TEST_CASE("a pipeline of requests that need the gate closed goes on after its sh
   CHECK(world.give(repeated(request({"FLUSHALL"}), count)) == Step::read);
   CHECK(world.taken_output() == repeated("+OK\r\n", count));
   CHECK(calls_of(world, "flushall") == count);
+}
+
+// Asked for the number of clients, in the middle of a batch of side 0, it calls the test.
+class AskedInside final : public command::ClientDirectory {
+ public:
+  explicit AskedInside(std::function<void()> asked) : asked_(std::move(asked)) {}
+
+  void for_each(const std::function<void(command::ClientState&)>&) override {}
+  void kill(std::uint64_t) override {}
+  [[nodiscard]] std::uint64_t count() const override {
+    asked_();
+    return 0;
+  }
+  [[nodiscard]] std::uint64_t accepted_count() const override { return 0; }
+  [[nodiscard]] std::uint64_t rejected_count() const override { return 0; }
+  void reset_counts() override {}
+
+ private:
+  std::function<void()> asked_;
+};
+
+const std::string ask_inside = request({"INFO", "clients"});
+
+// Another worker, which enters the gate by its own side.
+class OtherWorker {
+ public:
+  explicit OtherWorker(Gate& gate) : gate_(gate) {}
+  ~OtherWorker() {
+    if (thread_.joinable()) thread_.join();
+  }
+  OtherWorker(const OtherWorker&) = delete;
+  OtherWorker& operator=(const OtherWorker&) = delete;
+
+  // Whether it gets in while the caller is in a batch. Otherwise it waits on, and gets in later.
+  bool enters() {
+    thread_ = std::thread([this] {
+      gate_.enter(1);
+      gate_.leave(1);
+      inside_ = true;
+    });
+    return test::eventually([this] { return inside_.load(); });
+  }
+
+ private:
+  Gate& gate_;
+  std::atomic<bool> inside_{false};
+  std::thread thread_;
+};
+
+TEST_CASE("a pipeline lets others in after as many requests as the gate may stay closed for", "[server]") {
+  test::Ground ground(2);
+  OtherWorker other(ground.gate);
+  bool entered = false;
+  AskedInside clients([&] { entered = other.enters(); });
+  command::Services services = ground.services(clients);
+  test::WorkerSession worker(ground, services, 0);
+  CHECK(worker.give(request({"FLUSHALL"}) + repeated(ping, alone_requests_max) + ask_inside) == Step::read);
+  CHECK(entered);
+}
+
+TEST_CASE("a pipeline lets others in after the time that the gate may stay closed for", "[server]") {
+  test::Ground ground(2);
+  OtherWorker other(ground.gate);
+  bool waited = false;
+  bool entered = false;
+  AskedInside clients([&] {
+    if (waited) {
+      entered = other.enters();
+    } else {
+      const SteadyTime end = std::chrono::steady_clock::now() + alone_time_max;
+      while (std::chrono::steady_clock::now() < end) {
+      }
+      waited = true;
+    }
+  });
+  command::Services services = ground.services(clients);
+  test::WorkerSession worker(ground, services, 0);
+  CHECK(worker.give(request({"FLUSHALL"}) + ask_inside + ask_inside) == Step::read);
+  CHECK(entered);
 }
 
 TEST_CASE("runs of one command are counted as calls, each command its own", "[server]") {

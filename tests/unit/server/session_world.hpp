@@ -1,4 +1,4 @@
-// One session and the worker's part of its surroundings.
+// Sessions and the worker's part of their surroundings.
 #pragma once
 
 #include <sepal/server/session.hpp>
@@ -9,25 +9,25 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "unit/server/world.hpp"
 
 namespace sepal::server::test {
 
-struct SessionWorld {
+// A session at one side of the gate, with what its worker lends it. Confined to one thread.
+struct WorkerSession {
   static constexpr std::size_t read_buffer_bytes = 64 * 1024;
 
-  explicit SessionWorld(bool authenticated = true)
-      : ground(1),
-        services(ground.services(clients)),
-        dispatcher(services, ground.workers[0]),
+  WorkerSession(Ground& ground, command::Services& services, std::size_t side, bool authenticated = true)
+      : dispatcher(services, ground.workers[side]),
         read_buffer(read_buffer_bytes),
         environment{.gate = ground.gate,
-                    .gate_side = 0,
+                    .gate_side = side,
                     .dispatcher = dispatcher,
                     .services = services,
-                    .stats = ground.workers[0],
+                    .stats = ground.workers[side],
                     .read_buffer = read_buffer,
                     .reply_buffer = reply_buffer,
                     .last_words = last_words},
@@ -55,6 +55,16 @@ struct SessionWorld {
     return run();
   }
 
+  // Runs as many batches as it takes, and gives all replies.
+  std::string ask(std::string_view bytes) {
+    while (!bytes.empty()) {
+      receive(bytes);
+      while (run() == Session::Step::run_again) {
+      }
+    }
+    return taken_output();
+  }
+
   Session::Step run() {
     const Session::Step step = session.run();
     collect();
@@ -71,9 +81,6 @@ struct SessionWorld {
   // The replies since the last call.
   std::string taken_output() { return std::exchange(output, {}); }
 
-  Ground ground;
-  NoClients clients;
-  command::Services services;
   command::Dispatcher dispatcher;
   std::vector<char> read_buffer;
   std::string reply_buffer;
@@ -81,6 +88,17 @@ struct SessionWorld {
   Session::Environment environment;
   Session session;
   std::string output;
+};
+
+// What one session needs that has the keyspace to itself.
+struct OwnGround {
+  Ground ground{1};
+  NoClients clients;
+  command::Services services{ground.services(clients)};
+};
+
+struct SessionWorld : OwnGround, WorkerSession {
+  explicit SessionWorld(bool authenticated = true) : WorkerSession(ground, services, 0, authenticated) {}
 };
 
 }  // namespace sepal::server::test
