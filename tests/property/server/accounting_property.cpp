@@ -7,11 +7,14 @@
 // Filters are created, deleted, renamed over each other and flushed between the phases, so that it is known
 // which filter an answer speaks of; they are created in the phases as well, by whichever worker comes first.
 // What happens when structure changes under the requests is the matter of structure_property.cpp.
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "property/server/stress.hpp"
@@ -111,15 +114,21 @@ class Phase {
     questions_.clear();
     const std::size_t request_count = 1 + worker_.below(pipeline_requests_max);
     while (pipeline_.request_count() < request_count) {
-      const std::size_t key = worker_.below(keys.size());
-      if (!left_[key].empty()) {
-        ask_to_add(key, take_chunk(key));
-      } else if (left_[0].empty() && left_[1].empty() && left_[2].empty()) {
-        break;
-      }
+      const std::size_t key = next_key();
+      if (left_[key].empty()) break;
+      ask_to_add(key, take_chunk(key));
       if (sure_to_exist_[key]) ask_about(key);
     }
     return !questions_.empty();
+  }
+
+  // Most often the one with the most left to add, so that the workers meet there. It has none left when no
+  // key has.
+  std::size_t next_key() {
+    const std::size_t key = worker_.below(keys.size());
+    if (worker_.one_in(4) && !left_[key].empty()) return key;
+    const auto most = std::ranges::max_element(left_, {}, &std::vector<std::size_t>::size);
+    return static_cast<std::size_t>(most - left_.begin());
   }
 
   std::vector<std::size_t> take_chunk(std::size_t key) {
@@ -285,6 +294,7 @@ class Overseer {
       if (filter.refused && filter.ledger.new_count() != filter.shape.capacity)
         fault = "an item found the filter full, but it holds " + std::to_string(filter.ledger.new_count());
       if (fault.empty()) fault = denied(key);
+      if (fault.empty()) fault = ill_filled(key);
       if (!fault.empty()) run_.world.complaint.make(std::string(keys[key]) + ": " + fault);
     }
   }
@@ -308,6 +318,21 @@ class Overseer {
     const std::vector<std::string_view>& answers = lines.lines();
     for (std::size_t item = 0; item < item_total; ++item)
       if (ledger.must_be_found(item) && answers[item] != ":1") return run_.items[item] + " is denied";
+    return {};
+  }
+
+  // Layers are filled to their capacity, never above it, before a filter grows.
+  std::string ill_filled(std::size_t key) {
+    const GateClosed closed(run_.world.ground.gate);
+    const filter::Filter* const filter = run_.world.ground.keyspace.find({.database = 0, .key = keys[key]});
+    if (filter == nullptr) return {};
+    const std::vector<filter::LayerView> layers = filter->layers();
+    for (const filter::LayerView& layer : layers) {
+      const bool newest = &layer == &layers.back();
+      const std::uint64_t capacity = layer.plan().capacity;
+      if (layer.item_count() > capacity || (!newest && layer.item_count() < capacity))
+        return "a layer for " + std::to_string(capacity) + " holds " + std::to_string(layer.item_count());
+    }
     return {};
   }
 
