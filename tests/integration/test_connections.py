@@ -1,0 +1,281 @@
+"""Very many connections at once, storms of short and rude ones, and what is left when they are gone."""
+
+import os
+import resource
+import socket
+import struct
+import sys
+import threading
+import time
+import unittest
+
+from daemon import DaemonTest, encode, read_lines
+
+# With the one that watches, as many as a server with default settings takes.
+CONNECTIONS_WANTED = 10_000
+# Descriptors of either process that are no connection.
+DESCRIPTORS_SPARE = 100
+STORM_CONNECTIONS = 20_000
+STORM_THREADS = 4
+IDLE_CONNECTION_BYTES_MAX = 10 * 1024
+# What a second storm may add to the memory that the first has left.
+STORM_GROWTH_BYTES_MAX = 2 * 1024 * 1024
+SECONDS_MAX = 60
+# Sanitizers keep memory of their own for every allocation, so it is not measured under them.
+SANITIZED = bool(os.environ.get("SEPAL_SANITIZE"))
+
+PING = encode("PING")
+PONG = b"+PONG\r\n"
+REFUSAL = b"-ERR max number of clients reached\r\n"
+IP_BIND_ADDRESS_NO_PORT = 24
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def receive(connection, byte_count):
+    """That many bytes, or fewer when the server closes."""
+    data = b""
+    while len(data) < byte_count:
+        piece = connection.recv(byte_count - len(data))
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def answers(connection):
+    connection.sendall(PING)
+    return receive(connection, len(PONG)) == PONG
+
+
+def info(connection, field):
+    """A field of INFO, as text."""
+    connection.sendall(encode("INFO"))
+    header = b""
+    while not header.endswith(b"\r\n"):
+        header += receive(connection, 1)
+    text = receive(connection, int(header[1:]) + 2).decode()
+    return next(line.split(":", 1)[1] for line in text.split("\r\n") if line.startswith(field + ":"))
+
+
+def reset(connection):
+    """Closes it in the way that loses what is on its way."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+class ConnectionsTest(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        self.descriptors_max = hard
+
+    def eventually(self, what, condition):
+        deadline = time.monotonic() + SECONDS_MAX
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def descriptors(self, daemon):
+        return len(os.listdir("/proc/%d/fd" % daemon.process.pid))
+
+    def resident_bytes(self, daemon):
+        with open("/proc/%d/status" % daemon.process.pid) as status:
+            return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
+
+    def cpu_seconds(self, daemon):
+        with open("/proc/%d/stat" % daemon.process.pid) as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def await_only(self, watcher):
+        self.eventually("connections are left", lambda: info(watcher, "connected_clients") == "1")
+
+    def connect_many(self, daemon, count):
+        connections = []
+        for _ in range(count):
+            connections.append(daemon.connect())
+            self.addCleanup(connections[-1].close)
+        return connections
+
+    def exchange(self, connections, requests, byte_count):
+        """Sends to all before the first reply is read."""
+        for connection, request in zip(connections, requests):
+            connection.sendall(request)
+        return [receive(connection, byte_count) for connection in connections]
+
+    def test_thousands_are_served_at_once_for_little_memory_each(self):
+        daemon = self.start()
+        watcher = daemon.connect()
+        self.addCleanup(watcher.close)
+        watcher.sendall(encode("BF.RESERVE", "crowd", "1e-9", str(CONNECTIONS_WANTED)))
+        self.assertEqual(read_lines(watcher, 1), [b"+OK"])
+        # What the server allocates once is there before the memory is measured.
+        warm = self.connect_many(daemon, 100)
+        self.exchange(warm, [PING] * len(warm), len(PONG))
+        for connection in warm:
+            connection.close()
+        self.await_only(watcher)
+
+        descriptors_before = self.descriptors(daemon)
+        resident_before = self.resident_bytes(daemon)
+        connections_max = min(CONNECTIONS_WANTED, self.descriptors_max - DESCRIPTORS_SPARE)
+        if connections_max < CONNECTIONS_WANTED:
+            say("NOT TRIED with %d connections: the hard limit of descriptors allows %d (ulimit -Hn)"
+                % (CONNECTIONS_WANTED, connections_max))
+        crowd = self.connect_many(daemon, connections_max - 1)
+        self.assertEqual(set(self.exchange(crowd, [PING] * len(crowd), len(PONG))), {PONG})
+        adds = [encode("BF.ADD", "crowd", "item:%d" % number) for number in range(len(crowd))]
+        self.assertEqual(set(self.exchange(crowd, adds, len(b":1\r\n"))), {b":1\r\n"})
+        watcher.sendall(encode("BF.CARD", "crowd"))
+        self.assertEqual(read_lines(watcher, 1), [b":%d" % len(crowd)])
+        self.assertEqual(info(watcher, "connected_clients"), str(connections_max))
+
+        each_bytes = (self.resident_bytes(daemon) - resident_before) / len(crowd)
+        say("%d connections at once, %.0f bytes of memory for each" % (connections_max, each_bytes))
+        if not SANITIZED:
+            self.assertLess(each_bytes, IDLE_CONNECTION_BYTES_MAX)
+        if connections_max == CONNECTIONS_WANTED:
+            with daemon.connect() as one_more:
+                self.assertEqual(receive(one_more, len(REFUSAL) + 1), REFUSAL)
+
+        for number, connection in enumerate(crowd):
+            reset(connection) if number % 2 else connection.close()
+        self.await_only(watcher)
+        self.eventually("descriptors are left", lambda: self.descriptors(daemon) <= descriptors_before)
+        self.assertTrue(answers(watcher))
+
+    def visit(self, daemon, number, source):
+        """One connection of a storm. Three in four leave rudely."""
+        connection = socket.socket()
+        # Of addresses of its own, so that those which the system still remembers do not use up the ports.
+        connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+        connection.bind((source, 0))
+        connection.settimeout(SECONDS_MAX)
+        connection.connect(("127.0.0.1", daemon.port))
+        kind = number % 4
+        if kind == 0:  # Comes, is answered, goes.
+            answered = answers(connection)
+            connection.close()
+            return answered
+        if kind == 1:
+            reset(connection)
+        elif kind == 2:  # Half of a request.
+            connection.sendall(b"*3\r\n$6\r\nBF.ADD\r\n$5\r\nstorm\r\n$100000\r\n" + b"x" * (number % 5000))
+            connection.close()
+        else:  # Does not read what it asked for.
+            connection.sendall(PING * 20 + encode("BF.ADD", "storm", str(number)) + b"*2\r\n$4")
+            reset(connection) if number % 8 == 3 else connection.close()
+        return True
+
+    def storm(self, daemon, watcher):
+        """The longest that another client waited for its answer meanwhile, in seconds."""
+        failures = []
+
+        def run(thread):
+            try:
+                for number in range(STORM_CONNECTIONS // STORM_THREADS):
+                    if not self.visit(daemon, number, "127.0.0.%d" % (2 + thread)):
+                        failures.append("a client of the storm was not answered")
+            except OSError as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=run, args=(thread,)) for thread in range(STORM_THREADS)]
+        for thread in threads:
+            thread.start()
+        longest = 0
+        while any(thread.is_alive() for thread in threads):
+            asked = time.monotonic()
+            self.assertTrue(answers(watcher))
+            longest = max(longest, time.monotonic() - asked)
+            time.sleep(0.02)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+        return longest
+
+    def test_storms_of_rude_clients_leave_nothing_behind(self):
+        daemon = self.start()
+        watcher = daemon.connect()
+        self.addCleanup(watcher.close)
+        self.assertTrue(answers(watcher))
+        descriptors_before = self.descriptors(daemon)
+        resident = []
+        for round_number in range(1, 4):
+            started = time.monotonic()
+            longest = self.storm(daemon, watcher)
+            self.await_only(watcher)
+            self.eventually("descriptors are left", lambda: self.descriptors(daemon) <= descriptors_before)
+            self.assertEqual(info(watcher, "total_connections_received"), str(1 + round_number * STORM_CONNECTIONS))
+            resident.append(self.resident_bytes(daemon))
+            say("a storm of %d connections in %.1f s; another client waited %.1f ms at most; %.1f MB resident after it"
+                % (STORM_CONNECTIONS, time.monotonic() - started, longest * 1000, resident[-1] / 2**20))
+        if not SANITIZED:
+            self.assertLess(resident[-1] - resident[0], STORM_GROWTH_BYTES_MAX)
+        self.assertEqual(self.descriptors(daemon), descriptors_before)
+        with daemon.connect() as newcomer:
+            self.assertTrue(answers(newcomer))
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_the_limit_of_descriptors_is_raised_as_far_as_the_system_allows(self):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, self.descriptors_max))
+        daemon = self.start()
+        limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
+        self.assertEqual(limits, (self.descriptors_max, self.descriptors_max))
+
+    def test_out_of_descriptors_newcomers_wait_and_the_others_are_served(self):
+        daemon = self.start()
+        watcher = daemon.connect()
+        self.addCleanup(watcher.close)
+        self.assertTrue(answers(watcher))
+        room = 10
+        limit = self.descriptors(daemon) + room
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
+        crowd = self.connect_many(daemon, 3 * room)
+        for connection in crowd:
+            connection.sendall(PING)
+        for connection in crowd[:room]:
+            self.assertEqual(receive(connection, len(PONG)), PONG)
+        daemon.wait_for_line("accepting paused")
+
+        cpu_before = self.cpu_seconds(daemon)
+        crowd[room].settimeout(1)
+        with self.assertRaises(TimeoutError):
+            crowd[room].recv(1)
+        self.assertTrue(answers(watcher))
+        if not SANITIZED:
+            self.assertLess(self.cpu_seconds(daemon) - cpu_before, 0.2, "it tries to accept without a pause")
+
+        crowd[room].settimeout(SECONDS_MAX)
+        for at in range(room, len(crowd)):
+            crowd[at - room].close()
+            self.assertEqual(receive(crowd[at], len(PONG)), PONG)
+        for connection in crowd[-room:]:
+            connection.close()
+        self.await_only(watcher)
+        with daemon.connect() as newcomer:
+            self.assertTrue(answers(newcomer))
+
+    def test_one_client_more_than_allowed_is_told_so_until_another_leaves(self):
+        daemon = self.start("--maxclients", "3")
+        clients = self.connect_many(daemon, 3)
+        self.assertTrue(all(answers(client) for client in clients))
+        descriptors = self.descriptors(daemon)
+        for _ in range(100):
+            with daemon.connect() as refused:
+                self.assertEqual(receive(refused, len(REFUSAL) + 1), REFUSAL)
+        self.assertEqual(info(clients[0], "rejected_connections"), "100")
+        self.assertEqual(info(clients[0], "connected_clients"), "3")
+        self.eventually("descriptors are left", lambda: self.descriptors(daemon) == descriptors)
+        clients[1].close()
+        self.eventually("the place stays taken", lambda: info(clients[0], "connected_clients") == "2")
+        with daemon.connect() as accepted:
+            self.assertTrue(answers(accepted))
+
+
+if __name__ == "__main__":
+    unittest.main()
