@@ -46,10 +46,17 @@ struct Shape {
 
   [[nodiscard]] bool scaling() const { return expansion != "0"; }
 };
-constexpr Shape shapes[] = {{"1e-12", 1, "2", true},         {"1e-12", 10, "4", true},
-                            {"1e-12", 60, "1", true},        {"0.01", 100, "2", false},
-                            {"1e-12", 1'000'000, "2", true}, {"1e-12", 300, "0", true},
-                            {"0.1", 500, "0", false},        {"1e-12", 200, "32768", true}};
+constexpr Shape shapes[] = {{"1e-12", 1, "2", true},
+                            {"1e-12", 10, "4", true},
+                            {"1e-12", 60, "1", true},
+                            {"0.01", 100, "2", false},
+                            {"1e-12", 600, "1", true},
+                            {"1e-12", 200, "32768", true},
+                            {"1e-12", 1'000'000, "2", true},
+                            // These do not scale.
+                            {"1e-12", 300, "0", true},
+                            {"1e-12", 600, "0", true},
+                            {"0.1", 500, "0", false}};
 
 // A filter, from its creation to its end. Of what changes, the ledger and what was refused.
 struct Incarnation {
