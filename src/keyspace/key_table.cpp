@@ -19,17 +19,15 @@ std::uint64_t mixed(std::uint64_t number) {
 
 }  // namespace
 
-KeyTable::KeyTable(std::uint64_t seed, Hash hash) : seed_(seed), hash_(hash) {
-  directory_.push_back(std::make_unique<Segment>(0).release());
-  segments_at_depth_[0] = 1;
-  segment_bytes_ = directory_[0]->byte_count();
+KeyTable::KeyTable(std::uint64_t seed, Hash hash) : seed_(seed), hash_(hash), directory_(1) {
+  place(0, Segment::create(0, 0));
   empty_bytes_ = byte_count();
 }
 
 KeyTable::~KeyTable() {
   for (std::size_t slot = 0; slot < directory_.size();) {
     const std::size_t next = slot_after(slot);
-    const std::unique_ptr<Segment> owned(directory_[slot]);
+    drop(slot);
     slot = next;
   }
 }
@@ -61,26 +59,69 @@ void KeyTable::insert(std::string_view key, FilterPtr filter) {
   const std::uint64_t hash = hash_(key, seed_);
   while (directory_[slot_of(hash)]->size() >= Segment::capacity_max && may_split(*directory_[slot_of(hash)]))
     split(slot_of(hash));
-  Segment& segment = *directory_[slot_of(hash)];
-  segment_bytes_ -= segment.byte_count();
-  segment.insert(hash, key, std::move(filter));
-  segment_bytes_ += segment.byte_count();
+  const std::size_t slot = slot_of(hash);
+  if (directory_[slot]->is_full()) refit(slot, directory_[slot]->size() + 1);
+  directory_[slot]->insert(hash, key, std::move(filter));
   long_key_bytes_ += StoredKey::heap_bytes(key.size());
   ++size_;
 }
 
 FilterPtr KeyTable::take(std::string_view key) {
   const std::uint64_t hash = hash_(key, seed_);
-  Segment& segment = *directory_[slot_of(hash)];
+  const std::size_t slot = slot_of(hash);
+  Segment& segment = *directory_[slot];
   const std::size_t index = segment.find(hash, key);
   if (index == Segment::not_found) return nullptr;
-  segment_bytes_ -= segment.byte_count();
   FilterPtr filter = segment.take(index);
-  segment_bytes_ += segment.byte_count();
+  if (segment.is_sparse()) refit(slot, segment.size());
   long_key_bytes_ -= StoredKey::heap_bytes(key.size());
   --size_;
   merge(hash);
   return filter;
+}
+
+void KeyTable::prefetch(std::span<const std::string_view> keys) const {
+  while (!keys.empty()) {
+    const std::size_t count = std::min(keys.size(), prefetch_window);
+    prefetch_few(keys.first(count));
+    keys = keys.subspan(count);
+  }
+}
+
+// Each loop reads what the one before has asked for.
+void KeyTable::prefetch_few(std::span<const std::string_view> keys) const {
+  std::array<std::uint64_t, prefetch_window> hashes;
+  std::array<const Segment*, prefetch_window> segments;
+  std::array<const Entry*, prefetch_window> entries;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    hashes[i] = hash_(keys[i], seed_);
+    __builtin_prefetch(&directory_[slot_of(hashes[i])]);
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    segments[i] = directory_[slot_of(hashes[i])];
+    segments[i]->prefetch_tags();
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) entries[i] = segments[i]->prefetch_entry(hashes[i]);
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (entries[i] != nullptr) __builtin_prefetch(entries[i]->filter.get());
+}
+
+void KeyTable::line_up(const Segment& segment, std::uint64_t hash_min, std::vector<Turn>& turns) const {
+  segment.prefetch_keys();
+  turns.clear();
+  turns.reserve(segment.size());
+  for (std::size_t index = 0; index < segment.size(); ++index) {
+    const std::uint64_t hash = hash_(segment.at(index).key.view(), seed_);
+    if (hash >= hash_min) turns.push_back({.hash = hash, .index = index});
+  }
+  std::make_heap(turns.begin(), turns.end(), &KeyTable::is_after);
+}
+
+KeyTable::Turn KeyTable::next_of(std::vector<Turn>& turns) {
+  std::pop_heap(turns.begin(), turns.end(), &KeyTable::is_after);
+  const Turn turn = turns.back();
+  turns.pop_back();
+  return turn;
 }
 
 ScanStep KeyTable::scan(ScanRequest request) const {
@@ -120,8 +161,8 @@ const Entry* KeyTable::any(std::uint64_t random) const {
 
 std::size_t KeyTable::directory_slots_max() const {
   // Of evenly spread keys a segment fills up when the average one holds a half, so they need a place for
-  // every capacity_max / 4 keys at most. Allowed is four times that: half a byte of pointers for each key.
-  constexpr std::uint64_t keys_per_slot_min = Segment::capacity_max / 16;
+  // every capacity_max / 4 keys at most. Allowed is twice that: a byte of pointers for each key.
+  constexpr std::uint64_t keys_per_slot_min = Segment::capacity_max / 8;
   constexpr std::uint64_t always_allowed = 16;
   constexpr std::uint64_t limit = std::uint64_t{1} << depth_limit;
   return std::clamp<std::uint64_t>(size_ / keys_per_slot_min, always_allowed, limit);
@@ -131,21 +172,47 @@ bool KeyTable::may_split(const Segment& segment) const {
   return segment.depth() < depth_ || directory_.size() * 2 <= directory_slots_max();
 }
 
+void KeyTable::place(std::size_t slot, std::unique_ptr<Segment> segment) {
+  segment_bytes_ += segment->byte_count();
+  ++segments_at_depth_[segment->depth()];
+  const std::size_t places = std::size_t{1} << (depth_ - segment->depth());
+  std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(slot), places, segment.release());
+}
+
+void KeyTable::drop(std::size_t slot) {
+  const std::unique_ptr<Segment> segment(directory_[slot]);
+  segment_bytes_ -= segment->byte_count();
+  --segments_at_depth_[segment->depth()];
+}
+
+// Moves the segment to a block of the size that so many entries need.
+void KeyTable::refit(std::size_t slot, std::size_t entry_count) {
+  slot = slot_begin(slot);
+  Segment& segment = *directory_[slot];
+  auto fitting = Segment::create(segment.depth(), entry_count);
+  fitting->take_from(segment, 0);
+  drop(slot);
+  place(slot, std::move(fitting));
+}
+
 void KeyTable::split(std::size_t slot) {
-  Segment* const lower = directory_[slot];
-  if (lower->depth() == depth_) {
+  if (directory_[slot]->depth() == depth_) {
     double_directory();
     slot *= 2;
   }
-  --segments_at_depth_[lower->depth()];
-  segment_bytes_ -= lower->byte_count();
-  const std::size_t end = slot_after(slot);
-  Segment* const upper = lower->split().release();
-  segments_at_depth_[lower->depth()] += 2;
-  segment_bytes_ += lower->byte_count() + upper->byte_count();
-  const std::size_t places = std::size_t{1} << (depth_ - upper->depth());
-  std::fill(directory_.begin() + static_cast<std::ptrdiff_t>(end - places),
-            directory_.begin() + static_cast<std::ptrdiff_t>(end), upper);
+  slot = slot_begin(slot);
+  Segment& segment = *directory_[slot];
+  const std::uint32_t depth = segment.depth() + 1;
+  const std::uint64_t next_bit = std::uint64_t{1} << (64 - depth);
+  const std::size_t lower_count =
+      segment.partition([&](std::string_view key) { return (hash_(key, seed_) & next_bit) == 0; });
+  auto lower = Segment::create(depth, lower_count);
+  auto upper = Segment::create(depth, segment.size() - lower_count);
+  upper->take_from(segment, lower_count);
+  lower->take_from(segment, 0);
+  drop(slot);
+  place(slot, std::move(lower));
+  place(slot + (std::size_t{1} << (depth_ - depth)), std::move(upper));
 }
 
 // Merges the segment that `hash` belongs to with its other half, as long as both together are small.
@@ -156,17 +223,17 @@ void KeyTable::merge(std::uint64_t hash) {
     if (depth == 0) break;
     const std::uint32_t unused_bits = depth_ - depth;
     const std::size_t upper_slot = ((slot >> unused_bits) | 1) << unused_bits;
-    const std::size_t places = std::size_t{1} << unused_bits;
-    Segment* const lower = directory_[upper_slot - places];
-    Segment* const upper = directory_[upper_slot];
-    if (lower->depth() != upper->depth() || lower->size() + upper->size() > merged_size_max) break;
-    segment_bytes_ -= lower->byte_count() + upper->byte_count();
-    lower->absorb(*upper);
-    segment_bytes_ += lower->byte_count();
-    segments_at_depth_[depth] -= 2;
-    ++segments_at_depth_[depth - 1];
-    std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(upper_slot), places, lower);
-    const std::unique_ptr<Segment> emptied(upper);
+    const std::size_t lower_slot = upper_slot - (std::size_t{1} << unused_bits);
+    Segment& lower = *directory_[lower_slot];
+    Segment& upper = *directory_[upper_slot];
+    const std::size_t size = lower.size() + upper.size();
+    if (lower.depth() != upper.depth() || size > merged_size_max) break;
+    auto merged = Segment::create(depth - 1, size);
+    merged->take_from(lower, 0);
+    merged->take_from(upper, 0);
+    drop(lower_slot);
+    drop(upper_slot);
+    place(lower_slot, std::move(merged));
   }
   while (depth_ > 0 && segments_at_depth_[depth_] == 0) halve_directory();
 }

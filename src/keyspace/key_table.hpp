@@ -1,4 +1,4 @@
-// The keys of one database: extendible hashing, in the order of the keys' 64-bit hashes
+// The keys of one database: extendible hashing by the first bits of the keys' 64-bit hashes
 // (Fagin, Nievergelt, Pippenger, Strong: Extendible hashing, 1979).
 //
 //     directory, indexed by the first D bits        segments, each with the keys of one prefix
@@ -12,9 +12,10 @@
 //     111 ─┴────────────────────────────────────>   1     depth 1
 //
 // A full segment splits in two by the next bit. If its depth was D already, the directory doubles first,
-// which copies pointers and no keys. So no insert pays for the whole table, and the order of keys never
-// depends on the size of the table: a scan is a position among the hashes, and stays right whatever happens
-// in between.
+// which copies pointers and no keys. So no insert pays for the whole table. The order of segments is the
+// order of hashes, and within a segment keys are put in that order when somebody asks for it (visit_from). So
+// it never depends on the size of the table: a scan is a position among the hashes, and stays right whatever
+// happens in between.
 // After removals two segments that differ in their last bit merge when half a segment holds both
 // (merged_size_max), and the directory halves when no segment needs its last bit.
 //
@@ -22,7 +23,8 @@
 // within Segment::capacity_max, with one exception: the directory has at most directory_slots_max() places,
 // in proportion to the number of keys. Evenly spread hashes stay far below that. If somebody finds keys whose
 // hashes begin with the same bits, their segment grows beyond its size instead of the directory beyond all
-// bounds.
+// bounds. Then an insert costs what it always does, a search a byte for each key of that segment, and a step
+// of a scan a hash for each.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -31,6 +33,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -71,6 +75,13 @@ class KeyTable {
   // Null when the key was not there.
   FilterPtr take(std::string_view key);
 
+  // For finds and inserts of these keys that follow soon, together: asks for the memory that they will read
+  // before any of them waits for it. Any keys, any number; changes nothing, allocates nothing. Shared.
+  void prefetch(std::span<const std::string_view> keys) const;
+
+  // Calls visit(entry) for all entries, in any order.
+  template <class Visit>
+  void visit_all(Visit visit) const;
   // Calls visit(hash, entry) in the order of hashes for all whose hash is at least `hash_min`, until it
   // returns false.
   template <class Visit>
@@ -90,21 +101,44 @@ class KeyTable {
  private:
   static constexpr std::uint32_t depth_limit = 48;
   static constexpr std::size_t merged_size_max = Segment::capacity_max / 2;
+  static constexpr std::size_t prefetch_window = 32;
+
+  // An entry of a segment that waits for its turn.
+  struct Turn {
+    std::uint64_t hash;
+    std::size_t index;
+  };
+  [[nodiscard]] static bool is_after(const Turn& one, const Turn& other) {
+    return one.hash != other.hash ? one.hash > other.hash : one.index > other.index;
+  }
 
   [[nodiscard]] std::size_t slot_of(std::uint64_t hash) const {
     return depth_ == 0 ? 0 : static_cast<std::size_t>(hash >> (64 - depth_));
   }
-  // The place in the directory behind those of the segment that stands at `slot`.
+  // The first place in the directory of the segment that stands at `slot`, and the first behind its places.
+  [[nodiscard]] std::size_t slot_begin(std::size_t slot) const {
+    const std::uint32_t unused_bits = depth_ - directory_[slot]->depth();
+    return slot >> unused_bits << unused_bits;
+  }
   [[nodiscard]] std::size_t slot_after(std::size_t slot) const {
     const std::uint32_t unused_bits = depth_ - directory_[slot]->depth();
     return ((slot >> unused_bits) + 1) << unused_bits;
   }
+  // The segment gets all places that its depth gives it, from `slot` on.
+  void place(std::size_t slot, std::unique_ptr<Segment> segment);
+  // Destroys the segment. Its places are given to others at once.
+  void drop(std::size_t slot);
   [[nodiscard]] std::size_t directory_slots_max() const;
   [[nodiscard]] bool may_split(const Segment& segment) const;
+  void refit(std::size_t slot, std::size_t entry_count);
   void split(std::size_t slot);
   void merge(std::uint64_t hash);
   void double_directory();
   void halve_directory();
+  void prefetch_few(std::span<const std::string_view> keys) const;
+  // All entries of the segment whose hash is at least `hash_min`, as a heap with the lowest hash on top.
+  void line_up(const Segment& segment, std::uint64_t hash_min, std::vector<Turn>& turns) const;
+  [[nodiscard]] static Turn next_of(std::vector<Turn>& turns);
 
   std::uint64_t seed_;
   Hash hash_;
@@ -118,13 +152,23 @@ class KeyTable {
 };
 
 template <class Visit>
-void KeyTable::visit_from(std::uint64_t hash_min, Visit visit) const {
-  std::size_t slot = slot_of(hash_min);
-  std::size_t index = directory_[slot]->lower_bound(hash_min);
-  for (; slot < directory_.size(); slot = slot_after(slot), index = 0) {
+void KeyTable::visit_all(Visit visit) const {
+  for (std::size_t slot = 0; slot < directory_.size(); slot = slot_after(slot)) {
     const Segment& segment = *directory_[slot];
-    for (; index < segment.size(); ++index)
-      if (!visit(segment.hash_at(index), segment.at(index))) return;
+    for (std::size_t index = 0; index < segment.size(); ++index) visit(segment.at(index));
+  }
+}
+
+template <class Visit>
+void KeyTable::visit_from(std::uint64_t hash_min, Visit visit) const {
+  std::vector<Turn> turns;
+  for (std::size_t slot = slot_of(hash_min); slot < directory_.size(); slot = slot_after(slot)) {
+    const Segment& segment = *directory_[slot];
+    line_up(segment, hash_min, turns);
+    while (!turns.empty()) {
+      const Turn turn = next_of(turns);
+      if (!visit(turn.hash, segment.at(turn.index))) return;
+    }
   }
 }
 

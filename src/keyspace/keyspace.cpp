@@ -204,10 +204,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
 
 std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
   std::uint64_t sum = 0;
-  table(database).visit_from(0, [&](std::uint64_t, const Entry& entry) {
-    sum += entry.filter->byte_count();
-    return true;
-  });
+  table(database).visit_all([&](const Entry& entry) { sum += entry.filter->byte_count(); });
   return sum;
 }
 
@@ -260,13 +257,12 @@ std::vector<CutEntry> Keyspace::cut() const {
   entries.reserve(total_size());
   const auto share = [&](std::size_t index) { entries[index].filter = *waiting[index % ahead]; };
   for (std::uint32_t database = 0; database < database_count; ++database) {
-    table(database).visit_from(0, [&](std::uint64_t, const Entry& entry) {
+    table(database).visit_all([&](const Entry& entry) {
       const std::size_t index = entries.size();
       if (index >= ahead) share(index - ahead);
       __builtin_prefetch(entry.filter.get(), 1);
       waiting[index % ahead] = &entry.filter;
       entries.push_back({.database = database, .key = std::string(entry.key.view()), .filter = nullptr});
-      return true;
     });
   }
   for (std::size_t index = entries.size() - std::min(entries.size(), ahead); index < entries.size(); ++index)

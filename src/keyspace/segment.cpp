@@ -1,94 +1,94 @@
 #include "segment.hpp"
 
-#include <algorithm>
-#include <iterator>
+#include <sepal/base/assert.hpp>
+
+#include <cstring>
+#include <limits>
+#include <memory>
 #include <utility>
 
 namespace sepal::keyspace {
 
-std::size_t Segment::lower_bound(std::uint64_t hash) const {
-  const std::size_t count = hashes_.size();
-  // Where an even spread would put it: the bits behind the segment's own are a fraction of its length.
-  const std::uint64_t fraction = (hash << depth_) >> 32;
-  std::size_t low = (fraction * count) >> 32;
-  std::size_t high = low;
-  for (std::size_t step = 1; low > 0 && hashes_[low - 1] >= hash; step *= 2) {
-    high = low - 1;
-    low -= std::min(low, step);
-  }
-  for (std::size_t step = 1; high < count && hashes_[high] < hash; step *= 2) {
-    low = high + 1;
-    high += std::min(count - high, step);
-  }
-  const auto begin = hashes_.begin();
-  const auto found = std::lower_bound(begin + static_cast<std::ptrdiff_t>(low),
-                                      begin + static_cast<std::ptrdiff_t>(high), hash);
-  return static_cast<std::size_t>(found - begin);
+namespace {
+
+constexpr std::size_t cache_line_bytes = 64;
+
+}  // namespace
+
+// With twice the room to spare an insert takes an eighth less time, and a key two bytes more.
+std::size_t Segment::capacity_for(std::size_t entry_count) {
+  const std::size_t wanted = entry_count + entry_count / 8;
+  return (wanted + capacity_step - 1) / capacity_step * capacity_step;
+}
+
+std::unique_ptr<Segment> Segment::create(std::uint32_t depth, std::size_t entry_count) {
+  const std::size_t capacity = capacity_for(entry_count);
+  SEPAL_ASSERT(capacity <= std::numeric_limits<std::uint32_t>::max(), "a segment beyond all limits of keys");
+  void* const block = ::operator new(sizeof(Segment) + capacity * entry_bytes);
+  return std::unique_ptr<Segment>(::new (block) Segment(depth, static_cast<std::uint32_t>(capacity)));
+}
+
+Segment::~Segment() {
+  std::destroy_n(entries(), size_);
+}
+
+std::size_t Segment::find_tag(std::uint8_t tag, std::size_t index) const {
+  const void* const found = std::memchr(tags() + index, tag, size_ - index);
+  return found == nullptr ? not_found
+                          : static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - tags());
 }
 
 std::size_t Segment::find(std::uint64_t hash, std::string_view key) const {
-  for (std::size_t index = lower_bound(hash); index < hashes_.size() && hashes_[index] == hash; ++index)
-    if (entries_[index].key.view() == key) return index;
-  return not_found;
+  const std::uint8_t tag = tag_of(hash);
+  std::size_t index = find_tag(tag, 0);
+  while (index != not_found && at(index).key.view() != key) index = find_tag(tag, index + 1);
+  return index;
 }
 
 void Segment::insert(std::uint64_t hash, std::string_view key, FilterPtr filter) {
-  if (hashes_.size() == hashes_.capacity()) reallocate(hashes_.size() + spare_of(hashes_.size()));
-  const auto index = static_cast<std::ptrdiff_t>(lower_bound(hash));
-  hashes_.insert(hashes_.begin() + index, hash);
-  entries_.insert(entries_.begin() + index, Entry{.key = StoredKey(key), .filter = std::move(filter)});
+  SEPAL_ASSERT(!is_full(), "an entry beyond the places of its segment");
+  tags()[size_] = tag_of(hash);
+  ::new (static_cast<void*>(entries() + size_)) Entry{.key = StoredKey(key), .filter = std::move(filter)};
+  ++size_;
 }
 
 FilterPtr Segment::take(std::size_t index) {
-  FilterPtr filter = std::move(entries_[index].filter);
-  hashes_.erase(hashes_.begin() + static_cast<std::ptrdiff_t>(index));
-  entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
-  const std::size_t count = hashes_.size();
-  // Several times what an insert leaves free: a key that comes and goes moves nothing.
-  const std::size_t spare_max = 3 * spare_of(count);
-  if (count == 0)
-    reallocate(0);
-  else if (hashes_.capacity() - count > spare_max)
-    reallocate(count + spare_of(count));
+  FilterPtr filter = std::move(at(index).filter);
+  --size_;
+  if (index != size_) {
+    tags()[index] = tags()[size_];
+    at(index) = std::move(at(size_));
+  }
+  std::destroy_at(&at(size_));
   return filter;
 }
 
-std::unique_ptr<Segment> Segment::split() {
-  const std::uint64_t next_bit = std::uint64_t{1} << (63 - depth_);
-  const auto first_upper = std::partition_point(hashes_.begin(), hashes_.end(),
-                                                [&](std::uint64_t hash) { return (hash & next_bit) == 0; });
-  const auto kept = first_upper - hashes_.begin();
-  ++depth_;
-  auto upper = std::make_unique<Segment>(depth_);
-  const std::size_t moved = hashes_.size() - static_cast<std::size_t>(kept);
-  upper->reallocate(moved + spare_of(moved));
-  upper->hashes_.assign(first_upper, hashes_.end());
-  std::move(entries_.begin() + kept, entries_.end(), std::back_inserter(upper->entries_));
-  hashes_.erase(first_upper, hashes_.end());
-  entries_.erase(entries_.begin() + kept, entries_.end());
-  reallocate(hashes_.size() + spare_of(hashes_.size()));
-  return upper;
+void Segment::take_from(Segment& other, std::size_t first_index) {
+  const std::size_t moved = other.size_ - first_index;
+  SEPAL_ASSERT(moved <= capacity_ - size_, "entries beyond the places of their segment");
+  std::memcpy(tags() + size_, other.tags() + first_index, moved);
+  std::uninitialized_move_n(other.entries() + first_index, moved, entries() + size_);
+  std::destroy_n(other.entries() + first_index, moved);
+  size_ += static_cast<std::uint32_t>(moved);
+  other.size_ = static_cast<std::uint32_t>(first_index);
 }
 
-void Segment::absorb(Segment& upper) {
-  const std::size_t count = size() + upper.size();
-  reallocate(count + spare_of(count));
-  hashes_.insert(hashes_.end(), upper.hashes_.begin(), upper.hashes_.end());
-  std::move(upper.entries_.begin(), upper.entries_.end(), std::back_inserter(entries_));
-  upper.hashes_.clear();
-  upper.entries_.clear();
-  --depth_;
+void Segment::prefetch_keys() const {
+  for (std::size_t index = 0; index < size_; ++index) at(index).key.prefetch();
 }
 
-void Segment::reallocate(std::size_t capacity) {
-  std::vector<std::uint64_t> hashes;
-  std::vector<Entry> entries;
-  hashes.reserve(capacity);
-  entries.reserve(capacity);
-  hashes.assign(hashes_.begin(), hashes_.end());
-  std::move(entries_.begin(), entries_.end(), std::back_inserter(entries));
-  hashes_.swap(hashes);
-  entries_.swap(entries);
+// A small segment ends before the second line, which a prefetch does not mind.
+void Segment::prefetch_tags() const {
+  __builtin_prefetch(this);
+  __builtin_prefetch(tags() + cache_line_bytes - sizeof(Segment));
+}
+
+const Entry* Segment::prefetch_entry(std::uint64_t hash) const {
+  const std::size_t found = find_tag(tag_of(hash), 0);
+  const Entry* const entry = entries() + (found == not_found ? size_ : found);
+  __builtin_prefetch(entry);
+  __builtin_prefetch(&entry->filter);
+  return found == not_found ? nullptr : entry;
 }
 
 }  // namespace sepal::keyspace

@@ -1,16 +1,19 @@
-// A run of the key table: all keys whose hashes begin with the same `depth` bits, in the order of their
-// hashes.
+// A run of the key table: all keys whose hashes begin with the same `depth` bits, in any order. One block of
+// memory:
 //
-//     hashes_    | h0 <= h1 <= h2 <= ...        8 bytes each, searched alone
-//     entries_   | e0    e1    e2    ...        key and filter, touched for the match only
+//     Segment | tag tag tag ... free | entry entry entry ... free
 //
-// The hashes of keys are spread evenly, so the place of a hash follows from its value: the search begins
-// there and is off by a few places, within a cache line or two. When they are not spread evenly (somebody
-// chose the keys) the search widens by doubling and ends in a binary search, so it costs a logarithm at
-// worst.
+// A tag is the last byte of a key's hash. A search looks for the byte among the tags, which are a cache line
+// or two, and compares keys where it stands: another key has the same tag once in 256 times. An insert writes
+// behind the last entry and moves nothing; a removal moves the last entry into the hole.
+// No more of a hash is kept. Who needs it whole (to split a segment, to visit keys in order) computes it from
+// the key again, which is cheaper than eight bytes in each entry.
 //
-// Arrays grow and shrink in small steps (spare_of), not by doubling: at most `capacity_max` entries are
-// moved, and the table's memory stays close to what its entries need.
+// In a segment beyond capacity_max (see key_table.hpp: somebody chose the keys) a search reads all its tags,
+// and compares more keys only if the last bytes were chosen as well, which no reply tells.
+//
+// The block has a fixed number of places. The table moves entries to a larger or smaller one, in small steps
+// (capacity_for), so that memory stays close to what the entries need.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
@@ -18,8 +21,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "stored_key.hpp"
 
@@ -31,48 +35,94 @@ struct Entry {
 };
 
 // Guarded by the gate, as the keyspace is.
-class Segment {
+class alignas(Entry) Segment {
  public:
   // A segment of so many entries is split before it takes another, where the table allows.
-  static constexpr std::size_t capacity_max = 256;
+  static constexpr std::size_t capacity_max = 64;
   static constexpr std::size_t not_found = ~std::size_t{0};
   // Of one entry, without a long key's bytes.
-  static constexpr std::uint64_t entry_bytes = sizeof(std::uint64_t) + sizeof(Entry);
+  static constexpr std::uint64_t entry_bytes = sizeof(std::uint8_t) + sizeof(Entry);
 
-  explicit Segment(std::uint32_t depth) : depth_(depth) {}
+  // An empty one with room for `entry_count` and some more; with no room at all for none.
+  [[nodiscard]] static std::unique_ptr<Segment> create(std::uint32_t depth, std::size_t entry_count);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+  static void operator delete(void* block) { ::operator delete(block); }
 
   [[nodiscard]] std::uint32_t depth() const { return depth_; }
-  [[nodiscard]] std::size_t size() const { return hashes_.size(); }
-  [[nodiscard]] std::uint64_t hash_at(std::size_t index) const { return hashes_[index]; }
-  [[nodiscard]] const Entry& at(std::size_t index) const { return entries_[index]; }
-  [[nodiscard]] Entry& at(std::size_t index) { return entries_[index]; }
-  // Memory of this segment, without long keys' bytes and filters.
-  [[nodiscard]] std::uint64_t byte_count() const {
-    return sizeof(Segment) + hashes_.capacity() * sizeof(std::uint64_t) + entries_.capacity() * sizeof(Entry);
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] bool is_full() const { return size_ == capacity_; }
+  // So much is free that a smaller block pays. Far from being full, so a key that comes and goes moves
+  // nothing.
+  [[nodiscard]] bool is_sparse() const {
+    return size_ == 0 ? capacity_ != 0 : capacity_ - size_ > size_ / 4 + 2 * capacity_step;
   }
+  // Memory of this segment, without long keys' bytes and filters.
+  [[nodiscard]] std::uint64_t byte_count() const { return sizeof(Segment) + capacity_ * entry_bytes; }
 
-  // `hash` begins with the bits of this segment, here and below.
-  // The index of the first entry whose hash is not below `hash`; size() when there is none.
-  [[nodiscard]] std::size_t lower_bound(std::uint64_t hash) const;
+  // Indices are below size(). Valid until the segment changes.
+  [[nodiscard]] const Entry& at(std::size_t index) const { return entries()[index]; }
+  [[nodiscard]] Entry& at(std::size_t index) { return entries()[index]; }
+
   // The index of the key, or not_found.
   [[nodiscard]] std::size_t find(std::uint64_t hash, std::string_view key) const;
-  // The key must not be there.
+  // The key must not be there, and the segment not be full.
   void insert(std::uint64_t hash, std::string_view key, FilterPtr filter);
   FilterPtr take(std::size_t index);
 
-  // Goes one bit deeper: keeps the entries whose next bit is 0 and returns those whose next bit is 1.
-  [[nodiscard]] std::unique_ptr<Segment> split();
-  // The inverse: takes all entries of the segment that differs in the last bit only, which is 1 there.
-  void absorb(Segment& upper);
+  // For a look at all keys that follows soon.
+  void prefetch_keys() const;
+  // Puts the entries for whose keys `comes_first` says true before the others. Returns how many they are.
+  template <class ComesFirst>
+  [[nodiscard]] std::size_t partition(ComesFirst comes_first);
+  // Takes the entries of another segment from an index on. There must be room for them.
+  void take_from(Segment& other, std::size_t first_index);
+
+  // For a search or an insert that follows soon: ask for the memory it begins with ...
+  void prefetch_tags() const;
+  // ... and, when that is there, for the entry it probably finds (returned) or else the place that an insert
+  // takes (null is returned).
+  [[nodiscard]] const Entry* prefetch_entry(std::uint64_t hash) const;
 
  private:
-  // Places that are kept free, so that not each insert moves the arrays to new memory.
-  [[nodiscard]] static std::size_t spare_of(std::size_t entry_count) { return entry_count / 8 + 4; }
-  void reallocate(std::size_t capacity);
+  // Keeps the entries behind the tags aligned.
+  static constexpr std::size_t capacity_step = alignof(Entry);
+
+  Segment(std::uint32_t depth, std::uint32_t capacity) : depth_(depth), capacity_(capacity) {}
+
+  [[nodiscard]] static std::size_t capacity_for(std::size_t entry_count);
+  [[nodiscard]] static std::uint8_t tag_of(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
+  [[nodiscard]] const std::uint8_t* tags() const { return reinterpret_cast<const std::uint8_t*>(this + 1); }
+  [[nodiscard]] std::uint8_t* tags() { return reinterpret_cast<std::uint8_t*>(this + 1); }
+  [[nodiscard]] const Entry* entries() const {
+    return static_cast<const Entry*>(static_cast<const void*>(tags() + capacity_));
+  }
+  [[nodiscard]] Entry* entries() { return static_cast<Entry*>(static_cast<void*>(tags() + capacity_)); }
+  // The first index from `index` on that has the tag, or not_found.
+  [[nodiscard]] std::size_t find_tag(std::uint8_t tag, std::size_t index) const;
 
   std::uint32_t depth_;
-  std::vector<std::uint64_t> hashes_;
-  std::vector<Entry> entries_;
+  std::uint32_t size_ = 0;
+  std::uint32_t capacity_;
 };
+
+static_assert(sizeof(Segment) % alignof(Entry) == 0 && alignof(Entry) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+
+template <class ComesFirst>
+std::size_t Segment::partition(ComesFirst comes_first) {
+  prefetch_keys();
+  std::size_t first_count = 0;
+  for (std::size_t end = size_; first_count < end;) {
+    if (comes_first(at(first_count).key.view())) {
+      ++first_count;
+      continue;
+    }
+    --end;
+    std::swap(tags()[first_count], tags()[end]);
+    std::swap(at(first_count), at(end));
+  }
+  return first_count;
+}
 
 }  // namespace sepal::keyspace

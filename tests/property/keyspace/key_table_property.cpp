@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "../../../src/keyspace/key_table.hpp"
 #include "support/catch.hpp"
@@ -19,6 +20,7 @@ using sepal::hash64;
 using sepal::keyspace::Entry;
 using sepal::keyspace::FilterPtr;
 using sepal::keyspace::KeyTable;
+using sepal::keyspace::Segment;
 
 struct NamedHash {
   const char* name;
@@ -57,6 +59,32 @@ void check_same(const KeyTable& table, const Model& model, std::uint64_t from) {
   REQUIRE(visited == Model(model.lower_bound({from, ""}), model.end()));
 }
 
+void check_all_visited(const KeyTable& table, const Model& model) {
+  std::multiset<std::string> visited;
+  table.visit_all([&](const Entry& entry) { visited.emplace(entry.key.view()); });
+  std::multiset<std::string> expected;
+  for (const auto& [hash, key] : model) expected.insert(key);
+  REQUIRE(visited == expected);
+}
+
+void check_bytes(const KeyTable& table) {
+  // What a segment takes when it holds nothing, or next to nothing.
+  constexpr std::uint64_t segment_bytes = sizeof(Segment) + 24 * Segment::entry_bytes;
+  REQUIRE(table.byte_count() >= table.least_bytes());
+  REQUIRE(table.byte_count() <= table.least_bytes() + table.size() * Segment::entry_bytes / 4 +
+                                    table.directory_slots() * (segment_bytes + sizeof(void*)));
+}
+
+// Some of these keys are there, some are twice in the list, and the last is not.
+void prefetch_some(const KeyTable& table, std::uint64_t first) {
+  std::vector<std::string> names;
+  for (std::uint64_t i = 0; i < first % 100; ++i) names.push_back(std::to_string(first + i / 2));
+  names.emplace_back("absent");
+  const std::uint64_t bytes_before = table.byte_count();
+  table.prefetch(std::vector<std::string_view>(names.begin(), names.end()));
+  REQUIRE(table.byte_count() == bytes_before);
+}
+
 }  // namespace
 
 TEST_CASE("a key table is an ordered map of hashes, whatever the hashes are", "[keyspace][property]") {
@@ -82,7 +110,9 @@ TEST_CASE("a key table is an ordered map of hashes, whatever the hashes are", "[
     // Rounds that mostly insert, then rounds that mostly take away.
     const std::uint64_t inserts_in_ten = round < round_count / 2 ? 8 : 2;
     for (int i = 0; i < steps_per_round; ++i) {
-      const std::string key = std::to_string(random() % name_count);
+      const std::uint64_t number = random() % name_count;
+      const std::string key = std::to_string(number);
+      if (i % 100 == 0) prefetch_some(table, number);
       const std::uint64_t hash = named.hash(key, seed);
       const bool there = model.count({hash, key}) != 0;
       REQUIRE((table.find(key) != nullptr) == there);
@@ -96,10 +126,13 @@ TEST_CASE("a key table is an ordered map of hashes, whatever the hashes are", "[
       size_peak = std::max(size_peak, table.size());
     }
     REQUIRE(table.size() == model.size());
-    REQUIRE(table.directory_slots() <=
-            std::max(slots_always_allowed, static_cast<std::size_t>(size_peak / 16)));
+    REQUIRE(
+        table.directory_slots() <=
+        std::max(slots_always_allowed, static_cast<std::size_t>(size_peak / (Segment::capacity_max / 8))));
     for (const std::uint64_t from : {std::uint64_t{0}, std::uint64_t{random()}, ~std::uint64_t{0}})
       check_same(table, model, from);
+    check_all_visited(table, model);
+    check_bytes(table);
   }
   for (const auto& [hash, key] : model) REQUIRE(table.take(key) != nullptr);
   REQUIRE(table.size() == 0);

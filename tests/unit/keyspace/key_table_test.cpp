@@ -2,7 +2,9 @@
 
 #include <sepal/keyspace/keyspace.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -155,7 +157,7 @@ TEST_CASE("hashes that begin with the same bits do not blow up the directory", "
   const std::uint64_t prefix = GENERATE(0ull, 0x8000'0000'0000'0000ull, 0xffff'ffff'ff00'0000ull);
   const auto key_of = [&](std::uint64_t i) { return std::to_string(prefix + i * 7919 % key_count); };
   for (std::uint64_t i = 0; i < key_count; ++i) table.insert(key_of(i), filter);
-  CHECK(table.directory_slots() <= key_count / 16);
+  CHECK(table.directory_slots() <= key_count / (Segment::capacity_max / 8));
   CHECK(keys_of(table).size() == key_count);
   CHECK(in_order(table));
   for (std::uint64_t i = 0; i < key_count; ++i) REQUIRE(table.find(key_of(i)) != nullptr);
@@ -200,4 +202,57 @@ TEST_CASE("keys that share a position are returned together by a scan", "[keyspa
     cursor = step.cursor;
   } while (cursor != 0 && ++step_count < 10);
   CHECK(visited == keys_of(table));
+}
+
+TEST_CASE("all entries are visited once in any order, and in the order of hashes", "[keyspace]") {
+  KeyTable table(3);
+  const FilterPtr filter = make_filter();
+  constexpr int key_count = 5000;
+  for (int i = 0; i < key_count; ++i) table.insert("a key that may be long " + std::to_string(i), filter);
+  std::vector<std::string> visited;
+  table.visit_all([&](const Entry& entry) { visited.emplace_back(entry.key.view()); });
+  std::vector<std::string> ordered = keys_of(table);
+  CHECK(in_order(table));
+  std::sort(visited.begin(), visited.end());
+  std::sort(ordered.begin(), ordered.end());
+  CHECK(visited.size() == key_count);
+  CHECK(visited == ordered);
+  CHECK(std::adjacent_find(visited.begin(), visited.end()) == visited.end());
+}
+
+TEST_CASE("a prefetch of any keys changes nothing", "[keyspace]") {
+  const int key_count = GENERATE(0, 1, 70, 20'000);
+  KeyTable table(5);
+  const FilterPtr filter = make_filter();
+  const auto key_of = [](int i) { return (i % 2 == 0 ? "" : "longer than what fits ") + std::to_string(i); };
+  for (int i = 0; i < key_count; ++i) table.insert(key_of(i), filter);
+  const std::uint64_t bytes = table.byte_count();
+  const std::vector<std::string> before = keys_of(table);
+
+  std::vector<std::string> names{"", std::string(100'000, 'x'), std::string("\0", 1)};
+  for (int i = 0; i < 300; ++i) names.push_back(key_of(i));      // there, as far as the table goes
+  for (int i = 0; i < 300; ++i) names.push_back(key_of(i / 9));  // again
+  for (int i = 0; i < 300; ++i) names.push_back("absent " + std::to_string(i));
+  const std::vector<std::string_view> keys(names.begin(), names.end());
+  for (const std::size_t count : {0, 1, 2, 31, 32, 33, 64, 65, 900})
+    for (const std::size_t first : {0, 3}) table.prefetch(std::span(keys).subspan(first, count));
+
+  CHECK(table.byte_count() == bytes);
+  CHECK(keys_of(table) == before);
+  for (int i = 0; i < key_count; ++i) REQUIRE(table.find(key_of(i)) != nullptr);
+  CHECK(table.find("absent 1") == nullptr);
+}
+
+TEST_CASE("a prefetch is harmless where all hashes are equal and where all keys are gone", "[keyspace]") {
+  KeyTable table(0, &spelled_hash);
+  const FilterPtr filter = make_filter();
+  std::vector<std::string> names;
+  for (int i = 0; i < 500; ++i) names.push_back("77 " + std::to_string(i));
+  const std::vector<std::string_view> keys(names.begin(), names.end());
+  for (const auto key : keys) table.insert(key, filter);
+  table.prefetch(keys);
+  for (const auto key : keys) REQUIRE(table.find(key) != nullptr);
+  for (const auto key : keys) REQUIRE(table.take(key) != nullptr);
+  table.prefetch(keys);
+  CHECK(table.size() == 0);
 }
