@@ -142,20 +142,20 @@ bool Layer::contains(const Fingerprint& fingerprint) const {
   return holds_item(blocks(), fingerprint);
 }
 
-// The caller holds the lock of the block's shard. True if a bit changed.
+// The caller holds the lock of the block's shard. True if a bit changed. Every word is stored, changed or
+// not: whether a bit is new is a coin's toss, and a branch on it costs more than the store.
 bool Layer::set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerprint) const {
   std::uint64_t* const words = blocks.words + block * (blocks.block_bits / word_bits);
-  bool changed = false;
+  std::uint64_t changed = 0;
   for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe) {
     const std::uint32_t position = position_of(fingerprint, probe, blocks.block_bits);
     std::uint64_t& word = words[position / word_bits];
     const std::uint64_t before = load(word);
-    const std::uint64_t after = before | std::uint64_t{1} << (position % word_bits);
-    if (after == before) continue;
-    store_word(word, after);
-    changed = true;
+    const std::uint64_t bit = std::uint64_t{1} << (position % word_bits);
+    store_word(word, before | bit);
+    changed |= bit & ~before;
   }
-  return changed;
+  return changed != 0;
 }
 
 bool Layer::claim(std::uint64_t items) {
