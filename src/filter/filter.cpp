@@ -3,8 +3,8 @@
 // present is given back. Under the shard's lock an item is new if it changes a bit, and only one of many adds
 // can be the one that changes the last.
 //
-// Batches. The items of a window are hashed, and their blocks in all layers asked for from memory, before the
-// window ahead of it is tested: the waits for memory overlap with each other and with the work.
+// Batches. The items of a window are hashed, and their blocks asked for from memory, before the window ahead
+// of it is tested: the waits for memory overlap with each other and with the work.
 #include <sepal/base/checked.hpp>
 #include <sepal/filter/filter.hpp>
 
@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <limits>
 #include <new>
-#include <numeric>
 
 #include "heap_bytes.hpp"
 #include "layer.hpp"
@@ -21,9 +20,6 @@
 
 namespace sepal::filter {
 namespace {
-
-// More would ask for more lines than a core fetches at once.
-constexpr std::size_t window_items_max = 16;
 
 // A filter's own memory, and its first layer's.
 std::uint64_t footprint(const LayerPlan& first) {
@@ -42,43 +38,41 @@ class Window {
  public:
   // The first window_items_max of `items`.
   void load(std::span<const std::string_view> items, std::uint64_t seed, const LayerStack& layers) {
-    count_ = std::min(items.size(), window_items_max);
-    for (std::size_t i = 0; i < count_; ++i) fingerprints_[i] = fingerprint_of(items[i], seed);
-    for (std::uint32_t index = layers.size(); index-- > 0;) layers[index].prefetch(fingerprints());
+    pending_.count = std::min(items.size(), window_items_max);
+    for (std::size_t i = 0; i < pending_.count; ++i) {
+      const Fingerprint fingerprint = fingerprint_of(items[i], seed);
+      pending_.low[i] = fingerprint.low;
+      pending_.high[i] = fingerprint.high;
+      pending_.index[i] = i;
+    }
+    if (pending_.count == 0) return;
+    for (std::uint32_t index = layers.size(); index-- > 0;) prefetch_blocks(layers[index].blocks(), pending_);
   }
 
-  [[nodiscard]] std::span<const Fingerprint> fingerprints() const {
-    return std::span(fingerprints_).first(count_);
-  }
-
-  // found[i] says whether any layer knows the item. Newest first: with an expansion of 2 or more a full
-  // newest layer holds more items than all the older ones together, so most hits end there.
-  void find(const LayerStack& layers, std::span<bool> found) const {
-    std::array<std::uint8_t, window_items_max> indices;
-    std::span<std::uint8_t> pending = std::span(indices).first(count_);
-    std::iota(pending.begin(), pending.end(), std::uint8_t{0});
-    for (std::uint32_t index = layers.size(); index-- > 0 && !pending.empty();)
-      pending = pending.first(layers[index].find(fingerprints(), pending));
-    std::ranges::fill(found, true);
-    for (const std::uint8_t index : pending) found[index] = false;
+  // What no layer knows. Newest first: with an expansion of 2 or more a full newest layer holds more items
+  // than all the older ones together, so most hits end there.
+  const Pending& absent(const LayerStack& layers) {
+    for (std::uint32_t index = layers.size(); index-- > 0 && pending_.count > 0;)
+      find_items(layers[index].blocks(), pending_);
+    return pending_;
   }
 
  private:
-  std::size_t count_ = 0;
-  std::array<Fingerprint, window_items_max> fingerprints_;
+  Pending pending_;
 };
 
-// Calls visit(window, at) for all items, a window after the other, `at` being the index of its first. While
-// one is looked up, the blocks of the next are on their way.
+// Calls visit(absent, at) for all items, a window after the other: with those of the window that no layer
+// knows, `at` being the index of its first item. While one is looked up, the blocks of the next are on their
+// way.
 template <class Visit>
-void for_each_window(std::span<const std::string_view> items, std::uint64_t seed, const LayerStack& layers,
-                     const Visit& visit) {
+void visit_absent(std::span<const std::string_view> items, std::uint64_t seed, const LayerStack& layers,
+                  const Visit& visit) {
   std::array<Window, 2> windows;
   windows[0].load(items, seed, layers);
   for (std::size_t at = 0, turn = 0; at < items.size(); at += window_items_max, turn ^= 1) {
     const std::size_t next = std::min(at + window_items_max, items.size());
     windows[turn ^ 1].load(items.subspan(next), seed, layers);
-    visit(windows[turn], at);
+    visit(windows[turn].absent(layers), at);
   }
 }
 
@@ -220,8 +214,9 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
     present[0] = layers[0].contains(fingerprint_of(items[0], seed_));
     return;
   }
-  for_each_window(items, seed_, layers, [&](const Window& window, std::size_t at) {
-    window.find(layers, present.subspan(at, window.fingerprints().size()));
+  std::ranges::fill(present, true);
+  visit_absent(items, seed_, layers, [&](const Pending& absent, std::size_t at) {
+    for (std::size_t i = 0; i < absent.count; ++i) present[at + absent.index[i]] = false;
   });
 }
 
@@ -238,14 +233,13 @@ bool Filter::try_add_one(std::string_view item, bool& added) {
 std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::span<bool> added) {
   const LayerStack layers = stack();
   std::uint64_t used = 0;
-  for_each_window(items, seed_, layers, [&](const Window& window, std::size_t at) {
-    const std::span<const Fingerprint> fingerprints = window.fingerprints();
-    const std::span<bool> outcomes = added.subspan(at, fingerprints.size());
-    window.find(layers, outcomes);
-    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+  std::ranges::fill(added, false);
+  visit_absent(items, seed_, layers, [&](const Pending& absent, std::size_t at) {
+    for (std::size_t i = 0; i < absent.count; ++i) {
       // The newest layer tests again: the item may stand twice in one window.
-      outcomes[i] = !outcomes[i] && layers.newest().add_claimed(fingerprints[i]);
-      used += outcomes[i] ? 1 : 0;
+      const bool is_new = layers.newest().add_claimed(absent.fingerprint(i));
+      added[at + absent.index[i]] = is_new;
+      used += is_new ? 1 : 0;
     }
   });
   return used;

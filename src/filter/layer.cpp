@@ -1,7 +1,7 @@
-// How bits are read and written. A word is only ever touched through an atomic. Whoever sets bits holds the
-// lock of their shard, so a plain load and store is enough and no bit is lost; whoever tests them holds
-// nothing. Both are relaxed: a look-up that follows an answered add was caused by that answer, and so sees
-// what came before it.
+// How bits are read and written. A word is only ever touched through an atomic, or a vector load that is as
+// good as one (avx512_kernel.cpp). Whoever sets bits holds the lock of their shard, so a plain load and store
+// is enough and no bit is lost; whoever tests them holds nothing. Both are relaxed: a look-up that follows an
+// answered add was caused by that answer, and so sees what came before it.
 #include "layer.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -127,15 +127,6 @@ LayerPlan Layer::plan() const {
 
 std::uint64_t Layer::item_count() const {
   return small_ ? item_count_.load(std::memory_order_relaxed) : store().shards->item_count();
-}
-
-void Layer::prefetch(std::span<const Fingerprint> items) const {
-  if (small_) return;  // Its bits lie beside the header that is being read.
-  prefetch_blocks(blocks(), items);
-}
-
-std::size_t Layer::find(std::span<const Fingerprint> items, std::span<std::uint8_t> pending) const {
-  return find_items(blocks(), items, pending);
 }
 
 bool Layer::contains(const Fingerprint& fingerprint) const {

@@ -57,9 +57,8 @@ class Layer {
   // It holds its capacity, for ever. May say false while adds are running that make it true.
   [[nodiscard]] bool full() const { return item_count() == capacity_; }
 
-  // As prefetch_blocks and find_items (look_up.hpp).
-  void prefetch(std::span<const Fingerprint> items) const;
-  std::size_t find(std::span<const Fingerprint> items, std::span<std::uint8_t> pending) const;
+  // What the kernels of look_up.hpp look in.
+  [[nodiscard]] Blocks blocks() const;
   [[nodiscard]] bool contains(const Fingerprint& fingerprint) const;
 
   // Takes room for `items` that add_claimed() will add, all or none; what remains unused is given back.
@@ -96,7 +95,6 @@ class Layer {
 
   // In a large layer the Store, in a small one the bits.
   [[nodiscard]] Store& store() const;
-  [[nodiscard]] Blocks blocks() const;
   bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerprint) const;
 
   std::uint64_t capacity_;

@@ -1,9 +1,11 @@
 #include "look_up.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 
+#include "avx512_kernel.hpp"
 #include "probe.hpp"
 
 namespace sepal::filter {
@@ -13,9 +15,6 @@ constexpr std::uint32_t cache_line_bits = 512;
 // An item that is not there fails in its first group nearly always: with half of the bits set, one in 2^4
 // goes on.
 constexpr std::uint32_t group_probes = 4;
-// Of a block of several lines, those of so many probes are asked for: about what an absent item's test
-// touches, and few enough that the layers of a grown filter do not push each other's lines out.
-constexpr std::uint32_t prefetched_probes = 2;
 // So few probes are one group: whether the item is there is then the only branch.
 constexpr std::uint32_t one_group_probes_max = 8;
 
@@ -50,50 +49,63 @@ std::uint32_t group_of(const Blocks& blocks) {
   return blocks.probe_count <= one_group_probes_max ? one_group_probes_max : group_probes;
 }
 
-template <class Width>
-std::size_t find(const Blocks& blocks, const Width& width, std::span<const Fingerprint> items,
-                 std::span<std::uint8_t> pending) {
-  const std::uint32_t group = group_of(blocks);
-  std::size_t left = 0;
-  for (const std::uint8_t index : pending) {
-    pending[left] = index;
-    left += holds(blocks, width, items[index], group) ? 0 : 1;
-  }
-  return left;
-}
-
 template <class Use>
 auto with_width(const Blocks& blocks, const Use& use) {
   if (!std::has_single_bit(blocks.block_bits)) return use(AnyWidth{.block_bits = blocks.block_bits});
   return use(PowerOfTwo{.shift = 64 - std::countr_zero(blocks.block_bits)});
 }
 
+template <class Width>
+void find(const Blocks& blocks, const Width& width, Pending& pending) {
+  const std::uint32_t group = group_of(blocks);
+  std::size_t left = 0;
+  for (std::size_t at = 0; at < pending.count; ++at) {
+    const Fingerprint item = pending.fingerprint(at);
+    pending.low[left] = item.low;
+    pending.high[left] = item.high;
+    pending.index[left] = pending.index[at];
+    left += holds(blocks, width, item, group) ? 0 : 1;
+  }
+  pending.count = left;
+}
+
+void find_plainly(const Blocks& blocks, Pending& pending) {
+  with_width(blocks, [&](const auto& width) { find(blocks, width, pending); });
+}
+
+// Chosen once, when first asked for.
+class Kernels {
+ public:
+  Kernels() {
+    if (const LookUpKernel* const kernel = avx512_kernel()) kernels_[count_++] = *kernel;
+  }
+  [[nodiscard]] std::span<const LookUpKernel> all() const { return std::span(kernels_).first(count_); }
+
+ private:
+  std::array<LookUpKernel, 2> kernels_{LookUpKernel{.name = "plain", .find = find_plainly}};
+  std::size_t count_ = 1;
+};
+
 }  // namespace
+
+std::span<const LookUpKernel> look_up_kernels() {
+  static const Kernels kernels;
+  return kernels.all();
+}
+
+void find_items(const Blocks& blocks, Pending& pending) {
+  look_up_kernels().back().find(blocks, pending);
+}
+
+void prefetch_blocks(const Blocks& blocks, const Pending& pending) {
+  if (blocks.block_bits > cache_line_bits) return;
+  const std::uint64_t block_words = blocks.block_bits / word_bits;
+  for (std::size_t at = 0; at < pending.count; ++at)
+    __builtin_prefetch(blocks.words + block_of(pending.fingerprint(at), blocks.block_count) * block_words);
+}
 
 bool holds_item(const Blocks& blocks, const Fingerprint& item) {
   return with_width(blocks, [&](const auto& width) { return holds(blocks, width, item, group_of(blocks)); });
-}
-
-void prefetch_blocks(const Blocks& blocks, std::span<const Fingerprint> items) {
-  const std::uint64_t block_words = blocks.block_bits / word_bits;
-  if (blocks.block_bits <= cache_line_bits) {
-    for (const Fingerprint& item : items)
-      __builtin_prefetch(blocks.words + block_of(item, blocks.block_count) * block_words);
-    return;
-  }
-  const std::uint32_t probes = std::min(blocks.probe_count, prefetched_probes);
-  with_width(blocks, [&](const auto& width) {
-    for (const Fingerprint& item : items) {
-      const std::uint64_t* const block = blocks.words + block_of(item, blocks.block_count) * block_words;
-      for (std::uint32_t probe = 0; probe < probes; ++probe)
-        __builtin_prefetch(block + width.position(item.high * probe_multipliers[probe]) / word_bits);
-    }
-  });
-}
-
-std::size_t find_items(const Blocks& blocks, std::span<const Fingerprint> items,
-                       std::span<std::uint8_t> pending) {
-  return with_width(blocks, [&](const auto& width) { return find(blocks, width, items, pending); });
 }
 
 }  // namespace sepal::filter

@@ -1,13 +1,15 @@
 // Testing items against one layer: the innermost loops of every look-up.
 //
-// What makes them quick: the layer's shape stays in registers over all items of a window; positions in blocks
-// of a power of two bits are a multiplication and a shift; probes are tested in groups whose outcome is one
-// branch, because a branch for each of them would be guessed wrong for every second item; and what one layer
-// holds is not skipped in the next but gone from the list.
+// The plain kernel runs everywhere; where the processor has the instructions there is a faster one that
+// answers the same (avx512_kernel.cpp). What makes both quick: the layer's shape stays in registers over all
+// items of a window; probes are tested in groups whose outcome is one branch, because a branch for each of
+// them would be guessed wrong for every second item; and what one layer holds is not skipped in the next but
+// gone from the list.
 #pragma once
 
 #include <sepal/base/hash.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,21 +18,45 @@ namespace sepal::filter {
 
 // A layer's bits and what finds them (probe.hpp).
 struct Blocks {
-  std::uint64_t* words;  // touched through atomics only
+  std::uint64_t* words;  // touched through atomics, and through the vector loads of avx512_kernel.cpp
   std::uint64_t block_count;
   std::uint32_t block_bits;
   std::uint32_t probe_count;
 };
 
+// So many items go through a layer before the next: enough that their waits for memory overlap.
+inline constexpr std::size_t window_items_max = 64;
+
+// The items of a window that no layer asked so far holds, in order: both halves of their fingerprints, and
+// where they stand in the window. In columns, as vectors want them.
+struct Pending {
+  using Column = std::array<std::uint64_t, window_items_max>;
+
+  std::size_t count = 0;
+  alignas(64) Column low;
+  alignas(64) Column high;
+  alignas(64) Column index;
+
+  [[nodiscard]] Fingerprint fingerprint(std::size_t at) const { return {.low = low[at], .high = high[at]}; }
+};
+
+struct LookUpKernel {
+  const char* name;
+  // Takes from the list what the layer holds.
+  void (*find)(const Blocks& blocks, Pending& pending);
+};
+
+// Those that this machine can run: the plain one first, the fastest last.
+[[nodiscard]] std::span<const LookUpKernel> look_up_kernels();
+
+// The same as find() of the fastest.
+void find_items(const Blocks& blocks, Pending& pending);
+
+// Asks for the blocks of these items from memory, if they lie within a cache line: to ask for some of the
+// lines of larger ones costs more than it saves.
+void prefetch_blocks(const Blocks& blocks, const Pending& pending);
+
 // Whether the layer holds this item.
 [[nodiscard]] bool holds_item(const Blocks& blocks, const Fingerprint& item);
-
-// Asks for the blocks of these items from memory.
-void prefetch_blocks(const Blocks& blocks, std::span<const Fingerprint> items);
-
-// Of the items whose indices are `pending`, in order, those that the layer does not hold stay: they are moved
-// to the front, and their number is returned.
-std::size_t find_items(const Blocks& blocks, std::span<const Fingerprint> items,
-                       std::span<std::uint8_t> pending);
 
 }  // namespace sepal::filter

@@ -1,0 +1,210 @@
+// Every look-up kernel that this machine can run against probe.hpp, one item and one probe at a time; and
+// adds of batches against adds of their items one by one.
+#include <sepal/filter/filter.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <sys/mman.h>
+#include <vector>
+
+#include "../../../src/filter/look_up.hpp"
+#include "../../../src/filter/probe.hpp"
+#include "support/catch.hpp"
+
+namespace {
+
+using namespace sepal;
+using namespace sepal::filter;
+
+constexpr FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
+
+std::uint64_t& word_of(const Blocks& blocks, const Fingerprint& item, std::uint32_t probe) {
+  const std::uint64_t block = block_of(item, blocks.block_count) * (blocks.block_bits / word_bits);
+  return blocks.words[block + position_of(item, probe, blocks.block_bits) / word_bits];
+}
+
+std::uint64_t bit_of(const Blocks& blocks, const Fingerprint& item, std::uint32_t probe) {
+  return std::uint64_t{1} << (position_of(item, probe, blocks.block_bits) % word_bits);
+}
+
+bool holds_plainly(const Blocks& blocks, const Fingerprint& item) {
+  for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe)
+    if ((word_of(blocks, item, probe) & bit_of(blocks, item, probe)) == 0) return false;
+  return true;
+}
+
+// Sets all bits of the item, or all but one: the last one tested is as good as any to tell a kernel that
+// stops early from one that does not.
+void set(const Blocks& blocks, const Fingerprint& item, std::uint32_t probe_left_out) {
+  for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe)
+    if (probe != probe_left_out) word_of(blocks, item, probe) |= bit_of(blocks, item, probe);
+}
+
+class Scene {
+ public:
+  explicit Scene(std::uint64_t seed) : random_(seed) {}
+
+  Blocks draw_blocks() {
+    constexpr std::uint32_t huge_block_bits = 1 << 18;
+    const std::uint64_t kind = random_() % 4;
+    Blocks blocks{.words = nullptr,
+                  .block_count = kind == 3 ? 1 : 1 + random_() % (random_() % 2 == 0 ? 4 : 300),
+                  .block_bits = 0,
+                  .probe_count = static_cast<std::uint32_t>(1 + random_() % (random_() % 2 == 0 ? 8 : 40))};
+    if (kind == 0) blocks.block_bits = 64U << random_() % 8;
+    if (kind == 1) blocks.block_bits = static_cast<std::uint32_t>(64 * (1 + random_() % 128));
+    if (kind == 2) blocks.block_bits = static_cast<std::uint32_t>(64 * (1 + random_() % 9));
+    if (kind == 3)
+      blocks.block_bits = static_cast<std::uint32_t>(64 * (1 + random_() % (huge_block_bits / 64)));
+    const std::uint64_t word_count = blocks.block_count * blocks.block_bits / word_bits;
+    // As tight as can be, so that the sanitizers see a kernel that reads beyond.
+    words_ = std::make_unique<std::uint64_t[]>(word_count);
+    blocks.words = words_.get();
+    fill(word_count);
+    return blocks;
+  }
+
+  // Some items present, some that lack one bit, the rest as chance has it.
+  Pending draw_window(const Blocks& blocks) {
+    Pending pending;
+    pending.count = random_() % 8 == 0 ? 0 : 1 + random_() % window_items_max;
+    std::uint64_t index = 0;
+    for (std::size_t at = 0; at < pending.count; ++at) {
+      const Fingerprint item{.low = random_(), .high = random_()};
+      pending.low[at] = item.low;
+      pending.high[at] = item.high;
+      pending.index[at] = index;
+      index += 1 + random_() % 3;
+      const std::uint64_t kind = random_() % 4;
+      if (kind == 0) set(blocks, item, blocks.probe_count);
+      if (kind == 1) set(blocks, item, static_cast<std::uint32_t>(random_() % blocks.probe_count));
+    }
+    return pending;
+  }
+
+ private:
+  // From empty over half full to nearly full.
+  void fill(std::uint64_t word_count) {
+    const std::uint64_t rounds = random_() % 4;
+    for (std::uint64_t word = 0; word < word_count; ++word)
+      for (std::uint64_t round = 0; round < rounds; ++round) words_[word] |= random_();
+  }
+
+  std::mt19937_64 random_;
+  std::unique_ptr<std::uint64_t[]> words_;
+};
+
+void check_find(const LookUpKernel& kernel, const Blocks& blocks, const Pending& before) {
+  Pending after = before;
+  kernel.find(blocks, after);
+  std::size_t left = 0;
+  bool same = true;
+  for (std::size_t at = 0; at < before.count; ++at) {
+    if (holds_plainly(blocks, before.fingerprint(at))) continue;
+    same = same && left < after.count && after.fingerprint(left) == before.fingerprint(at) &&
+           after.index[left] == before.index[at];
+    ++left;
+  }
+  REQUIRE(same);
+  REQUIRE(after.count == left);
+}
+
+TEST_CASE("every look-up kernel finds what the plain formula finds, in layers of any shape and fill",
+          "[filter][property]") {
+  for (const LookUpKernel& kernel : look_up_kernels()) {
+    for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+      Scene scene(seed);
+      const Blocks blocks = scene.draw_blocks();
+      CAPTURE(kernel.name, seed, blocks.block_count, blocks.block_bits, blocks.probe_count);
+      check_find(kernel, blocks, scene.draw_window(blocks));
+    }
+  }
+}
+
+TEST_CASE("every look-up kernel finds items in a layer of more than 2^32 blocks", "[filter][property]") {
+  Blocks blocks{
+      .words = nullptr, .block_count = (std::uint64_t{1} << 32) + 12345, .block_bits = 64, .probe_count = 3};
+  const std::uint64_t bytes = blocks.block_count * sizeof(std::uint64_t);
+  // Untouched pages take no memory.
+  void* const mapped =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) {
+    WARN("the system gives no address space of this size");
+    return;
+  }
+  blocks.words = static_cast<std::uint64_t*>(mapped);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Pending pending = Scene(seed).draw_window(blocks);
+    CAPTURE(seed);
+    for (const LookUpKernel& kernel : look_up_kernels()) check_find(kernel, blocks, pending);
+  }
+  munmap(mapped, bytes);
+}
+
+// What a filter is after some batches.
+struct Outcome {
+  std::vector<bool> added;
+  std::vector<std::byte> bits;
+  std::vector<std::uint64_t> item_counts;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+class Adder {
+ public:
+  explicit Adder(const FilterOptions& options) {
+    auto created = Filter::create(options, plenty);
+    REQUIRE(created);
+    filter_ = *created;
+  }
+
+  void add(const std::vector<std::string_view>& items) {
+    const auto answers = std::make_unique<bool[]>(items.size());
+    if (filter_->try_add(items, {answers.get(), items.size()})) {
+      outcome_.added.insert(outcome_.added.end(), answers.get(), answers.get() + items.size());
+    } else {
+      for (const std::string_view item : items)
+        outcome_.added.push_back(filter_->add_alone(item, plenty).added);
+    }
+  }
+
+  Outcome outcome() {
+    for (const LayerView& layer : filter_->layers()) {
+      std::vector<std::byte> bits(layer.plan().byte_count());
+      layer.copy_bits(0, bits);
+      outcome_.bits.insert(outcome_.bits.end(), bits.begin(), bits.end());
+      outcome_.item_counts.push_back(layer.item_count());
+    }
+    return outcome_;
+  }
+
+ private:
+  std::shared_ptr<Filter> filter_;
+  Outcome outcome_;
+};
+
+TEST_CASE("a batch of adds answers and sets what its items do one by one", "[filter][property]") {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    for (const FilterOptions& options :
+         {FilterOptions{.error_rate = 0.01, .capacity = 100'000, .expansion = 2},
+          FilterOptions{.error_rate = 0.1, .capacity = 100, .expansion = 2},
+          FilterOptions{.error_rate = 1e-7, .capacity = 50, .expansion = 4},
+          FilterOptions{.error_rate = 0.001, .capacity = 20'000, .expansion = 0}}) {
+      CAPTURE(seed, options.error_rate, options.capacity, options.expansion);
+      std::mt19937_64 random(seed);
+      Adder together(options), alone(options);
+      for (int batch = 0; batch < 60; ++batch) {
+        std::vector<std::string> items(1 + random() % 200);
+        // From few names, so that items come again, in the same window as well.
+        for (std::string& item : items) item = "item " + std::to_string(random() % 6000);
+        together.add({items.begin(), items.end()});
+        for (const std::string& item : items) alone.add({item});
+      }
+      REQUIRE((together.outcome() == alone.outcome()));
+    }
+  }
+}
+
+}  // namespace
