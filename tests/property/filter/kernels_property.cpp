@@ -181,7 +181,7 @@ class Adder {
   }
 
  private:
-  std::shared_ptr<Filter> filter_;
+  FilterPtr filter_;
   Outcome outcome_;
 };
 
