@@ -112,6 +112,10 @@ Dispatcher::Outcome Dispatcher::run_together(ClientState& client, resp::Reply& r
   return outcome;
 }
 
+void Dispatcher::prefetch(const ClientState& client, std::span<const std::string_view> keys) const {
+  services_.keyspace.prefetch(client.database, keys);
+}
+
 Context Dispatcher::context_of(ClientState& client, resp::Reply& reply,
                                std::span<const std::string_view> words, const CommandSpec& spec, bool alone,
                                WallTime now, SteadyTime steady_now) {

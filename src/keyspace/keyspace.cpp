@@ -26,8 +26,10 @@ std::uint64_t table_seed(std::uint64_t filter_seed) {
 
 Keyspace::Keyspace(const KeyspaceOptions& options, Housekeeper& housekeeper)
     : options_(options), housekeeper_(housekeeper) {
-  for (std::uint32_t database = 0; database < database_count; ++database)
+  for (std::uint32_t database = 0; database < database_count; ++database) {
     databases_.push_back(std::make_unique<KeyTable>(table_seed(options.seed)));
+    count_table(database);
+  }
   changed();
   structure_changes_ = 0;
 }
@@ -42,6 +44,10 @@ KeyTable& Keyspace::table(std::uint32_t database) const {
 filter::Filter* Keyspace::find(DatabaseKey key) const {
   const FilterPtr* const found = std::as_const(table(key.database)).find(key.key);
   return found == nullptr ? nullptr : found->get();
+}
+
+void Keyspace::prefetch(std::uint32_t database, std::span<const std::string_view> keys) const {
+  table(database).prefetch(keys);
 }
 
 std::uint64_t Keyspace::size(std::uint32_t database) const {
@@ -136,6 +142,7 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
   keys.insert(key.key, std::move(*created));
   settle_newest_layer(*filter);
   filter_bytes_ += filter->byte_count();
+  count_table(key.database);
   changed();
   return filter;
 }
@@ -157,6 +164,7 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
     housekeeper_.dispose(std::exchange(*present, std::move(filter)));
   else
     keys.insert(key.key, std::move(filter));
+  count_table(key.database);
   changed();
   return {};
 }
@@ -183,6 +191,7 @@ bool Keyspace::remove(DatabaseKey key) {
   if (removed == nullptr) return false;
   filter_bytes_ -= removed->byte_count();
   housekeeper_.dispose(std::move(removed));
+  count_table(key.database);
   changed();
   return true;
 }
@@ -198,6 +207,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   } else {
     keys.insert(to, std::move(moved));
   }
+  count_table(database);
   changed();
   return {};
 }
@@ -212,6 +222,7 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
 void Keyspace::dispose_table(std::uint32_t database) {
   housekeeper_.dispose_database(std::move(databases_[database]));
   databases_[database] = std::make_unique<KeyTable>(table_seed(options_.seed));
+  count_table(database);
 }
 
 void Keyspace::flush(std::uint32_t database) {
@@ -270,9 +281,13 @@ std::vector<CutEntry> Keyspace::cut() const {
   return entries;
 }
 
+void Keyspace::count_table(std::uint32_t database) {
+  const std::uint64_t bytes = databases_[database]->byte_count();
+  table_bytes_ += bytes - std::exchange(table_bytes_of_[database], bytes);
+}
+
 void Keyspace::changed() {
-  std::uint64_t used = filter_bytes_;
-  for (const auto& database : databases_) used += database->byte_count();
+  const std::uint64_t used = filter_bytes_ + table_bytes_;
   memory_used_.store(used, std::memory_order_relaxed);
   memory_peak_.store(std::max(memory_peak(), used), std::memory_order_relaxed);
   structure_changes_.fetch_add(1, std::memory_order_relaxed);

@@ -62,6 +62,25 @@ inline const char* read_short_length(const char* at, const char* end, std::uint6
   return at + line_end_bytes;
 }
 
+// The place behind `head`, with which `at` begins; null where it does not.
+inline const char* skip(std::string_view head, const char* at, const char* end) {
+  if (static_cast<std::size_t>(end - at) < head.size()) return nullptr;
+  return std::memcmp(at, head.data(), head.size()) == 0 ? at + head.size() : nullptr;
+}
+
+// A word of at most `bytes_max` with its header, whole and spelled in the ordinary way. Returns the place
+// behind it, or null.
+inline const char* read_short_word(const char* at, const char* end, std::uint64_t bytes_max,
+                                   std::string_view& word) {
+  if (at == nullptr || at == end || *at != '$') return nullptr;
+  std::uint64_t length = 0;
+  const char* const bytes = read_short_length(at + 1, end, length);
+  if (bytes == nullptr || length > bytes_max) return nullptr;
+  if (static_cast<std::size_t>(end - bytes) < length + line_end_bytes) return nullptr;
+  word = std::string_view(bytes, length);
+  return bytes + length + line_end_bytes;
+}
+
 // A number as length lines spell it: no '+', no leading zero, no blank, within 64 bits signed.
 std::optional<std::int64_t> parse_length(std::string_view digits) {
   const bool negative = !digits.empty() && digits.front() == '-';
@@ -109,13 +128,8 @@ bool RequestParser::take_whole(std::string_view input, bool authenticated) {
   const char* last_word_at = at;
   for (std::string_view& word : words_) {
     last_word_at = at;
-    if (at == end || *at != '$') return false;
-    std::uint64_t length = 0;
-    const char* const bytes = read_short_length(at + 1, end, length);
-    if (bytes == nullptr || length > bulk_bytes_max) return false;
-    if (static_cast<std::size_t>(end - bytes) < length + line_end_bytes) return false;
-    word = std::string_view(bytes, length);
-    at = bytes + length + line_end_bytes;
+    at = read_short_word(at, end, bulk_bytes_max, word);
+    if (at == nullptr) return false;
   }
   const auto taken = static_cast<std::size_t>(at - input.data());
   if (taken > limits_.request_bytes_max) return false;
@@ -132,14 +146,36 @@ std::size_t RequestParser::next_alike(std::string_view input, std::span<std::str
   const char* const end = at + input.size();
   std::size_t taken = 0;
   while (!head_.empty() && taken < last_words.size()) {
-    if (static_cast<std::size_t>(end - at) <= head_.size()) break;
-    if (std::memcmp(at, head_.data(), head_.size()) != 0 || at[head_.size()] != '$') break;
-    std::uint64_t length = 0;
-    const char* const bytes = read_short_length(at + head_.size() + 1, end, length);
-    if (bytes == nullptr || length > last_word_bytes_max_) break;
-    if (static_cast<std::size_t>(end - bytes) < length + line_end_bytes) break;
-    last_words[taken++] = std::string_view(bytes, length);
-    at = bytes + length + line_end_bytes;
+    const char* const after =
+        read_short_word(skip(head_, at, end), end, last_word_bytes_max_, last_words[taken]);
+    if (after == nullptr) break;
+    ++taken;
+    at = after;
+  }
+  consumed_ = static_cast<std::size_t>(at - input.data());
+  return taken;
+}
+
+std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTwoWords> last_words) {
+  const char* at = input.data();
+  const char* const end = at + input.size();
+  std::size_t taken = 0;
+  if (!head_.empty() && words_.size() == 3) {
+    const std::string_view head(head_.data(),
+                                static_cast<std::size_t>(words_[0].end() + line_end_bytes - head_.data()));
+    // Both words together are held to what the second one of that request and the longest last one would
+    // take.
+    const std::uint64_t bytes_max = words_[1].size() + last_word_bytes_max_;
+    std::string_view second_before = words_[1];
+    for (; taken < last_words.size(); ++taken) {
+      auto& [second, last] = last_words[taken];
+      const char* after = read_short_word(skip(head, at, end), end, last_word_bytes_max_, second);
+      if (after == nullptr || second == second_before) break;
+      after = read_short_word(after, end, last_word_bytes_max_, last);
+      if (after == nullptr || second.size() + last.size() > bytes_max) break;
+      second_before = second;
+      at = after;
+    }
   }
   consumed_ = static_cast<std::size_t>(at - input.data());
   return taken;

@@ -40,9 +40,23 @@ struct Session::Batch {
   // last_words. When they cannot be run together, they become pending one by one.
   std::size_t together = 0;
   std::size_t together_at = 0;  // the first that is neither pending nor run
+  // Requests that share their command only; the other words are in the environment's similar_words.
+  std::size_t similar = 0;
+  std::size_t similar_at = 0;
   std::array<std::string_view, together_words> single{};
 
-  [[nodiscard]] bool holds_requests() const { return together_at < together; }
+  [[nodiscard]] bool holds_requests() const { return together_at < together || similar_at < similar; }
+  // Makes one of them the pending one.
+  void take_held(const Environment& environment) {
+    if (together_at < together) {
+      single[2] = environment.last_words[together_at++];
+    } else {
+      const auto& words = environment.similar_words[similar_at++];
+      single[1] = words.second;
+      single[2] = words.last;
+    }
+    pending = single;
+  }
 };
 
 Session::Session(const Environment& environment, command::ClientState client)
@@ -99,11 +113,11 @@ Session::Pause Session::run_requests(Batch& batch, bool alone) {
   const SteadyTime opens_at = batch.clock.now() + alone_time_max;
   for (std::size_t ran = 0;; ++ran) {
     if (batch.pending.empty()) {
-      if (alone && (ran > alone_requests_max || std::chrono::steady_clock::now() >= opens_at))
+      if (alone && (ran > alone_requests_max ||
+                    (ran % alone_clock_period == 0 && std::chrono::steady_clock::now() >= opens_at)))
         return Pause::share;
       if (batch.holds_requests()) {
-        batch.single.back() = environment_.last_words[batch.together_at++];
-        batch.pending = batch.single;
+        batch.take_held(environment_);
       } else if (const Pause pause = take_requests(batch, alone); pause != Pause::none) {
         return pause;
       }
@@ -125,8 +139,26 @@ Session::Pause Session::take_requests(Batch& batch, bool alone) {
   batch.together = 1 + parser_.next_alike(input_.unparsed(), std::span(environment_.last_words).subspan(1));
   input_.consume(parser_.consumed());
   batch.together_at = 1;
-  if (batch.together > 1) run_together(batch, *spec, alone);
+  if (batch.together > 1) {
+    run_together(batch, *spec, alone);
+  } else {
+    take_similar(batch);
+  }
   return Pause::none;
+}
+
+// A pipeline of one command on many keys: most of its time would be spent waiting for them one by one.
+void Session::take_similar(Batch& batch) {
+  batch.similar = parser_.next_similar(input_.unparsed(), environment_.similar_words);
+  batch.similar_at = 0;
+  if (batch.similar == 0) return;
+  input_.consume(parser_.consumed());
+  std::ranges::copy(batch.pending, batch.single.begin());
+  std::array<std::string_view, similar_max + 1> keys;
+  keys[0] = batch.single[1];
+  for (std::size_t i = 0; i < batch.similar; ++i) keys[i + 1] = environment_.similar_words[i].second;
+  environment_.dispatcher.prefetch(client_, std::span(keys).first(batch.similar + 1));
+  batch.pending = batch.single;
 }
 
 void Session::run_together(Batch& batch, const command::CommandSpec& spec, bool alone) {

@@ -99,6 +99,7 @@ class Worker {
   std::unique_ptr<char[]> read_memory_;
   std::string reply_buffer_;
   TogetherWords last_words_;
+  SimilarWords similar_words_;
   Session::Environment environment_;
 
   boost::asio::io_context context_;

@@ -103,6 +103,9 @@ class Dispatcher {
                        std::span<const std::string_view> words, std::span<const std::string_view> last_words,
                        bool alone, WallTime now, SteadyTime steady_now);
 
+  // Inside the gate. Asks for the keys of requests that are about to be run from memory.
+  void prefetch(const ClientState& client, std::span<const std::string_view> keys) const;
+
   // Counts `times` calls of a row. `times` requests of one row in a row took `duration` together. (Reading a
   // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);

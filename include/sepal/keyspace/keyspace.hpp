@@ -9,6 +9,7 @@
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/plan_memo.hpp>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -77,6 +78,9 @@ class Keyspace {
 
   // Null when the key names nothing. The pointer is good while the caller stays inside the gate.
   [[nodiscard]] filter::Filter* find(DatabaseKey key) const;
+  // Asks for these keys and their filters from memory, so that a find() or create() of each that follows
+  // waits little.
+  void prefetch(std::uint32_t database, std::span<const std::string_view> keys) const;
   [[nodiscard]] std::uint64_t size(std::uint32_t database) const;
   [[nodiscard]] std::uint64_t total_size() const;
   // Any key, each about equally likely; nothing when the database is empty. `random` decides.
@@ -139,6 +143,7 @@ class Keyspace {
   [[nodiscard]] Error refusal_of(const Error& error, const filter::FilterOptions& options) const;
   void dispose_table(std::uint32_t database);
   void settle_newest_layer(filter::Filter& filter);
+  void count_table(std::uint32_t database);  // after each change of the table
   void changed();  // after each change of structure: counts it and brings the account up to date
 
   KeyspaceOptions options_;
@@ -146,6 +151,8 @@ class Keyspace {
   std::vector<std::unique_ptr<KeyTable>> databases_;
   mutable filter::PlanMemo plans_;
   std::uint64_t filter_bytes_ = 0;
+  std::array<std::uint64_t, database_count> table_bytes_of_{};
+  std::uint64_t table_bytes_ = 0;  // their sum
   // Gauges that any thread may read. Relaxed: nothing is ordered by them.
   std::atomic<std::uint64_t> memory_used_{0};
   std::atomic<std::uint64_t> memory_peak_{0};

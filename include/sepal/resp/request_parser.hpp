@@ -59,6 +59,13 @@ class RequestParser {
   // ordinary: next() knows.
   std::size_t next_alike(std::string_view input, std::span<std::string_view> last_words);
 
+  // The same for a request of three words, of which those taken share the first only: a pipeline of one
+  // command on many keys. Ends where two neighbours share their second word too: next_alike() takes those.
+  struct LastTwoWords {
+    std::string_view second, last;
+  };
+  std::size_t next_similar(std::string_view input, std::span<LastTwoWords> last_words);
+
   [[nodiscard]] std::size_t consumed() const { return consumed_; }
   [[nodiscard]] const Words& words() const { return words_; }
   // "ERR Protocol error: ..." of the last malformed; without the leading '-' and the line end. May hold a CR

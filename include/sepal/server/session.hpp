@@ -37,10 +37,15 @@ inline constexpr std::size_t batch_requests_max = 1024;
 // How long the gate stays closed behind a request that needed to be alone, in requests and in time.
 inline constexpr std::size_t alone_requests_max = 128;
 inline constexpr std::chrono::microseconds alone_time_max{200};
+// The time is looked at once for so many requests.
+inline constexpr std::size_t alone_clock_period = 4;
 
 // Neighbours in a pipeline that are run together, at most; of each its last word.
 inline constexpr std::size_t together_max = 64;
 using TogetherWords = std::array<std::string_view, together_max>;
+// Neighbours that share their command only, and are run one after the other with their keys on the way.
+inline constexpr std::size_t similar_max = 32;
+using SimilarWords = std::array<resp::RequestParser::LastTwoWords, similar_max>;
 
 // Confined to its worker.
 class Session {
@@ -54,7 +59,8 @@ class Session {
     command::WorkerStats& stats;
     std::span<char> read_buffer;  // as InputBuffer's shared one
     std::string& reply_buffer;    // its memory is lent to the session that runs
-    TogetherWords& last_words;    // as well
+    TogetherWords& last_words;    // as well, and so the next
+    SimilarWords& similar_words;
   };
 
   enum class Step : std::uint8_t {
@@ -106,6 +112,7 @@ class Session {
   Pause run_requests(Batch& batch, bool alone);
   Pause take_requests(Batch& batch, bool alone);
   void run_together(Batch& batch, const command::CommandSpec& spec, bool alone);
+  void take_similar(Batch& batch);
   Pause run_request(Batch& batch, bool alone);
   bool take_request();
   void lend_reply_buffer();

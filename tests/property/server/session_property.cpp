@@ -63,8 +63,9 @@ std::string replies_to(std::string_view bytes, const std::vector<std::size_t>& p
   return world.taken_output();
 }
 
-// A pipeline as clients send them: many requests of one command on one key, of few keys and few items, so
-// that filters are created, filled, grown and deleted in the middle of what is run together.
+// A pipeline as clients send them: many requests of one command on one key, or each on another, of few keys
+// and few items, so that filters are created, filled, grown and deleted in the middle of what is taken
+// together.
 std::vector<std::string> random_neighbours() {
   std::vector<std::string> requests;
   const int groups = *rc::gen::inRange(1, 20);
@@ -73,9 +74,11 @@ std::vector<std::string> random_neighbours() {
         *rc::gen::element<std::string>("BF.ADD", "BF.ADD", "bf.add", "BF.EXISTS", "DEL");
     const std::string key = *rc::gen::element<std::string>("k", "k", "other");
     const int count = command == "DEL" ? 1 : *rc::gen::inRange(1, 150);
+    const int keys = *rc::gen::element(1, 1, 2, 50);
     for (int i = 0; i < count; ++i) {
       const std::string item = std::to_string(*rc::gen::inRange(0, 400));
-      requests.push_back(command == "DEL" ? request({command, key}) : request({command, key, item}));
+      const std::string each = keys == 1 ? key : key + std::to_string(*rc::gen::inRange(0, keys));
+      requests.push_back(command == "DEL" ? request({command, key}) : request({command, each, item}));
     }
   }
   return requests;

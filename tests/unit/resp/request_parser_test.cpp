@@ -232,6 +232,57 @@ TEST_CASE("a neighbour over a limit is left to the reader that knows every error
   CHECK(taken_alike(first, equal + longer, 8, tight_request).consumed == equal.size());
 }
 
+// What follows `first` and is similar: "<second word> <last word>" of each.
+Alike taken_similar(const std::string& first, const std::string& rest, std::size_t count_max = 8,
+                    const resp::ParserLimits& limits = {}) {
+  const std::string bytes = first + rest;
+  resp::RequestParser parser{limits};
+  REQUIRE(parser.next(bytes) == Progress::complete);
+  std::vector<resp::RequestParser::LastTwoWords> words(count_max);
+  words.resize(parser.next_similar(std::string_view(bytes).substr(first.size()), words));
+  Alike taken{.last_words = {}, .consumed = parser.consumed()};
+  for (const auto& [second, last] : words)
+    taken.last_words.push_back(std::string(second) + " " + std::string(last));
+  return taken;
+}
+
+TEST_CASE("neighbours of one command on changing keys are taken in one go", "[resp][parser]") {
+  const std::string first = request_of({"BF.ADD", "key", "a"});
+  const std::string second = request_of({"BF.ADD", "other key", ""});
+  const std::string third = request_of({"BF.ADD", "key", "a longer item"});
+  const Alike all = taken_similar(first, second + third);
+  CHECK(all.last_words == std::vector<std::string>{"other key ", "key a longer item"});
+  CHECK(all.consumed == second.size() + third.size());
+
+  CHECK(taken_similar(first, second + third, 1).consumed == second.size());
+  for (const std::vector<std::string>& other :
+       std::vector<std::vector<std::string>>{{"bf.add", "k", "a"},
+                                             {"BF.ADD", "k", "a", "b"},
+                                             {"BF.ADD", "k"},
+                                             {"BF.ADD", "other key", "same key as before"}}) {
+    CHECK(taken_similar(first, second + request_of(other)).consumed == second.size());
+  }
+  for (std::size_t cut = 0; cut < third.size(); ++cut)
+    CHECK(taken_similar(first, second + third.substr(0, cut)).consumed == second.size());
+  CHECK(taken_similar(first, third).consumed == 0);
+  CHECK(taken_similar("BF.ADD key x\r\n", "BF.ADD k y\r\n").consumed == 0);
+  CHECK(taken_similar(request_of({"BF.ADD", "key"}), request_of({"BF.ADD", "k"})).consumed == 0);
+}
+
+TEST_CASE("a neighbour on another key is held to the same limits", "[resp][parser]") {
+  const std::string first = request_of({"BF.ADD", "key", "item"});
+  const std::string equal = request_of({"BF.ADD", "kez", "1234"});
+  const resp::ParserLimits tight_word{.bulk_bytes_max = 6};
+  const std::string fits = request_of({"BF.ADD", "123456", "1"});
+  CHECK(taken_similar(first, fits + request_of({"BF.ADD", "1234567", ""}), 8, tight_word).consumed ==
+        fits.size());
+  CHECK(taken_similar(first, fits + request_of({"BF.ADD", "k", "1234567"}), 8, tight_word).consumed ==
+        fits.size());
+  const resp::ParserLimits tight_request{.request_bytes_max = first.size()};
+  CHECK(taken_similar(first, equal + request_of({"BF.ADD", "kez2", "1234"}), 8, tight_request).consumed ==
+        equal.size());
+}
+
 TEST_CASE("a request of many words in small pieces is not read again for each piece", "[resp][parser]") {
   const std::vector<std::string> words(100'000, "word");
   const std::string request = test::encode_request(words);

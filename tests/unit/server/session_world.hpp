@@ -30,7 +30,8 @@ struct WorkerSession {
                     .stats = ground.workers[side],
                     .read_buffer = read_buffer,
                     .reply_buffer = reply_buffer,
-                    .last_words = last_words},
+                    .last_words = last_words,
+                    .similar_words = similar_words},
         session(environment, client(authenticated)) {}
 
   static command::ClientState client(bool authenticated) {
@@ -85,6 +86,7 @@ struct WorkerSession {
   std::vector<char> read_buffer;
   std::string reply_buffer;
   TogetherWords last_words;
+  SimilarWords similar_words;
   Session::Environment environment;
   Session session;
   std::string output;
