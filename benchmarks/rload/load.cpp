@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <csignal>
 #include <netinet/tcp.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -15,6 +16,8 @@ constexpr std::size_t prepared_batches_max = 4096;
 constexpr std::size_t prepared_bytes_max = 256u << 20;
 constexpr std::size_t latencies_reserved_max = 50'000'000;
 constexpr std::chrono::seconds reply_patience{5};
+
+volatile std::sig_atomic_t interrupted = 0;
 
 int connect_to(const Options& options) {
   const bool local = !options.unix_path.empty();
@@ -75,6 +78,7 @@ void Load::prepare() {
 }
 
 Outcome Load::run() {
+  std::signal(SIGINT, [](int) { interrupted = 1; });
   start_all();
   std::vector<epoll_event> events(1024);
   while (in_flight_ > 0 || more_to_send()) {
@@ -115,7 +119,7 @@ void Load::start_all() {
 
 bool Load::more_to_send() const {
   const bool late = options_.seconds > 0 && Clock::now() - start_ > std::chrono::seconds(options_.seconds);
-  return !late && issued_ < options_.requests;
+  return interrupted == 0 && !late && issued_ < options_.requests;
 }
 
 Clock::time_point Load::next_due() const {

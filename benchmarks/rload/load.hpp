@@ -42,7 +42,8 @@ class Load {
   // Connects, and prepares batches as far as memory allows.
   explicit Load(const Options& options);
 
-  Outcome run();  // once
+  // Once. Ends when everything that the options ask for is answered, or, after SIGINT, what is under way.
+  Outcome run();
 
  private:
   void prepare();
