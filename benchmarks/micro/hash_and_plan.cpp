@@ -1,0 +1,39 @@
+// Where an item's way begins, and where a filter's does.
+#include <sepal/base/hash.hpp>
+#include <sepal/filter/layer_plan.hpp>
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace {
+
+// The argument is the item's length.
+void fingerprint(benchmark::State& state) {
+  std::string item(static_cast<std::size_t>(state.range(0)), 'i');
+  for (auto _ : state) {
+    // The first byte changes, so that no hash is that of the last round.
+    ++item[0];
+    benchmark::DoNotOptimize(sepal::fingerprint_of(item, 1));
+  }
+}
+BENCHMARK(fingerprint)->ArgName("bytes")->Arg(16)->Arg(64)->Arg(1024);
+
+// The arguments are the capacity and x of the error rate 10^-x.
+void plan(benchmark::State& state) {
+  double error_rate = 1;
+  for (std::int64_t i = 0; i < state.range(1); ++i) error_rate /= 10;
+  const sepal::filter::LayerRequest request{.capacity = static_cast<std::uint64_t>(state.range(0)),
+                                            .error_rate = error_rate};
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(sepal::filter::plan_layer(request, std::numeric_limits<std::uint64_t>::max()));
+  }
+}
+BENCHMARK(plan)
+    ->ArgNames({"capacity", "rate_e-"})
+    ->ArgsProduct({{100, 1'000'000, 100'000'000}, {2, 6}})
+    ->Unit(benchmark::kMicrosecond);
+
+}  // namespace
