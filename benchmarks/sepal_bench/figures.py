@@ -1,0 +1,115 @@
+"""What benchmarks/run measured, as charts and as tables for a document."""
+
+import statistics
+
+from .svg import Panel, bar_chart
+
+
+def by_work(rows):
+    """{work: {server: row}}, in the order of the rows."""
+    works = {}
+    for row in rows:
+        works.setdefault(row["work"], {})[row["server"]] = row
+    return works
+
+
+def short(work):
+    """A row's name without its pipeline depth, which its panel tells."""
+    return work.split(", pipeline")[0]
+
+
+def cpu_chart(rows):
+    servers = list(dict.fromkeys(row["server"] for row in rows))
+
+    def bar(row):
+        if row is None:
+            return None
+        label = "%.3g us" % row["cpu_us"] if row["cpu_us"] < 1 else "%.2f us" % row["cpu_us"]
+        return row["cpu_us"], label + (" = %.0f ns an item" % row["item_ns"] if row["items"] > 1 else "")
+
+    panels = []
+    for depth in sorted({row["pipeline"] for row in rows}):
+        works = by_work(row for row in rows if row["pipeline"] == depth)
+        groups = [(short(work), [bar(cells.get(server)) for server in servers]) for work, cells in works.items()]
+        panels.append(Panel("no pipeline" if depth == 1 else "pipeline of %d" % depth, groups))
+    return bar_chart("Server CPU for one request", servers, panels)
+
+
+def scaling_chart(rows):
+    def bar(row, threads, ratio):
+        per_second = row[threads + "_per_s"]
+        return per_second, "%.1f M/s" % (per_second / 1e6) + ("   x %.2f" % row["ratio"] if ratio else "")
+
+    groups = [(row["work"].split(": ")[1], [bar(row, "one_thread", False), bar(row, "two_threads", True)]) for row in rows]
+    return bar_chart("One filter, items a second", ["1 thread", "2 threads"], [Panel("higher is better", groups)])
+
+
+def structural_chart(rows):
+    def bar(row, when, percentile):
+        value = statistics.median(row["%s_%s_ms" % (when, percentile)])
+        return value, "%.2f ms" % value
+
+    panels = [Panel(row["work"], [({"p999": "99.9% of batches", "max": "the worst batch"}[percentile],
+                                   [bar(row, when, percentile) for when in ("alone", "changed")])
+                                  for percentile in ("p999", "max")]) for row in rows]
+    return bar_chart("Latency of other clients' batches", ["alone", "beside structural change"], panels)
+
+
+CHARTS = {"requests": ("cpu.svg", cpu_chart), "scaling": ("scaling.svg", scaling_chart),
+          "structural": ("structural.svg", structural_chart)}
+
+
+def table(header, rows):
+    """A Markdown table; all but the first column are figures."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def requests_table(data):
+    rows = []
+    for work, cells in by_work(data["requests"]).items():
+        for server, row in cells.items():
+            item = "%.1f" % row["item_ns"] if row["items"] > 1 else ""
+            rows.append([work, server, "%.3f" % row["cpu_us"], "%.3f" % row["system_us"], item, "%.2f" % row["ping_ratio"], "%.0f" % row["ops_per_s"],
+                         "%.0f" % row["p50_us"], "%.0f" % row["p99_us"], "%.0f" % row["p999_us"]])
+    return table(["work", "server", "CPU, us", "in the kernel", "an item, ns", "x PING", "requests/s", "batch p50, us", "p99",
+                  "p99.9"], rows)
+
+
+def scaling_table(data):
+    return table(["work", "1 thread, items/s", "2 threads, items/s", "ratio", "in rounds", "CPU ratio", "waits"],
+                 [[row["work"], "%.3g M" % (row["one_thread_per_s"] / 1e6), "%.3g M" % (row["two_threads_per_s"] / 1e6),
+                   "%.2f" % row["ratio"], "%.2f to %.2f" % (row["ratio_min"], row["ratio_max"]), "%.2f" % row["cpu_ratio"],
+                   "%.1f" % row["waits_per_million"]] for row in data["scaling"]])
+
+
+def structural_table(data):
+    def cell(values):
+        return "%.2f" % statistics.median(values)
+
+    rows = []
+    for row in data["structural"]:
+        for percentile, label in (("p50", "half"), ("p999", "99.9%"), ("max", "all")):
+            alone, changed = row["alone_%s_ms" % percentile], row["changed_%s_ms" % percentile]
+            rows.append([row["work"], label, cell(alone), cell(changed), "%+.2f" % row["added_%s_ms" % percentile],
+                         "%.2f / %.2f" % (max(alone), max(changed))])
+    return table(["load", "batches within", "alone, ms", "beside change, ms", "added, ms", "worst round of each"], rows)
+
+
+def memory_table(data):
+    return table(["what", "server", "count", "bytes each"],
+                 [[row["work"], row["server"], str(row["count"]), "%.0f" % row["bytes_each"]] for row in data["memory"]])
+
+
+def circumstances(data):
+    def counted(count, noun):
+        return "%d %s%s" % (count, noun, "" if count == 1 else "s")
+
+    return ("%s, commit %s: %s, %s, Linux %s; sepald with %s; medians of %s%s. Load average before the run: %.2f." % (
+        data["date"], data["commit"] or "unknown", data["cpu"], counted(data["cores"], "core"), data["kernel"],
+        counted(data["threads"], "worker"), counted(data["rounds"], "round"),
+        " of a twentieth of the work" if data["quick"] else "", data["load_average_before"]))
+
+
+TABLES = {"circumstances": circumstances, "requests": requests_table, "scaling": scaling_table,
+          "structural": structural_table, "memory": memory_table}
