@@ -88,6 +88,7 @@ Outcome Load::run() {
     if (count > 0) heard_ = now;
     if (in_flight_ > 0 && now - heard_ > reply_patience) {
       std::fprintf(stderr, "rload: no reply in %lld s\n", static_cast<long long>(reply_patience.count()));
+      outcome_.complete = false;
       break;
     }
     for (int i = 0; i < count; ++i) {
@@ -169,6 +170,7 @@ void Load::serve(Connection& connection, std::uint32_t events) {
     if (count < 0) return;
     if (count == 0) {
       std::fprintf(stderr, "rload: connection closed by the server\n");
+      outcome_.complete = false;
       if (connection.replies_awaited > 0) --in_flight_;
       close(connection.descriptor);
       return;

@@ -20,6 +20,7 @@ struct Outcome {
   std::uint64_t completed = 0;
   std::uint64_t errors = 0;
   double seconds = 0;
+  bool complete = true;  // no connection was closed by the server, or given up for its silence
   std::vector<std::uint32_t> latencies_us;  // of batches, sorted
 };
 

@@ -1,7 +1,7 @@
 """Rows of the worst batch: what other clients wait for while one client creates, fills, replaces and deletes giant filters.
 
-A steady load beside the change, and the same load alone for as long, alternate. A machine without a core for each of sepald, both
-generators and the thread that gives memory back adds waits of its own to both; their difference is what counts.
+A steady load beside the change, and the same load alone for as long, alternate. A machine without a core for each of
+sepald, both generators and the thread that gives memory back adds waits of its own to both; their difference counts.
 """
 
 import contextlib
@@ -77,7 +77,8 @@ def run(options, scale, wanted):
 
 
 def lines(data):
-    yield "%-42s %-8s %14s %14s %10s   %s" % ("work", "batch", "alone, ms", "change, ms", "added, ms", "rounds: alone | change")
+    yield "%-42s %-8s %14s %14s %10s   %s" % (
+        "work", "batch", "alone, ms", "change, ms", "added, ms", "rounds: alone | change")
     for each in data:
         for percentile in ("p50", "p999", "max"):
             alone, changed = each["alone_%s_ms" % percentile], each["changed_%s_ms" % percentile]
