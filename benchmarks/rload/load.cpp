@@ -12,8 +12,6 @@
 namespace rload {
 namespace {
 
-constexpr std::size_t prepared_batches_max = 4096;
-constexpr std::size_t prepared_bytes_max = 256u << 20;
 constexpr std::size_t latencies_reserved_max = 50'000'000;
 constexpr std::chrono::seconds reply_patience{5};
 
@@ -68,9 +66,12 @@ Load::Load(const Options& options)
 void Load::prepare() {
   const auto pipeline = static_cast<std::uint64_t>(options_.pipeline);
   const std::uint64_t batches_needed = (options_.requests + pipeline - 1) / pipeline;
-  std::size_t bytes = 0;
-  while (prepared_.size() < std::min<std::uint64_t>(prepared_batches_max, batches_needed) &&
-         (bytes < prepared_bytes_max || prepared_.size() < connections_.size())) {
+  const std::uint64_t batches_that_differ =
+      maker_.repeats_itself() ? options_.commands.size() : batches_needed;
+  const std::uint64_t bytes_max = options_.prepared_megabytes << 20;
+  std::uint64_t bytes = 0;
+  while (prepared_.size() < std::min(batches_that_differ, batches_needed) &&
+         (bytes < bytes_max || prepared_.size() < connections_.size())) {
     prepared_.push_back(maker_.batch(options_.pipeline));
     bytes += prepared_.back().size();
   }

@@ -5,9 +5,9 @@
 // Each connection sends a batch of `--pipeline` requests, waits for all replies, sends the next. {r} is a
 // random integer in [0, --range), {s} a sequence number (unique over the run); {r*N} and {s*N} repeat their
 // argument N times, for BF.MADD and the like. Several commands, parted by --then, take turns batch by batch.
-// Batches are prepared before the clock starts, as far as memory allows, and reused where they hold no
-// sequence number. With --rate a batch is sent when it is due, and its latency counts from then. SIGINT ends
-// the load early.
+// Batches are prepared before the clock starts, up to --prepare megabytes, and reused where they hold no
+// sequence number: a reused batch finds its items known, and their blocks perhaps in a cache. With --rate a
+// batch is sent when it is due, and its latency counts from then. SIGINT ends the load early.
 //
 // Prints one line of JSON: operations a second, the latency of a batch in microseconds (p50, p99, p99.9,
 // max), error replies, and of a server on this machine its CPU microseconds an operation (user, system) and

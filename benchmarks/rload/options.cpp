@@ -13,7 +13,7 @@ constexpr const char* command_separator = "--then";
                "usage: rload [--port P] [--host H] [--unix PATH] [--password W] [--conns C] [--pipeline N]\n"
                "             [--requests N] [--rate N] [--seconds S] [--range R] [--start N] [--seed N] "
                "[--pid PID]\n"
-               "             COMMAND ARGUMENT... [--then COMMAND ARGUMENT...]...\n");
+               "             [--prepare MB] COMMAND ARGUMENT... [--then COMMAND ARGUMENT...]...\n");
   std::exit(exit_usage);
 }
 
@@ -54,6 +54,7 @@ Options read_options(int argc, char** argv) {
       {"--seed", large(options.seed)},
       {"--seconds", large(options.seconds)},
       {"--start", large(options.sequence_start)},
+      {"--prepare", large(options.prepared_megabytes)},
   };
   int at = 1;
   for (; at + 1 < argc && flags.contains(argv[at]); at += 2) flags.at(argv[at])(argv[at + 1]);

@@ -28,6 +28,7 @@ struct Options {
   std::uint64_t seed = 1;
   std::uint64_t seconds = 0;  // 0: until all requests are answered
   std::uint64_t sequence_start = 0;
+  std::uint64_t prepared_megabytes = 256;          // of batches, at most, but one for each connection
   std::vector<std::vector<std::string>> commands;  // batches of them take turns; at least one, none empty
 };
 

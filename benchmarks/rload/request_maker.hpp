@@ -2,9 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
+#include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "options.hpp"
@@ -39,9 +43,11 @@ class RequestMaker {
   }
 
   [[nodiscard]] bool uses_sequence() const {
-    return std::any_of(templates_.begin(), templates_.end(), [](const Template& command) {
-      return std::any_of(command.begin(), command.end(), [](const Word& word) { return word.kind == 's'; });
-    });
+    return any_word([](const Word& word) { return word.kind == 's'; });
+  }
+  // Every batch of a command is like the last.
+  [[nodiscard]] bool repeats_itself() const {
+    return !any_word([](const Word& word) { return word.kind != 0; });
   }
 
   // Requests of one command; the next batch is of the next one.
@@ -53,7 +59,7 @@ class RequestMaker {
   }
 
  private:
-  // before{kind*repeat}after; kind 0: `before` alone.
+  // before{kind*repeat}after; kind 0: `before` alone, encoded already.
   struct Word {
     std::string before;
     std::string after;
@@ -61,6 +67,13 @@ class RequestMaker {
     std::size_t repeat = 1;
   };
   using Template = std::vector<Word>;
+
+  template <typename Predicate>
+  bool any_word(Predicate holds) const {
+    return std::any_of(templates_.begin(), templates_.end(), [&](const Template& command) {
+      return std::any_of(command.begin(), command.end(), holds);
+    });
+  }
 
   static Word parse(const std::string& text) {
     for (const char kind : {'r', 's'}) {
@@ -71,24 +84,37 @@ class RequestMaker {
       if (text[open + 2] == '*') word.repeat = std::strtoull(text.c_str() + open + 3, nullptr, 10);
       return word;
     }
-    return {.before = text, .after = {}};
+    Word word;
+    append_header('$', text.size(), word.before);
+    word.before.append(text).append("\r\n");
+    return word;
   }
 
   void append_request(const Template& command, std::string& to) {
     std::size_t count = 0;
     for (const Word& word : command) count += word.repeat;
-    to += "*" + std::to_string(count) + "\r\n";
+    append_header('*', count, to);
     for (const Word& word : command) {
       for (std::size_t i = 0; i < word.repeat; ++i) append_word(word, to);
     }
   }
 
   void append_word(const Word& word, std::string& to) {
-    std::string text = word.before;
-    if (word.kind == 'r') text += std::to_string(random_.next() % range_);
-    if (word.kind == 's') text += std::to_string(sequence_++);
-    text += word.after;
-    to += "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+    if (word.kind == 0) {
+      to += word.before;
+      return;
+    }
+    const std::uint64_t number = word.kind == 'r' ? random_.next() % range_ : sequence_++;
+    char digits[std::numeric_limits<std::uint64_t>::digits10 + 1];
+    const std::string_view text(digits, std::to_chars(digits, std::end(digits), number).ptr);
+    append_header('$', word.before.size() + text.size() + word.after.size(), to);
+    to.append(word.before).append(text).append(word.after).append("\r\n");
+  }
+
+  static void append_header(char type, std::size_t count, std::string& to) {
+    char digits[std::numeric_limits<std::size_t>::digits10 + 1];
+    to += type;
+    to.append(digits, std::to_chars(digits, std::end(digits), count).ptr).append("\r\n");
   }
 
   Random random_;

@@ -15,13 +15,14 @@ from .servers import fill, finish_rload, rload, sepald, start_rload
 ITEMS = 1_170_000_000  # 1.4 GB at 1%
 LOADS = {"structural change, 200 000 requests/s": {"rate": 200_000}, "structural change, full speed": {}}
 LEAD_IN_SECONDS = 0.5
+LOAD_MEGABYTES = 10  # enough for a filter that caches hold, and prepared within the lead-in
 
 
 @contextlib.contextmanager
 def load_on(server, rate, results):
     """The steady load while the body runs; what rload printed is appended to `results`."""
     load = start_rload(server, "BF.EXISTS", "million", "item:{r}", "--then", "BF.ADD", "million", "item:{r}",
-                       conns=20, pipeline=16, requests=10 ** 12, **rate)
+                       conns=20, pipeline=16, requests=10 ** 12, prepare=LOAD_MEGABYTES, **rate)
     time.sleep(LEAD_IN_SECONDS)
     yield
     load.send_signal(signal.SIGINT)
