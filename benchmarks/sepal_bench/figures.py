@@ -59,9 +59,9 @@ CHARTS = {"requests": ("cpu.svg", cpu_chart), "scaling": ("scaling.svg", scaling
           "structural": ("structural.svg", structural_chart)}
 
 
-def table(header, rows):
-    """A Markdown table; all but the first column are figures."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+def table(header, rows, text_columns=1):
+    """A Markdown table; the columns behind the first `text_columns` are figures."""
+    lines = [header, ["---"] * text_columns + ["---:"] * (len(header) - text_columns), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
@@ -70,10 +70,11 @@ def requests_table(data):
     for work, cells in by_work(data["requests"]).items():
         for server, row in cells.items():
             item = "%.1f" % row["item_ns"] if row["items"] > 1 else ""
-            rows.append([work, server, "%.3f" % row["cpu_us"], "%.3f" % row["system_us"], item, "%.2f" % row["ping_ratio"], "%.0f" % row["ops_per_s"],
+            rows.append([work, server, "%.3f" % row["cpu_us"], "%.3f" % row["system_us"], item,
+                         "%.2f" % row["ping_ratio"], "%.0f" % row["ops_per_s"],
                          "%.0f" % row["p50_us"], "%.0f" % row["p99_us"], "%.0f" % row["p999_us"]])
     return table(["work", "server", "CPU, us", "in the kernel", "an item, ns", "x PING", "requests/s", "batch p50, us", "p99",
-                  "p99.9"], rows)
+                  "p99.9"], rows, text_columns=2)
 
 
 def scaling_table(data):
@@ -93,12 +94,14 @@ def structural_table(data):
             alone, changed = row["alone_%s_ms" % percentile], row["changed_%s_ms" % percentile]
             rows.append([row["work"], label, cell(alone), cell(changed), "%+.2f" % row["added_%s_ms" % percentile],
                          "%.2f / %.2f" % (max(alone), max(changed))])
-    return table(["load", "batches within", "alone, ms", "beside change, ms", "added, ms", "worst round of each"], rows)
+    return table(["load", "batches within", "alone, ms", "beside change, ms", "added, ms", "worst round of each"], rows,
+                 text_columns=2)
 
 
 def memory_table(data):
     return table(["what", "server", "count", "bytes each"],
-                 [[row["work"], row["server"], str(row["count"]), "%.0f" % row["bytes_each"]] for row in data["memory"]])
+                 [[row["work"], row["server"], str(row["count"]), "%.0f" % row["bytes_each"]] for row in data["memory"]],
+                 text_columns=2)
 
 
 def circumstances(data):
