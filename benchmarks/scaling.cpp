@@ -175,7 +175,7 @@ class Bench {
   std::uint64_t items_each_;
   std::uint64_t next_new_ = 0;
   std::uint64_t next_draw_ = 0;
-  std::shared_ptr<Filter> filter_;
+  FilterPtr filter_;
 };
 
 double median(std::vector<double> values) {

@@ -21,7 +21,7 @@ constexpr FilterLimits limits{.bytes_max = std::uint64_t{1} << 40, .layers_max =
 
 enum class Kind { whole, grown };
 
-std::shared_ptr<Filter> create(const FilterOptions& options) {
+FilterPtr create(const FilterOptions& options) {
   const auto filter = Filter::create(options, limits);
   if (!filter) std::abort();
   return *filter;
@@ -43,8 +43,8 @@ std::uint64_t known_items(std::uint64_t capacity) {
 }
 
 Filter& known_filter(Kind kind, std::uint64_t capacity) {
-  static std::map<std::pair<Kind, std::uint64_t>, std::shared_ptr<Filter>> filters;
-  std::shared_ptr<Filter>& filter = filters[{kind, capacity}];
+  static std::map<std::pair<Kind, std::uint64_t>, FilterPtr> filters;
+  FilterPtr& filter = filters[{kind, capacity}];
   if (!filter) {
     const bool grown = kind == Kind::grown;
     filter = create({.error_rate = 0.01,
@@ -94,7 +94,7 @@ void absent(benchmark::State& state, Kind kind) {
 void add(benchmark::State& state) {
   const FilterOptions options{
       .error_rate = 0.01, .capacity = static_cast<std::uint64_t>(state.range(0)), .expansion = 0, .seed = 1};
-  std::shared_ptr<Filter> filter;
+  FilterPtr filter;
   bench::ItemWindow window(static_cast<std::size_t>(state.range(1)));
   bench::Answers<batch_items_max> answers;
   std::uint64_t next = 0;
