@@ -235,6 +235,7 @@ std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::
   std::uint64_t used = 0;
   std::ranges::fill(added, false);
   visit_absent(items, seed_, layers, [&](const Pending& absent, std::size_t at) {
+    for (std::size_t i = 0; i < absent.count; ++i) layers.newest().prefetch_for_add(absent.fingerprint(i));
     for (std::size_t i = 0; i < absent.count; ++i) {
       // The newest layer tests again: the item may stand twice in one window.
       const bool is_new = layers.newest().add_claimed(absent.fingerprint(i));

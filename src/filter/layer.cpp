@@ -164,6 +164,12 @@ void Layer::give_back(std::uint64_t items) {
   if (items > 0) room_.fetch_add(static_cast<std::uint32_t>(items), std::memory_order_relaxed);
 }
 
+void Layer::prefetch_for_add(const Fingerprint& fingerprint) const {
+  if (small_) return;
+  const Store& large = store();
+  large.shards->prefetch_of_block(block_of(fingerprint, large.blocks.block_count));
+}
+
 bool Layer::add_claimed(const Fingerprint& fingerprint) {
   const Blocks shape = blocks();
   const std::uint64_t block = block_of(fingerprint, shape.block_count);

@@ -64,6 +64,9 @@ class Layer {
   // Takes room for `items` that add_claimed() will add, all or none; what remains unused is given back.
   [[nodiscard]] bool claim(std::uint64_t items);
   void give_back(std::uint64_t items);
+  // Asks for what add_claimed() of this item will write to. Other threads write there as well, so it is
+  // seldom in this core's cache.
+  void prefetch_for_add(const Fingerprint& fingerprint) const;
   // True if the item was new. Then it has used one claim.
   bool add_claimed(const Fingerprint& fingerprint);
   // One item without a claim. no_room: nothing changed, and the newest layer may have room that sweep()

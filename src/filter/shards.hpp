@@ -38,6 +38,18 @@ class Shards {
 
   [[nodiscard]] Shard& of_block(std::uint64_t block) { return shards_[block >> blocks_shift_]; }
 
+  // Asks for a block's shard, to write to it.
+  void prefetch_of_block(std::uint64_t block) const {
+    const Shard& shard = shards_[block >> blocks_shift_];
+#if defined(__x86_64__)
+    // The compiler would ask for it to read, as for the oldest processors, and the lock would wait for
+    // another core to let go of it. Where the instruction is not known it does nothing.
+    __asm__ volatile("prefetchw %0" : : "m"(shard));
+#else
+    __builtin_prefetch(&shard, 1);
+#endif
+  }
+
   // Takes `items` of room from the pool, all or none.
   [[nodiscard]] bool claim(std::uint64_t items);
   void give_back(std::uint64_t items);
