@@ -39,14 +39,18 @@ class Window {
   // The first window_items_max of `items`.
   void load(std::span<const std::string_view> items, std::uint64_t seed, const LayerStack& layers) {
     pending_.count = std::min(items.size(), window_items_max);
+    const BlockPrefetch newest(layers.newest().blocks());
+    const bool worth_it = newest.worth_it();
     for (std::size_t i = 0; i < pending_.count; ++i) {
       const Fingerprint fingerprint = fingerprint_of(items[i], seed);
       pending_.low[i] = fingerprint.low;
       pending_.high[i] = fingerprint.high;
       pending_.index[i] = i;
+      // One at a time, so that hashing goes on while a core's few places for waiting loads are taken.
+      if (worth_it) newest(fingerprint.low);
     }
     if (pending_.count == 0) return;
-    for (std::uint32_t index = layers.size(); index-- > 0;) prefetch_blocks(layers[index].blocks(), pending_);
+    for (std::uint32_t index = layers.size() - 1; index-- > 0;) prefetch(layers[index].blocks());
   }
 
   // What no layer knows. Newest first: with an expansion of 2 or more a full newest layer holds more items
@@ -58,6 +62,12 @@ class Window {
   }
 
  private:
+  void prefetch(const Blocks& blocks) const {
+    const BlockPrefetch prefetch(blocks);
+    if (!prefetch.worth_it()) return;
+    for (std::size_t i = 0; i < pending_.count; ++i) prefetch(pending_.low[i]);
+  }
+
   Pending pending_;
 };
 

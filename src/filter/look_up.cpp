@@ -11,7 +11,6 @@
 namespace sepal::filter {
 namespace {
 
-constexpr std::uint32_t cache_line_bits = 512;
 // An item that is not there fails in its first group nearly always: with half of the bits set, one in 2^4
 // goes on.
 constexpr std::uint32_t group_probes = 4;
@@ -95,13 +94,6 @@ std::span<const LookUpKernel> look_up_kernels() {
 
 void find_items(const Blocks& blocks, Pending& pending) {
   look_up_kernels().back().find(blocks, pending);
-}
-
-void prefetch_blocks(const Blocks& blocks, const Pending& pending) {
-  if (blocks.block_bits > cache_line_bits) return;
-  const std::uint64_t block_words = blocks.block_bits / word_bits;
-  for (std::size_t at = 0; at < pending.count; ++at)
-    __builtin_prefetch(blocks.words + block_of(pending.fingerprint(at), blocks.block_count) * block_words);
 }
 
 bool holds_item(const Blocks& blocks, const Fingerprint& item) {

@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <span>
 
+#include "probe.hpp"
+
 namespace sepal::filter {
 
 // A layer's bits and what finds them (probe.hpp).
@@ -52,9 +54,26 @@ struct LookUpKernel {
 // The same as find() of the fastest.
 void find_items(const Blocks& blocks, Pending& pending);
 
-// Asks for the blocks of these items from memory, if they lie within a cache line: to ask for some of the
-// lines of larger ones costs more than it saves.
-void prefetch_blocks(const Blocks& blocks, const Pending& pending);
+// Asks for items' blocks from memory, if they lie within a cache line: to ask for some of the lines of larger
+// ones costs more than it saves.
+class BlockPrefetch {
+ public:
+  explicit BlockPrefetch(const Blocks& blocks)
+      : words_(blocks.words), block_count_(blocks.block_count), block_words_(blocks.block_bits / word_bits) {}
+
+  [[nodiscard]] bool worth_it() const { return block_words_ <= cache_line_bits / word_bits; }
+  // Of the item with this lower half of its fingerprint.
+  void operator()(std::uint64_t low) const {
+    __builtin_prefetch(words_ + scaled(low, block_count_) * block_words_);
+  }
+
+ private:
+  static constexpr std::uint32_t cache_line_bits = 512;
+
+  const std::uint64_t* words_;
+  std::uint64_t block_count_;
+  std::uint32_t block_words_;
+};
 
 // Whether the layer holds this item.
 [[nodiscard]] bool holds_item(const Blocks& blocks, const Fingerprint& item);
