@@ -19,6 +19,7 @@
 // Memory: words and positions grow with the bytes that arrived, never with a number that was announced. The
 // fast path may size `words_` by the announced count because the bytes at hand must be able to hold it.
 #include <sepal/base/assert.hpp>
+#include <sepal/base/endian.hpp>
 #include <sepal/resp/request_parser.hpp>
 
 #include <algorithm>
@@ -68,6 +69,14 @@ inline const char* skip(std::string_view head, const char* at, const char* end) 
   return std::memcmp(at, head.data(), head.size()) == 0 ? at + head.size() : nullptr;
 }
 
+// A word whose header is read. Returns the place behind it, or null where it is not whole.
+inline const char* take_word(const char* bytes, const char* end, std::uint64_t length,
+                             std::string_view& word) {
+  if (static_cast<std::size_t>(end - bytes) < length + line_end_bytes) return nullptr;
+  word = std::string_view(bytes, length);
+  return bytes + length + line_end_bytes;
+}
+
 // A word of at most `bytes_max` with its header, whole and spelled in the ordinary way. Returns the place
 // behind it, or null.
 inline const char* read_short_word(const char* at, const char* end, std::uint64_t bytes_max,
@@ -76,9 +85,51 @@ inline const char* read_short_word(const char* at, const char* end, std::uint64_
   std::uint64_t length = 0;
   const char* const bytes = read_short_length(at + 1, end, length);
   if (bytes == nullptr || length > bytes_max) return nullptr;
-  if (static_cast<std::size_t>(end - bytes) < length + line_end_bytes) return nullptr;
-  word = std::string_view(bytes, length);
-  return bytes + length + line_end_bytes;
+  return take_word(bytes, end, length, word);
+}
+
+// A command, a key and what is perhaps its only item are seldom of one length.
+constexpr std::size_t words_before_items = 3;
+
+// Reads words in a row as read_short_word does. Items often have the length of the one before, so a header is
+// compared with the last one as a whole before it is taken apart.
+class WordReader {
+ public:
+  const char* read(const char* at, const char* end, std::uint64_t bytes_max, std::string_view& word) {
+    const bool comparable = end - at >= static_cast<std::ptrdiff_t>(sizeof header_);
+    if (comparable && (load_little_endian<std::uint64_t>(at) & mask_) == header_)
+      return take_word(at + header_bytes_, end, length_, word);
+    const char* const after = read_short_word(at, end, bytes_max, word);
+    if (after != nullptr && comparable) remember(at, static_cast<std::size_t>(word.data() - at), word.size());
+    return after;
+  }
+
+ private:
+  void remember(const char* at, std::size_t header_bytes, std::size_t length) {
+    if (header_bytes >= sizeof header_) return;
+    header_bytes_ = header_bytes;
+    length_ = length;
+    mask_ = (std::uint64_t{1} << (8 * header_bytes)) - 1;
+    header_ = load_little_endian<std::uint64_t>(at) & mask_;
+  }
+
+  std::uint64_t header_ = 1;  // With a mask of 0, no header.
+  std::uint64_t mask_ = 0;
+  std::size_t header_bytes_ = 0;
+  std::size_t length_ = 0;
+};
+
+// Reads all of `words`, at least one. Returns where the last one's header begins, or null.
+const char* read_items(const char* at, const char* end, std::uint64_t bytes_max,
+                       std::span<std::string_view> words) {
+  WordReader reader;
+  const char* last_word_at = at;
+  for (std::string_view& word : words) {
+    last_word_at = at;
+    at = reader.read(at, end, bytes_max, word);
+    if (at == nullptr) return nullptr;
+  }
+  return last_word_at;
 }
 
 // A number as length lines spell it: no '+', no leading zero, no blank, within 64 bits signed.
@@ -126,10 +177,16 @@ bool RequestParser::take_whole(std::string_view input, bool authenticated) {
 
   words_.resize(count);
   const char* last_word_at = at;
-  for (std::string_view& word : words_) {
+  const std::size_t first_words = std::min<std::size_t>(count, words_before_items);
+  for (std::size_t index = 0; index < first_words; ++index) {
     last_word_at = at;
-    at = read_short_word(at, end, bulk_bytes_max, word);
+    at = read_short_word(at, end, bulk_bytes_max, words_[index]);
     if (at == nullptr) return false;
+  }
+  if (count > first_words) {
+    last_word_at = read_items(at, end, bulk_bytes_max, std::span(words_).subspan(first_words));
+    if (last_word_at == nullptr) return false;
+    at = words_.back().data() + words_.back().size() + line_end_bytes;
   }
   const auto taken = static_cast<std::size_t>(at - input.data());
   if (taken > limits_.request_bytes_max) return false;
