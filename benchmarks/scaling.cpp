@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "support/items.hpp"
+#include "support/settle.hpp"
 
 namespace {
 
@@ -105,6 +106,7 @@ class Bench {
     filter_ = *filter;
     add(0, known_items_ / batch_items * batch_items, batch_items);
     next_new_ = known_items_;
+    bench::settle(*filter_);
   }
 
   Measured run(const Work& work, std::size_t threads) {

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "support/items.hpp"
+#include "support/settle.hpp"
 
 namespace {
 
@@ -52,6 +53,7 @@ Filter& known_filter(Kind kind, std::uint64_t capacity) {
                      .expansion = grown ? 2u : 0u,
                      .seed = 1});
     add_first(*filter, known_items(capacity));
+    bench::settle(*filter);
   }
   return *filter;
 }
@@ -105,6 +107,7 @@ void add(benchmark::State& state) {
       filter = create(options);
       // So that no page is touched for the first time while the clock runs.
       add_first(*filter, options.capacity / 10);
+      bench::settle(*filter);
       room = options.capacity / 2;
       next = absent_from;
       state.ResumeTiming();

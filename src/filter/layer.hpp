@@ -55,7 +55,9 @@ class Layer {
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
   [[nodiscard]] std::uint64_t item_count() const;
   // It holds its capacity, for ever. May say false while adds are running that make it true.
-  [[nodiscard]] bool full() const { return item_count() == capacity_; }
+  [[nodiscard]] bool full() const {
+    return small_ ? item_count() == capacity_ : store().shards->full(capacity_);
+  }
 
   // What the kernels of look_up.hpp look in.
   [[nodiscard]] Blocks blocks() const;

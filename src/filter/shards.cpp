@@ -11,8 +11,8 @@ namespace {
 
 // A layer has one shard for each of these, up to the maximum. More would meet less often, but counting the
 // items of a layer reads them all.
-constexpr std::uint64_t shard_bytes_min = 128 << 10;
-constexpr std::uint64_t shard_count_max = 1024;
+constexpr std::uint64_t shard_bytes_min = 64 << 10;
+constexpr std::uint64_t shard_count_max = 2048;
 // Of the pool, what one refill takes: small against the capacity of a layer with many shards, yet enough that
 // a shard seldom comes.
 constexpr std::uint64_t reserve_max = 64;
@@ -82,6 +82,14 @@ std::uint64_t Shards::item_count() const {
   for (std::uint32_t i = 0; i < shard_count_; ++i)
     count += shards_[i].item_count.load(std::memory_order_relaxed);
   return count;
+}
+
+bool Shards::full(std::uint64_t capacity) {
+  // Relaxed: the counts never fall, and what is full stays so.
+  if (pool_.full.load(std::memory_order_relaxed)) return true;
+  if (item_count() != capacity) return false;
+  pool_.full.store(true, std::memory_order_relaxed);
+  return true;
 }
 
 void Shards::sweep() {

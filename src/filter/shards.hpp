@@ -57,6 +57,8 @@ class Shards {
   [[nodiscard]] bool refill(Shard& shard) SEPAL_REQUIRES(shard.lock);
 
   [[nodiscard]] std::uint64_t item_count() const;
+  // As Layer::full(): counts once, and then remembers.
+  [[nodiscard]] bool full(std::uint64_t capacity);
 
   // Exclusive: puts all reserves back into the pool.
   void sweep();
@@ -67,6 +69,7 @@ class Shards {
   struct alignas(64) Pool {
     std::atomic<std::uint64_t> room{0};
     std::atomic<bool> reserves_left{false};  // Some reserve may be above 0: sweep() has something to do.
+    std::atomic<bool> full{false};
   };
 
   Shards(std::unique_ptr<Shard[]> shards, std::uint32_t shard_count, std::uint32_t blocks_shift)
