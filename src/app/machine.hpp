@@ -13,6 +13,9 @@ namespace sepal::app {
 
 [[nodiscard]] command::ProcessUsage process_usage();
 
+// Tells the C library how this process uses its heap. Before any thread is started.
+void prepare_allocator();
+
 // Lets the process open as many files and connections as the system would allow it, and says how many.
 [[nodiscard]] std::uint64_t raise_descriptor_limit();
 

@@ -8,6 +8,7 @@
 
 #include "daemon.hpp"
 #include "logging.hpp"
+#include "machine.hpp"
 #include "stop_signal.hpp"
 
 namespace {
@@ -25,6 +26,7 @@ int complain(const sepal::Error& error, int status) {
 
 int main(int argc, char** argv) {
   using sepal::settings::Invocation;
+  sepal::app::prepare_allocator();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   auto invocation = sepal::settings::read_invocation(arguments);
   if (!invocation) return complain(invocation.error(), exit_usage);

@@ -349,6 +349,10 @@ std::uint64_t Filter::byte_count() const {
   return bytes;
 }
 
+bool Filter::has_pieces() const {
+  return stack().newest().piece_count() > 0;
+}
+
 LayerView Filter::newest_layer() const {
   const LayerStack layers = stack();
   return {layers.newest(), layer_error_rate(options(), layers.size() - 1)};

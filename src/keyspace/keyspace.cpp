@@ -170,6 +170,9 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
 }
 
 filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, std::string_view item) {
+  // What needs no growth needs no account of bytes.
+  bool added = false;
+  if (filter.try_add({&item, 1}, {&added, 1})) return {.added = added};
   const std::uint64_t bytes_before = filter.byte_count();
   const auto outcome = filter.add_alone(item, filter_limits(bytes_before), &plans_);
   const std::uint64_t bytes_after = filter.byte_count();
@@ -182,8 +185,7 @@ filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, std::stri
 }
 
 void Keyspace::settle_newest_layer(filter::Filter& filter) {
-  const filter::LayerView layer = filter.newest_layer();
-  if (layer.piece_count() > 0) housekeeper_.settle(FilterPtr(&filter), layer);
+  if (filter.has_pieces()) housekeeper_.settle(FilterPtr(&filter), filter.newest_layer());
 }
 
 bool Keyspace::remove(DatabaseKey key) {

@@ -135,6 +135,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // Oldest first. The views stay valid as long as the filter lives, whatever it grows.
   [[nodiscard]] std::vector<LayerView> layers() const;
   [[nodiscard]] LayerView newest_layer() const;
+  [[nodiscard]] bool has_pieces() const;  // the newest layer has
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
