@@ -14,6 +14,11 @@ namespace {
 // The words of a request that is run together with others: a command, a key, an item.
 constexpr std::size_t together_words = 3;
 
+// Of batch_requests_max, what a request of so many words takes: each word behind a key may be an item.
+std::size_t share_of(std::size_t word_count) {
+  return word_count <= together_words ? 1 : word_count - 2;
+}
+
 }  // namespace
 
 // Why a run of requests stopped.
@@ -176,6 +181,7 @@ void Session::run_together(Batch& batch, const command::CommandSpec& spec, bool 
 }
 
 Session::Pause Session::run_request(Batch& batch, bool alone) {
+  const std::size_t share = share_of(batch.pending.size());
   batch.clock.before(batch.pending.front());
   const command::Dispatcher::Outcome outcome =
       environment_.dispatcher.run(client_, reply_, batch.pending, alone, batch.wall_now, batch.clock.now());
@@ -184,7 +190,7 @@ Session::Pause Session::run_request(Batch& batch, bool alone) {
     return Pause::need_alone;
   }
   batch.pending = {};
-  ++batch.requests;
+  batch.requests += share;
   batch.clock.after(outcome.spec);
   waiting_ = outcome.next == command::Next::wait;
   closing_ = outcome.next == command::Next::close || client_.close_after_reply;

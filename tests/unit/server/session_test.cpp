@@ -8,6 +8,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "unit/server/session_world.hpp"
@@ -117,6 +118,17 @@ TEST_CASE("QUIT is answered, and nothing behind it is run", "[server]") {
   CHECK(world.taken_output() == "+OK\r\n");
   CHECK(world.run() == Step::close);
   CHECK(world.taken_output().empty());
+}
+
+TEST_CASE("requests of many items take a larger share of a batch", "[server]") {
+  SessionWorld world;
+  std::vector<std::string> words{"BF.MADD", "key"};
+  for (std::size_t i = 0; i < batch_requests_max / 2; ++i) words.push_back(std::to_string(i));
+  const std::string many = request(words);
+  CHECK(world.give(many + many + many) == Step::run_again);
+  CHECK(calls_of(world, "bf.madd") == 2);
+  CHECK(world.run() == Step::read);
+  CHECK(calls_of(world, "bf.madd") == 3);
 }
 
 TEST_CASE("a peer that has ended its side gets all replies before the session closes", "[server]") {
