@@ -191,11 +191,14 @@ bool RequestParser::take_whole(std::string_view input, bool authenticated) {
   const auto taken = static_cast<std::size_t>(at - input.data());
   if (taken > limits_.request_bytes_max) return false;
   head_ = std::string_view(input.data(), static_cast<std::size_t>(last_word_at - input.data()));
-  // A length so small keeps the request within its limit, and sums of it from wrapping.
-  last_word_bytes_max_ = std::min(bulk_bytes_max, words_.back().size() + limits_.request_bytes_max - taken);
+  bulk_bytes_max_ = bulk_bytes_max;
   consumed_ = taken;
   scanned_ = 0;  // an earlier call may have seen a part of the first line
   return true;
+}
+
+bool RequestParser::fits(const char* begin, const char* end) const {
+  return static_cast<std::size_t>(end - begin) <= limits_.request_bytes_max;
 }
 
 std::size_t RequestParser::next_alike(std::string_view input, std::span<std::string_view> last_words) {
@@ -203,9 +206,8 @@ std::size_t RequestParser::next_alike(std::string_view input, std::span<std::str
   const char* const end = at + input.size();
   std::size_t taken = 0;
   while (!head_.empty() && taken < last_words.size()) {
-    const char* const after =
-        read_short_word(skip(head_, at, end), end, last_word_bytes_max_, last_words[taken]);
-    if (after == nullptr) break;
+    const char* const after = read_short_word(skip(head_, at, end), end, bulk_bytes_max_, last_words[taken]);
+    if (after == nullptr || !fits(at, after)) break;
     ++taken;
     at = after;
   }
@@ -220,16 +222,13 @@ std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTw
   if (!head_.empty() && words_.size() == 3) {
     const std::string_view head(head_.data(),
                                 static_cast<std::size_t>(words_[0].end() + line_end_bytes - head_.data()));
-    // Both words together are held to what the second one of that request and the longest last one would
-    // take.
-    const std::uint64_t bytes_max = words_[1].size() + last_word_bytes_max_;
     std::string_view second_before = words_[1];
     for (; taken < last_words.size(); ++taken) {
       auto& [second, last] = last_words[taken];
-      const char* after = read_short_word(skip(head, at, end), end, last_word_bytes_max_, second);
+      const char* after = read_short_word(skip(head, at, end), end, bulk_bytes_max_, second);
       if (after == nullptr || second == second_before) break;
-      after = read_short_word(after, end, last_word_bytes_max_, last);
-      if (after == nullptr || second.size() + last.size() > bytes_max) break;
+      after = read_short_word(after, end, bulk_bytes_max_, last);
+      if (after == nullptr || !fits(at, after)) break;
       second_before = second;
       at = after;
     }

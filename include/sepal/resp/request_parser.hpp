@@ -90,6 +90,7 @@ class RequestParser {
   };
 
   bool take_whole(std::string_view input, bool authenticated);
+  [[nodiscard]] bool fits(const char* begin, const char* end) const;
   Progress resume(std::string_view input, bool authenticated);
   Progress proceed(std::string_view input, bool authenticated);
   Progress read_inline(std::string_view input);
@@ -106,7 +107,7 @@ class RequestParser {
   Words words_;
   // The last request up to its last word's length line, where it was taken whole; as long-lived as words_.
   std::string_view head_;
-  std::uint64_t last_word_bytes_max_ = 0;  // behind head_
+  std::uint64_t bulk_bytes_max_ = 0;  // what that request's words were held to
   std::size_t consumed_ = 0;
   std::size_t bytes_expected_ = 0;
   Stage stage_ = Stage::first_line;

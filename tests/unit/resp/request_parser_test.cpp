@@ -283,6 +283,25 @@ TEST_CASE("a neighbour on another key is held to the same limits", "[resp][parse
         equal.size());
 }
 
+TEST_CASE("the digits of a neighbour's lengths count towards the limit of a request", "[resp][parser]") {
+  const auto add = [](std::size_t key_bytes, std::size_t item_bytes) {
+    return request_of({"BF.ADD", std::string(key_bytes, 'k'), std::string(item_bytes, 'x')});
+  };
+  const std::string first = add(9, 11);
+  const std::string a_digit_more = add(10, 10);
+  REQUIRE(a_digit_more.size() == first.size() + 1);
+  CHECK(taken_similar(first, a_digit_more, 8, {.request_bytes_max = first.size()}).consumed == 0);
+  CHECK(taken_similar(first, a_digit_more, 8, {.request_bytes_max = a_digit_more.size()}).consumed ==
+        a_digit_more.size());
+
+  const std::string one_digit = add(3, 9);
+  const std::string two_digits = add(3, 10);
+  REQUIRE(two_digits.size() == one_digit.size() + 2);
+  CHECK(taken_alike(one_digit, two_digits, 8, {.request_bytes_max = two_digits.size() - 1}).consumed == 0);
+  CHECK(taken_alike(one_digit, two_digits, 8, {.request_bytes_max = two_digits.size()}).consumed ==
+        two_digits.size());
+}
+
 TEST_CASE("a request of many words in small pieces is not read again for each piece", "[resp][parser]") {
   const std::vector<std::string> words(100'000, "word");
   const std::string request = test::encode_request(words);
