@@ -1,4 +1,5 @@
-// Any bytes, cut anywhere: the requests, the error and what is left over are those of the uncut bytes.
+// Any bytes, cut anywhere: the requests, the error and what is left over are those of the uncut bytes,
+// whether neighbours are taken one by one or together.
 //
 //   byte 0      bit 0: authenticated; bit 1: small limits; bit 2: byte by byte
 //   byte 1      seed of the cuts
@@ -11,6 +12,8 @@
 #include <string_view>
 
 #include "../support/request_stream.hpp"
+
+using sepal::test::Neighbours;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t header_bytes = 2;
@@ -27,11 +30,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view stream(reinterpret_cast<const char*>(data) + header_bytes, size - header_bytes);
 
   const auto whole = sepal::test::parse_whole(stream, limits, authenticated);
-  const auto cut = sepal::test::parse_stream(stream, limits, authenticated, [&]() -> std::size_t {
+  const auto piece_bytes = [&]() -> std::size_t {
     if (bytewise) return 1;
     state = state * 1664525 + 1013904223;  // the generator of Numerical Recipes
     return 1 + (state >> 28);
-  });
-  if (!(whole == cut) || !whole.contract_kept) std::abort();
+  };
+  const auto all = [&] { return stream.size(); };
+  const auto cut = sepal::test::parse_stream(stream, limits, authenticated, piece_bytes);
+  const auto together = sepal::test::parse_stream(stream, limits, authenticated, all, Neighbours::together);
+  if (!(whole == cut) || !(whole == together) || !whole.contract_kept) std::abort();
   return 0;
 }

@@ -2,6 +2,7 @@
 // seeds are the same in every run.
 #include <sepal/resp/request_parser.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -13,6 +14,7 @@
 
 using namespace sepal;
 using test::encode_request;
+using test::Neighbours;
 using test::parse_in_pieces;
 using test::parse_stream;
 using test::parse_whole;
@@ -126,6 +128,30 @@ TEST_CASE("a parser does not care where its input is cut", "[resp][property]") {
       const auto cut = parse_stream(stream, limits, authenticated, [&] { return random.up_to(piece_max); });
       CHECK(cut == whole);
     }
+  }
+}
+
+TEST_CASE("neighbours taken together are the requests that they are one by one", "[resp][property]") {
+  for (std::uint64_t seed = 0; seed < seed_count; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    static constexpr std::string_view names[] = {"BF.ADD", "bf.add", "BF.EXISTS"};
+    const std::size_t word_bytes_max = random.one_in(4) ? 120 : 12;
+    const std::string keys[] = {random.bytes(word_bytes_max), random.bytes(word_bytes_max), "key"};
+    std::string stream;
+    for (std::size_t count = random.up_to(12); count > 0; --count) {
+      const std::string_view name = random.one_in(8) ? random.one_of(names) : names[0];
+      stream += encode_request(
+          std::vector<std::string>{std::string(name), random.one_of(keys), random.bytes(word_bytes_max)});
+    }
+    stream.resize(stream.size() - std::min(stream.size(), random.one_in(2) ? random.up_to(9) : 0));
+    const resp::ParserLimits limits = random_limits(random);
+    const bool authenticated = !random.one_in(4);
+    const std::size_t piece_max = 1 + random.up_to(400);
+    const auto together = parse_stream(
+        stream, limits, authenticated, [&] { return random.up_to(piece_max); }, Neighbours::together);
+    CHECK(together.contract_kept);
+    CHECK(together == parse_whole(stream, limits, authenticated));
   }
 }
 
