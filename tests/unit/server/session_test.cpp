@@ -239,6 +239,45 @@ TEST_CASE("a pipeline lets others in after the time that the gate may stay close
   CHECK(entered);
 }
 
+// Adds of one item to as many new filters: each needs the gate closed, and most are taken before it is their
+// turn.
+std::string creations(std::size_t count) {
+  std::string bytes;
+  for (std::size_t i = 0; i < count; ++i) bytes += request({"BF.ADD", "key:" + std::to_string(i), "item"});
+  return bytes;
+}
+
+TEST_CASE("requests that a batch has taken ahead are run before it ends", "[server]") {
+  SessionWorld world;
+  const std::size_t count = batch_requests_max + 7 * similar_max;
+  std::string_view bytes;
+  const std::string sent = creations(count);
+  bytes = sent;
+  world.receive(bytes);
+  REQUIRE(bytes.empty());
+  CHECK(world.run() == Step::run_again);
+  const std::size_t first_batch = calls_of(world, "bf.add");
+  CHECK(first_batch >= batch_requests_max);
+  CHECK(first_batch <= batch_requests_max + similar_max);
+  CHECK(world.run() == Step::read);
+  CHECK(world.taken_output() == repeated(":1\r\n", count));
+
+  world.ground.options.output_bytes_max = 1;
+  CHECK(world.give(creations(count)) == Step::drain);
+  while (world.run() == Step::drain) {
+  }
+  CHECK(world.taken_output() == repeated(":0\r\n", count));
+  CHECK(calls_of(world, "bf.add") == 2 * count);
+}
+
+TEST_CASE("requests that were taken ahead are dropped when their client is to be closed", "[server]") {
+  SessionWorld world;
+  world.session.client().close_after_reply = true;
+  CHECK(world.give(creations(similar_max)) == Step::close);
+  CHECK(world.taken_output() == ":1\r\n");
+  CHECK(world.ground.keyspace.total_size() == 1);
+}
+
 TEST_CASE("runs of one command are counted as calls, each command its own", "[server]") {
   SessionWorld world;
   CHECK(world.give(repeated(ping, 3) + repeated(request({"ECHO", "x"}), 2) + ping + request({"NOSUCH"}) +
