@@ -50,6 +50,26 @@ TEST_CASE("a full filter refuses new items and knows old ones without closing th
   CHECK(world.send({"BF.CARD", "k"}) == ":2");
 }
 
+TEST_CASE("a filter answers the same when it is full as when it becomes full", "[command]") {
+  for (const bool resp3 : {false, true}) {
+    World world;
+    world.send({"HELLO", resp3 ? "3" : "2"});
+    world.send({"BF.RESERVE", "k", "0.001", "2", "NONSCALING"});
+    CHECK(world.send({"BF.MADD", "k", "a", "b", "a", "c", "d"}) ==
+          (resp3 ? "*[#t, #t, #f, -ERR non scaling filter is full]"
+                 : "*[:1, :1, :0, -ERR non scaling filter is full]"));
+    CHECK(world.send({"BF.MADD", "k", "a", "b", "a", "c", "d"}) ==
+          (resp3 ? "*[#f, #f, #f, -ERR non scaling filter is full]"
+                 : "*[:0, :0, :0, -ERR non scaling filter is full]"));
+    CHECK(world.send({"BF.INSERT", "k", "NOCREATE", "ITEMS", "c", "c"}) ==
+          "*[-ERR non scaling filter is full]");
+    CHECK(world.send({"BF.ADD", "k", "b"}) == (resp3 ? "#f" : ":0"));
+    world.keyspace.set_memory_max(1);
+    CHECK(world.send({"BF.ADD", "k", "b"}).starts_with("-OOM"));
+    CHECK(world.send({"BF.RESERVE", "k", "0.01", "100"}).starts_with("-OOM"));
+  }
+}
+
 TEST_CASE("BF.RESERVE closes the gate only to create", "[command]") {
   World world;
   CHECK(world.send({"BF.RESERVE", "k", "2", "100"}).starts_with("-ERR"));
