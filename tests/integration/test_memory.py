@@ -9,6 +9,7 @@ import unittest
 from daemon import DaemonTest, encode, read_lines
 
 SECONDS_MAX = 30
+HUGE_PAGES_SETTING = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def kernel():
@@ -42,14 +43,15 @@ class MemoryTest(DaemonTest):
     def test_a_filter_in_use_moves_into_huge_pages_and_knows_its_items(self):
         if kernel() < (6, 1):
             self.skipTest("this kernel moves pages in its own time")
+        if not HUGE_PAGES_SETTING.exists():
+            self.skipTest("this kernel has no huge pages")
         daemon = self.start()
         with daemon.connect() as client:
             client.sendall(encode("BF.RESERVE", "idle", "0.01", 10_000_000))
             read_lines(client, 1)
             self.fill(client, "used")
             if not wait_until(lambda: memory_kb(daemon, "AnonHugePages") >= 8 * 1024):
-                setting = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
-                if "[never]" in setting:
+                if "[never]" in HUGE_PAGES_SETTING.read_text():
                     self.skipTest("this machine allows no huge pages")
                 self.fail("only %d kB are in huge pages" % memory_kb(daemon, "AnonHugePages"))
             for batch in range(100):
