@@ -115,12 +115,18 @@ Session::Pause Session::run_alone(Batch& batch) {
 }
 
 Session::Pause Session::run_requests(Batch& batch, bool alone) {
+  const std::size_t requests_before = batch.requests;
+  std::size_t looked_at_clock = batch.requests;
   const SteadyTime opens_at = batch.clock.now() + alone_time_max;
-  for (std::size_t ran = 0;; ++ran) {
+  const auto must_share = [&] {
+    if (batch.requests - requests_before > alone_requests_max) return true;
+    if (batch.requests - looked_at_clock < alone_clock_period) return false;
+    looked_at_clock = batch.requests;
+    return std::chrono::steady_clock::now() >= opens_at;
+  };
+  while (true) {
     if (batch.pending.empty()) {
-      if (alone && (ran > alone_requests_max ||
-                    (ran % alone_clock_period == 0 && std::chrono::steady_clock::now() >= opens_at)))
-        return Pause::share;
+      if (alone && must_share()) return Pause::share;
       if (batch.holds_requests()) {
         batch.take_held(environment_);
       } else if (const Pause pause = take_requests(batch, alone); pause != Pause::none) {

@@ -35,7 +35,8 @@ namespace sepal::server {
 // Requests that one connection may run before others of its worker get their turn. One with several items
 // counts as so many: items are what takes time.
 inline constexpr std::size_t batch_requests_max = 1024;
-// How long the gate stays closed behind a request that needed to be alone, in requests and in time.
+// How long the gate stays closed behind a request that needed to be alone, in requests, which count as above,
+// and in time.
 inline constexpr std::size_t alone_requests_max = 128;
 inline constexpr std::chrono::microseconds alone_time_max{200};
 // The time is looked at once for so many requests.
