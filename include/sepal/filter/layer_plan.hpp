@@ -52,7 +52,7 @@ struct LayerRequest {
 // whose size stays within 5% of the textbook optimum, with the number of probes that is best for it; a layer
 // too small for several blocks is one block of just the bits it needs, and one of few blocks may have blocks
 // of another size, up to block_bits_max. Errors: out_of_range for either argument; too_large when the bitmap
-// would exceed `bytes_max`. Allocates nothing; any thread; microseconds.
+// would exceed `bytes_max`. Allocates nothing; any thread; up to about a millisecond.
 Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_max);
 
 // The optimum of an unblocked filter: -ln(rate) / ln(2)^2 bits an item.

@@ -26,6 +26,8 @@ class PlanMemo {
     LayerPlan plan;  // of capacity 0 where nothing is remembered
   };
 
+  Result<LayerPlan> plan_of_any_size(const LayerRequest& request);
+
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   std::array<Entry, entries_max> entries_ SEPAL_GUARDED_BY(mutex_);
   std::size_t next_ SEPAL_GUARDED_BY(mutex_) = 0;  // The oldest, which goes first.

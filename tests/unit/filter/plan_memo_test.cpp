@@ -1,5 +1,6 @@
 #include <sepal/filter/plan_memo.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <limits>
 
@@ -39,6 +40,24 @@ TEST_CASE("a remembered plan is held to the limit of who asks", "[filter]") {
   const auto refused = memo.plan(request, plan->byte_count() - 1);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::too_large);
+}
+
+// The gate is closed when it is asked again.
+TEST_CASE("what is too large for its limit is planned once", "[filter]") {
+  // Of those whose plan takes longest.
+  const LayerRequest request{.capacity = 9741, .error_rate = 0.25};
+  const auto time_of = [&](const auto& plan) {
+    constexpr int times = 20;
+    const auto start = std::chrono::steady_clock::now();
+    for (int time = 0; time < times; ++time) (void)plan();
+    return std::chrono::steady_clock::now() - start;
+  };
+  const auto anew = time_of([&] { return plan_layer(request, unbounded); });
+  const std::uint64_t just_too_few = plan_layer(request, unbounded)->byte_count() - 1;
+  PlanMemo memo;
+  REQUIRE(memo.plan(request, just_too_few).error().code == Errc::too_large);
+  CHECK(time_of([&] { return memo.plan(request, just_too_few); }) < anew / 4);
+  CHECK(memo.plan(request, unbounded));
 }
 
 TEST_CASE("what cannot be planned is refused, and not remembered", "[filter]") {
