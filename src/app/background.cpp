@@ -26,14 +26,12 @@ void Background::post(Task task) {
 
 // The tasks free what they hold when they are themselves destroyed, if no save uses it any more.
 void Background::dispose(keyspace::FilterPtr filter) {
-  post([this, held = std::move(filter)] { settling_.forget(held.get()); });
+  const bool may_settle = filter->has_pieces();
+  post([this, held = std::move(filter), may_settle] { dropped_ = dropped_ || may_settle; });
 }
 
 void Background::dispose_database(std::shared_ptr<const void> database) {
-  post([this, held = std::move(database)]() mutable {
-    held.reset();
-    settling_.forget_dropped();
-  });
+  post([this, held = std::move(database)] { dropped_ = true; });
 }
 
 void Background::settle(keyspace::FilterPtr filter, filter::LayerView layer) {
@@ -46,12 +44,13 @@ void Background::drain() {
 }
 
 void Background::run() {
-  std::chrono::milliseconds pause{};
   while (true) {
-    std::vector<Task> tasks = next_tasks(pause);
+    std::vector<Task> tasks = next_tasks();
     for (const Task& task : tasks) task();
     tasks.clear();
-    pause = settling_.empty() ? std::chrono::milliseconds::zero() : settling_.step();
+    // Once for all tasks, because it looks at all that wait there.
+    if (std::exchange(dropped_, false)) settling_.forget_dropped();
+    settling_.step_if_due();
     const MutexLock lock(mutex_);
     busy_ = false;
     changed_.notify_all();
@@ -59,13 +58,12 @@ void Background::run() {
   }
 }
 
-std::vector<Background::Task> Background::next_tasks(std::chrono::milliseconds pause) {
+std::vector<Background::Task> Background::next_tasks() {
   const MutexLock lock(mutex_);
-  const auto until = std::chrono::steady_clock::now() + pause;
   while (waiting_.empty() && !stopping_) {
     if (settling_.empty()) {
       changed_.wait(mutex_);
-    } else if (changed_.wait_until(mutex_, until) == std::cv_status::timeout) {
+    } else if (changed_.wait_until(mutex_, settling_.due()) == std::cv_status::timeout) {
       break;
     }
   }

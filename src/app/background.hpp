@@ -5,7 +5,6 @@
 #include <sepal/base/mutex.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -35,14 +34,17 @@ class Background final : public keyspace::Housekeeper {
   void run();
   // What was posted, once there is something, or nothing when it is time for a step of settling_. Nothing as
   // well, and stopping_, at the end.
-  std::vector<Task> next_tasks(std::chrono::milliseconds pause);
+  std::vector<Task> next_tasks();
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   Condition changed_;
   std::vector<Task> waiting_ SEPAL_GUARDED_BY(mutex_);
   bool busy_ SEPAL_GUARDED_BY(mutex_) = false;
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
-  PageSettling settling_;  // Confined to thread_.
+  // Confined to thread_.
+  PageSettling settling_;
+  bool dropped_ = false;  // A task had a filter that settling_ may be the last to hold.
+
   std::thread thread_;
 };
 

@@ -17,34 +17,41 @@ constexpr std::chrono::milliseconds idle_pause_max = 10s;
 }  // namespace
 
 void PageSettling::add(filter::FilterPtr filter, filter::LayerView layer) {
-  layers_.push_back({.filter = std::move(filter), .layer = layer});
+  const auto soon = std::chrono::steady_clock::now() + idle_pause_min;
+  due_ = layers_.empty() ? soon : std::min(due_, soon);
   idle_pause_ = idle_pause_min;
-}
-
-void PageSettling::forget(const filter::Filter* filter) {
-  std::erase_if(layers_, [&](const Unsettled& each) { return each.filter.get() == filter; });
+  layers_.push_back({.filter = std::move(filter), .layer = layer});
 }
 
 void PageSettling::forget_dropped() {
   std::erase_if(layers_, [](const Unsettled& each) { return each.filter->use_count() == 1; });
 }
 
+void PageSettling::step_if_due() {
+  if (layers_.empty() || std::chrono::steady_clock::now() < due_) return;
+  const std::chrono::milliseconds pause = step();
+  due_ = std::chrono::steady_clock::now() + pause;
+}
+
 std::chrono::milliseconds PageSettling::step() {
   forget_dropped();
-  bool busy = false;
-  for (Unsettled& layer : layers_) busy = look_at(layer) || busy;
+  bool busy = move_a_piece();
+  // The others wait for one that moves: there may be many to look at.
+  if (!busy)
+    for (Unsettled& layer : layers_) busy = look_at(layer) || busy;
+  if (!busy) return std::exchange(idle_pause_, std::min(2 * idle_pause_, idle_pause_max));
+  idle_pause_ = idle_pause_min;
+  return busy_pause;
+}
+
+// Of the first layer that is in use. False if there is none.
+bool PageSettling::move_a_piece() {
   const auto ready = std::ranges::find_if(
       layers_, [](const Unsettled& each) { return each.in_use == each.layer.piece_count(); });
-  if (ready != layers_.end()) {
-    ready->layer.move_to_huge_page(ready->moved);
-    if (++ready->moved == ready->layer.piece_count()) layers_.erase(ready);
-    busy = true;
-  }
-  if (busy) {
-    idle_pause_ = idle_pause_min;
-    return busy_pause;
-  }
-  return std::exchange(idle_pause_, std::min(2 * idle_pause_, idle_pause_max));
+  if (ready == layers_.end()) return false;
+  ready->layer.move_to_huge_page(ready->moved);
+  if (++ready->moved == ready->layer.piece_count()) layers_.erase(ready);
+  return true;
 }
 
 // Whether it found more in use than the last time.

@@ -18,14 +18,14 @@ namespace sepal::app {
 class PageSettling {
  public:
   void add(filter::FilterPtr filter, filter::LayerView layer);
-  // The filter is about to be dropped.
-  void forget(const filter::Filter* filter);
   // Filters may have been dropped that only this one still holds.
   void forget_dropped();
 
   [[nodiscard]] bool empty() const { return layers_.empty(); }
-  // Does a little; returns after which pause to call it again.
-  std::chrono::milliseconds step();
+  // When there is something to do again, unless it is empty.
+  [[nodiscard]] std::chrono::steady_clock::time_point due() const { return due_; }
+  // Does a little, if it is time.
+  void step_if_due();
 
  private:
   struct Unsettled {
@@ -35,10 +35,14 @@ class PageSettling {
     std::uint64_t moved = 0;   // as well
   };
 
+  // Returns after which pause to call it again.
+  std::chrono::milliseconds step();
+  bool move_a_piece();
   static bool look_at(Unsettled& layer);
 
   std::vector<Unsettled> layers_;
   std::chrono::milliseconds idle_pause_{};
+  std::chrono::steady_clock::time_point due_;
 };
 
 }  // namespace sepal::app

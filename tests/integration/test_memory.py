@@ -1,5 +1,6 @@
 """What becomes of the memory of big filters: huge pages once they are in use, back to the system when they go."""
 
+import os
 import pathlib
 import platform
 import re
@@ -20,6 +21,12 @@ def memory_kb(daemon, field):
     """A figure of the daemon's memory, such as Rss or AnonHugePages."""
     text = pathlib.Path("/proc/%d/smaps_rollup" % daemon.process.pid).read_text()
     return int(re.search(r"^%s: *(\d+) kB" % field, text, re.M).group(1))
+
+
+def cpu_seconds(daemon):
+    """Of all threads so far."""
+    fields = pathlib.Path("/proc/%d/stat" % daemon.process.pid).read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_until(condition):
@@ -78,6 +85,27 @@ class MemoryTest(DaemonTest):
             self.fill(client, "b")
             call("RENAME", "a", "b")
             self.assertTrue(wait_until(lambda: memory_kb(daemon, "Rss") < before_kb + 18 * 1024))
+
+    def test_deleting_small_filters_costs_no_more_beside_many_big_ones(self):
+        daemon = self.start("--maxmemory", "1024gb")
+        with daemon.connect() as client:
+            def call_all(count, *words):
+                for at in range(0, count, 100):
+                    client.sendall(b"".join(encode(*(word.replace("#", str(i)) for word in words))
+                                            for i in range(at, at + 100)))
+                    read_lines(client, 100)
+
+            def cost_of_deleting():
+                call_all(100_000, "BF.ADD", "small#", "item")
+                time.sleep(0.5)
+                before = cpu_seconds(daemon)
+                call_all(100_000, "DEL", "small#")
+                time.sleep(0.5)
+                return cpu_seconds(daemon) - before
+
+            alone = cost_of_deleting()
+            call_all(10_000, "BF.RESERVE", "big#", "0.01", "1800000")
+            self.assertLess(cost_of_deleting(), 2 * alone + 0.05)
 
 
 if __name__ == "__main__":
