@@ -1,5 +1,5 @@
 // A lock of one byte, held for the few writes of one item: there is one for each of very many small filters,
-// and up to a thousand in a large one.
+// and one for each shard of a large one.
 #pragma once
 
 #include <sepal/base/thread_annotations.hpp>
