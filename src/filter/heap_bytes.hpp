@@ -1,14 +1,15 @@
 // What an allocation really takes, so that a million small filters are accounted for as what they are.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace sepal::filter {
 
-// As glibc has it: eight bytes of its own for each, in steps of sixteen.
+// As glibc has it: eight bytes of its own for each, in steps of sixteen, and no fewer than two steps.
 [[nodiscard]] constexpr std::uint64_t heap_footprint(std::uint64_t bytes) {
   constexpr std::uint64_t own_bytes = 8, step_bytes = 16;
-  return (bytes + own_bytes + step_bytes - 1) / step_bytes * step_bytes;
+  return std::max(2 * step_bytes, (bytes + own_bytes + step_bytes - 1) / step_bytes * step_bytes);
 }
 
 }  // namespace sepal::filter
