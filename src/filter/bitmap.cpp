@@ -100,9 +100,12 @@ bool Bitmap::in_use(std::uint64_t piece) const {
 }
 
 // Where the kernel knows no MADV_COLLAPSE (before 6.1), or has no huge page now, it moves the piece when it
-// comes past: the first call allows that.
+// comes past: the first call allows that. With the last piece it takes what follows it along, or the bitmap
+// would stay two mappings, of which a process may have some ten thousand.
 void Bitmap::move_to_huge_page(std::uint64_t piece) const {
-  (void)madvise(piece_begin(piece), huge_page_bytes, MADV_HUGEPAGE);
+  const bool last = piece + 1 == piece_count();
+  const std::uint64_t end = rounded_up(bytes_, page_bytes);
+  (void)madvise(piece_begin(piece), last ? end - piece * huge_page_bytes : huge_page_bytes, MADV_HUGEPAGE);
   (void)madvise(piece_begin(piece), huge_page_bytes, MADV_COLLAPSE);
 }
 
