@@ -13,7 +13,7 @@ import time
 from .servers import fill, finish_rload, rload, sepald, start_rload
 
 ITEMS = 1_170_000_000  # 1.4 GB at 1%
-LOADS = {"structural change, 200 000 requests/s": {"rate": 200_000}, "structural change, full speed": {}}
+LOADS = {"structural change, 50 000 requests/s": {"rate": 50_000}, "structural change, full speed": {}}
 LEAD_IN_SECONDS = 0.5
 # A virtual machine hands what was freed back to its host for seconds afterwards, and is busy with it: right after the
 # change the worst batch of the load alone was five times as long as ten seconds later.
