@@ -8,6 +8,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/plan_memo.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
 
 #include <array>
 #include <atomic>
@@ -49,11 +50,6 @@ class Housekeeper {
   virtual void dispose_database(std::shared_ptr<const void> database) = 0;
   // Moves a new big layer into huge pages (LayerView) when requests have filled it.
   virtual void settle(FilterPtr filter, filter::LayerView layer) = 0;
-};
-
-struct DatabaseKey {
-  std::uint32_t database = 0;
-  std::string_view key;
 };
 
 // Position in a scan: 0 starts, and 0 as an answer ends.

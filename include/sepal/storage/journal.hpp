@@ -1,0 +1,108 @@
+// The journal: what changed since the last generation, so that nothing answered is lost.
+//
+//     worker 0: JournalLog --frames-->\                          /--> sync, by the journal's thread
+//     worker 1: JournalLog --frames--> [ active segment, mapped ]---> next segments, prepared ahead by it
+//
+// A frame is copied into the mapped segment under a short lock: no system call, and from then on the death of
+// the process loses nothing. Syncs, new segments and the removal of old ones are the thread's. A worker never
+// waits for it: when there is no room, it admits no change.
+//
+// Policies: `everysec` syncs once a second; `always` syncs as soon as something is there, and replies wait
+// for it (see durable_position); `off` records nothing.
+//
+// When the disk fails. No room for the next segment: changes are refused until there is. A sync that failed:
+// the kernel may have dropped the pages, so nothing that was not synced before is trusted again; changes are
+// refused and `on_failure` asks for a save, whose generation holds it all; after it restart() begins a new
+// segment.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
+#include <sepal/storage/disk.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sepal::storage {
+
+enum class JournalPolicy : std::uint8_t { off, everysec, always };
+
+struct JournalOptions {
+  JournalPolicy policy = JournalPolicy::everysec;
+  std::uint64_t segment_bytes = std::uint64_t{64} << 20;
+  std::uint32_t segments_ahead = 2;  // prepared beside the active one
+};
+
+struct JournalStatus {
+  JournalPolicy policy = JournalPolicy::off;
+  bool accepting = true;  // false: changes are refused, and `refusal` says why
+  std::string refusal;    // a sentence of one line
+  std::uint64_t position = 0;
+  std::uint64_t synced_position = 0;
+  std::uint64_t first_position = 0;  // of the oldest segment on disk
+  std::uint64_t syncs = 0;
+  std::uint64_t failed_syncs = 0;
+  std::uint64_t frames = 0;
+};
+
+// One worker's. Confined to it; its members of MutationLog are called inside the gate.
+class JournalLog : public keyspace::MutationLog {
+ public:
+  // Inside the gate, before a request that may record up to `bytes_max`. False: refuse it; the reason is in
+  // the journal's status. Touches nothing shared as long as the worker's reserve lasts.
+  [[nodiscard]] virtual bool admit(std::uint64_t bytes_max) = 0;
+  // Inside the gate, shared, before a batch: whether there is room for an ordinary batch, or changes are
+  // refused anyway (then admit() says so). False: let the batch wait for the thread, which calls on_progress.
+  [[nodiscard]] virtual bool room_for_batch() = 0;
+  // With the gate closed, before it opens: everything recorded since it closed is in the journal.
+  virtual void commit() = 0;
+  // Outside the gate, after a batch that added, or answered that something was known already. Returns once no
+  // other worker is between begin_add() and added() with what this batch may have seen. The position that
+  // must be durable before the replies go out, under `always`; else 0.
+  [[nodiscard]] virtual std::uint64_t settle() = 0;
+};
+
+// Synchronised. Owns one thread.
+class Journal {
+ public:
+  struct Callbacks {
+    // On the journal's thread, without a lock: durable_position() or the room has grown, or changes are
+    // accepted or refused from now on.
+    std::function<void()> on_progress;
+    // On the journal's thread, without a lock: a save is needed, then restart().
+    std::function<void()> on_failure;
+  };
+
+  // Begins a new segment at `position`, where replay ended. Segments that are there are left alone.
+  // Errors: disk_full, read_only, io.
+  static Result<std::unique_ptr<Journal>> open(Disk& disk, Path directory, std::uint64_t position,
+                                               std::size_t worker_count, const JournalOptions& options,
+                                               Callbacks callbacks);
+  virtual ~Journal() = default;  // after stop()
+
+  [[nodiscard]] virtual JournalLog& log(std::size_t worker) = 0;
+
+  // With the gate closed: where a cut of this instant stands.
+  [[nodiscard]] virtual std::uint64_t position() const = 0;
+  // Everything below it survives a power cut, by syncs or by a generation.
+  [[nodiscard]] virtual std::uint64_t durable_position() const = 0;
+  [[nodiscard]] virtual JournalStatus status() const = 0;
+
+  // With the gate closed. From off to another, the first frame is a `resumed`, and a save is needed before
+  // anything is promised.
+  virtual void set_policy(JournalPolicy policy) = 0;
+
+  // A generation cut at `position` is current and durable: segments that end at or below it are removed (by
+  // the thread), and after a failed sync at or below it changes are accepted again, in a new segment.
+  virtual void generation_saved(std::uint64_t position) = 0;
+
+  // Syncs everything, ends the thread. Nobody records any more. May be called again.
+  virtual Result<void> stop() = 0;
+};
+
+}  // namespace sepal::storage
