@@ -26,6 +26,10 @@ struct DatabaseKey {
   std::string_view key;
 };
 
+// What a call of a MutationLog's member takes at most in the record, beside the bytes of the keys it names
+// and those of the fingerprints.
+inline constexpr std::uint64_t record_bytes_max = 128;
+
 // Confined to a worker, inside the gate. None of its members blocks.
 class MutationLog {
  public:
@@ -53,6 +57,29 @@ class MutationLog {
   virtual void renamed(std::uint32_t database, std::string_view from, std::string_view to) = 0;
   virtual void flushed(std::uint32_t database) = 0;
   virtual void flushed_all() = 0;
+};
+
+// What the log of a worker answers before a request that changes something.
+enum class Admission : std::uint8_t {
+  granted,
+  refused,  // changes are not taken now: the record cannot be kept
+  later,    // there is no room for it yet, and soon will be
+};
+
+// A worker's log, and what the worker asks and tells it around its requests and batches. Confined to the
+// worker. None of its members waits for a disk.
+class WorkerLog : public MutationLog {
+ public:
+  // Inside the gate, while recording(), before a request that may record up to `bytes_max`: record_bytes_max
+  // for each call, and the bytes of keys and fingerprints. After `later` the worker is told when to ask
+  // again. Touches nothing shared as long as the worker's reserve lasts.
+  [[nodiscard]] virtual Admission admit(std::uint64_t bytes_max) = 0;
+  // With the gate closed, before it opens: everything told since it closed is in the record.
+  virtual void commit() = 0;
+  // Outside the gate, after a batch that added, or answered that something was known already. Returns once no
+  // other worker is between begin_add() and added() with what this batch may have seen. The position that
+  // must be durable before the replies go out, where replies wait for that; else 0.
+  [[nodiscard]] virtual std::uint64_t settle() = 0;
 };
 
 }  // namespace sepal::keyspace

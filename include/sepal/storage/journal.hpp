@@ -1,7 +1,7 @@
 // The journal: what changed since the last generation, so that nothing answered is lost.
 //
-//     worker 0: JournalLog --frames-->\                          /--> sync, by the journal's thread
-//     worker 1: JournalLog --frames--> [ active segment, mapped ]---> next segments, prepared ahead by it
+//     worker 0: WorkerLog --frames--> \                          /--> sync, by the journal's thread
+//     worker 1: WorkerLog --frames-->  [ active segment, mapped ]---> next segments, prepared ahead by it
 //
 // A frame is copied into the mapped segment under a short lock: no system call, and from then on the death of
 // the process loses nothing. Syncs, new segments and the removal of old ones are the thread's. A worker never
@@ -12,8 +12,8 @@
 //
 // When the disk fails. No room for the next segment: changes are refused until there is. A sync that failed:
 // the kernel may have dropped the pages, so nothing that was not synced before is trusted again; changes are
-// refused and `on_failure` asks for a save, whose generation holds it all; after it restart() begins a new
-// segment.
+// refused and `on_failure` asks for a save, whose generation holds it all; generation_saved() then begins a
+// new segment.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -50,23 +50,6 @@ struct JournalStatus {
   std::uint64_t frames = 0;
 };
 
-// One worker's. Confined to it; its members of MutationLog are called inside the gate.
-class JournalLog : public keyspace::MutationLog {
- public:
-  // Inside the gate, before a request that may record up to `bytes_max`. False: refuse it; the reason is in
-  // the journal's status. Touches nothing shared as long as the worker's reserve lasts.
-  [[nodiscard]] virtual bool admit(std::uint64_t bytes_max) = 0;
-  // Inside the gate, shared, before a batch: whether there is room for an ordinary batch, or changes are
-  // refused anyway (then admit() says so). False: let the batch wait for the thread, which calls on_progress.
-  [[nodiscard]] virtual bool room_for_batch() = 0;
-  // With the gate closed, before it opens: everything recorded since it closed is in the journal.
-  virtual void commit() = 0;
-  // Outside the gate, after a batch that added, or answered that something was known already. Returns once no
-  // other worker is between begin_add() and added() with what this batch may have seen. The position that
-  // must be durable before the replies go out, under `always`; else 0.
-  [[nodiscard]] virtual std::uint64_t settle() = 0;
-};
-
 // Synchronised. Owns one thread.
 class Journal {
  public:
@@ -74,7 +57,7 @@ class Journal {
     // On the journal's thread, without a lock: durable_position() or the room has grown, or changes are
     // accepted or refused from now on.
     std::function<void()> on_progress;
-    // On the journal's thread, without a lock: a save is needed, then restart().
+    // On the journal's thread, without a lock: a save is needed, and then generation_saved().
     std::function<void()> on_failure;
   };
 
@@ -85,7 +68,9 @@ class Journal {
                                                Callbacks callbacks);
   virtual ~Journal() = default;  // after stop()
 
-  [[nodiscard]] virtual JournalLog& log(std::size_t worker) = 0;
+  // A worker's. A request that asks for more room than there is gets `later`, until the thread has prepared
+  // as many segments as it takes, and called on_progress.
+  [[nodiscard]] virtual keyspace::WorkerLog& log(std::size_t worker) = 0;
 
   // With the gate closed: where a cut of this instant stands.
   [[nodiscard]] virtual std::uint64_t position() const = 0;
