@@ -69,7 +69,8 @@ class GenerationReader {
       return about(manifest_path.string(), damaged_at(0, "its count of items is not that of the filters"));
     return GenerationReport{.name = format::generation_name(place_.number),
                             .filters = manifest->filter_count,
-                            .bytes = manifest->byte_count + format::encode(*manifest).size()};
+                            .bytes = manifest->byte_count + format::encode(*manifest).size(),
+                            .journal_position = manifest->journal_position};
   }
 
  private:
@@ -95,11 +96,11 @@ class GenerationReader {
     if (*count != listed.record_count)
       return about(path, damaged_at(0, "its count of filters is not that of the MANIFEST"));
     for (std::uint64_t i = 0; i < *count; ++i) {
-      auto loaded = records.read_record();
-      if (!loaded) return named(path, loaded.error());
-      items_ += loaded->filter->item_count();
-      const auto taken = sink_(loaded->database, std::move(loaded->key), std::move(loaded->filter));
-      if (!taken) return about(path, refused_by_sink(taken.error(), loaded->offset));
+      auto record = records.read_record();
+      if (!record) return named(path, record.error());
+      items_ += record->loaded.filter->item_count();
+      const auto taken = sink_(std::move(record->loaded));
+      if (!taken) return about(path, refused_by_sink(taken.error(), record->offset));
     }
     if (reader.remaining() != 0)
       return about(path, damaged_at(reader.offset(), "something stands behind its last filter"));

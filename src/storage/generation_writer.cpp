@@ -162,6 +162,7 @@ class GenerationWriter {
                               .filter_count = snapshot_.entries.size(),
                               .item_count = items_,
                               .byte_count = 0,
+                              .journal_position = 0,
                               .writer = SEPAL_VERSION,
                               .files = files_};
     for (const format::ListedFile& file : files_) manifest.byte_count += file.byte_count;
@@ -172,7 +173,8 @@ class GenerationWriter {
     if (auto done = (*file)->sync(); !done) return done.error();
     return GenerationReport{.name = format::generation_name(place_.number),
                             .filters = manifest.filter_count,
-                            .bytes = manifest.byte_count + bytes.size()};
+                            .bytes = manifest.byte_count + bytes.size(),
+                            .journal_position = manifest.journal_position};
   }
 
   // A clock before 1970 is wrong, and its time is nothing to fail a save for.

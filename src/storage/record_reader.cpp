@@ -2,6 +2,7 @@
 
 #include <sepal/base/checked.hpp>
 
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -57,16 +58,17 @@ Result<std::uint64_t> RecordReader::read_header() {
   if (!header) return header.error();
   if (header->magic != format::FilterFileHeader::expected_magic)
     return damaged_at(0, "it does not begin as a file of filters does");
-  if (header->version != format::version || header->flags != 0)
+  if (!format::is_known(header->version) || header->flags != 0)
     return unsupported(header->version, format::version);
   const auto fields = format::bytes_of(*header).first(sizeof *header - format::checksum_bytes);
   if (auto right = reader_.accept(header->checksum, Checksum::of(fields), 0, "the header"); !right)
     return right.error();
   if (auto go_on = meter_.add(sizeof *header); !go_on) return go_on.error();
+  version_ = header->version;
   return std::uint64_t{header->record_count};
 }
 
-Result<LoadedFilter> RecordReader::read_record() {
+Result<Record> RecordReader::read_record() {
   const std::uint64_t start = reader_.offset();
   auto head = read_head();
   if (!head) return head.error();
@@ -74,25 +76,40 @@ Result<LoadedFilter> RecordReader::read_record() {
   auto filter = make_filter(start, *head);
   if (!filter) return filter.error();
   if (auto filled = read_bits(**filter, *head); !filled) return filled.error();
-  return LoadedFilter{
-      .database = head->database, .key = std::move(head->key), .filter = std::move(*filter), .offset = start};
+  return Record{.loaded = {.database = head->database,
+                           .key = std::move(head->key),
+                           .filter = std::move(*filter),
+                           .journal_position = head->journal_position},
+                .offset = start};
+}
+
+Result<format::RecordHead> RecordReader::take_fixed_head() {
+  const auto bytes = reader_.take(format::head_bytes<format::RecordHead>(version_));
+  if (!bytes) return bytes.error();
+  format::RecordHead head;
+  std::memcpy(&head, bytes->data(), bytes->size());
+  return head;
 }
 
 Result<RecordReader::Head> RecordReader::read_head() {
   const std::uint64_t start = reader_.offset();
-  const auto fixed = reader_.take_structure<format::RecordHead>();
+  const auto fixed = take_fixed_head();
   if (!fixed) return fixed.error();
   if (fixed->magic != format::RecordHead::expected_magic) return damaged_at(start, "no record begins here");
   if (auto fits = check_lengths(start, fixed->key_bytes, fixed->image_bytes, fixed->bitmap_bytes); !fits)
     return fits.error();
-  Head head{.database = fixed->database, .key = {}, .bitmap_bytes = fixed->bitmap_bytes, .image = {}};
+  Head head{.database = fixed->database,
+            .key = {},
+            .bitmap_bytes = fixed->bitmap_bytes,
+            .journal_position = fixed->journal_position,
+            .image = {}};
   auto key = reader_.take_text(fixed->key_bytes);
   if (!key) return key.error();
   head.key = std::move(*key);
   const auto image_bytes = reader_.take_text(fixed->image_bytes);
   if (!image_bytes) return image_bytes.error();
   Checksum checksum;
-  checksum.update(format::bytes_of(*fixed));
+  checksum.update(format::bytes_of(*fixed).first(format::head_bytes<format::RecordHead>(version_)));
   checksum.update(format::bytes_of(std::string_view(head.key)));
   checksum.update(format::bytes_of(std::string_view(*image_bytes)));
   if (auto right = reader_.take_checksum(checksum.value(), start, "a record's head"); !right)

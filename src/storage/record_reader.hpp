@@ -5,7 +5,8 @@
 #include <sepal/base/result.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/image.hpp>
-#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/snapshot_format.hpp>
 
 #include <cstdint>
 #include <string>
@@ -16,11 +17,9 @@
 
 namespace sepal::storage {
 
-struct LoadedFilter {
-  std::uint32_t database = 0;
-  std::string key;
-  keyspace::FilterPtr filter;
-  std::uint64_t offset = 0;  // where its record begins
+struct Record {
+  LoadedFilter loaded;
+  std::uint64_t offset = 0;  // where it begins
 };
 
 // Confined. Blocks.
@@ -31,16 +30,18 @@ class RecordReader {
 
   // The number of records that follow.
   Result<std::uint64_t> read_header();
-  Result<LoadedFilter> read_record();
+  Result<Record> read_record();
 
  private:
   struct Head {
     std::uint32_t database = 0;
     std::string key;
     std::uint64_t bitmap_bytes = 0;
+    std::uint64_t journal_position = 0;
     filter::ImageHeader image;
   };
   Result<Head> read_head();
+  Result<format::RecordHead> take_fixed_head();
   Result<void> check_lengths(std::uint64_t start, std::uint64_t key_bytes, std::uint64_t image_bytes,
                              std::uint64_t bitmap_bytes) const;
   Result<filter::ImageHeader> decode_image(std::uint64_t start, std::span<const std::byte> bytes) const;
@@ -50,6 +51,7 @@ class RecordReader {
   SealedReader& reader_;
   const filter::FilterLimits& limits_;
   ProgressMeter& meter_;
+  std::uint32_t version_ = format::version;  // of the file, as its header says
 };
 
 }  // namespace sepal::storage

@@ -27,11 +27,12 @@ class Cursor {
   [[nodiscard]] std::size_t offset() const { return offset_; }
   [[nodiscard]] bool at_end() const { return rest_.empty(); }
 
+  // The first `count` bytes of a structure.
   template <class Structure>
-  bool take(Structure& into) {
-    if (rest_.size() < sizeof into) return false;
-    std::memcpy(&into, rest_.data(), sizeof into);
-    advance(sizeof into);
+  bool take(Structure& into, std::size_t count = sizeof(Structure)) {
+    if (rest_.size() < count) return false;
+    std::memcpy(&into, rest_.data(), count);
+    advance(count);
     return true;
   }
   bool take(std::string& into, std::size_t length) {
@@ -84,10 +85,10 @@ Result<void> check_sums(const Manifest& manifest) {
   return {};
 }
 
-Result<Manifest> decode_verified(std::span<const std::byte> bytes) {
+Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t found_version) {
   Cursor cursor(bytes);
   ManifestHead head;
-  if (!cursor.take(head)) return damaged_at(0, "it is too short");
+  if (!cursor.take(head, head_bytes<ManifestHead>(found_version))) return damaged_at(0, "it is too short");
   if (head.file_count > manifest_files_max) return damaged_at(0, "it lists too many files");
   if (head.writer_bytes > writer_bytes_max) return damaged_at(0, "its version text is too long");
   Manifest manifest{.generation = head.generation,
@@ -95,6 +96,7 @@ Result<Manifest> decode_verified(std::span<const std::byte> bytes) {
                     .filter_count = head.filter_count,
                     .item_count = head.item_count,
                     .byte_count = head.byte_count,
+                    .journal_position = head.journal_position,
                     .writer = {},
                     .files = {}};
   if (!cursor.take(manifest.writer, head.writer_bytes))
@@ -133,6 +135,7 @@ std::vector<std::byte> encode(const Manifest& manifest) {
   head.filter_count = manifest.filter_count;
   head.item_count = manifest.item_count;
   head.byte_count = manifest.byte_count;
+  head.journal_position = manifest.journal_position;
   head.file_count = static_cast<std::uint32_t>(manifest.files.size());
   head.writer_bytes = static_cast<std::uint32_t>(manifest.writer.size());
   std::vector<std::byte> bytes;
@@ -153,16 +156,17 @@ std::vector<std::byte> encode(const Manifest& manifest) {
 
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
   ManifestHead head;
-  if (bytes.size() < sizeof head + checksum_bytes) return damaged_at(0, "it is too short");
-  std::memcpy(&head, bytes.data(), sizeof head);
+  constexpr std::size_t shortest = head_bytes<ManifestHead>(version_without_journal);
+  if (!Cursor(bytes).take(head, shortest) || bytes.size() < shortest + checksum_bytes)
+    return damaged_at(0, "it is too short");
   if (head.magic != ManifestHead::expected_magic)
     return damaged_at(0, "it does not begin as a manifest does");
   // Before the checksum: another version may have it elsewhere.
-  if (head.version != version || head.flags != 0) return unsupported(head.version, version);
+  if (!is_known(head.version) || head.flags != 0) return unsupported(head.version, version);
   const auto covered = bytes.first(bytes.size() - checksum_bytes);
   if (load_little_endian<std::uint64_t>(bytes.data() + covered.size()) != Checksum::of(covered))
     return damaged_at(0, "its checksum does not match");
-  return decode_verified(covered);
+  return decode_verified(covered, head.version);
 }
 
 std::string sealed_line(std::string_view kind, std::string_view value) {

@@ -67,10 +67,12 @@ inline Container unpack(std::span<const std::byte> bytes) {
   return container;
 }
 
+// Of a head that was shorter in an older version, the first `count` bytes.
 template <class Structure>
-bool read_structure(const Bytes& from, std::size_t offset, Structure& into) {
-  if (from.size() < sizeof into || offset > from.size() - sizeof into) return false;
-  std::memcpy(&into, from.data() + offset, sizeof into);
+bool read_structure(const Bytes& from, std::size_t offset, Structure& into,
+                    std::size_t count = sizeof(Structure)) {
+  if (from.size() < count || offset > from.size() - count) return false;
+  std::memcpy(&into, from.data() + offset, count);
   return true;
 }
 
@@ -87,8 +89,11 @@ class Resealer {
   std::uint64_t run() {
     namespace format = storage::format;
     if (!checksum(sizeof(format::FilterFileHeader) - format::checksum_bytes)) return seal_.value();
-    for (format::RecordHead head; read_structure(file_, at_, head);) {
-      if (!checksum(sizeof head + head.key_bytes + head.image_bytes)) break;
+    format::FilterFileHeader header;
+    read_structure(file_, 0, header);
+    const std::size_t head_bytes = format::head_bytes<format::RecordHead>(header.version);
+    for (format::RecordHead head; read_structure(file_, at_, head, head_bytes);) {
+      if (!checksum(head_bytes + head.key_bytes + head.image_bytes)) break;
       std::uint64_t left = head.bitmap_bytes;
       while (left > 0) {
         const std::uint64_t count = std::min<std::uint64_t>(left, format::chunk_bytes);
@@ -123,8 +128,10 @@ class Resealer {
 inline void reseal_manifest(Bytes& manifest, const std::string& folder, FileMap& files, std::uint8_t mode) {
   namespace format = storage::format;
   format::ManifestHead head;
-  if (!read_structure(manifest, 0, head) || manifest.size() < sizeof head + format::checksum_bytes) return;
-  std::size_t at = sizeof head + head.writer_bytes;
+  if (!read_structure(manifest, 0, head)) return;
+  const std::size_t head_bytes = format::head_bytes<format::ManifestHead>(head.version);
+  if (manifest.size() < head_bytes + format::checksum_bytes) return;
+  std::size_t at = head_bytes + head.writer_bytes;
   std::uint64_t bytes = 0;
   std::uint64_t records = 0;
   format::ManifestFile entry;
@@ -144,7 +151,7 @@ inline void reseal_manifest(Bytes& manifest, const std::string& folder, FileMap&
   if ((mode & mode_relength) != 0) {
     head.byte_count = bytes;
     head.filter_count = records;
-    write_structure(manifest, 0, head);
+    std::memcpy(manifest.data(), &head, head_bytes);
   }
   const std::size_t covered = manifest.size() - format::checksum_bytes;
   write_structure(manifest, covered, format::U64(Checksum::of(std::span(manifest).first(covered))));

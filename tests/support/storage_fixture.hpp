@@ -54,8 +54,8 @@ struct LoadOutcome {
 
 inline LoadOutcome load(storage::DataDirectory& directory, const filter::FilterLimits& limits = roomy) {
   LoadOutcome outcome;
-  const auto sink = [&](std::uint32_t database, std::string key, keyspace::FilterPtr filter) {
-    outcome.filters[{database, std::move(key)}] = std::move(filter);
+  const auto sink = [&](storage::LoadedFilter loaded) {
+    outcome.filters[{loaded.database, std::move(loaded.key)}] = std::move(loaded.filter);
     return Result<void>();
   };
   auto report = directory.load(limits, sink, {});

@@ -42,7 +42,8 @@ using ProgressSink = std::function<bool(const Progress&)>;
 struct GenerationReport {
   std::string name;  // empty: there was none to load
   std::uint64_t filters = 0;
-  std::uint64_t bytes = 0;  // of all files
+  std::uint64_t bytes = 0;             // of all files
+  std::uint64_t journal_position = 0;  // of the cut
 };
 
 struct DataDirectoryOptions {
@@ -51,9 +52,16 @@ struct DataDirectoryOptions {
   std::uint64_t own_file_bytes_min = std::uint64_t{4} << 20;
 };
 
+struct LoadedFilter {
+  std::uint32_t database = 0;
+  std::string key;
+  keyspace::FilterPtr filter;
+  std::uint64_t journal_position =
+      0;  // its layers and counts are those of this position, at or after the cut
+};
+
 // A loaded filter is handed over at once, so that a load holds one filter's bits beside what it reads.
-using LoadSink =
-    std::function<Result<void>(std::uint32_t database, std::string key, keyspace::FilterPtr filter)>;
+using LoadSink = std::function<Result<void>(LoadedFilter loaded)>;
 
 // Confined to one thread at a time. Blocks.
 class DataDirectory {

@@ -47,7 +47,9 @@ class Little {
 using U32 = Little<std::uint32_t>;
 using U64 = Little<std::uint64_t>;
 
-inline constexpr std::uint32_t version = 1;  // of the filter files and of the MANIFEST alike
+inline constexpr std::uint32_t version = 2;  // of the filter files and of the MANIFEST alike
+// Read as well: of a time before the journal, its heads end before their journal_position, which is then 0.
+inline constexpr std::uint32_t version_without_journal = 1;
 inline constexpr std::size_t checksum_bytes = 8;
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
 static_assert(chunk_bytes % 8 == 0, "bitmaps are copied in 64-bit words");
@@ -67,10 +69,11 @@ struct RecordHead {
   std::array<char, 4> magic = expected_magic;
   U32 database = 0;
   U32 key_bytes = 0;
-  U32 image_bytes = 0;   // of the image header (filter/image.hpp)
-  U64 bitmap_bytes = 0;  // of all layers, without the checksums of the chunks
+  U32 image_bytes = 0;       // of the image header (filter/image.hpp)
+  U64 bitmap_bytes = 0;      // of all layers, without the checksums of the chunks
+  U64 journal_position = 0;  // at which the layers and counts of the image header were taken
 };
-static_assert(sizeof(RecordHead) == 24 && alignof(RecordHead) == 1);
+static_assert(sizeof(RecordHead) == 32 && alignof(RecordHead) == 1);
 
 struct ManifestHead {
   static constexpr std::array<char, 8> expected_magic{'S', 'E', 'P', 'A', 'L', 'M', 'A', 'N'};
@@ -83,9 +86,20 @@ struct ManifestHead {
   U64 item_count = 0;  // of all filters
   U64 byte_count = 0;  // of the listed files
   U32 file_count = 0;
-  U32 writer_bytes = 0;  // of the version text that follows
+  U32 writer_bytes = 0;      // of the version text that follows
+  U64 journal_position = 0;  // of the cut
 };
-static_assert(sizeof(ManifestHead) == 64 && alignof(ManifestHead) == 1);
+static_assert(sizeof(ManifestHead) == 72 && alignof(ManifestHead) == 1);
+
+// Of a head of this version, one of those that are read.
+template <class Head>
+[[nodiscard]] constexpr std::size_t head_bytes(std::uint32_t found) {
+  static_assert(std::is_same_v<Head, RecordHead> || std::is_same_v<Head, ManifestHead>);
+  return sizeof(Head) - (found == version_without_journal ? sizeof(U64) : 0);
+}
+[[nodiscard]] constexpr bool is_known(std::uint32_t found) {
+  return found == version || found == version_without_journal;
+}
 
 struct ManifestFile {
   U32 name_bytes = 0;  // of the name that follows
@@ -122,6 +136,7 @@ struct Manifest {
   std::uint64_t filter_count = 0;
   std::uint64_t item_count = 0;
   std::uint64_t byte_count = 0;
+  std::uint64_t journal_position = 0;
   std::string writer;
   std::vector<ListedFile> files;
 };

@@ -231,14 +231,12 @@ TEST_CASE("a load that is given up, or whose filters are refused, ends with that
   Filters filters;
   filters.add(0, "key", 10);
   saved(*directory, filters);
-  const auto take = [](std::uint32_t, std::string, keyspace::FilterPtr) { return Result<void>(); };
+  const auto take = [](const LoadedFilter&) { return Result<void>(); };
   const auto given_up = directory->load(test::roomy, take, [](const Progress&) { return false; });
   REQUIRE(!given_up);
   CHECK(given_up.error().code == Errc::io);
 
-  const auto refuse = [](std::uint32_t, std::string, keyspace::FilterPtr) {
-    return Result<void>(fail(Errc::memory_limit));
-  };
+  const auto refuse = [](const LoadedFilter&) { return Result<void>(fail(Errc::memory_limit)); };
   const auto refused = directory->load(test::roomy, refuse, {});
   REQUIRE(!refused);
   CHECK(refused.error().code == Errc::memory_limit);

@@ -13,6 +13,7 @@ Manifest some_manifest() {
           .filter_count = 12,
           .item_count = 99,
           .byte_count = 3000,
+          .journal_position = 12'345'678'901,
           .writer = "0.1.0",
           .files = {{.name = "pack-0", .byte_count = 1000, .record_count = 11, .seal = 5},
                     {.name = "filter-0", .byte_count = 2000, .record_count = 1, .seal = 6}}};
@@ -32,6 +33,7 @@ TEST_CASE("a manifest is decoded to what was encoded", "[storage]") {
   CHECK(decoded->generation == 7);
   CHECK(decoded->taken_at == 1'700'000'000'123);
   CHECK(decoded->item_count == 99);
+  CHECK(decoded->journal_position == 12'345'678'901);
   CHECK(decoded->writer == "0.1.0");
   REQUIRE(decoded->files.size() == 2);
   CHECK(decoded->files[1].name == "filter-0");
@@ -56,7 +58,7 @@ TEST_CASE("a manifest of any other length, or with any bit flipped, is refused",
 
 TEST_CASE("a manifest of another version is unsupported, not damaged", "[storage]") {
   std::vector<std::byte> bytes = encode(some_manifest());
-  bytes[offsetof(ManifestHead, version)] = std::byte{2};
+  bytes[offsetof(ManifestHead, version)] = std::byte{version + 1};
   CHECK(code_of(bytes) == Errc::unsupported_version);
 }
 
