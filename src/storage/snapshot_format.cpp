@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "damage.hpp"
+#include "numbered_name.hpp"
 
 namespace sepal::storage::format {
 namespace {
 
 constexpr std::string_view generation_prefix = "generation-";
-constexpr std::size_t generation_digits = 12;
 constexpr std::string_view line_version = "1";
 constexpr std::size_t checksum_digits = 2 * checksum_bytes;
 
@@ -195,21 +195,11 @@ Result<std::string> decode_sealed_line(std::string_view kind, std::string_view l
 }
 
 std::string generation_name(std::uint64_t number) {
-  SEPAL_ASSERT(number <= generation_number_max, "a generation's number outgrew its name");
-  const std::string digits = std::to_string(number);
-  return std::string(generation_prefix) + std::string(generation_digits - digits.size(), '0') + digits;
+  return numbered_name(generation_prefix, number);
 }
 
 std::optional<std::uint64_t> generation_number(std::string_view name) {
-  if (!name.starts_with(generation_prefix)) return std::nullopt;
-  name.remove_prefix(generation_prefix.size());
-  if (name.size() != generation_digits) return std::nullopt;
-  std::uint64_t number = 0;
-  for (const char c : name) {
-    if (c < '0' || c > '9') return std::nullopt;
-    number = number * 10 + static_cast<std::uint64_t>(c - '0');
-  }
-  return number;
+  return number_in_name(generation_prefix, name);
 }
 
 }  // namespace sepal::storage::format

@@ -10,17 +10,17 @@
 // Policies: `everysec` syncs once a second; `always` syncs as soon as something is there, and replies wait
 // for it (see durable_position); `off` records nothing.
 //
-// When the disk fails. No room for the next segment: changes are refused until there is. A sync that failed:
-// the kernel may have dropped the pages, so nothing that was not synced before is trusted again; changes are
-// refused and `on_failure` asks for a save, whose generation holds it all; generation_saved() then begins a
-// new segment.
+// When the disk fails. No room for the next segment: changes are refused when what is prepared is used up,
+// until there is room. A sync that failed: the kernel may have dropped the pages, so nothing that was not
+// synced before is trusted again; changes are refused, a save is asked for, whose generation holds it all,
+// and once it is there a new segment begins. A file that somebody removed is a failed sync, too.
 #pragma once
 
 #include <sepal/base/result.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/storage/disk.hpp>
 
-#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -32,10 +32,15 @@ namespace sepal::storage {
 
 enum class JournalPolicy : std::uint8_t { off, everysec, always };
 
+// Smaller segments are for tests: they have room for no operation of more than an eighth of them.
+inline constexpr std::uint64_t journal_segment_bytes_min = std::uint64_t{2} << 20;
+
 struct JournalOptions {
   JournalPolicy policy = JournalPolicy::everysec;
-  std::uint64_t segment_bytes = std::uint64_t{64} << 20;
-  std::uint32_t segments_ahead = 2;  // prepared beside the active one
+  std::uint64_t segment_bytes = std::uint64_t{64} << 20;  // a multiple of 4096
+  std::uint32_t segments_ahead = 2;                       // prepared beside the active one, at least 1
+  std::chrono::milliseconds sync_interval{1000};          // under `everysec`
+  bool threaded = true;                                   // false: work() is called instead; for tests
 };
 
 struct JournalStatus {
@@ -44,7 +49,7 @@ struct JournalStatus {
   std::string refusal;    // a sentence of one line
   std::uint64_t position = 0;
   std::uint64_t synced_position = 0;
-  std::uint64_t first_position = 0;  // of the oldest segment on disk
+  std::uint64_t segment_count = 0;  // on disk, those ahead included
   std::uint64_t syncs = 0;
   std::uint64_t failed_syncs = 0;
   std::uint64_t frames = 0;
@@ -57,12 +62,14 @@ class Journal {
     // On the journal's thread, without a lock: durable_position() or the room has grown, or changes are
     // accepted or refused from now on.
     std::function<void()> on_progress;
-    // On the journal's thread, without a lock: a save is needed, and then generation_saved().
-    std::function<void()> on_failure;
+    // On the journal's thread, without a lock: nothing is promised until a generation is cut from now on.
+    // Called again every few seconds until generation_saved() tells of one; a save that runs already is not
+    // enough.
+    std::function<void()> on_save_needed;
   };
 
   // Begins a new segment at `position`, where replay ended. Segments that are there are left alone.
-  // Errors: disk_full, read_only, io.
+  // Errors: disk_full, read_only, io, not_found.
   static Result<std::unique_ptr<Journal>> open(Disk& disk, Path directory, std::uint64_t position,
                                                std::size_t worker_count, const JournalOptions& options,
                                                Callbacks callbacks);
@@ -79,14 +86,20 @@ class Journal {
   [[nodiscard]] virtual JournalStatus status() const = 0;
 
   // With the gate closed. From off to another, the first frame is a `resumed`, and a save is needed before
-  // anything is promised.
+  // anything is durable.
   virtual void set_policy(JournalPolicy policy) = 0;
 
   // A generation cut at `position` is current and durable: segments that end at or below it are removed (by
-  // the thread), and after a failed sync at or below it changes are accepted again, in a new segment.
+  // the thread), and after a failed sync changes are accepted again, in a new segment, if nothing was
+  // recorded after the cut.
   virtual void generation_saved(std::uint64_t position) = 0;
 
-  // Syncs everything, ends the thread. Nobody records any more. May be called again.
+  // One round of what the thread does, for a journal without one: everything is synced, prepared, removed and
+  // called back that is due, whatever time it is. Blocks.
+  virtual void work() = 0;
+
+  // Syncs everything, removes what was prepared ahead, ends the thread. Nobody records any more. May be
+  // called again. Errors: those of the last sync.
   virtual Result<void> stop() = 0;
 };
 

@@ -2,16 +2,19 @@
 //
 //     journal-000000000007  =  SegmentHeader  frame*  zeros          one segment, of a fixed size on disk
 //     frame                 =  FrameHead  operation*  zeros up to a multiple of 8
+//                           or FrameHead  zeros                      a filler (frame_filler), nothing to
+//                           apply
 //
 // A position is a place in the whole journal, in bytes: that of a frame is its segment's first_position and
-// its offset behind the SegmentHeader. A segment ends where the next one begins.
+// its offset behind the SegmentHeader. A segment ends where the next one begins. One that begins with zeros
+// was prepared and never used. Numbers rise, with gaps.
 //
 //     operation  =  OperationHead  [key]  what its kind says
 //       added        `count` fingerprints of 16 bytes, low half first
 //       created      FilterShape  LayerShape
 //       grown        LayerShape
 //       removed      -
-//       renamed      TargetHead  target key
+//       renamed      TargetHead  target key    (in the same database)
 //       flushed      -               (of the database)
 //       flushed_all  -
 //       resumed      -               the journal was off before: what happened until here is not in it
@@ -19,6 +22,9 @@
 // The checksum of a frame covers its operations, its length, its position and what it says of the last sync,
 // so neither old bytes nor another place's can be believed. `synced_position` makes damage known from a torn
 // tail: below the highest that any later frame names, everything was on disk once.
+//
+// A filler ends what a sync writes at the end of a page, so that no page is stored to again once it was
+// written: the store would wait for the file system, and a crash could tear what had been synced.
 #pragma once
 
 #include <sepal/storage/snapshot_format.hpp>
@@ -27,6 +33,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -47,13 +54,25 @@ struct SegmentHeader {
 };
 static_assert(sizeof(SegmentHeader) == 64 && alignof(SegmentHeader) == 1);
 
+inline constexpr std::uint32_t frame_filler = 1;  // in FrameHead::flags
+
 struct FrameHead {
   U32 body_bytes = 0;  // of the operations, without the zeros behind them; 0: no frame
   U32 flags = 0;
   U64 synced_position = 0;
-  U64 checksum = 0;
+  U64 checksum = 0;  // frame_checksum
 };
 static_assert(sizeof(FrameHead) == 24 && alignof(FrameHead) == 1);
+
+// What a frame takes.
+inline constexpr std::uint64_t frame_alignment = 8;
+[[nodiscard]] constexpr std::uint64_t frame_bytes(std::uint64_t body_bytes) {
+  return (sizeof(FrameHead) + body_bytes + frame_alignment - 1) / frame_alignment * frame_alignment;
+}
+// No operations are longer: two keys of the greatest length, and much to spare. A filler is shorter as well.
+inline constexpr std::uint32_t frame_body_bytes_max = std::uint32_t{256} << 10;
+
+inline constexpr unsigned char operation_same_key = 1;  // in the first byte of OperationHead::flags
 
 enum class Operation : std::uint8_t {
   added = 1,
@@ -69,9 +88,9 @@ enum class Operation : std::uint8_t {
 struct OperationHead {
   std::uint8_t operation = 0;
   std::uint8_t database = 0;
-  std::array<unsigned char, 2> flags{};  // first byte, bit 0: the key is that of the operation before it
+  std::array<unsigned char, 2> flags{};  // operation_same_key: that of the operation before it in this frame
   U32 count = 0;                         // of fingerprints
-  U32 key_bytes = 0;                     // of the key that follows
+  U32 key_bytes = 0;                     // of the key that follows; 0 where it is the same one
   U32 reserved = 0;
 };
 static_assert(sizeof(OperationHead) == 16 && alignof(OperationHead) == 1);
@@ -94,6 +113,31 @@ struct LayerShape {
 };
 static_assert(sizeof(LayerShape) == 32 && alignof(LayerShape) == 1);
 
+struct TargetHead {
+  U32 key_bytes = 0;  // of the key that follows
+  U32 reserved = 0;
+};
+static_assert(sizeof(TargetHead) == 8 && alignof(TargetHead) == 1);
+
+// What stands in `checksum`: over the fields before it.
+[[nodiscard]] std::uint64_t segment_checksum(const SegmentHeader& header);
+
+// What stands in `checksum` of the frame at `position`: over a FrameSum. `head.checksum` is not looked at.
+// `body_checksum` is Checksum::of the operations, and of no bytes for a filler; it is apart, so that it can
+// be known before the position is.
+struct FrameSum {
+  U64 body_checksum = 0;
+  U64 position = 0;
+  U64 synced_position = 0;
+  U32 body_bytes = 0;
+  U32 flags = 0;
+};
+static_assert(sizeof(FrameSum) == 32 && alignof(FrameSum) == 1);
+[[nodiscard]] std::uint64_t frame_checksum(const FrameHead& head, std::uint64_t position,
+                                           std::uint64_t body_checksum);
+
+// Numbers are at most segment_number_max.
+inline constexpr std::uint64_t segment_number_max = 999'999'999'999;
 // "journal-000000000007" for 7, and back; nothing for any other text.
 [[nodiscard]] std::string segment_name(std::uint64_t number);
 [[nodiscard]] std::optional<std::uint64_t> segment_number(std::string_view name);

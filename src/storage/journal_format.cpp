@@ -1,0 +1,37 @@
+#include <sepal/base/hash.hpp>
+#include <sepal/storage/journal_format.hpp>
+
+#include "numbered_name.hpp"
+
+namespace sepal::storage::format {
+namespace {
+
+constexpr std::string_view segment_prefix = "journal-";
+
+static_assert(segment_number_max == name_number_max && generation_number_max == name_number_max);
+
+}  // namespace
+
+std::uint64_t segment_checksum(const SegmentHeader& header) {
+  return Checksum::of(bytes_of(header).first(offsetof(SegmentHeader, checksum)));
+}
+
+std::uint64_t frame_checksum(const FrameHead& head, std::uint64_t position, std::uint64_t body_checksum) {
+  FrameSum sum;
+  sum.body_checksum = body_checksum;
+  sum.position = position;
+  sum.synced_position = head.synced_position;
+  sum.body_bytes = head.body_bytes;
+  sum.flags = head.flags;
+  return Checksum::of(bytes_of(sum));
+}
+
+std::string segment_name(std::uint64_t number) {
+  return numbered_name(segment_prefix, number);
+}
+
+std::optional<std::uint64_t> segment_number(std::string_view name) {
+  return number_in_name(segment_prefix, name);
+}
+
+}  // namespace sepal::storage::format

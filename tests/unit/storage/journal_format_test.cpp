@@ -1,0 +1,222 @@
+#include <sepal/storage/journal_format.hpp>
+
+#include "storage/operation_encoder.hpp"
+#include "support/catch.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using namespace sepal::storage::format;
+
+namespace {
+
+constexpr keyspace::DatabaseKey some_key{.database = 3, .key = "key"};
+constexpr filter::LayerPlan some_layer{
+    .capacity = 100, .error_rate = 0.5, .block_count = 2, .block_bits = 512, .probe_count = 6};
+constexpr filter::FilterOptions some_options{
+    .error_rate = 0.25, .capacity = 100, .expansion = 2, .seed = 0x0102};
+
+std::string hexadecimal(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += "0123456789abcdef"[std::to_integer<unsigned>(byte) >> 4];
+    text += "0123456789abcdef"[std::to_integer<unsigned>(byte) & 15];
+  }
+  return text;
+}
+
+std::string zeros(std::size_t byte_count) {
+  return std::string(2 * byte_count, '0');
+}
+
+// An operation's head with a key of three bytes in database 3.
+std::string head(const std::string& operation, const std::string& count = "00000000") {
+  return operation + "03" + "0000" + count + "03000000" + zeros(4) + "6b6579";
+}
+
+std::string head_of_same_key(const std::string& operation, const std::string& count = "00000000") {
+  return operation + "03" + "0100" + count + zeros(8);
+}
+
+const std::string some_layer_bytes =
+    "6400000000000000"
+    "000000000000e03f"
+    "0200000000000000"
+    "00020000"
+    "06000000";
+const std::string some_filter_bytes =
+    "0201000000000000"
+    "000000000000d03f"
+    "6400000000000000"
+    "02000000"
+    "00000000";
+const std::string one =
+    "0807060504030201"
+    "1817161514131211";
+const std::string two =
+    "ff00000000000000"
+    "ee00000000000000";
+constexpr Fingerprint fingerprint_one{.low = 0x0102030405060708, .high = 0x1112131415161718};
+constexpr Fingerprint fingerprint_two{.low = 0xff, .high = 0xee};
+
+}  // namespace
+
+TEST_CASE("a segment's name has twelve digits, and only such a name has a number", "[storage]") {
+  CHECK(segment_name(7) == "journal-000000000007");
+  CHECK(segment_name(segment_number_max) == "journal-999999999999");
+  CHECK(segment_number("journal-000000000007") == 7);
+  CHECK(segment_number("journal-999999999999") == segment_number_max);
+  for (const char* other : {"", "journal-", "journal-7", "journal-0000000000007", "journal-00000000000x",
+                            "journal-00000000000 ", "generation-000000000007", "Journal-000000000007"})
+    CHECK_FALSE(segment_number(other));
+}
+
+TEST_CASE("every field of a segment's header is under its checksum", "[storage]") {
+  SegmentHeader header;
+  header.segment_number = 7;
+  header.first_position = 1000;
+  header.segment_bytes = 1 << 20;
+  CHECK(hexadecimal(bytes_of(header)) ==
+        "534550414c4a524e"
+        "01000000"
+        "00000000"
+        "0700000000000000"
+        "e803000000000000"
+        "0000100000000000" +
+            zeros(16 + 8));
+  const std::uint64_t checksum = segment_checksum(header);
+  CHECK(checksum == 0xd2d6910b286510b6U);
+  std::array<std::byte, sizeof header> bytes{};
+  for (std::size_t at = 0; at < offsetof(SegmentHeader, checksum); ++at) {
+    std::memcpy(bytes.data(), &header, sizeof header);
+    bytes[at] ^= std::byte{1};
+    SegmentHeader changed;
+    std::memcpy(&changed, bytes.data(), sizeof changed);
+    CHECK(segment_checksum(changed) != checksum);
+  }
+  header.checksum = checksum;
+  CHECK(segment_checksum(header) == checksum);
+}
+
+TEST_CASE("a frame's checksum covers its body, its length, its place, its flags and the last sync",
+          "[storage]") {
+  FrameHead frame;
+  frame.body_bytes = 16;
+  frame.synced_position = 64;
+  const std::uint64_t body = Checksum::of(bytes_of(std::string_view("0123456789abcdef")));
+  const std::uint64_t checksum = frame_checksum(frame, 128, body);
+  CHECK(checksum == 0xc436cf333e771ffeU);
+
+  CHECK(frame_checksum(frame, 136, body) != checksum);
+  CHECK(frame_checksum(frame, 128, body + 1) != checksum);
+  FrameHead longer = frame;
+  longer.body_bytes = 17;
+  CHECK(frame_checksum(longer, 128, body) != checksum);
+  FrameHead later = frame;
+  later.synced_position = 72;
+  CHECK(frame_checksum(later, 128, body) != checksum);
+  FrameHead filler = frame;
+  filler.flags = frame_filler;
+  CHECK(frame_checksum(filler, 128, body) != checksum);
+  frame.checksum = checksum;
+  CHECK(frame_checksum(frame, 128, body) == checksum);
+}
+
+TEST_CASE("a frame takes its head and its body, rounded up to eight", "[storage]") {
+  CHECK(frame_bytes(1) == 32);
+  CHECK(frame_bytes(8) == 32);
+  CHECK(frame_bytes(9) == 40);
+}
+
+TEST_CASE("each operation has the bytes that the format says", "[storage]") {
+  OperationEncoder encoder;
+  const std::vector<Fingerprint> fingerprints{fingerprint_one, fingerprint_two};
+  SECTION("added") {
+    encoder.added(some_key, fingerprints);
+    CHECK(hexadecimal(encoder.bytes()) == head("01", "02000000") + one + two);
+    CHECK(encoder.bytes().size() == added_bytes_max(3, 2));
+  }
+  SECTION("created") {
+    encoder.created(some_key, some_options, some_layer);
+    CHECK(hexadecimal(encoder.bytes()) == head("02") + some_filter_bytes + some_layer_bytes);
+    CHECK(encoder.bytes().size() == created_bytes_max(3));
+  }
+  SECTION("grown") {
+    encoder.grown(some_key, some_layer);
+    CHECK(hexadecimal(encoder.bytes()) == head("03") + some_layer_bytes);
+    CHECK(encoder.bytes().size() == grown_bytes_max(3));
+  }
+  SECTION("removed") {
+    encoder.removed(some_key);
+    CHECK(hexadecimal(encoder.bytes()) == head("04"));
+    CHECK(encoder.bytes().size() == removed_bytes_max(3));
+  }
+  SECTION("renamed") {
+    encoder.renamed(3, "key", "to");
+    CHECK(hexadecimal(encoder.bytes()) == head("05") + "02000000" + "00000000" + "746f");
+    CHECK(encoder.bytes().size() == renamed_bytes_max(3, 2));
+  }
+  SECTION("without a key") {
+    encoder.flushed(3);
+    encoder.flushed_all();
+    encoder.resumed();
+    CHECK(hexadecimal(encoder.bytes()) == "0603" + zeros(14) + "07" + zeros(15) + "08" + zeros(15));
+    CHECK(encoder.bytes().size() == 3 * keyless_bytes);
+  }
+}
+
+TEST_CASE("an operation on the key of the one before it does not name it again", "[storage]") {
+  OperationEncoder encoder;
+  encoder.created(some_key, some_options, some_layer);
+  encoder.added(some_key, {&fingerprint_one, 1});
+  encoder.grown(some_key, some_layer);
+  encoder.renamed(3, "key", "to");
+  CHECK(hexadecimal(encoder.bytes()) ==
+        head("02") + some_filter_bytes + some_layer_bytes + head_of_same_key("01", "01000000") + one +
+            head_of_same_key("03") + some_layer_bytes + head_of_same_key("05") + "0200000000000000" + "746f");
+}
+
+TEST_CASE("a key is named again in another database, after another key, and in a new frame", "[storage]") {
+  OperationEncoder encoder;
+  const auto removed_bytes = [&](keyspace::DatabaseKey key) {
+    const std::size_t before = encoder.bytes().size();
+    encoder.removed(key);
+    return encoder.bytes().size() - before;
+  };
+  const std::uint64_t named = removed_bytes_max(3);
+  const std::uint64_t unnamed = removed_bytes_max(0);
+  CHECK(removed_bytes(some_key) == named);
+  CHECK(removed_bytes(some_key) == unnamed);
+  CHECK(removed_bytes({.database = 4, .key = "key"}) == named);
+  CHECK(removed_bytes({.database = 4, .key = "kez"}) == named);
+  CHECK(removed_bytes({.database = 4, .key = "kez"}) == unnamed);
+  encoder.renamed(4, "kez", "to");
+  CHECK(removed_bytes({.database = 4, .key = "kez"}) == named);
+  encoder.flushed(4);
+  CHECK(removed_bytes({.database = 4, .key = "kez"}) == named);
+  encoder.clear();
+  CHECK(encoder.empty());
+  CHECK(removed_bytes({.database = 4, .key = "kez"}) == named);
+}
+
+TEST_CASE("the empty key is a key", "[storage]") {
+  OperationEncoder encoder;
+  encoder.removed({.database = 3, .key = ""});
+  encoder.removed({.database = 3, .key = ""});
+  CHECK(hexadecimal(encoder.bytes()) == "0403" + zeros(14) + head_of_same_key("04"));
+}
+
+TEST_CASE("adds to one key behind each other are one operation", "[storage]") {
+  OperationEncoder encoder;
+  encoder.added(some_key, {&fingerprint_one, 1});
+  encoder.added(some_key, {&fingerprint_two, 1});
+  CHECK(hexadecimal(encoder.bytes()) == head("01", "02000000") + one + two);
+  encoder.grown(some_key, some_layer);
+  encoder.added(some_key, {&fingerprint_one, 1});
+  encoder.added(some_key, {&fingerprint_one, 1});
+  CHECK(hexadecimal(encoder.bytes()) == head("01", "02000000") + one + two + head_of_same_key("03") +
+                                            some_layer_bytes + head_of_same_key("01", "02000000") + one +
+                                            one);
+  encoder.clear();
+  encoder.added(some_key, {&fingerprint_two, 1});
+  CHECK(hexadecimal(encoder.bytes()) == head("01", "01000000") + two);
+}
