@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include "heap_bytes.hpp"
 #include "layer.hpp"
@@ -85,6 +88,42 @@ void visit_absent(std::span<const std::string_view> items, std::uint64_t seed, c
     visit(windows[turn].absent(layers), at);
   }
 }
+
+// What a recorder is told of a batch, in pieces. Every item is written down and the place kept only for one
+// that was new: a branch on it would be guessed wrong for every second item.
+class NewItems {
+ public:
+  explicit NewItems(AddRecorder* recorder) : recorder_(recorder) {}
+  ~NewItems() { end(); }
+  NewItems(const NewItems&) = delete;
+  NewItems& operator=(const NewItems&) = delete;
+
+  // Before up to window_items_max items are added.
+  void expect() {
+    if (recorder_ == nullptr) return;
+    if (count_ > recorded_items_max - window_items_max) end();
+    if (!std::exchange(begun_, true)) recorder_->begin();
+  }
+  void note(const Fingerprint& fingerprint, bool is_new) {
+    if (recorder_ == nullptr) return;
+    std::construct_at(first() + count_, fingerprint);
+    count_ += is_new ? 1 : 0;
+  }
+
+ private:
+  void end() {
+    if (!std::exchange(begun_, false)) return;
+    recorder_->end({first(), count_});
+    count_ = 0;
+  }
+  [[nodiscard]] Fingerprint* first() { return std::launder(reinterpret_cast<Fingerprint*>(bytes_)); }
+
+  AddRecorder* recorder_;
+  std::size_t count_ = 0;
+  bool begun_ = false;
+  // Not an array of fingerprints, which would be filled with zeros for each batch.
+  alignas(Fingerprint) std::byte bytes_[recorded_items_max * sizeof(Fingerprint)];
+};
 
 Result<LayerPlan> planned(const LayerRequest& request, std::uint64_t bytes_max, PlanMemo* plans) {
   return plans != nullptr ? plans->plan(request, bytes_max) : plan_layer(request, bytes_max);
@@ -230,25 +269,32 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
   });
 }
 
-bool Filter::try_add_one(std::string_view item, bool& added) {
+bool Filter::try_add_one(std::string_view item, bool& added, AddRecorder* recorder) {
   const Fingerprint fingerprint = fingerprint_of(item, seed_);
   added = false;
   if (known(fingerprint)) return true;
+  if (recorder != nullptr) recorder->begin();
   const Added outcome = stack().newest().add(fingerprint);
   added = outcome == Added::yes;
+  if (recorder != nullptr) recorder->end({&fingerprint, added ? std::size_t{1} : 0});
   return outcome != Added::no_room;
 }
 
 // Returns how many of the claims were used.
-std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::span<bool> added) {
+std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::span<bool> added,
+                                  AddRecorder* recorder) {
   const LayerStack layers = stack();
   std::uint64_t used = 0;
+  NewItems new_items(recorder);
   std::ranges::fill(added, false);
   visit_absent(items, seed_, layers, [&](const Pending& absent, std::size_t at) {
+    if (absent.count == 0) return;
+    new_items.expect();
     for (std::size_t i = 0; i < absent.count; ++i) layers.newest().prefetch_for_add(absent.fingerprint(i));
     for (std::size_t i = 0; i < absent.count; ++i) {
       // The newest layer tests again: the item may stand twice in one window.
       const bool is_new = layers.newest().add_claimed(absent.fingerprint(i));
+      new_items.note(absent.fingerprint(i), is_new);
       added[at + absent.index[i]] = is_new;
       used += is_new ? 1 : 0;
     }
@@ -256,9 +302,9 @@ std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::
   return used;
 }
 
-bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> added) {
+bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> added, AddRecorder* recorder) {
   SEPAL_ASSERT(items.size() == added.size(), "there is one answer for each item");
-  if (items.size() == 1) return try_add_one(items[0], added[0]);
+  if (items.size() == 1) return try_add_one(items[0], added[0], recorder);
   Layer& newest = stack().newest();
   std::uint64_t claimed = items.size();
   if (!newest.claim(claimed)) {
@@ -267,7 +313,7 @@ bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> ad
     claimed = static_cast<std::uint64_t>(std::count(added.begin(), added.end(), false));
     if (!newest.claim(claimed)) return false;
   }
-  newest.give_back(claimed - add_claimed(items, added));
+  newest.give_back(claimed - add_claimed(items, added, recorder));
   return true;
 }
 

@@ -49,6 +49,23 @@ struct FilterLimits {
   std::uint32_t layers_max = 64;
 };
 
+// Is told which items an add found to be new, while it adds: for whoever keeps a record. Confined to the
+// thread that adds.
+class AddRecorder {
+ public:
+  // Bits of items that may be new are about to be set.
+  virtual void begin() = 0;
+  // Ends what begin() began. The fingerprints of the items that were new, at most recorded_items_max; there
+  // may be none. The newest layer counts them. Valid until it returns.
+  virtual void end(std::span<const Fingerprint> added) = 0;
+
+ protected:
+  ~AddRecorder() = default;
+};
+
+// So few that whoever must not overtake a record that is under way waits for microseconds.
+inline constexpr std::size_t recorded_items_max = 1024;
+
 // One layer as a saver or a tool sees it: immutable shape, live bits. Valid as long as a reference to the
 // filter is held.
 class LayerView {
@@ -113,8 +130,10 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // Adds all items without changing the structure. added[i] is true for exactly one of any number of adds of
   // the same new item, on any threads. Returns false, with nothing added and `added` unspecified, when the
   // newest layer might not have room for all of them: then it takes add_alone(). Never false when all items
-  // are present already.
-  [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added);
+  // are present already. `recorder`, if given, is told each item that was new exactly once, and nothing at
+  // all when none can be.
+  [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added,
+                             AddRecorder* recorder = nullptr);
 
   // Why an item was not added.
   enum class Refusal : std::uint8_t { none, full, layer_limit, too_large, out_of_memory };
@@ -168,8 +187,9 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   void append(std::unique_ptr<Layer> layer);
   [[nodiscard]] LayerRequest next_layer() const;
   [[nodiscard]] bool known(const Fingerprint& fingerprint) const;
-  bool try_add_one(std::string_view item, bool& added);
-  std::uint64_t add_claimed(std::span<const std::string_view> items, std::span<bool> added);
+  bool try_add_one(std::string_view item, bool& added, AddRecorder* recorder);
+  std::uint64_t add_claimed(std::span<const std::string_view> items, std::span<bool> added,
+                            AddRecorder* recorder);
   Refusal grow(const FilterLimits& limits, PlanMemo* plans);
 
   // The capacity is the first layer's.
