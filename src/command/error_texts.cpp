@@ -1,11 +1,14 @@
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/keyspace/keyspace.hpp>
 
 #include <algorithm>
 #include <utility>
 
 namespace sepal::command {
 namespace {
+
+static_assert(keyspace::key_bytes_max == 65536, "text::key_too_long names it");
 
 constexpr std::pair<Errc, std::string_view> texts[] = {
     {Errc::out_of_range, text::cannot_create},
@@ -17,6 +20,7 @@ constexpr std::pair<Errc, std::string_view> texts[] = {
     {Errc::filter_full, text::filter_full},
     {Errc::layer_limit, text::cannot_grow},
     {Errc::key_limit, text::too_many_keys},
+    {Errc::key_too_long, text::key_too_long},
     {Errc::io, "ERR the disk failed"},
     {Errc::disk_full, "ERR the disk is full"},
     {Errc::read_only, "ERR the place may not be written"},

@@ -17,6 +17,10 @@ namespace {
 // and small enough that sums of a few such numbers do not wrap.
 constexpr std::uint64_t unbounded_bytes = std::uint64_t{1} << 62;
 
+Error too_long() {
+  return fail(Errc::key_too_long, "a key is longer than " + std::to_string(key_bytes_max) + " bytes");
+}
+
 // The tables' seed. It differs from the filters' seed, which every image of a filter tells.
 std::uint64_t table_seed(std::uint64_t filter_seed) {
   return hash64("sepal key table", ~filter_seed);
@@ -132,6 +136,7 @@ Error Keyspace::refusal_of(const Error& error, const filter::FilterOptions& opti
 
 Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOptions& options) {
   KeyTable& keys = table(key.database);
+  if (key.key.size() > key_bytes_max) return too_long();
   if (std::as_const(keys).find(key.key) != nullptr) return fail(Errc::key_exists);
   if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
   filter::FilterLimits limits = filter_limits();
@@ -150,6 +155,7 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
 Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
   SEPAL_ASSERT(filter != nullptr, "a key that names no filter");
   if (key.database >= database_count) return fail(Errc::out_of_range);
+  if (key.key.size() > key_bytes_max) return too_long();
   KeyTable& keys = table(key.database);
   FilterPtr* const present = keys.find(key.key);
   if (present == nullptr && total_size() >= options_.keys_max) return fail(Errc::key_limit);
@@ -201,6 +207,7 @@ bool Keyspace::remove(DatabaseKey key) {
 Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std::string_view to) {
   KeyTable& keys = table(database);
   if (std::as_const(keys).find(from) == nullptr) return fail(Errc::no_such_key);
+  if (to.size() > key_bytes_max) return too_long();
   if (from == to) return {};
   FilterPtr moved = keys.take(from);
   if (FilterPtr* const present = keys.find(to)) {

@@ -25,6 +25,7 @@ enum class Errc : std::uint8_t {
   filter_full,    // a non-scaling filter holds its capacity
   layer_limit,    // the filter may not grow another layer
   key_limit,      // the keyspace holds as many keys as it may
+  key_too_long,   // the key is longer than keys may be
   // What the environment did.
   io,                   // an operation of the disk failed; the sentence says which, on what, and why
   disk_full,            // no space, or over quota

@@ -54,6 +54,7 @@ inline constexpr std::string_view insert_bad_expansion = "Bad expansion";
 inline constexpr std::string_view insert_unknown_word = "Unknown argument received";
 
 // Keys.
+inline constexpr std::string_view key_too_long = "ERR the key is longer than 65536 bytes";
 inline constexpr std::string_view no_such_key = "ERR no such key";
 inline constexpr std::string_view bad_cursor = "ERR invalid cursor";
 

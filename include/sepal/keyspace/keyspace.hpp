@@ -28,6 +28,8 @@ class KeyTable;
 using filter::FilterPtr;
 
 inline constexpr std::uint32_t database_count = 16;
+// Of a key. It bounds what the record of a change takes.
+inline constexpr std::size_t key_bytes_max = 65536;
 
 struct KeyspaceOptions {
   std::uint64_t memory_max = 0;            // bytes of all filters and keys; 0: none but the machine's
@@ -102,21 +104,22 @@ class Keyspace {
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
-  // Errors, the first that holds: key_exists, key_limit, those of Filter::create, with memory_limit where
-  // what is left of the memory is the reason and too_large where no machine would do. The limit is compared
-  // with filter and key; the table may take the account past it by one step of its own growth.
+  // Errors, the first that holds: key_too_long, key_exists, key_limit, those of Filter::create, with
+  // memory_limit where what is left of the memory is the reason and too_large where no machine would do. The
+  // limit is compared with filter and key; the table may take the account past it by one step of its own
+  // growth.
   Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
-  // Puts a ready filter under a key, replacing what is there. For loads and imports. Errors: key_limit,
-  // memory_limit, out_of_range (there is no such database). The pointer is not null. The limit is compared
-  // with all filters and keys, without what the table keeps free: so filters and keys that create() and
-  // add_alone() have fitted into a limit fit into it again, in whatever order they come.
+  // Puts a ready filter under a key, replacing what is there. For loads and imports. Errors: key_too_long,
+  // key_limit, memory_limit, out_of_range (there is no such database). The pointer is not null. The limit is
+  // compared with all filters and keys, without what the table keeps free: so filters and keys that create()
+  // and add_alone() have fitted into a limit fit into it again, in whatever order they come.
   Result<void> put(DatabaseKey key, FilterPtr filter);
   // Adds one item, growing the filter; keeps the memory account. `filter` is what find() gave.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item);
 
   bool remove(DatabaseKey key);  // false when there was none
   // Moves the filter from one key to another of the same database, replacing what is there; onto itself it
-  // changes nothing. Errors: no_such_key.
+  // changes nothing. Errors: no_such_key, key_too_long (the target).
   Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
   void flush(std::uint32_t database);
   void flush_all();

@@ -14,6 +14,7 @@ TEST_CASE("texts that clients match on stay as they are, byte for byte", "[comma
   CHECK(text_of(Errc::out_of_range) == "ERR could not create filter");
   for (const Errc code : {Errc::too_large, Errc::memory_limit, Errc::out_of_memory})
     CHECK(text_of(code) == "ERR Insufficient memory to create filter");
+  CHECK(text_of(Errc::key_too_long) == "ERR the key is longer than 65536 bytes");
   CHECK(text::filter_not_found == "ERR not found");
   CHECK(text::over_memory == "OOM command not allowed when used memory > 'maxmemory'.");
   CHECK(text::no_authentication == "NOAUTH Authentication required.");

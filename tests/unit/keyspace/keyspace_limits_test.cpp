@@ -41,6 +41,23 @@ std::uint64_t bytes_of_empty() {
 
 }  // namespace
 
+TEST_CASE("a key may be as long as its limit, and not a byte longer", "[keyspace][limits]") {
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({}, housekeeper);
+  const std::string longest(keyspace::key_bytes_max, 'k');
+  const std::string too_long = longest + "k";
+  REQUIRE(keys.create({.database = 0, .key = longest}, {}));
+  CHECK(keys.create({.database = 0, .key = too_long}, {}).error().code == Errc::key_too_long);
+  CHECK(keys.put({.database = 0, .key = longest}, make_filter()));
+  CHECK(keys.put({.database = 0, .key = too_long}, make_filter()).error().code == Errc::key_too_long);
+
+  CHECK(keys.rename(0, "missing", too_long).error().code == Errc::no_such_key);
+  CHECK(keys.rename(0, longest, too_long).error().code == Errc::key_too_long);
+  CHECK(keys.rename(0, longest, "short"));
+  CHECK(keys.rename(0, "short", longest));
+  CHECK(keys.size(0) == 1);
+}
+
 TEST_CASE("keys_max keys fit over all databases, and one more does not", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.keys_max = 3}, housekeeper);

@@ -44,7 +44,7 @@ void fill_with_all_kinds(Filters& filters) {
   filters.add(0, "empty", 0);
   filters.add(0, "", 3);
   filters.add(0, std::string("binary\0\r\n\xff", 10), 3);
-  filters.add(0, std::string(70'000, 'k'), 3);
+  filters.add(0, std::string(keyspace::key_bytes_max, 'k'), 3);
   filters.add(0, "grown", 2000, {.error_rate = 0.001, .capacity = 10, .expansion = 2, .seed = 9});
   filters.add(0, "fixed", 100, {.error_rate = 1e-6, .capacity = 100, .expansion = 0, .seed = 10});
   filters.add(0, "one item", 1, {.error_rate = 0.25, .capacity = 1, .expansion = 1, .seed = 11});

@@ -1,0 +1,60 @@
+// Changes a keyspace and tells a log of it. What a request changes goes through here, so that nothing is
+// changed that the record does not hold; what replay or a load changes does not.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace sepal::keyspace {
+
+// Confined to a worker, inside the gate; members are shared or exclusive as those of the keyspace.
+class Mutator {
+ public:
+  // `log` is null when nobody keeps a record.
+  Mutator(Keyspace& keyspace, MutationLog* log) : keyspace_(keyspace), log_(log) {}
+
+  // --- shared ---------------------------------------------------------------------------------------------
+
+  // As Filter::try_add. `filter` is what the key names.
+  [[nodiscard]] bool try_add(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
+                             std::span<bool> added);
+
+  // --- exclusive ------------------------------------------------------------------------------------------
+
+  // As those of Keyspace.
+  Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
+  bool remove(DatabaseKey key);
+  Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
+  void flush(std::uint32_t database);
+  void flush_all();
+
+  // Keyspace::add_alone, item after item, until the filter is full: `outcomes` has one for each that was
+  // tried, of which none but the last is `full`. `filter` is what the key names.
+  void add_alone(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
+                 std::vector<filter::Filter::AddOutcome>& outcomes);
+
+ private:
+  Keyspace& keyspace_;
+  MutationLog* log_;
+};
+
+// What changes record at most, in bytes as WorkerLog::admit counts them. Sums that a request leads to: words
+// in memory are few enough that they do not wrap.
+
+// Of try_add().
+[[nodiscard]] std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count);
+// Of create() and add_alone().
+[[nodiscard]] std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item_count,
+                                                       std::uint32_t layers_max);
+// Of removing these keys, of renaming the first to the second, or of a flush.
+[[nodiscard]] std::uint64_t record_bytes_of_keys(std::span<const std::string_view> keys);
+
+}  // namespace sepal::keyspace

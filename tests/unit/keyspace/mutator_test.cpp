@@ -1,0 +1,151 @@
+#include <sepal/keyspace/mutator.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/freeing_housekeeper.hpp"
+#include "support/recording_journal.hpp"
+
+namespace {
+
+using namespace sepal;
+using keyspace::DatabaseKey;
+using keyspace::Keyspace;
+using keyspace::Mutator;
+using test::Recorded;
+using test::RecordingJournal;
+
+struct Fixture {
+  sepal::test::FreeingHousekeeper housekeeper;
+  Keyspace keys{{.layers_max = 40}, housekeeper};
+  RecordingJournal journal{1};
+  Mutator mutator{keys, &journal.log(0)};
+
+  std::vector<Recorded> told() {
+    journal.log(0).commit();
+    return journal.operations();
+  }
+  [[nodiscard]] std::uint64_t told_bytes() {
+    std::uint64_t bytes = 0;
+    for (const Recorded& recorded : told()) bytes += recorded.bytes();
+    return bytes;
+  }
+};
+
+std::vector<std::string> numbered(std::size_t count) {
+  std::vector<std::string> items;
+  for (std::size_t i = 0; i < count; ++i) items.push_back("item " + std::to_string(i));
+  return items;
+}
+
+TEST_CASE("what changes nothing is not told", "[keyspace]") {
+  Fixture fixture;
+  fixture.mutator.flush(0);
+  fixture.mutator.flush_all();
+  CHECK_FALSE(fixture.mutator.remove({.database = 0, .key = "a"}));
+  CHECK_FALSE(fixture.mutator.rename(0, "a", "b"));
+  CHECK(fixture.told().empty());
+
+  REQUIRE(fixture.mutator.create({.database = 0, .key = "a"}, {}));
+  CHECK_FALSE(fixture.mutator.create({.database = 0, .key = "a"}, {}));
+  CHECK(fixture.mutator.rename(0, "a", "a"));
+  fixture.mutator.flush(1);
+  CHECK(fixture.told().size() == 1);
+}
+
+TEST_CASE("a filter's creation is told with its options and its first layer", "[keyspace]") {
+  Fixture fixture;
+  const auto created =
+      fixture.mutator.create({.database = 2, .key = "a"}, {.error_rate = 0.001, .capacity = 500, .seed = 9});
+  REQUIRE(created);
+  const auto told = fixture.told();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].kind == Recorded::Kind::created);
+  CHECK(told[0].database == 2);
+  CHECK(told[0].key == "a");
+  CHECK(told[0].options == (*created)->options());
+  CHECK(told[0].layer == (*created)->newest_layer().plan());
+}
+
+TEST_CASE("a layer is told before what is added to it, behind what was added before", "[keyspace]") {
+  Fixture fixture;
+  const DatabaseKey key{.database = 0, .key = "a"};
+  const auto created = fixture.mutator.create(key, {.error_rate = 1e-9, .capacity = 3, .seed = 1});
+  REQUIRE(created);
+  std::vector<filter::Filter::AddOutcome> outcomes;
+  const std::vector<std::string_view> items{"1", "2", "2", "3", "4", "5"};
+  fixture.mutator.add_alone(key, **created, items, outcomes);
+  CHECK(outcomes.size() == items.size());
+  const auto told = fixture.told();
+  REQUIRE(told.size() == 4);
+  CHECK(told[1].fingerprints ==
+        std::vector{fingerprint_of("1", 1), fingerprint_of("2", 1), fingerprint_of("3", 1)});
+  CHECK(told[2].kind == Recorded::Kind::grown);
+  CHECK(told[2].layer == (*created)->newest_layer().plan());
+  CHECK(told[3].fingerprints == std::vector{fingerprint_of("4", 1), fingerprint_of("5", 1)});
+}
+
+TEST_CASE("adding alone ends at the first item that a full filter refuses", "[keyspace]") {
+  Fixture fixture;
+  const DatabaseKey key{.database = 0, .key = "a"};
+  const auto created = fixture.mutator.create(key, {.error_rate = 1e-9, .capacity = 2, .expansion = 0});
+  REQUIRE(created);
+  std::vector<filter::Filter::AddOutcome> outcomes;
+  const std::vector<std::string_view> items{"1", "2", "1", "3", "4"};
+  fixture.mutator.add_alone(key, **created, items, outcomes);
+  REQUIRE(outcomes.size() == 4);
+  CHECK(outcomes[2].refusal == filter::Filter::Refusal::none);
+  CHECK(outcomes[3].refusal == filter::Filter::Refusal::full);
+  CHECK(fixture.told().size() == 2);
+}
+
+TEST_CASE("no request records more than is foreseen", "[keyspace]") {
+  const std::size_t item_count = GENERATE(0, 1, 2, 31, 32, 33, 100, 2000, 5000);
+  const std::uint32_t expansion = GENERATE(1, 2);
+  CAPTURE(item_count, expansion);
+  const std::string name(GENERATE(1, 1000), 'k');
+  const DatabaseKey key{.database = 0, .key = name};
+  const std::vector<std::string> items = numbered(item_count);
+  const std::vector<std::string_view> views(items.begin(), items.end());
+  const auto added = std::make_unique<bool[]>(item_count);
+
+  Fixture growing;
+  const auto created =
+      growing.mutator.create(key, {.error_rate = 1e-9, .capacity = 1, .expansion = expansion});
+  REQUIRE(created);
+  std::vector<filter::Filter::AddOutcome> outcomes;
+  growing.mutator.add_alone(key, **created, views, outcomes);
+  CHECK(growing.told_bytes() <= keyspace::record_bytes_of_adds_alone(name.size(), item_count, 40));
+
+  Fixture roomy;
+  const auto large = roomy.keys.create(key, {.error_rate = 1e-9, .capacity = 10'000});
+  REQUIRE(large);
+  REQUIRE(roomy.mutator.try_add(key, **large, views, {added.get(), item_count}));
+  CHECK(roomy.told_bytes() <= keyspace::record_bytes_of_adds(name.size(), item_count));
+
+  Fixture keys;
+  for (const auto& item : items) REQUIRE(keys.keys.create({.database = 0, .key = item}, {}));
+  for (const auto& item : items) REQUIRE(keys.mutator.remove({.database = 0, .key = item}));
+  CHECK(keys.told_bytes() <= keyspace::record_bytes_of_keys(views));
+}
+
+TEST_CASE("without a log everything is done and nothing told", "[keyspace]") {
+  Fixture fixture;
+  Mutator silent(fixture.keys, nullptr);
+  const DatabaseKey key{.database = 0, .key = "a"};
+  const auto created = silent.create(key, {.capacity = 10, .expansion = 1});
+  REQUIRE(created);
+  const std::string_view item = "1";
+  bool added = false;
+  CHECK(silent.try_add(key, **created, {&item, 1}, {&added, 1}));
+  CHECK(added);
+  CHECK(silent.rename(0, "a", "b"));
+  CHECK(silent.remove({.database = 0, .key = "b"}));
+  CHECK(fixture.told().empty());
+}
+
+}  // namespace
