@@ -54,7 +54,8 @@ class RecordingJournal {
   std::atomic<bool> recording{true};
   std::atomic<keyspace::Admission> admission{keyspace::Admission::granted};
   std::atomic<std::uint64_t> awaited{0};  // what settle() gives
-  std::atomic<int> settled{0};            // calls of settle()
+  std::atomic<int> settled{0};            // calls of settle(false)
+  std::atomic<int> settled_known{0};      // calls of settle(true)
   std::atomic<int> commits{0};
   std::atomic<bool> misused{false};  // added() came without begin_add()
 
@@ -110,8 +111,8 @@ class RecordingJournal {
       for (Recorded& recorded : waiting_) journal_.operations_.push_back(std::move(recorded));
       waiting_.clear();
     }
-    [[nodiscard]] std::uint64_t settle() override {
-      ++journal_.settled;
+    [[nodiscard]] std::uint64_t settle(bool answered_known) override {
+      ++(answered_known ? journal_.settled_known : journal_.settled);
       return journal_.awaited;
     }
 

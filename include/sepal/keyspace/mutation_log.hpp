@@ -76,10 +76,11 @@ class WorkerLog : public MutationLog {
   [[nodiscard]] virtual Admission admit(std::uint64_t bytes_max) = 0;
   // With the gate closed, before it opens: everything told since it closed is in the record.
   virtual void commit() = 0;
-  // Outside the gate, after a batch that added, or answered that something was known already. Returns once no
-  // other worker is between begin_add() and added() with what this batch may have seen. The position that
-  // must be durable before the replies go out, where replies wait for that; else 0.
-  [[nodiscard]] virtual std::uint64_t settle() = 0;
+  // Outside the gate, after a batch of which something was admitted. Where the batch answered an add with
+  // "known already", returns only when no other worker is between begin_add() and added() with what it may
+  // have seen. The position that must be durable before the replies go out, where replies wait for that; else
+  // 0.
+  [[nodiscard]] virtual std::uint64_t settle(bool answered_known) = 0;
 };
 
 }  // namespace sepal::keyspace
