@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string_view>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -19,6 +20,9 @@ namespace {
 // tell.
 constexpr mode_t file_mode = 0640;
 constexpr mode_t directory_mode = 0750;
+
+constexpr std::uint64_t zeros_bytes = std::uint64_t{1} << 20;    // written at once
+constexpr std::size_t populated_bytes = std::size_t{256} << 10;  // at once
 
 Errc code_of(int error_number) {
   switch (error_number) {
@@ -72,22 +76,27 @@ Descriptor open_descriptor(const Path& path, int flags) {
   }
 }
 
+Result<void> write_all(const Descriptor& descriptor, const Path& path, std::uint64_t offset,
+                       std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written =
+        ::pwrite(descriptor.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return failed("write", path, errno);
+    // A write of nothing without an error would loop for ever.
+    if (written == 0) return failed("write", path, EIO);
+    offset += static_cast<std::uint64_t>(written);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
 class PosixFile final : public File {
  public:
   PosixFile(Descriptor descriptor, Path path) : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
 
   Result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t written =
-          ::pwrite(descriptor_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return failed("write", path_, errno);
-      // A write of nothing without an error would loop for ever.
-      if (written == 0) return failed("write", path_, EIO);
-      offset += static_cast<std::uint64_t>(written);
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-    return {};
+    return write_all(descriptor_, path_, offset, bytes);
   }
 
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
@@ -120,6 +129,78 @@ class PosixFile final : public File {
  private:
   Descriptor descriptor_;
   Path path_;
+};
+
+// Takes the space of a new file. ext4, XFS, tmpfs and others do it at once; where the system cannot, zeros
+// are written.
+Result<void> allocate(const Descriptor& descriptor, const Path& path, std::uint64_t byte_count) {
+  for (;;) {
+    if (::fallocate(descriptor.get(), 0, 0, static_cast<off_t>(byte_count)) == 0) return {};
+    if (errno == EOPNOTSUPP || errno == ENOSYS) break;
+    if (errno != EINTR) return failed("take the space of", path, errno);
+  }
+  const std::vector<std::byte> zeros(std::min(byte_count, zeros_bytes));
+  for (std::uint64_t at = 0; at < byte_count; at += zeros.size()) {
+    const auto piece = std::span(zeros).first(std::min<std::uint64_t>(zeros.size(), byte_count - at));
+    if (auto written = write_all(descriptor, path, at, piece); !written) return written;
+  }
+  return {};
+}
+
+class PosixMappedFile final : public MappedFile {
+ public:
+  PosixMappedFile(Descriptor descriptor, Path path, std::span<std::byte> bytes)
+      : descriptor_(std::move(descriptor)), path_(std::move(path)), bytes_(bytes) {}
+  ~PosixMappedFile() override { ::munmap(bytes_.data(), bytes_.size()); }
+  PosixMappedFile(const PosixMappedFile&) = delete;
+  PosixMappedFile& operator=(const PosixMappedFile&) = delete;
+
+  [[nodiscard]] std::span<std::byte> bytes() override { return bytes_; }
+  [[nodiscard]] std::uint64_t page_bytes() const override { return system_page_bytes(); }
+
+  // msync() of Linux is fdatasync() of a range: it writes the pages and what is needed to find them, has the
+  // disk empty its cache, and reports as well that an earlier write of any page by the system went wrong.
+  Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) override {
+    const auto pages = pages_of(offset, byte_count);
+    while (::msync(pages.data(), pages.size(), MS_SYNC) != 0) {
+      if (errno != EINTR) return failed("sync", path_, errno);
+    }
+    struct stat status {};
+    if (::fstat(descriptor_.get(), &status) != 0) return failed("look at", path_, errno);
+    if (status.st_nlink == 0) return fail(Errc::not_found, path_.string() + " was removed while in use");
+    return {};
+  }
+
+  // A kernel before 5.14 does not know how; then the pages are had when they are stored into. In pieces: who
+  // maps or unmaps memory waits for each.
+  void prepare(std::uint64_t offset, std::uint64_t byte_count) override {
+#ifdef MADV_POPULATE_WRITE
+    const auto pages = pages_of(offset, byte_count);
+    for (std::size_t at = 0; at < pages.size(); at += populated_bytes) {
+      const auto piece = pages.subspan(at, std::min(populated_bytes, pages.size() - at));
+      if (::madvise(piece.data(), piece.size(), MADV_POPULATE_WRITE) != 0) return;
+    }
+#else
+    static_cast<void>(offset);
+    static_cast<void>(byte_count);
+#endif
+  }
+
+ private:
+  static std::uint64_t system_page_bytes() {
+    static const auto page_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    return page_bytes;
+  }
+
+  [[nodiscard]] std::span<std::byte> pages_of(std::uint64_t offset, std::uint64_t byte_count) const {
+    const std::uint64_t from = offset / system_page_bytes() * system_page_bytes();
+    return bytes_.subspan(static_cast<std::size_t>(from),
+                          static_cast<std::size_t>(offset + byte_count - from));
+  }
+
+  Descriptor descriptor_;
+  Path path_;
+  std::span<std::byte> bytes_;
 };
 
 class PosixLock final : public DirectoryLock {
@@ -155,6 +236,14 @@ class PosixDisk final : public Disk {
 
   Result<std::unique_ptr<File>> open(const Path& path) override {
     return file_of(open_descriptor(path, O_RDONLY), "open", path);
+  }
+
+  Result<std::unique_ptr<MappedFile>> create_mapped(const Path& path, std::uint64_t byte_count) override {
+    Descriptor descriptor = open_descriptor(path, O_RDWR | O_CREAT | O_EXCL);
+    if (!descriptor.valid()) return failed("create", path, errno);
+    auto mapped = map(std::move(descriptor), path, byte_count);
+    if (!mapped) ::unlink(path.c_str());
+    return mapped;
   }
 
   Result<void> make_directory(const Path& path) override {
@@ -229,6 +318,16 @@ class PosixDisk final : public Disk {
   }
 
  private:
+  static Result<std::unique_ptr<MappedFile>> map(Descriptor descriptor, const Path& path,
+                                                 std::uint64_t byte_count) {
+    if (auto allocated = allocate(descriptor, path, byte_count); !allocated) return allocated.error();
+    const auto size = static_cast<std::size_t>(byte_count);
+    void* const bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+    if (bytes == MAP_FAILED) return failed("map", path, errno);
+    return std::unique_ptr<MappedFile>(std::make_unique<PosixMappedFile>(
+        std::move(descriptor), path, std::span(static_cast<std::byte*>(bytes), size)));
+  }
+
   static Result<std::unique_ptr<File>> file_of(Descriptor descriptor, std::string_view operation,
                                                const Path& path) {
     if (!descriptor.valid()) return failed(operation, path, errno);

@@ -9,6 +9,12 @@
 //     Survival::chance     of unsynced names any, of unsynced writes some, the last of them torn
 //
 // That is harsher than most file systems, which keep the order of names.
+//
+// Stores into a mapped file are not operations and are not counted. After a crash each of its pages is as
+// last synced (Survival::synced), as last stored (all), or by chance the one, the other or torn between
+// sectors; a page that a sync failed on counts as clean, so it becomes durable only when it is stored into
+// again and then synced. crash() leaves mappings that are still there to their owners: what they store is
+// lost.
 #pragma once
 
 #include <sepal/storage/disk.hpp>
@@ -30,6 +36,9 @@ namespace sepal::test {
 using Bytes = std::vector<std::byte>;
 
 enum class Survival : std::uint8_t { synced, all, chance };
+
+inline constexpr std::size_t simulated_page_bytes = 4096;
+inline constexpr std::size_t simulated_sector_bytes = 512;
 
 // Synchronised.
 class SimulatedDisk final : public storage::Disk {
@@ -108,6 +117,20 @@ class SimulatedDisk final : public storage::Disk {
     return std::unique_ptr<storage::File>(std::make_unique<SimulatedFile>(*this, node, path));
   }
 
+  Result<std::unique_ptr<storage::MappedFile>> create_mapped(const Path& path,
+                                                             std::uint64_t byte_count) override {
+    if (auto allowed = begin("create_mapped", path, true); !allowed) return allowed.error();
+    const std::lock_guard lock(mutex_);
+    const auto parent = find(path.parent_path());
+    if (!parent) return missing(path);
+    auto& node = parent->names[path.filename().string()];
+    if (node) return fail(Errc::io, "cannot create " + path.string() + ": File exists");
+    node = std::make_shared<Node>();
+    node->mapped = true;
+    node->bytes.resize(byte_count);
+    return std::unique_ptr<storage::MappedFile>(std::make_unique<SimulatedMappedFile>(*this, node, path));
+  }
+
   Result<void> make_directory(const Path& path) override {
     if (auto allowed = begin("make_directory", path, true); !allowed) return allowed;
     const std::lock_guard lock(mutex_);
@@ -184,6 +207,8 @@ class SimulatedDisk final : public storage::Disk {
     Bytes bytes;                  // of a file, as it is read
     Bytes durable;                // as of the last sync
     std::vector<Write> unsynced;  // since then
+    bool mapped = false;
+    std::map<std::size_t, Bytes> dropped;  // of a mapped file: pages that a sync failed on, as they were
     std::map<std::string, std::shared_ptr<Node>> names;
     std::map<std::string, std::shared_ptr<Node>> durable_names;
   };
@@ -232,6 +257,53 @@ class SimulatedDisk final : public storage::Disk {
     }
 
    private:
+    SimulatedDisk& disk_;
+    std::shared_ptr<Node> node_;
+    Path path_;
+  };
+
+  class SimulatedMappedFile final : public storage::MappedFile {
+   public:
+    SimulatedMappedFile(SimulatedDisk& disk, std::shared_ptr<Node> node, Path path)
+        : disk_(disk), node_(std::move(node)), path_(std::move(path)) {}
+
+    std::span<std::byte> bytes() override { return node_->bytes; }
+    [[nodiscard]] std::uint64_t page_bytes() const override { return simulated_page_bytes; }
+
+    // Takes the range to the byte, so that others may store beside it meanwhile.
+    Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) override {
+      const auto allowed = disk_.begin("sync", path_, false);
+      const std::lock_guard lock(disk_.mutex_);
+      if (allowed) node_->durable.resize(node_->bytes.size());
+      for (std::uint64_t end = offset + byte_count; offset < end;) {
+        const std::uint64_t page_end = (offset / simulated_page_bytes + 1) * simulated_page_bytes;
+        const std::uint64_t piece_end = std::min(end, page_end);
+        sync_piece(static_cast<std::size_t>(offset), static_cast<std::size_t>(piece_end), allowed.ok());
+        offset = piece_end;
+      }
+      if (!allowed) return allowed;
+      if (disk_.find(path_) != node_)
+        return fail(Errc::not_found, path_.string() + " was removed while in use");
+      return {};
+    }
+
+    void prepare(std::uint64_t, std::uint64_t) override {}
+
+   private:
+    void sync_piece(std::size_t from, std::size_t to, bool succeeds) {
+      const std::size_t page = from / simulated_page_bytes;
+      const auto at = node_->bytes.begin();
+      const Bytes stored(at + static_cast<std::ptrdiff_t>(from), at + static_cast<std::ptrdiff_t>(to));
+      if (!succeeds) {
+        node_->dropped[page] = stored;
+        return;
+      }
+      const auto dropped = node_->dropped.find(page);
+      const bool clean = dropped != node_->dropped.end() && dropped->second == stored;
+      if (clean) return;
+      std::copy(stored.begin(), stored.end(), node_->durable.begin() + static_cast<std::ptrdiff_t>(from));
+    }
+
     SimulatedDisk& disk_;
     std::shared_ptr<Node> node_;
     Path path_;
@@ -289,11 +361,37 @@ class SimulatedDisk final : public storage::Disk {
     if (survival == Survival::synced) node.names = node.durable_names;
     if (survival == Survival::chance) node.names = mixed_names(node, random);
     node.durable_names = node.names;
-    for (const auto& [name, child] : node.names) survive(*child, survival, random);
+    // A mapping of before the crash goes on with a node that nobody finds.
+    for (auto& [name, child] : node.names) {
+      if (child->mapped) child = std::make_shared<Node>(*child);
+      node.durable_names[name] = child;
+      survive(*child, survival, random);
+    }
     if (survival == Survival::synced) node.bytes = node.durable;
-    if (survival == Survival::chance) node.bytes = mixed_bytes(node, random);
+    if (survival == Survival::chance)
+      node.bytes = node.mapped ? mixed_pages(node, random) : mixed_bytes(node, random);
+    node.mapped = false;
+    node.dropped.clear();
     node.durable = node.bytes;
     node.unsynced.clear();
+  }
+
+  static Bytes mixed_pages(const Node& node, std::mt19937_64& random) {
+    enum class Fate { old_page, new_page, torn };
+    if (node.durable.empty() && random() % 2 == 0) return {};
+    Bytes mixed = node.durable;
+    mixed.resize(node.bytes.size());
+    for (std::size_t page = 0; page < mixed.size(); page += simulated_page_bytes) {
+      const auto fate = static_cast<Fate>(random() % 3);
+      const std::size_t page_end = std::min(page + simulated_page_bytes, mixed.size());
+      for (std::size_t sector = page; sector < page_end; sector += simulated_sector_bytes) {
+        if (fate == Fate::old_page || (fate == Fate::torn && random() % 2 == 0)) continue;
+        const auto count = static_cast<std::ptrdiff_t>(std::min(simulated_sector_bytes, page_end - sector));
+        const auto from = node.bytes.begin() + static_cast<std::ptrdiff_t>(sector);
+        std::copy(from, from + count, mixed.begin() + static_cast<std::ptrdiff_t>(sector));
+      }
+    }
+    return mixed;
   }
 
   static std::map<std::string, std::shared_ptr<Node>> mixed_names(const Node& node, std::mt19937_64& random) {

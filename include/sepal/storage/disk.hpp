@@ -27,6 +27,26 @@ class File {
   virtual Result<void> sync() = 0;  // contents and size survive power loss
 };
 
+// A file of a fixed size whose bytes are memory, for a log that is written without a system call. What is
+// stored has left the process at once; it survives power loss after sync(). Synchronised, but for the bytes.
+// Unmapped when destroyed, without a sync.
+//
+// The first store into a page, or the first after it was written to the disk, may wait for the file system.
+// So whoever must not wait has the pages prepared ahead, and leaves a page alone once it is synced.
+class MappedFile {
+ public:
+  virtual ~MappedFile() = default;
+  [[nodiscard]] virtual std::span<std::byte> bytes() = 0;  // zeros at first
+  [[nodiscard]] virtual std::uint64_t page_bytes() const = 0;
+  // What is stored in the range survives power loss, as do the size and the space of the file. Blocks.
+  // Errors: io, disk_full, read_only; not_found where the name is gone. After an error nothing is known of
+  // what was stored since the last sync, and another sync of it that succeeds says nothing: the system may
+  // have dropped it.
+  virtual Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) = 0;
+  // Has the pages of the range ready to be stored into, where the system can. Changes nothing. Blocks.
+  virtual void prepare(std::uint64_t offset, std::uint64_t byte_count) = 0;
+};
+
 // Holds an exclusive lock on a path until destroyed; also released when the process dies.
 class DirectoryLock {
  public:
@@ -40,7 +60,10 @@ class Disk {
   virtual Result<std::unique_ptr<File>> create(
       const Path& path) = 0;                                         // new and empty; an old one is replaced
   virtual Result<std::unique_ptr<File>> open(const Path& path) = 0;  // for reading
-  virtual Result<void> make_directory(const Path& path) = 0;         // fine when it is there
+  // A new file whose space is taken, so that storing into it cannot fail for lack of it. Errors: io also
+  // where the name is taken. After an error nothing is left of it, as far as that can be had.
+  virtual Result<std::unique_ptr<MappedFile>> create_mapped(const Path& path, std::uint64_t byte_count) = 0;
+  virtual Result<void> make_directory(const Path& path) = 0;                 // fine when it is there
   virtual Result<std::vector<std::string>> list(const Path& directory) = 0;  // names, sorted
   virtual Result<bool> exists(const Path& path) = 0;
   virtual Result<void> rename(const Path& from, const Path& to) = 0;  // replaces `to` atomically

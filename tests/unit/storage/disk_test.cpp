@@ -1,11 +1,17 @@
 #include <sepal/storage/disk.hpp>
 
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <sys/stat.h>
+
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
 
 using namespace sepal;
 using namespace sepal::storage;
+using test::Bytes;
 
 namespace {
 
@@ -95,6 +101,118 @@ TEST_CASE("what is removed or made twice is no error", "[storage]") {
   REQUIRE(disk->remove_tree(directory));
   REQUIRE(disk->remove_tree(directory));
   CHECK_FALSE(*disk->exists(directory));
+}
+
+TEST_CASE("a mapped file has its size and its space at once, and what is stored can be read", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  constexpr std::uint64_t file_bytes = std::uint64_t{1} << 20;
+  auto mapped = disk->create_mapped(folder.path() / "file", file_bytes);
+  REQUIRE(mapped);
+  const std::span<std::byte> bytes = (*mapped)->bytes();
+  REQUIRE(bytes.size() == file_bytes);
+  CHECK(std::all_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte == std::byte{0}; }));
+  struct stat status {};
+  REQUIRE(::stat((folder.path() / "file").c_str(), &status) == 0);
+  CHECK(static_cast<std::uint64_t>(status.st_blocks) * 512 >= file_bytes);
+
+  (*mapped)->prepare(5000, file_bytes - 5000);
+  std::memcpy(bytes.data(), "hello", 5);
+  std::memcpy(bytes.data() + 5000, "there", 5);
+  CHECK(text_of(*disk, folder.path() / "file").starts_with("hello"));
+  CHECK((*mapped)->sync(0, 5));
+  CHECK((*mapped)->sync(5000, 5));
+  CHECK((*mapped)->sync(0, file_bytes));
+  mapped->reset();
+  CHECK(text_of(*disk, folder.path() / "file").starts_with("hello"));
+}
+
+TEST_CASE("a mapped file takes no name that is taken, and leaves none where there is no space", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  REQUIRE(disk->create(folder.path() / "file"));
+  const auto taken = disk->create_mapped(folder.path() / "file", 4096);
+  REQUIRE(!taken);
+  CHECK(taken.error().code == Errc::io);
+  CHECK(mentions(taken.error(), "File exists"));
+
+  const auto too_large = disk->create_mapped(folder.path() / "large", std::uint64_t{1} << 56);
+  REQUIRE(!too_large);
+  CHECK(*disk->list(folder.path()) == std::vector<std::string>{"file"});
+}
+
+TEST_CASE("the sync of a mapped file that was removed fails", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto posix = make_posix_disk();
+  test::SimulatedDisk simulated;
+  const auto check = [](Disk& disk, const Path& directory) {
+    auto mapped = disk.create_mapped(directory / "file", 4096);
+    REQUIRE(mapped);
+    CHECK((*mapped)->sync(0, 4096));
+    REQUIRE(disk.remove(directory / "file"));
+    const auto synced = (*mapped)->sync(0, 4096);
+    REQUIRE(!synced);
+    CHECK(synced.error().code == Errc::not_found);
+    CHECK(mentions(synced.error(), "file was removed while in use"));
+  };
+  check(*posix, folder.path());
+  REQUIRE(simulated.make_directory("d"));
+  check(simulated, "d");
+}
+
+namespace {
+
+// What a simulated mapped file of three pages has after each was stored into, two were synced, the second in
+// vain if so wished, and the power failed.
+Bytes pages_after_crash(test::Survival survival, std::uint64_t seed, bool failing) {
+  constexpr std::size_t page = test::simulated_page_bytes;
+  test::SimulatedDisk disk;
+  auto mapped = *disk.create_mapped("file", 3 * page);
+  REQUIRE(disk.sync_directory(""));
+  std::fill(mapped->bytes().begin(), mapped->bytes().end(), std::byte{1});
+  REQUIRE(mapped->sync(0, page));
+  if (failing) disk.fail_at(disk.operation_count() + 1, Errc::io);
+  CHECK(mapped->sync(page, page).ok() != failing);
+  CHECK(mapped->sync(page, page));
+  disk.crash(survival, seed);
+  std::fill(mapped->bytes().begin(), mapped->bytes().end(), std::byte{2});
+  return disk.files().at("file");
+}
+
+Bytes page_of(const Bytes& bytes, std::size_t number) {
+  const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(number * test::simulated_page_bytes);
+  return {from, from + test::simulated_page_bytes};
+}
+
+}  // namespace
+
+TEST_CASE("of a simulated mapping the synced pages survive, and of others any, or sectors of them",
+          "[storage]") {
+  const Bytes zeros(test::simulated_page_bytes, std::byte{0});
+  const Bytes ones(test::simulated_page_bytes, std::byte{1});
+  const Bytes all = pages_after_crash(test::Survival::all, 1, false);
+  CHECK(page_of(all, 2) == ones);
+  const Bytes synced = pages_after_crash(test::Survival::synced, 1, false);
+  CHECK(page_of(synced, 0) == ones);
+  CHECK(page_of(synced, 1) == ones);
+  CHECK(page_of(synced, 2) == zeros);
+
+  std::set<Bytes> third;
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const Bytes chance = pages_after_crash(test::Survival::chance, seed, false);
+    CHECK(page_of(chance, 0) == ones);
+    CHECK(page_of(chance, 1) == ones);
+    third.insert(page_of(chance, 2));
+  }
+  CHECK(third.contains(zeros));
+  CHECK(third.contains(ones));
+  CHECK(third.size() > 2);
+}
+
+TEST_CASE("a simulated page that a sync failed on is not durable by the next that succeeds", "[storage]") {
+  const Bytes zeros(test::simulated_page_bytes, std::byte{0});
+  const Bytes synced = pages_after_crash(test::Survival::synced, 1, true);
+  CHECK(page_of(synced, 1) == zeros);
 }
 
 TEST_CASE("a lock is refused while it is held, naming the process that holds it", "[storage]") {
