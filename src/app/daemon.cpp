@@ -100,8 +100,13 @@ Result<void> Daemon::load() {
   const SteadyTime start = std::chrono::steady_clock::now();
   // Nobody else runs yet, but the contract of the keyspace asks for a closed gate, and the analysis with it.
   const GateClosed closed(gate_);
-  const auto put = [this](storage::LoadedFilter loaded) {
-    return keyspace_->put({.database = loaded.database, .key = loaded.key}, std::move(loaded.filter));
+  const auto put = [this](std::span<storage::LoadedFilter> filters) {
+    for (storage::LoadedFilter& loaded : filters) {
+      const auto done = keyspace_->put({.database = loaded.database, .key = loaded.key}, loaded.filter);
+      if (!done) return done;
+      loaded.filter = nullptr;
+    }
+    return Result<void>();
   };
   const auto go_on = [this](const storage::Progress&) { return !stop_signal_.requested(); };
   const auto report = data_->load(keyspace_->filter_limits(), put, go_on);

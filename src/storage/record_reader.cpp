@@ -68,7 +68,7 @@ Result<std::uint64_t> RecordReader::read_header() {
   return std::uint64_t{header->record_count};
 }
 
-Result<Record> RecordReader::read_record() {
+Result<LoadedFilter> RecordReader::read_record() {
   const std::uint64_t start = reader_.offset();
   auto head = read_head();
   if (!head) return head.error();
@@ -76,11 +76,11 @@ Result<Record> RecordReader::read_record() {
   auto filter = make_filter(start, *head);
   if (!filter) return filter.error();
   if (auto filled = read_bits(**filter, *head); !filled) return filled.error();
-  return Record{.loaded = {.database = head->database,
-                           .key = std::move(head->key),
-                           .filter = std::move(*filter),
-                           .journal_position = head->journal_position},
-                .offset = start};
+  return LoadedFilter{.database = head->database,
+                      .key = std::move(head->key),
+                      .filter = std::move(*filter),
+                      .journal_position = head->journal_position,
+                      .offset = start};
 }
 
 Result<format::RecordHead> RecordReader::take_fixed_head() {

@@ -17,11 +17,6 @@
 
 namespace sepal::storage {
 
-struct Record {
-  LoadedFilter loaded;
-  std::uint64_t offset = 0;  // where it begins
-};
-
 // Confined. Blocks.
 class RecordReader {
  public:
@@ -30,7 +25,7 @@ class RecordReader {
 
   // The number of records that follow.
   Result<std::uint64_t> read_header();
-  Result<Record> read_record();
+  Result<LoadedFilter> read_record();
 
  private:
   struct Head {

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -54,8 +55,9 @@ struct LoadOutcome {
 
 inline LoadOutcome load(storage::DataDirectory& directory, const filter::FilterLimits& limits = roomy) {
   LoadOutcome outcome;
-  const auto sink = [&](storage::LoadedFilter loaded) {
-    outcome.filters[{loaded.database, std::move(loaded.key)}] = std::move(loaded.filter);
+  const auto sink = [&](std::span<storage::LoadedFilter> filters) {
+    for (auto& loaded : filters)
+      outcome.filters[{loaded.database, std::move(loaded.key)}] = std::move(loaded.filter);
     return Result<void>();
   };
   auto report = directory.load(limits, sink, {});

@@ -26,6 +26,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,12 +57,15 @@ struct LoadedFilter {
   std::uint32_t database = 0;
   std::string key;
   keyspace::FilterPtr filter;
-  std::uint64_t journal_position =
-      0;  // its layers and counts are those of this position, at or after the cut
+  // Its layers and counts are those of this position, at or after the cut.
+  std::uint64_t journal_position = 0;
+  std::uint64_t offset = 0;  // of its record in its file
 };
 
-// A loaded filter is handed over at once, so that a load holds one filter's bits beside what it reads.
-using LoadSink = std::function<Result<void>(LoadedFilter loaded)>;
+// Loaded filters are handed over as soon as there are a few, so that who closes a gate to take them does so
+// seldom, and a load holds few filters' bits beside what it reads. The sink takes them in order, which leaves
+// null behind; after an error, the first that is not null is the one that was refused.
+using LoadSink = std::function<Result<void>(std::span<LoadedFilter> filters)>;
 
 // Confined to one thread at a time. Blocks.
 class DataDirectory {
@@ -88,7 +92,7 @@ class DataDirectory {
   Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress);
 
   // Verifies every checksum of the current generation and hands its filters to `sink`; there may be none.
-  // Memory: one fixed buffer and one filter, which is within `limits` and no larger than its file. Errors:
+  // Memory: one fixed buffer and a few filters, each within `limits` and no larger than its file. Errors:
   // damaged and unsupported_version (file, offset, what to do), too_large (a filter exceeds `limits`),
   // out_of_memory, io (also when `progress` gave up), and what `sink` says. After an error some filters may
   // have been handed over.

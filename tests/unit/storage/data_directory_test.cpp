@@ -231,12 +231,12 @@ TEST_CASE("a load that is given up, or whose filters are refused, ends with that
   Filters filters;
   filters.add(0, "key", 10);
   saved(*directory, filters);
-  const auto take = [](const LoadedFilter&) { return Result<void>(); };
+  const auto take = [](std::span<storage::LoadedFilter>) { return Result<void>(); };
   const auto given_up = directory->load(test::roomy, take, [](const Progress&) { return false; });
   REQUIRE(!given_up);
   CHECK(given_up.error().code == Errc::io);
 
-  const auto refuse = [](const LoadedFilter&) { return Result<void>(fail(Errc::memory_limit)); };
+  const auto refuse = [](std::span<storage::LoadedFilter>) { return Result<void>(fail(Errc::memory_limit)); };
   const auto refused = directory->load(test::roomy, refuse, {});
   REQUIRE(!refused);
   CHECK(refused.error().code == Errc::memory_limit);
@@ -244,6 +244,44 @@ TEST_CASE("a load that is given up, or whose filters are refused, ends with that
       refused.error().detail ==
       "data/generation-000000000001/pack-0 has a filter at offset 32 that cannot be taken: the memory limit "
       "would be exceeded; raise maxmemory");
+}
+
+TEST_CASE("filters are handed over a few at a time, and the one that is refused is named", "[storage]") {
+  SimulatedDisk disk;
+  const auto directory = opened(disk);
+  Filters filters;
+  constexpr std::size_t filter_count = 1000;
+  for (std::size_t i = 0; i < filter_count; ++i) filters.add(0, "key" + std::to_string(i), 1);
+  saved(*directory, filters);
+  std::vector<std::uint64_t> offsets;
+  std::size_t calls = 0;
+  const auto take = [&](std::span<LoadedFilter> batch) {
+    ++calls;
+    for (LoadedFilter& loaded : batch) {
+      offsets.push_back(loaded.offset);
+      loaded.filter = nullptr;
+    }
+    return Result<void>();
+  };
+  REQUIRE(directory->load(test::roomy, take, {}));
+  CHECK(offsets.size() == filter_count);
+  CHECK(calls > 1);
+  CHECK(calls <= filter_count / 100);
+
+  std::size_t taken = 0;
+  constexpr std::size_t refused_at = 700;
+  const auto refuse = [&](std::span<LoadedFilter> batch) {
+    for (LoadedFilter& loaded : batch) {
+      if (taken == refused_at) return Result<void>(fail(Errc::key_limit));
+      loaded.filter = nullptr;
+      ++taken;
+    }
+    return Result<void>();
+  };
+  const auto refused = directory->load(test::roomy, refuse, {});
+  REQUIRE(!refused);
+  CHECK(refused.error().detail.find("at offset " + std::to_string(offsets[refused_at]) + " that") !=
+        std::string::npos);
 }
 
 TEST_CASE("a filter within the limits is loaded, one byte or layer more is refused by name", "[storage]") {
