@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "loader.hpp"
 #include "logging.hpp"
 #include "machine.hpp"
 
@@ -76,10 +77,11 @@ Result<void> Daemon::run() {
   if (!settings_.config_file.empty()) spdlog::info("configuration: file={}", settings_.config_file);
   for (const std::string& line : settings::differences_from_defaults(settings_))
     spdlog::info("setting: {}", line);
-  for (const auto step : {&Daemon::open_data, &Daemon::load, &Daemon::serve}) {
+  for (const auto step : {&Daemon::open_data, &Daemon::listen, &Daemon::load}) {
     const Result<void> done = (this->*step)();
     if (done) continue;
     spdlog::error("{}", done.error().detail);
+    if (serving_ != nullptr) serving_->server.stop(flush_patience);
     return done;
   }
   return stop(stop_signal_.wait());
@@ -96,32 +98,45 @@ Result<void> Daemon::open_data() {
   return {};
 }
 
+// Clients that come while the data is loaded get an answer, and need not be told to come back.
+Result<void> Daemon::listen() {
+  make_room_for_clients();
+  serving_ = std::make_unique<Serving>(*this);
+  {
+    // The first client waits until what it may ask for is known.
+    const GateClosed closed(gate_);
+    if (const auto started = serving_->server.start(); !started) return started.error();
+    facts_.port = serving_->server.port();
+  }
+  spdlog::info("listening: address={}", listening_text(settings_, facts_.port));
+  return {};
+}
+
+// Ends early, without an error, when a stop is asked for.
 Result<void> Daemon::load() {
   const SteadyTime start = std::chrono::steady_clock::now();
-  // Nobody else runs yet, but the contract of the keyspace asks for a closed gate, and the analysis with it.
-  const GateClosed closed(gate_);
-  const auto put = [this](std::span<storage::LoadedFilter> filters) {
-    for (storage::LoadedFilter& loaded : filters) {
-      const auto done = keyspace_->put({.database = loaded.database, .key = loaded.key}, loaded.filter);
-      if (!done) return done;
-      loaded.filter = nullptr;
-    }
-    return Result<void>();
-  };
-  const auto go_on = [this](const storage::Progress&) { return !stop_signal_.requested(); };
-  const auto report = data_->load(keyspace_->filter_limits(), put, go_on);
+  Loader loader(gate_, *keyspace_, serving_->services.load, [this] { return stop_signal_.requested(); });
+  const auto report = loader.load(*data_);
+  if (stop_signal_.requested()) return {};
   if (!report) return report.error();
-  facts_.load_filters = report->filters;
-  facts_.load_bytes = report->bytes;
-  facts_.load_duration =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
   if (report->name.empty()) {
     spdlog::info("nothing to load: dir={}", facts_.data_directory);
   } else {
     spdlog::info("loaded: filters={} bytes={} seconds={:.3f} generation={}", report->filters, report->bytes,
                  seconds_since(start), report->name);
   }
+  begin_service();
+  spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
   return {};
+}
+
+void Daemon::begin_service() {
+  auto saver = std::make_unique<storage::Saver>(
+      *data_, *keyspace_, gate_, [this] { return changes(); }, facts_.started_wall);
+  const GateClosed closed(gate_);
+  saver->set_interval(settings_.runtime.save_interval);
+  saver_ = std::move(saver);
+  serving_->services.load.running = false;
 }
 
 // Shells and service managers start programs with room for about a thousand connections, and let them ask for
@@ -134,29 +149,14 @@ void Daemon::make_room_for_clients() const {
                clients_max, descriptors);
 }
 
-Result<void> Daemon::serve() {
-  make_room_for_clients();
-  saver_ = std::make_unique<storage::Saver>(
-      *data_, *keyspace_, gate_, [this] { return changes(); }, facts_.started_wall);
-  saver_->set_interval(settings_.runtime.save_interval);
-  serving_ = std::make_unique<Serving>(*this);
-  {
-    // The first client waits until what it may ask for is known.
-    const GateClosed closed(gate_);
-    if (const auto started = serving_->server.start(); !started) return started.error();
-    facts_.port = serving_->server.port();
-  }
-  spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
-  return {};
-}
-
 Daemon::Serving::Serving(Daemon& daemon)
     : services{.keyspace = *daemon.keyspace_,
                .options = daemon.settings_.runtime,
                .clients = server,
                .persistence = daemon,
                .control = daemon,
-               .workers = daemon.worker_stats_},
+               .workers = daemon.worker_stats_,
+               .load = {.running = true, .started = std::chrono::system_clock::now()}},
       server(daemon.settings_.server, daemon.gate_, services) {}
 
 Result<void> Daemon::stop(command::StopMode mode) {
@@ -165,6 +165,10 @@ Result<void> Daemon::stop(command::StopMode mode) {
   serving_->server.stop(flush_patience);
   background_.drain();
   spdlog::info("connections closed: seconds={:.3f}", seconds_since(start));
+  if (saver_ == nullptr) {
+    spdlog::info("stopped while loading: seconds={:.3f}; what was saved is as it was", seconds_since(start));
+    return {};
+  }
   Result<void> outcome;
   if (mode == command::StopMode::save) {
     const auto saved = saver_->save_at_stop([] { return false; });
@@ -201,8 +205,17 @@ void Daemon::answer(std::uint64_t id, const Result<void>& outcome) {
   });
 }
 
+// While loading there is nothing to save.
+storage::SaverStatus Daemon::saver_status() const {
+  if (saver_ != nullptr) return saver_->status();
+  storage::SaverStatus status;
+  status.last_success = facts_.started_wall;
+  status.changes_saved = changes();
+  return status;
+}
+
 command::SaveStatus Daemon::status() const {
-  const storage::SaverStatus saver = saver_->status();
+  const storage::SaverStatus saver = saver_status();
   command::SaveStatus status{.running = saver.running,
                              .last_success = saver.last_success,
                              .last_ok = saver.last_ok,
@@ -224,7 +237,7 @@ command::ProcessUsage Daemon::usage() const {
 
 void Daemon::options_changed(const command::RuntimeOptions& options) {
   set_log_level(options.log_level);
-  saver_->set_interval(options.save_interval);
+  if (saver_ != nullptr) saver_->set_interval(options.save_interval);
 }
 
 Result<void> Daemon::rewrite_config_for(std::uint64_t id) {

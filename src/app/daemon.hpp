@@ -26,8 +26,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Daemon(settings::Settings settings, StopSignal& stop_signal);
   ~Daemon() override;
 
-  // Opens the data directory, loads it, serves until a stop is asked for, saves. An error means that it could
-  // not start, or that the last save failed; it has been logged.
+  // Opens the data directory, listens, loads, serves until a stop is asked for, saves. An error means that it
+  // could not start, or that the last save failed; it has been logged.
   Result<void> run();
 
  private:
@@ -40,11 +40,14 @@ class Daemon final : private command::Persistence, private command::ServerContro
   };
 
   Result<void> open_data();
-  Result<void> load();
   void make_room_for_clients() const;
-  Result<void> serve();
+  Result<void> listen();
+  Result<void> load();
+  // From now on clients may ask for everything.
+  void begin_service();
   Result<void> stop(command::StopMode mode);
   [[nodiscard]] std::uint64_t changes() const;
+  [[nodiscard]] storage::SaverStatus saver_status() const;
   // Answers a client that waits for `outcome` of something done elsewhere.
   void answer(std::uint64_t id, const Result<void>& outcome);
 
@@ -70,7 +73,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Gate gate_;
   std::unique_ptr<keyspace::Keyspace> keyspace_;
   std::vector<command::WorkerStats> worker_stats_;
-  std::unique_ptr<storage::Saver> saver_;
+  std::unique_ptr<storage::Saver> saver_;  // null until all is loaded; guarded by the gate then
   std::unique_ptr<Serving> serving_;
 };
 

@@ -45,6 +45,7 @@ std::string refusal(const Services& services, const ClientState& client, const C
     return std::string(text::no_authentication);
   if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit())
     return std::string(text::over_memory);
+  if (services.load.running && !spec.flags.has(Flag::loading)) return std::string(text::loading);
   return {};
 }
 

@@ -78,11 +78,24 @@ void append_memory(const Context& context, InfoLines& lines) {
   lines.line("mem_allocator", "libc").zeros({"active_defrag_running", "lazyfree_pending_objects"});
 }
 
+// While it runs. Clients that wait for its end ask again after loading_eta_seconds.
+void append_load(const Context& context, InfoLines& lines) {
+  const LoadStatus& load = context.services.load;
+  const auto elapsed = duration_cast<seconds>(context.now - load.started).count();
+  const double bytes_left = static_cast<double>(load.bytes_total) - static_cast<double>(load.bytes_done);
+  const double eta = static_cast<double>(elapsed) * bytes_left / (static_cast<double>(load.bytes_done) + 1);
+  lines.number("loading_start_time", unix_seconds(load.started));
+  lines.count("loading_total_bytes", load.bytes_total).count("loading_loaded_bytes", load.bytes_done);
+  lines.real("loading_loaded_perc", 100 * ratio(load.bytes_done, load.bytes_total), 2);
+  // In its first second nobody knows.
+  lines.number("loading_eta_seconds", elapsed <= 0 ? 1 : static_cast<std::int64_t>(eta));
+}
+
 void append_persistence(const Context& context, InfoLines& lines) {
   const SaveStatus save = context.services.persistence.status();
-  const ServerFacts& facts = context.services.control.facts();
+  const LoadStatus& load = context.services.load;
   const auto last_seconds = duration_cast<seconds>(save.last_duration).count();
-  lines.zeros({"loading", "async_loading"});
+  lines.count("loading", load.running ? 1 : 0).zeros({"async_loading"});
   lines.line("current_fork_perc", "0.00").count("rdb_changes_since_last_save", save.changes_since);
   lines.count("rdb_bgsave_in_progress", save.running ? 1 : 0);
   lines.number("rdb_last_save_time", unix_seconds(save.last_success));
@@ -90,11 +103,12 @@ void append_persistence(const Context& context, InfoLines& lines) {
   lines.number("rdb_last_bgsave_time_sec", save.saves_done == 0 ? -1 : last_seconds);
   if (!save.running) lines.line("rdb_current_bgsave_time_sec", "-1");
   lines.count("rdb_saves", save.saves_done).zeros({"rdb_last_cow_size", "rdb_last_load_keys_expired"});
-  lines.count("rdb_last_load_keys_loaded", facts.load_filters);
+  lines.count("rdb_last_load_keys_loaded", load.filters);
   lines.zeros({"aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"});
   lines.line("aof_last_rewrite_time_sec", "-1").line("aof_current_rewrite_time_sec", "-1");
   lines.line("aof_last_bgrewrite_status", "ok").zeros({"aof_rewrites"}).line("aof_last_write_status", "ok");
   lines.zeros({"module_fork_in_progress", "module_fork_last_cow_size"});
+  if (load.running) append_load(context, lines);
 }
 
 void append_replication(const Context& context, InfoLines& lines) {
@@ -149,8 +163,8 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("changes_since_save", save.changes_since).count("save_running", save.running ? 1 : 0);
   lines.real("save_progress", save.progress, 3).count("save_last_bytes", save.last_bytes);
   lines.number("save_last_milliseconds", save.last_duration.count()).line("save_last_error", save.last_error);
-  lines.count("load_filters", facts.load_filters).count("load_bytes", facts.load_bytes);
-  lines.number("load_milliseconds", facts.load_duration.count());
+  lines.count("load_filters", services.load.filters).count("load_bytes", services.load.bytes_done);
+  lines.number("load_milliseconds", services.load.duration.count());
 }
 
 }  // namespace

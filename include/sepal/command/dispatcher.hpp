@@ -1,5 +1,5 @@
-// From a parsed request to its reply: finds the row, checks arity, authentication and memory, runs the
-// handler, counts.
+// From a parsed request to its reply: finds the row, checks arity, authentication, memory and whether the
+// data is loaded, runs the handler, counts.
 #pragma once
 
 #include <sepal/base/clock.hpp>
@@ -23,7 +23,7 @@ namespace sepal::command {
 struct CommandStats {
   metrics::Counter calls;
   metrics::Counter nanoseconds;
-  metrics::Counter rejected;  // refused before the handler ran: arity, authentication, memory
+  metrics::Counter rejected;  // refused before the handler ran
   metrics::Counter failed;    // the handler answered an error
   metrics::Histogram latency;
 
@@ -60,6 +60,8 @@ struct Services {
   Persistence& persistence;
   ServerControl& control;
   std::vector<WorkerStats>& workers;
+  // Guarded by the gate. While it runs, commands without Flag::loading are refused.
+  LoadStatus load{};
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
 };
 

@@ -25,6 +25,7 @@ inline constexpr std::string_view syntax = "ERR syntax error";
 inline constexpr std::string_view not_an_integer = "ERR value is not an integer or out of range";
 inline constexpr std::string_view no_authentication = "NOAUTH Authentication required.";
 inline constexpr std::string_view over_memory = "OOM command not allowed when used memory > 'maxmemory'.";
+inline constexpr std::string_view loading = "LOADING Redis is loading the dataset in memory";
 inline constexpr std::string_view no_cluster = "ERR This instance has cluster support disabled";
 
 // BF commands. Some have no code in front, in the reference as well.

@@ -60,6 +60,16 @@ struct SaveStatus {
   std::uint64_t saves_done = 0;
 };
 
+// How far the data that was there at the start has been loaded.
+struct LoadStatus {
+  bool running = false;
+  WallTime started{};
+  std::chrono::milliseconds duration{0};  // so far
+  std::uint64_t filters = 0;              // so far
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes_total = 0;
+};
+
 class Persistence {
  public:
   virtual ~Persistence() = default;
@@ -88,9 +98,6 @@ struct ServerFacts {
   std::uint32_t listen_backlog = 511;
   SteadyTime started_at{};
   WallTime started_wall{};
-  std::uint64_t load_filters = 0;  // loaded at start
-  std::uint64_t load_bytes = 0;
-  std::chrono::milliseconds load_duration{0};
 };
 
 struct ProcessUsage {

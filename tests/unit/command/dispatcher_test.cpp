@@ -62,6 +62,52 @@ TEST_CASE("a client without the password may only authenticate, reset and leave"
   CHECK(world.send({"PING"}) == "+PONG");
 }
 
+TEST_CASE("while the data is loaded, what needs it is refused, and what connects and watches is not",
+          "[command]") {
+  World world;
+  constexpr std::string_view refused = "-LOADING Redis is loading the dataset in memory";
+  world.services.load.running = true;
+  CHECK(world.send({"BF.ADD", "k", "a"}) == refused);
+  CHECK(world.send({"BF.EXISTS", "k", "a"}) == refused);
+  CHECK(world.send({"PING"}) == refused);
+  CHECK(world.send({"DBSIZE"}) == refused);
+  CHECK(world.send({"SAVE"}) == refused);
+  CHECK(world.send({"BGSAVE"}) == refused);
+  CHECK(world.send({"MODULE", "LIST"}) == refused);
+  CHECK(world.outcome.spec == nullptr);
+  CHECK(world.alone_runs == 0);
+  CHECK(world.persistence.started == 0);
+  CHECK(world.send({"BF.ADD", "k"}) == "-ERR wrong number of arguments for 'bf.add' command");
+  CHECK(world.send({"NOSUCH"}).starts_with("-ERR unknown command"));
+  CHECK(world.send({"CLIENT", "FOO"}).starts_with("-ERR unknown subcommand"));
+  CHECK(world.send({"ECHO", "a"}) == "$a");
+  CHECK(world.send({"SELECT", "1"}) == "+OK");
+  CHECK(world.send({"CLIENT", "SETNAME", "a"}) == "+OK");
+  CHECK(world.send({"CONFIG", "SET", "timeout", "0"}) == "+OK");
+  CHECK(world.send({"INFO", "errorstats"}).find("errorstat_LOADING:count=7") != std::string::npos);
+
+  world.options.password = "sesame";
+  CHECK(world.send_from("late", {"PING"}) == "-NOAUTH Authentication required.");
+  CHECK(world.send_from("late", {"AUTH", "sesame"}) == "+OK");
+  CHECK(world.send_from("late", {"PING"}) == refused);
+  world.services.load.running = false;
+  CHECK(world.send_from("late", {"PING"}) == "+PONG");
+}
+
+TEST_CASE("requests that could run together are refused one by one while the data is loaded", "[command]") {
+  World world;
+  world.services.load.running = true;
+  auto& from = world.connection("a");
+  const std::string_view words[] = {"BF.ADD", "k", "a"};
+  const std::string_view items[] = {"a", "b"};
+  const auto* const spec = sepal::command::Dispatcher::runs_together(words);
+  REQUIRE(spec != nullptr);
+  const auto outcome = world.dispatcher.run_together(from.client, from.reply, *spec, words, items, false,
+                                                     world.now, world.steady_now);
+  CHECK(outcome.next == Next::need_alone);
+  CHECK(from.reply.size() == 0);
+}
+
 TEST_CASE("requests, rejections and failures are counted once each, however often a handler ran",
           "[command]") {
   World world;

@@ -75,6 +75,26 @@ TEST_CASE("INFO persistence tells how saves went", "[command]") {
   CHECK(has(world.send({"INFO", "sepal"}), "save_progress:0.500\r\n"));
 }
 
+TEST_CASE("INFO persistence tells how far the load is, and when to ask again", "[command]") {
+  World world;
+  auto& load = world.services.load;
+  CHECK(has(world.send({"INFO", "persistence"}), "loading:0\r\nasync_loading:0\r\n"));
+  CHECK_FALSE(has(world.send({"INFO", "persistence"}), "loading_"));
+  load = {.running = true, .started = world.now, .filters = 3};
+  std::string text = world.send({"INFO", "persistence"});
+  CHECK(has(text, "loading:1\r\nasync_loading:0\r\n"));
+  CHECK(has(text, "loading_start_time:1700000000\r\n"));
+  CHECK(has(text, "loading_total_bytes:0\r\nloading_loaded_bytes:0\r\nloading_loaded_perc:0.00\r\n"));
+  CHECK(has(text, "loading_eta_seconds:1\r\n"));
+  CHECK(has(text, "rdb_last_load_keys_loaded:3\r\n"));
+  load.started = world.now - std::chrono::seconds(10);
+  load.bytes_total = 1000;
+  load.bytes_done = 249;
+  text = world.send({"INFO", "persistence"});
+  CHECK(has(text, "loading_total_bytes:1000\r\nloading_loaded_bytes:249\r\nloading_loaded_perc:24.90\r\n"));
+  CHECK(has(text, "loading_eta_seconds:30\r\n"));
+}
+
 TEST_CASE("errors are counted by their first word over all workers", "[command]") {
   World world;
   world.send({"NOSUCH"});
