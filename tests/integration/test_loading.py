@@ -1,0 +1,162 @@
+"""What clients meet while the data is being loaded, and what a stop or an error leaves then."""
+
+import os
+import pathlib
+import sys
+import time
+import unittest
+
+from client import Client, Refused
+from daemon import DaemonTest
+
+# Enough that a load is not over before somebody has asked.
+BIG_FILTERS = 4
+BIG_CAPACITY = 80_000_000  # 96 MB at 1 %
+SMALL_FILTERS = 100_000
+# A machine that does something else may keep the test from looking in time.
+STARTS_MAX = 6
+SECONDS_MAX = 60
+
+LOADING = "LOADING Redis is loading the dataset in memory"
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class LoadingTest(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.socket_path = os.path.join(self.directory, "sepal.sock")
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            for number in range(BIG_FILTERS):
+                client.call("BF.RESERVE", "big:%d" % number, "0.01", BIG_CAPACITY)
+                client.call("BF.ADD", "big:%d" % number, "alice")
+            for at in range(0, SMALL_FILTERS, 1000):
+                client.pipeline([("BF.ADD", "small:%d" % number, "bob") for number in range(at, at + 1000)])
+        self.assertEqual(daemon.stop(), 0)
+
+    def generation(self):
+        """Every file of the data, with when it was written."""
+        return {str(path): path.stat().st_mtime_ns for path in sorted(pathlib.Path(self.directory).glob("generation-*/*"))}
+
+    def begin(self, *arguments):
+        """A daemon, and a client that has connected as soon as that was possible."""
+        daemon = self.start("--unixsocket", self.socket_path, *arguments, wait=False)
+        deadline = time.monotonic() + SECONDS_MAX
+        while time.monotonic() < deadline:
+            try:
+                return daemon, Client.at_path(self.socket_path)
+            except OSError:
+                time.sleep(0.001)
+        raise AssertionError("nobody listens; it said:\n%s" % daemon.text())
+
+    def in_time(self, attempt):
+        """Calls `attempt` until it says that the load was not over before it began."""
+        for _ in range(STARTS_MAX):
+            if attempt():
+                return
+        self.fail("%d loads were over before anybody looked" % STARTS_MAX)
+
+    def check_data(self, daemon):
+        daemon.wait_for_line("ready: address=")
+        with Client.at_path(self.socket_path) as client:
+            self.assertEqual(client.call("DBSIZE"), BIG_FILTERS + SMALL_FILTERS)
+            self.assertEqual(client.call("BF.EXISTS", "big:0", "alice"), 1)
+            self.assertEqual(client.call("BF.EXISTS", "small:7", "bob"), 1)
+            self.assertEqual(client.call("BF.CARD", "small:7"), 1)
+
+    def test_commands_are_refused_and_info_tells_how_far_the_load_is(self):
+        def attempt():
+            daemon, client = self.begin()
+            with client:
+                replies = client.pipeline([("BF.ADD", "big:0", "carol"), ("PING",), ("ECHO", "hello"), ("SELECT", "0"),
+                                           ("BF.ADD", "big:0"), ("INFO", "persistence")])
+                fields = dict(line.split(":", 1) for line in replies.pop().decode().split("\r\n") if ":" in line)
+                caught = fields["loading"] == "1"
+                if caught:
+                    self.assertEqual([str(reply) for reply in replies[:2]], [LOADING] * 2)
+                    self.assertEqual(replies[2:4], [b"hello", b"OK"])
+                    self.assertEqual(str(replies[4]), "ERR wrong number of arguments for 'bf.add' command")
+                    self.assertGreaterEqual(int(fields["loading_eta_seconds"]), 0)
+                    self.assertLess(abs(int(fields["loading_start_time"]) - time.time()), SECONDS_MAX)
+                    self.watch(client)
+                self.check_data(daemon)
+                self.assertNotIn("loading_eta_seconds", client.info("persistence"))
+                self.assertEqual(client.call("BF.EXISTS", "big:0", "carol"), 0 if caught else 1)
+            listening, ready = ([line for line in daemon.log if text in line] for text in ("listening:", "ready:"))
+            self.assertEqual((len(listening), len(ready)), (1, 1))
+            self.assertEqual(daemon.stop(), 0)
+            return caught
+
+        self.in_time(attempt)
+
+    def watch(self, client):
+        """Asks until the load is over."""
+        loaded, longest, asked = [], 0, 0
+        while True:
+            began = time.monotonic()
+            fields = client.info("persistence")
+            longest, asked = max(longest, time.monotonic() - began), asked + 1
+            if fields["loading"] == "0":
+                break
+            loaded.append(int(fields["loading_loaded_bytes"]))
+            self.assertLessEqual(loaded[-1], int(fields["loading_total_bytes"] or 0))
+        self.assertEqual(loaded, sorted(loaded))
+        say("INFO was asked %d times during a load and waited %.1f ms at most" % (asked, longest * 1000))
+
+    def test_a_stop_while_loading_ends_soon_and_leaves_the_data_as_it_was(self):
+        before = self.generation()
+
+        def stop_by_signal(daemon, client):
+            daemon.stop()
+
+        def stop_by_command(daemon, client):
+            client.send(("SHUTDOWN", "SAVE"))
+
+        for stop in (stop_by_signal, stop_by_command):
+            def attempt():
+                daemon, client = self.begin()
+                with client:
+                    stop(daemon, client)
+                    self.assertEqual(daemon.wait(), 0)
+                self.assertEqual(self.generation(), before)
+                self.assertFalse(os.path.exists(self.socket_path))
+                return "stopped while loading" in daemon.text() and "ready:" not in daemon.text()
+
+            self.in_time(attempt)
+        daemon, client = self.begin()
+        client.close()
+        self.check_data(daemon)
+
+    def test_a_load_that_fails_closes_the_connections_and_ends_the_process(self):
+        # The last one that is read, so that the others are there already.
+        path = max(pathlib.Path(self.directory).glob("generation-*/filter-*"), key=lambda path: path.name)
+        with open(path, "r+b") as file:
+            file.seek(path.stat().st_size - 100)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+
+        def attempt():
+            daemon, client = self.begin()
+            with client:
+                refused = False
+                try:
+                    while True:
+                        reply = client.pipeline([("BF.EXISTS", "big:0", "alice")])[0]
+                        self.assertIsInstance(reply, Refused)
+                        refused = True
+                except OSError:
+                    pass
+            self.assertEqual(daemon.wait(), 1)
+            self.assertIn(path.name, daemon.text())
+            self.assertNotIn("ready:", daemon.text())
+            return refused
+
+        self.in_time(attempt)
+
+
+if __name__ == "__main__":
+    unittest.main()
