@@ -1,9 +1,30 @@
 #include "loader.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <chrono>
 #include <utility>
 
 namespace sepal::app {
+namespace {
+
+// Who watches the log of a long load sees that it goes on.
+constexpr std::chrono::seconds log_period{5};
+
+SteadyTime steady_now() {
+  return std::chrono::steady_clock::now();
+}
+
+void log(const storage::Progress& progress, double seconds) {
+  const auto done = static_cast<double>(progress.bytes_done);
+  const auto total = static_cast<double>(progress.bytes_total);
+  const double bytes_per_second = done / seconds;
+  spdlog::info("loading: percent={:.1f} bytes={} bytes_total={} bytes_per_second={:.0f} seconds_left={:.0f}",
+               total > 0 ? 100 * done / total : 0, progress.bytes_done, progress.bytes_total,
+               bytes_per_second, bytes_per_second > 0 ? (total - done) / bytes_per_second : 0);
+}
+
+}  // namespace
 
 Loader::Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& status,
                std::function<bool()> give_up)
@@ -11,7 +32,8 @@ Loader::Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& st
       keyspace_(keyspace),
       status_(status),
       give_up_(std::move(give_up)),
-      start_(std::chrono::steady_clock::now()) {}
+      start_(steady_now()),
+      logged_(start_) {}
 
 Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
   filter::FilterLimits limits;
@@ -38,14 +60,23 @@ Result<void> Loader::take(std::span<storage::LoadedFilter> filters) {
 }
 
 bool Loader::note(const storage::Progress& progress) {
+  bool log_due = false;
   {
     const GateClosed closed(gate_);
     status_.bytes_done = progress.bytes_done;
     status_.bytes_total = progress.bytes_total;
-    status_.duration =
-        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start_);
+    status_.duration = std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - start_);
+    log_due = log_is_due();
   }
+  if (log_due) log(progress, std::chrono::duration<double>(steady_now() - start_).count());
   return !give_up_();
+}
+
+bool Loader::log_is_due() {
+  const SteadyTime now = steady_now();
+  if (now - logged_ < log_period) return false;
+  logged_ = now;
+  return true;
 }
 
 }  // namespace sepal::app

@@ -28,12 +28,15 @@ class Loader {
   Result<void> take(std::span<storage::LoadedFilter> filters);
   // False: give up.
   bool note(const storage::Progress& progress);
+  // With the gate closed. Whether it is time for a line in the log.
+  bool log_is_due();
 
   Gate& gate_;
   keyspace::Keyspace& keyspace_;
   command::LoadStatus& status_;
   std::function<bool()> give_up_;
   SteadyTime start_;
+  SteadyTime logged_;  // guarded by the gate
 };
 
 }  // namespace sepal::app
