@@ -37,7 +37,7 @@ inline constexpr std::uint64_t journal_segment_bytes_min = std::uint64_t{2} << 2
 
 struct JournalOptions {
   JournalPolicy policy = JournalPolicy::everysec;
-  std::uint64_t segment_bytes = std::uint64_t{64} << 20;  // a multiple of 4096
+  std::uint64_t segment_bytes = std::uint64_t{64} << 20;  // rounded up to 4096
   std::uint32_t segments_ahead = 2;                       // prepared beside the active one, at least 1
   std::chrono::milliseconds sync_interval{1000};          // under `everysec`
   bool threaded = true;                                   // false: work() is called instead; for tests

@@ -1,0 +1,392 @@
+#include "journal_core.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/base/hash.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "operation_encoder.hpp"
+
+namespace sepal::storage {
+namespace {
+
+using keyspace::Admission;
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t reserve_bytes_max = std::uint64_t{256} << 10;
+// Smaller segments leave room for other operations, and for other workers.
+constexpr std::uint64_t frames_in_segment_min = 8;
+constexpr std::uint64_t reserves_in_segment_min = 64;
+
+constexpr milliseconds retry_delay_first{100};
+constexpr milliseconds retry_delay_max{2000};
+constexpr milliseconds ask_interval{2000};
+
+// Pages that are prepared: what is stored while a sync runs, twice, and at least this.
+constexpr std::uint64_t window_bytes_min = std::uint64_t{1} << 20;
+
+SteadyTime steady_now() {
+  return std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+JournalCore::JournalCore(const JournalOptions& options, std::uint64_t position)
+    : options_(options),
+      frame_bytes_max_(std::min(format::frame_bytes(format::frame_body_bytes_max),
+                                options.segment_bytes / frames_in_segment_min)),
+      reserve_bytes_(std::min(reserve_bytes_max, options.segment_bytes / reserves_in_segment_min)),
+      policy_(options.policy),
+      position_(position),
+      durable_(position),
+      synced_(position),
+      last_sync_(steady_now()),
+      retry_delay_(retry_delay_first),
+      window_bytes_(window_bytes_min) {}
+
+std::uint64_t JournalCore::room() const {
+  const std::uint64_t of_segment = JournalSegment::room_of(options_.segment_bytes);
+  if (active_) return active_->room() + ahead_.size() * (of_segment - frame_bytes_max_);
+  if (ahead_.empty()) return 0;
+  return of_segment + (ahead_.size() - 1) * (of_segment - frame_bytes_max_);
+}
+
+std::uint64_t JournalCore::unreserved() const {
+  if (resumed_due_) return 0;
+  const std::uint64_t bytes = room();
+  return bytes > reserved_ ? bytes - reserved_ : 0;
+}
+
+Admission JournalCore::refill(std::uint64_t& reserve, std::uint64_t needed_bytes) {
+  const MutexLock lock(mutex_);
+  if (!accepting()) return Admission::refused;
+  const std::uint64_t lacking = needed_bytes - reserve;
+  const std::uint64_t available = unreserved();
+  if (lacking <= available) {
+    const std::uint64_t taken = std::min(available, std::max(lacking, reserve_bytes_));
+    reserve += taken;
+    reserved_ += taken;
+    return Admission::granted;
+  }
+  if (!preparing_error_.empty()) {
+    refuse(preparing_error_);
+    return Admission::refused;
+  }
+  wanted_ = std::max(wanted_, lacking);
+  note_due();
+  return Admission::later;
+}
+
+void JournalCore::release(std::uint64_t& reserve) {
+  const MutexLock lock(mutex_);
+  reserved_ -= std::exchange(reserve, 0);
+}
+
+void JournalCore::append(std::span<const std::byte> body, std::uint64_t& reserve) {
+  const std::uint64_t body_checksum = Checksum::of(body);
+  const MutexLock lock(mutex_);
+  append_frame(body, body_checksum);
+  const std::uint64_t from_reserve = std::min(reserve, format::frame_bytes(body.size()));
+  reserve -= from_reserve;
+  reserved_ -= from_reserve;
+}
+
+void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t body_checksum) {
+  const std::uint64_t bytes = format::frame_bytes(body.size());
+  SEPAL_ASSERT(bytes <= frame_bytes_max_, "an operation that no segment has room for");
+  if (!active_ || active_->room() < bytes) rotate();
+  active_->append(body, body_checksum, synced_);
+  position_.store(active_->end_position(), std::memory_order_release);
+  ++frames_;
+  if (active_->wants_pages()) note_due();
+}
+
+void JournalCore::rotate() {
+  SEPAL_ASSERT(!ahead_.empty(), "more was recorded than was admitted");
+  if (active_) written_.push_back(std::move(active_));
+  active_ = std::move(ahead_.front());
+  ahead_.pop_front();
+  active_->begin(position_.load(std::memory_order_relaxed));
+  note_due();
+}
+
+void JournalCore::request_sync() {
+  if (!sleeping_.load(std::memory_order_relaxed)) return;
+  const MutexLock lock(mutex_);
+  wake_.notify_all();
+}
+
+void JournalCore::set_policy(JournalPolicy policy) {
+  const MutexLock lock(mutex_);
+  const JournalPolicy before = policy_.exchange(policy, std::memory_order_relaxed);
+  if (before == JournalPolicy::off && policy != JournalPolicy::off) {
+    resumed_due_ = true;
+    append_resumed();
+  }
+  note_due();
+}
+
+// Now, or when a segment comes: until then there is room for nobody.
+void JournalCore::append_resumed() {
+  OperationEncoder encoder;
+  encoder.resumed();
+  if (!resumed_due_ || room() < reserved_ + format::frame_bytes(encoder.bytes().size())) return;
+  resumed_due_ = false;
+  append_frame(encoder.bytes(), Checksum::of(encoder.bytes()));
+  gap_ = position_.load(std::memory_order_relaxed);
+  save_needed_ = true;
+  ask_time_ = {};
+}
+
+void JournalCore::generation_saved(std::uint64_t position) {
+  const MutexLock lock(mutex_);
+  saved_ = std::max(saved_, position);
+  raise_durable(saved_);
+  if (!failed_ && saved_ >= gap_) {
+    save_needed_ = false;
+    raise_durable(synced_);
+  }
+  note_due();
+}
+
+void JournalCore::raise_durable(std::uint64_t position) {
+  if (durable_.load(std::memory_order_relaxed) < position)
+    durable_.store(position, std::memory_order_release);
+}
+
+void JournalCore::refuse(const std::string& reason) {
+  refusal_ = reason;
+  accepting_.store(false, std::memory_order_relaxed);
+  note_due();
+}
+
+void JournalCore::accept() {
+  preparing_error_.clear();
+  retry_delay_ = retry_delay_first;
+  if (failed_) return;
+  refusal_.clear();
+  accepting_.store(true, std::memory_order_relaxed);
+  note_due();
+}
+
+void JournalCore::note_due() {
+  due_ = true;
+  wake_.notify_all();
+}
+
+JournalStatus JournalCore::status() const {
+  const MutexLock lock(mutex_);
+  const JournalPolicy policy = policy_.load(std::memory_order_relaxed);
+  return {.policy = policy,
+          .accepting = policy == JournalPolicy::off || accepting(),
+          .refusal = policy == JournalPolicy::off ? std::string() : refusal_,
+          .position = position_.load(std::memory_order_relaxed),
+          .synced_position = synced_,
+          .segment_count = 0,
+          .syncs = syncs_,
+          .failed_syncs = failed_syncs_,
+          .frames = frames_};
+}
+
+std::optional<std::string> JournalCore::refusal() const {
+  const JournalStatus now = status();
+  if (now.accepting) return std::nullopt;
+  return now.refusal;
+}
+
+void JournalCore::end() {
+  const MutexLock lock(mutex_);
+  ending_ = true;
+  wake_.notify_all();
+}
+
+// --- what there is to do ----------------------------------------------------------------------------------
+
+bool JournalCore::short_of_segments() const {
+  if (failed_ || policy() == JournalPolicy::off) return false;
+  return ahead_.size() < options_.segments_ahead || room() < reserved_ + wanted_;
+}
+
+bool JournalCore::unsynced() const {
+  return !failed_ && synced_ < position_.load(std::memory_order_relaxed);
+}
+
+bool JournalCore::may_restart() const {
+  return failed_ && policy() != JournalPolicy::off && saved_ >= position_.load(std::memory_order_relaxed);
+}
+
+// What was recorded before the journal was switched off is synced at once.
+SteadyTime JournalCore::sync_time() const {
+  return policy() == JournalPolicy::everysec ? last_sync_ + options_.sync_interval : SteadyTime::min();
+}
+
+JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
+  Chores chores;
+  chores.end = ending_;
+  chores.sync = unsynced() && sync_time() <= now;
+  chores.prepare = short_of_segments() && retry_time_ <= now;
+  chores.restart = may_restart() && retry_time_ <= now;
+  chores.ask_save = save_needed_ && ask_time_ <= now && !may_restart();
+  return chores;
+}
+
+SteadyTime JournalCore::next_time() const {
+  SteadyTime next = SteadyTime::max();
+  if (unsynced()) next = std::min(next, sync_time());
+  if (short_of_segments() || may_restart()) next = std::min(next, retry_time_);
+  if (save_needed_ && !may_restart()) next = std::min(next, ask_time_);
+  return next;
+}
+
+JournalCore::Chores JournalCore::wait_for_chores() {
+  const MutexLock lock(mutex_);
+  for (;;) {
+    const SteadyTime now = steady_now();
+    const SteadyTime next = next_time();
+    if (std::exchange(due_, false) || ending_ || next <= now) {
+      const Chores chores = chores_at(now);
+      if (chores.ask_save) ask_time_ = now + ask_interval;
+      return chores;
+    }
+    sleeping_.store(true, std::memory_order_relaxed);
+    if (next == SteadyTime::max()) {
+      wake_.wait(mutex_);
+    } else {
+      wake_.wait_until(mutex_, next);
+    }
+    sleeping_.store(false, std::memory_order_relaxed);
+  }
+}
+
+JournalCore::Chores JournalCore::chores() {
+  const MutexLock lock(mutex_);
+  return chores_at(SteadyTime::max());
+}
+
+// --- syncs ------------------------------------------------------------------------------------------------
+
+JournalCore::Sync JournalCore::begin_sync() {
+  const MutexLock lock(mutex_);
+  last_sync_ = steady_now();
+  Sync sync;
+  if (active_ && synced_ < position_.load(std::memory_order_relaxed)) {
+    const std::uint64_t bytes = active_->filler_bytes();
+    if (bytes != 0 && bytes <= unreserved()) active_->append_filler(bytes, synced_);
+    position_.store(active_->end_position(), std::memory_order_release);
+  }
+  const auto add = [&](JournalSegment& segment) {
+    const SegmentRange range = segment.unsynced();
+    if (range.from != range.to) sync.parts.push_back({.segment = &segment, .range = range});
+  };
+  for (const auto& segment : written_) add(*segment);
+  if (active_) add(*active_);
+  sync.position = position_.load(std::memory_order_relaxed);
+  return sync;
+}
+
+void JournalCore::end_sync(const Sync& sync) {
+  const MutexLock lock(mutex_);
+  for (const Sync::Part& part : sync.parts) part.segment->synced(part.range.to);
+  synced_ = sync.position;
+  ++syncs_;
+  if (saved_ >= gap_) raise_durable(synced_);
+  const std::uint64_t meanwhile = position_.load(std::memory_order_relaxed) - sync.position;
+  window_bytes_ =
+      std::clamp(2 * meanwhile, window_bytes_min, std::max(window_bytes_min, options_.segment_bytes));
+}
+
+void JournalCore::sync_failed(const std::string& reason) {
+  const MutexLock lock(mutex_);
+  failed_ = true;
+  ++failed_syncs_;
+  save_needed_ = true;
+  ask_time_ = {};
+  refuse(reason);
+}
+
+JournalSegments JournalCore::take_synced() {
+  const MutexLock lock(mutex_);
+  JournalSegments taken;
+  const auto unsynced_one = std::find_if(written_.begin(), written_.end(), [](const auto& segment) {
+    const SegmentRange range = segment->unsynced();
+    return range.from != range.to;
+  });
+  taken.assign(std::make_move_iterator(written_.begin()), std::make_move_iterator(unsynced_one));
+  written_.erase(written_.begin(), unsynced_one);
+  return taken;
+}
+
+// --- segments ---------------------------------------------------------------------------------------------
+
+bool JournalCore::wants_segment() const {
+  const MutexLock lock(mutex_);
+  return short_of_segments();
+}
+
+void JournalCore::add_segment(std::unique_ptr<JournalSegment> segment) {
+  const MutexLock lock(mutex_);
+  ahead_.push_back(std::move(segment));
+  append_resumed();
+  if (wanted_ <= unreserved()) wanted_ = 0;
+  accept();
+}
+
+void JournalCore::preparing_failed(const std::string& reason) {
+  const MutexLock lock(mutex_);
+  preparing_error_ = reason;
+  retry_time_ = steady_now() + retry_delay_;
+  retry_delay_ = std::min(2 * retry_delay_, retry_delay_max);
+  // Whoever waits must hear of it.
+  if (wanted_ > unreserved()) refuse(reason);
+}
+
+// As much room as there was, for what was reserved in it.
+std::size_t JournalCore::segments_to_restart() const {
+  const MutexLock lock(mutex_);
+  return std::max<std::size_t>(options_.segments_ahead, ahead_.size()) + 1;
+}
+
+JournalSegments JournalCore::restart(JournalSegments fresh) {
+  const MutexLock lock(mutex_);
+  if (!may_restart()) return fresh;
+  JournalSegments old = std::move(written_);
+  written_.clear();
+  if (active_) old.push_back(std::move(active_));
+  for (auto& segment : ahead_) old.push_back(std::move(segment));
+  ahead_.assign(std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
+  rotate();
+  synced_ = position_.load(std::memory_order_relaxed);
+  gap_ = synced_;
+  failed_ = false;
+  save_needed_ = false;
+  wanted_ = 0;
+  append_resumed();
+  accept();
+  return old;
+}
+
+JournalSegments JournalCore::take_ahead() {
+  const MutexLock lock(mutex_);
+  JournalSegments taken(std::make_move_iterator(ahead_.begin()), std::make_move_iterator(ahead_.end()));
+  ahead_.clear();
+  return taken;
+}
+
+std::vector<SegmentRange> JournalCore::next_pages() {
+  const MutexLock lock(mutex_);
+  std::vector<SegmentRange> ranges;
+  if (!active_) return ranges;
+  ranges.push_back(active_->next_pages(window_bytes_));
+  const std::uint64_t covered = ranges.back().to - ranges.back().from;
+  if (covered < window_bytes_ && !ahead_.empty())
+    ranges.push_back(ahead_.front()->next_pages(window_bytes_ - covered));
+  return ranges;
+}
+
+std::uint64_t JournalCore::saved_position() const {
+  const MutexLock lock(mutex_);
+  return saved_;
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,76 @@
+#include "journal_segment.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/base/hash.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+
+namespace sepal::storage {
+namespace {
+
+constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+void JournalSegment::begin(std::uint64_t first_position) {
+  first_position_ = first_position;
+  format::SegmentHeader header;
+  header.segment_number = number_;
+  header.first_position = first_position;
+  header.segment_bytes = file_->bytes().size();
+  header.checksum = format::segment_checksum(header);
+  std::memcpy(file_->bytes().data(), &header, sizeof header);
+}
+
+void JournalSegment::append(std::span<const std::byte> body, std::uint64_t body_checksum,
+                            std::uint64_t synced_position) {
+  format::FrameHead head;
+  head.body_bytes = static_cast<std::uint32_t>(body.size());
+  head.synced_position = synced_position;
+  std::memcpy(file_->bytes().data() + end_offset() + sizeof head, body.data(), body.size());
+  write_head(head, body_checksum);
+  used_ += format::frame_bytes(body.size());
+}
+
+std::uint64_t JournalSegment::filler_bytes() const {
+  const std::uint64_t page_bytes = file_->page_bytes();
+  std::uint64_t bytes = (page_bytes - end_offset() % page_bytes) % page_bytes;
+  if (bytes == 0) return 0;
+  // A frame has a body, and its head would stand in the next page.
+  if (bytes < format::frame_bytes(1)) bytes += page_bytes;
+  return bytes <= room() ? bytes : 0;
+}
+
+void JournalSegment::append_filler(std::uint64_t bytes, std::uint64_t synced_position) {
+  format::FrameHead head;
+  head.body_bytes = static_cast<std::uint32_t>(bytes - sizeof head);
+  head.flags = format::frame_filler;
+  head.synced_position = synced_position;
+  write_head(head, Checksum::of({}));
+  used_ += bytes;
+}
+
+// Last, so that a process that dies meanwhile leaves no frame instead of a wrong one.
+void JournalSegment::write_head(format::FrameHead head, std::uint64_t body_checksum) {
+  head.checksum = format::frame_checksum(head, end_position(), body_checksum);
+  std::atomic_signal_fence(std::memory_order_release);
+  std::memcpy(file_->bytes().data() + end_offset(), &head, sizeof head);
+}
+
+SegmentRange JournalSegment::next_pages(std::uint64_t window_bytes) {
+  const std::uint64_t from = end_offset();
+  const std::uint64_t to = std::min<std::uint64_t>(from + window_bytes, file_->bytes().size());
+  pages_low_ = to == file_->bytes().size() ? never : from + window_bytes / 2;
+  return {.file = file_.get(), .from = from, .to = to};
+}
+
+bool JournalSegment::wants_pages() {
+  if (end_offset() < pages_low_) return false;
+  pages_low_ = never;
+  return true;
+}
+
+}  // namespace sepal::storage

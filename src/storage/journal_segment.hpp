@@ -1,0 +1,69 @@
+// One segment of the journal while it is written.
+#pragma once
+
+#include <sepal/storage/disk.hpp>
+#include <sepal/storage/journal_format.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace sepal::storage {
+
+// A part of a segment's file.
+struct SegmentRange {
+  MappedFile* file = nullptr;
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+};
+
+// Guarded by the lock of whoever shares it; but what file() says and does needs none.
+class JournalSegment {
+ public:
+  JournalSegment(std::unique_ptr<MappedFile> file, std::uint64_t number)
+      : file_(std::move(file)), number_(number) {}
+
+  [[nodiscard]] static constexpr std::uint64_t room_of(std::uint64_t segment_bytes) {
+    return segment_bytes - sizeof(format::SegmentHeader);
+  }
+
+  [[nodiscard]] MappedFile& file() { return *file_; }
+  [[nodiscard]] std::uint64_t number() const { return number_; }
+  [[nodiscard]] std::uint64_t room() const { return room_of(file_->bytes().size()) - used_; }
+  [[nodiscard]] std::uint64_t end_position() const { return first_position_ + used_; }
+
+  // Writes the header. Once, before any frame.
+  void begin(std::uint64_t first_position);
+  // `frame_bytes(body.size())` are within the room.
+  void append(std::span<const std::byte> body, std::uint64_t body_checksum, std::uint64_t synced_position);
+
+  // What a filler takes that ends the page; 0 where the page is at its end, or there is no room for one.
+  [[nodiscard]] std::uint64_t filler_bytes() const;
+  void append_filler(std::uint64_t bytes, std::uint64_t synced_position);
+
+  // What is not synced, and that it now is.
+  [[nodiscard]] SegmentRange unsynced() const {
+    return {.file = file_.get(), .from = synced_, .to = end_offset()};
+  }
+  void synced(std::uint64_t offset) { synced_ = offset; }
+
+  // The pages that are stored into next: from the last frame on `window_bytes`, as far as the file goes. When
+  // half of them are used up, wants_pages() is true once.
+  [[nodiscard]] SegmentRange next_pages(std::uint64_t window_bytes);
+  [[nodiscard]] bool wants_pages();
+
+ private:
+  [[nodiscard]] std::uint64_t end_offset() const { return sizeof(format::SegmentHeader) + used_; }
+  void write_head(format::FrameHead head, std::uint64_t body_checksum);
+
+  std::unique_ptr<MappedFile> file_;
+  std::uint64_t number_;
+  std::uint64_t first_position_ = 0;
+  std::uint64_t used_ = 0;       // by frames
+  std::uint64_t synced_ = 0;     // offset in the file
+  std::uint64_t pages_low_ = 0;  // offset in the file; beyond it pages are wanted
+};
+
+}  // namespace sepal::storage

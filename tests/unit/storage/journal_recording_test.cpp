@@ -1,0 +1,187 @@
+// What is recorded, in which order, in which frames.
+#include <atomic>
+#include <thread>
+
+#include "support/journal_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using keyspace::Admission;
+using test::JournalFixture;
+using test::JournalOperation;
+
+namespace {
+
+constexpr filter::FilterOptions some_options{.error_rate = 0.25, .capacity = 100, .expansion = 2, .seed = 1};
+constexpr filter::LayerPlan some_layer{
+    .capacity = 100, .error_rate = 0.5, .block_count = 2, .block_bits = 512, .probe_count = 6};
+
+std::vector<format::Operation> kinds_of(const std::vector<JournalOperation>& operations) {
+  std::vector<format::Operation> kinds;
+  for (const JournalOperation& operation : operations) kinds.push_back(operation.operation);
+  return kinds;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(JournalFixture, "an add is in the segment as soon as it was told", "[storage][journal]") {
+  open();
+  CHECK(journal->position() == 0);
+  REQUIRE(add(1));
+  CHECK(journal->position() == test::add_bytes(1));
+  REQUIRE(add(2, 3));
+  CHECK(journal->position() == test::add_bytes(1) + test::add_bytes(3));
+
+  REQUIRE(segments().size() == 1);
+  const test::JournalFile segment = segments()[0];
+  CHECK(segment.number == 1);
+  CHECK(segment.first_position == 0);
+  CHECK(segment.end_position == journal->position());
+  REQUIRE(segment.frames.size() == 2);
+  CHECK(segment.frames[1].position == test::add_bytes(1));
+  CHECK(operations()[1] == JournalOperation{.operation = format::Operation::added,
+                                            .database = 3,
+                                            .key = "key",
+                                            .target = {},
+                                            .fingerprints = test::fingerprints_from(2, 3)});
+  CHECK(journal->status().frames == 2);
+}
+
+TEST_CASE_METHOD(JournalFixture, "an add of nothing new leaves no trace", "[storage][journal]") {
+  open();
+  log().begin_add();
+  log().added(key, {});
+  CHECK(journal->position() == 0);
+  CHECK(log().settle(true) == 0);
+}
+
+TEST_CASE_METHOD(JournalFixture, "a segment begins at the position that it was opened with",
+                 "[storage][journal]") {
+  open(test::small_journal, 1000);
+  CHECK(journal->position() == 1000);
+  CHECK(journal->durable_position() == 1000);
+  REQUIRE(add(1));
+  CHECK(segments().at(0).first_position == 1000);
+  CHECK(journal->position() == 1000 + test::add_bytes(1));
+}
+
+TEST_CASE_METHOD(JournalFixture, "what is told with the gate closed is one frame, at the commit",
+                 "[storage][journal]") {
+  open();
+  REQUIRE(log().admit(10'000) == Admission::granted);
+  log().created(key, some_options, some_layer);
+  log().begin_add();
+  log().added(key, test::fingerprints_from(0, 2));
+  log().grown(key, some_layer);
+  log().begin_add();
+  log().added(key, test::fingerprints_from(2, 1));
+  log().begin_add();
+  log().added(key, test::fingerprints_from(3, 1));
+  log().renamed(3, "key", "other");
+  log().removed({.database = 3, .key = "other"});
+  log().flushed(4);
+  log().flushed_all();
+  CHECK(journal->position() == 0);
+  log().commit();
+  const std::uint64_t committed = journal->position();
+  log().commit();
+  CHECK(journal->position() == committed);
+
+  REQUIRE(segments().at(0).frames.size() == 1);
+  using enum format::Operation;
+  CHECK(kinds_of(operations()) ==
+        std::vector{created, added, grown, added, renamed, removed, flushed, flushed_all});
+  CHECK(operations()[1].key == "key");
+  CHECK(operations()[3].fingerprints == test::fingerprints_from(2, 2));
+  CHECK(operations()[4].target == "other");
+  CHECK(operations()[6].database == 4);
+}
+
+TEST_CASE_METHOD(JournalFixture, "an add behind a commit is a frame of its own again", "[storage][journal]") {
+  open();
+  REQUIRE(log().admit(1000) == Admission::granted);
+  log().created(key, some_options, some_layer);
+  log().commit();
+  REQUIRE(add(1));
+  REQUIRE(add(2));
+  CHECK(segments().at(0).frames.size() == 3);
+}
+
+TEST_CASE_METHOD(JournalFixture, "many operations with the gate closed are several frames, in order",
+                 "[storage][journal]") {
+  JournalOptions options = test::small_journal;
+  options.segment_bytes = journal_segment_bytes_min;
+  open(options);
+  constexpr std::uint32_t count = 20'000;
+  REQUIRE(log().admit(count * 40) == Admission::granted);
+  for (std::uint32_t i = 0; i < count; ++i) log().removed({.database = 0, .key = std::to_string(i)});
+  log().commit();
+  const std::vector<JournalOperation> all = operations();
+  REQUIRE(all.size() == count);
+  for (std::uint32_t i = 0; i < count; ++i) REQUIRE(all[i].key == std::to_string(i));
+  const std::size_t frames = segments().at(0).frames.size();
+  CHECK(frames > 5);
+  CHECK(frames < 20);
+}
+
+TEST_CASE_METHOD(JournalFixture, "the longest keys fit into the smallest segments", "[storage][journal]") {
+  JournalOptions options = test::small_journal;
+  options.segment_bytes = journal_segment_bytes_min;
+  open(options);
+  const std::string from(keyspace::key_bytes_max, 'f');
+  const std::string to(keyspace::key_bytes_max, 't');
+  REQUIRE(log().admit(2 * from.size() + keyspace::record_bytes_max) == Admission::granted);
+  log().renamed(0, from, to);
+  log().commit();
+  REQUIRE(operations().size() == 1);
+  CHECK(operations()[0].key == from);
+  CHECK(operations()[0].target == to);
+}
+
+TEST_CASE_METHOD(JournalFixture, "an add that no frame has room for becomes several", "[storage][journal]") {
+  open();
+  REQUIRE(log().admit(8192) == Admission::granted);
+  log().begin_add();
+  log().added(key, test::fingerprints_from(0, 300));
+  CHECK(added() == test::numbers_from(0, 300));
+  CHECK(segments().at(0).frames.size() > 1);
+}
+
+TEST_CASE_METHOD(JournalFixture, "nothing is recorded under off", "[storage][journal]") {
+  open(test::with_policy(JournalPolicy::off));
+  CHECK_FALSE(log().recording());
+  CHECK(names().empty());
+  CHECK(journal->status().accepting);
+  CHECK(log().settle(false) == 0);
+}
+
+TEST_CASE_METHOD(JournalFixture, "only under always replies wait for a position", "[storage][journal]") {
+  open(test::with_policy(JournalPolicy::always));
+  REQUIRE(add(1));
+  CHECK(log().settle(false) == journal->position());
+  journal->set_policy(JournalPolicy::everysec);
+  CHECK(log().settle(false) == 0);
+}
+
+TEST_CASE_METHOD(JournalFixture, "who saw another's add settles only when it is recorded",
+                 "[storage][journal]") {
+  open(test::with_policy(JournalPolicy::always), 0, 2);
+  REQUIRE(log(0).admit(1000) == Admission::granted);
+  log(0).begin_add();
+  CHECK(log(1).settle(false) == 0);  // which did not answer that an item was known
+
+  std::atomic<std::uint64_t> settled{0};
+  std::thread other([&] { settled = log(1).settle(true); });
+  std::this_thread::yield();
+  CHECK(settled == 0);
+  log(0).added(key, test::fingerprints_from(1, 1));
+  other.join();
+  CHECK(settled == journal->position());
+  CHECK(settled == test::add_bytes(1));
+}
+
+TEST_CASE_METHOD(JournalFixture, "who adds does not wait for itself", "[storage][journal]") {
+  open();
+  log().begin_add();
+  CHECK(log().settle(true) == 0);
+}

@@ -1,0 +1,293 @@
+// Room: segments, admission, and disks that are full.
+#include "support/journal_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using keyspace::Admission;
+using test::JournalFixture;
+
+namespace {
+
+// 32 bytes beside what its fingerprints take: such frames fill a segment to the last byte.
+constexpr keyspace::DatabaseKey even_key{.database = 0, .key = "12345678"};
+constexpr std::uint64_t even_frame_bytes(std::size_t count) {
+  return format::frame_bytes(sizeof(format::OperationHead) + even_key.key.size() +
+                             count * sizeof(Fingerprint));
+}
+
+void add_even(JournalFixture& fixture, std::size_t count) {
+  REQUIRE(fixture.log().admit(even_frame_bytes(count)) == Admission::granted);
+  fixture.log().begin_add();
+  fixture.log().added(even_key, test::fingerprints_from(0, count));
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(JournalFixture, "a segment is filled to its last byte, and the next begins there",
+                 "[storage][journal]") {
+  open();
+  // 16384 - 64 = 16320 = 255 * 64.
+  STATIC_REQUIRE(even_frame_bytes(1) == 64);
+  STATIC_REQUIRE(test::small_segment_room % even_frame_bytes(1) == 0);
+  for (std::uint64_t i = 0; i < test::small_segment_room / even_frame_bytes(1); ++i) add_even(*this, 1);
+  CHECK(journal->position() == test::small_segment_room);
+  CHECK(segments().size() == 1);
+  add_even(*this, 1);
+  REQUIRE(segments().size() == 2);
+  CHECK(segments()[0].end_position == test::small_segment_room);
+  CHECK(segments()[1].first_position == test::small_segment_room);
+  CHECK(segments()[1].number == 2);
+  CHECK(segments()[1].frames.size() == 1);
+}
+
+TEST_CASE_METHOD(JournalFixture, "a frame that would end eight bytes past a segment goes into the next",
+                 "[storage][journal]") {
+  open();
+  const std::uint64_t almost = test::small_segment_room / even_frame_bytes(1) - 1;
+  for (std::uint64_t i = 0; i < almost; ++i) add_even(*this, 1);
+  REQUIRE(add(1, 2));  // 80 bytes, where 64 are left
+  REQUIRE(segments().size() == 2);
+  CHECK(segments()[0].end_position == almost * even_frame_bytes(1));
+  CHECK(segments()[1].first_position == segments()[0].end_position);
+}
+
+TEST_CASE_METHOD(JournalFixture, "segments are prepared ahead by the thread, and never by a worker",
+                 "[storage][journal]") {
+  std::vector<std::string> operations_seen;
+  disk.set_observer([&](const char* operation, const Path&) { operations_seen.emplace_back(operation); });
+  open();
+  CHECK(journal->status().segment_count == 2);
+  const std::size_t before = operations_seen.size();
+  fill(10);
+  CHECK(operations_seen.size() == before);
+  CHECK(segments().size() == 2);
+  journal->work();
+  // Two ahead of the one that is written.
+  CHECK(names().size() == 4);
+  CHECK(journal->status().segment_count == 4);
+  disk.set_observer({});
+}
+
+TEST_CASE_METHOD(JournalFixture, "whoever finds no room is put off until the thread has prepared some",
+                 "[storage][journal]") {
+  open();
+  const std::uint64_t adds = fill(10);
+  CHECK(adds > 100);
+  CHECK(log().admit(test::add_bytes(10)) == Admission::later);
+  CHECK(journal->status().accepting);
+  const int before = progress_count;
+  journal->work();
+  CHECK(progress_count > before);
+  CHECK(add(adds * 10, 10));
+  CHECK(added() == test::numbers_from(0, (adds + 1) * 10));
+}
+
+TEST_CASE_METHOD(JournalFixture, "what is admitted fits, up to the last byte, and one byte more is put off",
+                 "[storage][journal]") {
+  open();
+  // The first segment, and of the other what the first may leave over.
+  const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
+  CHECK(log().admit(room + 1) == Admission::later);
+  REQUIRE(log().admit(room) == Admission::granted);
+  std::uint64_t recorded = 0;
+  // Frames of the greatest length that always leave something over.
+  constexpr std::size_t count = 119;
+  for (; recorded + test::add_bytes(count) <= room; recorded += test::add_bytes(count)) {
+    log().begin_add();
+    log().added(key, test::fingerprints_from(0, count));
+  }
+  for (; recorded + test::add_bytes(1) <= room; recorded += test::add_bytes(1)) {
+    log().begin_add();
+    log().added(key, test::fingerprints_from(0, 1));
+  }
+  CHECK(journal->position() == recorded);
+}
+
+TEST_CASE_METHOD(JournalFixture, "a request that takes more than all segments ahead gets as many as it needs",
+                 "[storage][journal]") {
+  open();
+  constexpr std::uint64_t bytes = 10 * test::small_segment_bytes;
+  CHECK(log().admit(bytes) == Admission::later);
+  journal->work();
+  REQUIRE(log().admit(bytes) == Admission::granted);
+  constexpr std::size_t count = 100;
+  constexpr std::uint64_t adds = bytes / test::add_bytes(count);
+  for (std::uint64_t i = 0; i < adds; ++i) {
+    log().begin_add();
+    log().added(key, test::fingerprints_from(i * count, count));
+  }
+  CHECK(added() == test::numbers_from(0, adds * count));
+}
+
+TEST_CASE_METHOD(JournalFixture, "what one worker has reserved, no other gets", "[storage][journal]") {
+  open(test::small_journal, 0, 3);
+  const std::uint64_t half = test::small_segment_bytes;
+  REQUIRE(log(0).admit(half) == Admission::granted);
+  CHECK(log(1).admit(half) == Admission::later);
+  std::uint64_t others = 0;
+  while (add(0, 10, 2)) ++others;
+  CHECK(others > 10);
+  for (std::uint64_t recorded = 0; recorded + test::add_bytes(10) <= half; recorded += test::add_bytes(10)) {
+    log(0).begin_add();
+    log(0).added(key, test::fingerprints_from(0, 10));
+  }
+  CHECK(segments().size() == 2);
+}
+
+TEST_CASE_METHOD(JournalFixture, "an admission counts what waits for the commit", "[storage][journal]") {
+  open();
+  const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
+  REQUIRE(log().admit(room) == Admission::granted);
+  log().removed(key);
+  CHECK(log().admit(room) == Admission::later);
+  CHECK(log().admit(room - 48) == Admission::granted);
+}
+
+TEST_CASE_METHOD(JournalFixture,
+                 "a full disk refuses changes when all that was prepared is used, and not before",
+                 "[storage][journal][fault]") {
+  open();
+  disk.fill_at(0);
+  REQUIRE(add(0, 10));
+  journal->work();
+  CHECK(journal->status().accepting);
+  const std::uint64_t more = fill(10);
+  CHECK(more > 100);
+  CHECK(log().admit(test::add_bytes(10)) == Admission::refused);
+  const JournalStatus status = journal->status();
+  CHECK_FALSE(status.accepting);
+  CHECK(status.refusal.find("No space left on device") != std::string::npos);
+  CHECK(status.failed_syncs == 0);
+
+  journal->work();
+  CHECK(log().admit(1) == Admission::refused);
+  CHECK(journal->durable_position() == journal->position());  // what is there can be synced
+
+  disk.free_space();
+  const int before = progress_count;
+  journal->work();
+  CHECK(progress_count > before);
+  CHECK(journal->status().accepting);
+  CHECK(journal->status().refusal.empty());
+  REQUIRE(add(7));
+  CHECK(added().size() == 10 + more * 10 + 1);
+  CHECK(asked_count == 0);
+}
+
+TEST_CASE_METHOD(JournalFixture, "who waits for room hears that there will be none",
+                 "[storage][journal][fault]") {
+  open();
+  fill(10);
+  CHECK(log().admit(test::add_bytes(10)) == Admission::later);
+  disk.fill_at(0);
+  const int before = progress_count;
+  journal->work();
+  CHECK(progress_count > before);
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(log().admit(test::add_bytes(10)) == Admission::refused);
+}
+
+TEST_CASE_METHOD(JournalFixture, "a segment whose name cannot be made durable is not used",
+                 "[storage][journal][fault]") {
+  REQUIRE(disk.make_directory("d"));
+  disk.restart_count();
+  disk.set_observer([&](const char* operation, const Path&) {
+    if (std::string(operation) == "sync_directory") disk.fail_at(disk.operation_count() + 1, Errc::io);
+  });
+  const auto opened = try_open();
+  REQUIRE(!opened);
+  CHECK(opened.error().code == Errc::io);
+  disk.set_observer({});
+  CHECK(names().empty());
+}
+
+TEST_CASE_METHOD(JournalFixture, "a journal that cannot begin says why", "[storage][journal][fault]") {
+  disk.fill_at(0);
+  const auto full = try_open();
+  REQUIRE(!full);
+  CHECK(full.error().code == Errc::disk_full);
+  disk.free_space();
+  REQUIRE(disk.remove_tree("d"));
+  const auto missing = try_open();
+  REQUIRE(!missing);
+  CHECK(missing.error().code == Errc::not_found);
+}
+
+TEST_CASE_METHOD(JournalFixture, "numbers of segments are above all that are there", "[storage][journal]") {
+  disk.put("d/journal-000000000041", {std::byte{1}});
+  disk.put("d/journal-000000000007", {std::byte{1}});
+  disk.put("d/journal-x", {std::byte{1}});
+  open();
+  REQUIRE(add(1));
+  CHECK(segments().at(0).number == 42);
+  CHECK(journal->status().segment_count == 4);
+  CHECK(disk.files().at("d/journal-000000000041") == test::Bytes{std::byte{1}});
+}
+
+TEST_CASE_METHOD(JournalFixture, "what the last process has left is synced before it is relied on",
+                 "[storage][journal][fault]") {
+  open();
+  REQUIRE(add(1));
+  journal.reset();
+  disk.put("d/journal-000000000001", disk.files().at("d/journal-000000000001"));
+  auto file = disk.create("d/journal-000000000009");
+  REQUIRE((*file)->write_at(0, format::bytes_of(std::string_view("old"))));
+  open();
+  REQUIRE(disk.sync_directory("d"));
+  disk.crash(test::Survival::synced, 1);
+  CHECK(disk.files().at("d/journal-000000000009").size() == 3);
+}
+
+TEST_CASE_METHOD(JournalFixture, "segments go when a generation has what they have, and not before",
+                 "[storage][journal]") {
+  disk.put("d/journal-000000000001", {std::byte{1}});
+  open(test::small_journal, 100);
+  REQUIRE(add(1));
+  journal->generation_saved(99);
+  journal->work();
+  CHECK(disk.files().contains("d/journal-000000000001"));
+  journal->generation_saved(100);
+  journal->work();
+  CHECK_FALSE(disk.files().contains("d/journal-000000000001"));
+
+  while (segments().size() < 3) {
+    if (!add(1, 10)) journal->work();
+  }
+  journal->work();
+  const std::uint64_t second = segments()[1].first_position;
+  const std::uint64_t third = segments()[2].first_position;
+  journal->generation_saved(third - 1);
+  journal->work();
+  CHECK(segments().front().first_position == second);
+  journal->generation_saved(third);
+  journal->work();
+  CHECK(segments().front().first_position == third);
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(segments().size() == 1);  // the active one
+}
+
+TEST_CASE_METHOD(JournalFixture, "a segment that cannot be removed is tried again after the next save",
+                 "[storage][journal][fault]") {
+  disk.put("d/journal-000000000001", {std::byte{1}});
+  open(test::small_journal, 100);
+  journal->generation_saved(100);
+  disk.fail_at(disk.operation_count() + 1, Errc::io);
+  journal->work();
+  CHECK(disk.files().contains("d/journal-000000000001"));
+  journal->generation_saved(101);
+  journal->work();
+  CHECK_FALSE(disk.files().contains("d/journal-000000000001"));
+}
+
+TEST_CASE_METHOD(JournalFixture, "a stop syncs everything and removes what was prepared",
+                 "[storage][journal]") {
+  open();
+  REQUIRE(add(1));
+  REQUIRE(journal->stop());
+  REQUIRE(journal->stop());
+  CHECK(journal->durable_position() == journal->position());
+  CHECK(names() == std::vector<std::string>{"journal-000000000001"});
+  disk.crash(test::Survival::synced, 1);
+  CHECK(added() == test::numbers_from(1, 1));
+}

@@ -1,0 +1,366 @@
+// What is durable: policies, syncs, and syncs that fail.
+#include "support/journal_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using keyspace::Admission;
+using test::JournalFixture;
+using test::Survival;
+
+namespace {
+
+bool page_ended(std::uint64_t position) {
+  return (position + sizeof(format::SegmentHeader)) % test::simulated_page_bytes == 0;
+}
+
+void fail_next_operation(test::SimulatedDisk& disk) {
+  disk.fail_at(disk.operation_count() + 1, Errc::io);
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(JournalFixture, "what was synced survives, and what was not need not",
+                 "[storage][journal][fault]") {
+  open();
+  REQUIRE(add(1));
+  CHECK(journal->durable_position() == 0);
+  journal->work();
+  CHECK(journal->durable_position() == journal->position());
+  CHECK(journal->status().syncs == 1);
+  REQUIRE(add(2));
+  CHECK(journal->durable_position() < journal->position());
+  disk.crash(Survival::synced, 1);
+  CHECK(added() == test::numbers_from(1, 1));
+}
+
+TEST_CASE_METHOD(JournalFixture, "one sync serves all who wait", "[storage][journal]") {
+  open(test::with_policy(JournalPolicy::always), 0, 3);
+  std::uint64_t highest = 0;
+  for (std::size_t worker = 0; worker < 3; ++worker) {
+    REQUIRE(add(worker, 1, worker));
+    highest = log(worker).settle(false);
+  }
+  REQUIRE(journal->status().syncs == 0);
+  const int before = progress_count;
+  journal->work();
+  CHECK(progress_count > before);
+  CHECK(journal->status().syncs == 1);
+  CHECK(journal->durable_position() >= highest);
+  journal->work();
+  CHECK(journal->status().syncs == 1);  // nothing new
+}
+
+TEST_CASE_METHOD(JournalFixture, "a sync ends the page, so that no page is stored into once it was synced",
+                 "[storage][journal]") {
+  open();
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    REQUIRE(add(round));
+    journal->work();
+    CHECK(page_ended(journal->position()));
+    CHECK(journal->durable_position() == journal->position());
+  }
+  const auto frames = segments().at(0).frames;
+  REQUIRE(frames.size() == 6);
+  CHECK_FALSE(frames[0].filler);
+  CHECK(frames[1].filler);
+  CHECK(added() == test::numbers_from(0, 3));
+  CHECK(journal->status().frames == 3);
+}
+
+TEST_CASE_METHOD(JournalFixture, "a page that has no room for a filler is ended with the next one",
+                 "[storage][journal]") {
+  for (const std::uint64_t left :
+       {std::uint64_t{8}, std::uint64_t{16}, std::uint64_t{24}, std::uint64_t{32}}) {
+    INFO("left " << left);
+    JournalFixture fixture;
+    fixture.open();
+    // Frames of 56 bytes and of 64, as many of each as it takes.
+    const std::uint64_t aim = test::simulated_page_bytes - sizeof(format::SegmentHeader) - left;
+    std::uint64_t sixty_fours = 0;
+    while ((aim - sixty_fours * 64) % 56 != 0) ++sixty_fours;
+    const auto add_named = [&](std::string_view name) {
+      REQUIRE(fixture.log().admit(64) == Admission::granted);
+      fixture.log().begin_add();
+      fixture.log().added({.database = 0, .key = name}, test::fingerprints_from(0, 1));
+    };
+    for (std::uint64_t i = 0; i < sixty_fours; ++i) add_named("12345678");
+    while (fixture.journal->position() < aim) add_named("");
+    REQUIRE(fixture.journal->position() == aim);
+    fixture.journal->work();
+    CHECK(page_ended(fixture.journal->position()));
+    CHECK(fixture.journal->position() - aim == (left < 32 ? left + test::simulated_page_bytes : left));
+    CHECK(fixture.segments().at(0).end_position == fixture.journal->position());
+  }
+}
+
+TEST_CASE_METHOD(JournalFixture, "a filler takes no room that was reserved", "[storage][journal]") {
+  open();
+  const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
+  REQUIRE(log().admit(room) == Admission::granted);
+  log().begin_add();
+  log().added(key, test::fingerprints_from(0, 1));
+  const std::uint64_t before = journal->position();
+  // No further segment, which would be room.
+  disk.fill_at(0);
+  journal->work();
+  CHECK(journal->position() == before);
+  CHECK(journal->durable_position() == before);
+}
+
+TEST_CASE_METHOD(JournalFixture, "a sync covers all segments that were written",
+                 "[storage][journal][fault]") {
+  open();
+  fill(10);
+  REQUIRE(segments().size() == 2);
+  const auto all = added();
+  journal->work();
+  CHECK(journal->durable_position() == journal->position());
+  disk.crash(Survival::synced, 1);
+  CHECK(added() == all);
+}
+
+TEST_CASE_METHOD(JournalFixture, "every frame says how far the journal was synced when it was written",
+                 "[storage][journal]") {
+  open(test::small_journal, 1000);
+  REQUIRE(add(1));
+  journal->work();
+  const std::uint64_t synced = journal->durable_position();
+  REQUIRE(add(2));
+  const auto frames = segments().at(0).frames;
+  REQUIRE(frames.size() == 3);
+  CHECK(frames[0].synced_position == 1000);
+  CHECK(frames[2].synced_position == synced);
+  CHECK(frames[2].position == synced);
+}
+
+TEST_CASE_METHOD(JournalFixture, "after a failed sync changes are refused until a generation has everything",
+                 "[storage][journal][fault]") {
+  open(test::with_policy(JournalPolicy::always));
+  REQUIRE(add(1));
+  journal->work();
+  const std::uint64_t durable = journal->durable_position();
+  REQUIRE(add(2));
+  const std::uint64_t cut_before = journal->position();
+  REQUIRE(add(3));
+
+  fail_next_operation(disk);
+  journal->work();
+  CHECK(asked_count == 0);  // the callbacks of a round are those of its beginning
+  journal->work();
+  CHECK(asked_count == 1);
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(journal->status().refusal.find("cannot sync") != std::string::npos);
+  CHECK(journal->status().failed_syncs == 1);
+  CHECK(log().admit(1) == Admission::refused);
+  CHECK(journal->durable_position() == durable);
+
+  // The next sync would succeed, and prove nothing.
+  journal->work();
+  CHECK(journal->durable_position() == durable);
+  CHECK(asked_count == 2);
+
+  journal->generation_saved(cut_before);
+  journal->work();
+  CHECK(journal->durable_position() == cut_before);
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(asked_count == 3);
+
+  const std::uint64_t cut = journal->position();
+  const int before = progress_count;
+  journal->generation_saved(cut);
+  CHECK(journal->durable_position() == cut);
+  journal->work();
+  CHECK(progress_count > before);
+  CHECK(journal->status().accepting);
+  REQUIRE(add(4));
+  journal->work();
+  CHECK(journal->durable_position() == journal->position());
+  CHECK(asked_count == 3);
+
+  // A new segment, after those that nobody trusts; they are gone.
+  REQUIRE(segments().size() == 1);
+  CHECK(segments()[0].first_position == cut);
+  CHECK(segments()[0].number > 3);
+  disk.crash(Survival::synced, 1);
+  REQUIRE(segments().back().first_position == cut);
+  CHECK(added().back() == 4);
+}
+
+TEST_CASE_METHOD(JournalFixture, "what was admitted before a sync failed is still recorded",
+                 "[storage][journal][fault]") {
+  open(test::small_journal, 0, 2);
+  REQUIRE(log(1).admit(test::small_segment_bytes) == Admission::granted);
+  REQUIRE(add(1));
+  fail_next_operation(disk);
+  journal->work();
+  const std::uint64_t cut_before = journal->position();
+  log(1).begin_add();
+  log(1).added(key, test::fingerprints_from(2, 1));
+  CHECK(added() == test::numbers_from(1, 2));
+
+  // A generation that was cut before does not have it.
+  journal->generation_saved(cut_before);
+  journal->work();
+  CHECK_FALSE(journal->status().accepting);
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(journal->status().accepting);
+  // And its reserve is still room.
+  for (std::uint64_t recorded = test::add_bytes(1);
+       recorded + test::add_bytes(10) <= test::small_segment_bytes; recorded += test::add_bytes(10)) {
+    log(1).begin_add();
+    log(1).added(key, test::fingerprints_from(0, 10));
+  }
+}
+
+TEST_CASE_METHOD(JournalFixture, "after a failed sync new segments are tried for until there is space",
+                 "[storage][journal][fault]") {
+  open();
+  REQUIRE(add(1));
+  fail_next_operation(disk);
+  journal->work();
+  disk.fill_at(0);
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK_FALSE(journal->status().accepting);
+  disk.free_space();
+  journal->work();
+  CHECK(journal->status().accepting);
+  CHECK(add(2));
+}
+
+TEST_CASE_METHOD(JournalFixture,
+                 "a removed data directory is a failed sync, and is made good when it is there again",
+                 "[storage][journal][fault]") {
+  open();
+  REQUIRE(add(1));
+  REQUIRE(disk.remove_tree("d"));
+  journal->work();
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(journal->status().refusal.find("was removed while in use") != std::string::npos);
+  journal->work();
+  CHECK(asked_count > 0);
+  REQUIRE(disk.make_directory("d"));
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(journal->status().accepting);
+  REQUIRE(add(2));
+  journal->work();
+  CHECK(journal->durable_position() == journal->position());
+  CHECK(added() == test::numbers_from(2, 1));
+}
+
+TEST_CASE_METHOD(JournalFixture, "a stop says that the last sync failed, unless a generation has it all",
+                 "[storage][journal][fault]") {
+  SECTION("it says so") {
+    open();
+    REQUIRE(add(1));
+    fail_next_operation(disk);
+    const auto stopped = journal->stop();
+    REQUIRE(!stopped);
+    CHECK(stopped.error().code == Errc::io);
+    CHECK(!journal->stop());
+  }
+  SECTION("unless") {
+    open();
+    REQUIRE(add(1));
+    fail_next_operation(disk);
+    journal->work();
+    journal->generation_saved(journal->position());
+    CHECK(journal->stop());
+  }
+}
+
+TEST_CASE_METHOD(JournalFixture, "from off on, the first frame says so, and nothing is durable before a save",
+                 "[storage][journal]") {
+  open(test::with_policy(JournalPolicy::off), 100);
+  journal->set_policy(JournalPolicy::always);
+  CHECK(log().recording());
+  // There is no segment yet.
+  CHECK(log().admit(1) == Admission::later);
+  journal->work();
+  journal->work();
+  CHECK(asked_count == 1);
+  const std::uint64_t resumed = journal->position();
+  CHECK(resumed > 100);
+  REQUIRE(add(1));
+  REQUIRE(operations().size() == 2);
+  CHECK(operations()[0].operation == format::Operation::resumed);
+  CHECK(segments().at(0).first_position == 100);
+
+  journal->work();
+  CHECK(journal->status().synced_position == journal->position());
+  CHECK(journal->durable_position() == 100);
+  journal->generation_saved(100);  // cut before: it lacks what happened under off after it
+  CHECK(journal->durable_position() == 100);
+  journal->generation_saved(resumed);
+  CHECK(journal->durable_position() == journal->position());
+  const int asked = asked_count;
+  journal->work();
+  CHECK(asked_count == asked);
+}
+
+TEST_CASE_METHOD(JournalFixture, "policies change at once, and what was recorded before off is synced",
+                 "[storage][journal]") {
+  open();
+  REQUIRE(add(1));
+  journal->set_policy(JournalPolicy::off);
+  CHECK_FALSE(log().recording());
+  CHECK(journal->status().policy == JournalPolicy::off);
+  journal->work();
+  CHECK(journal->durable_position() == journal->position());
+
+  // The gate is closed: nobody's reserve counts.
+  journal->set_policy(JournalPolicy::everysec);
+  CHECK(operations().back().operation == format::Operation::resumed);
+  REQUIRE(add(2));
+  CHECK(operations().size() == 3);
+  journal->set_policy(JournalPolicy::always);
+  REQUIRE(add(3));
+  CHECK(operations().size() == 4);
+}
+
+TEST_CASE_METHOD(JournalFixture, "a journal without room is resumed when there is some, before anything else",
+                 "[storage][journal][fault]") {
+  open();
+  disk.fill_at(0);
+  fill(1);
+  // What is left is less than a segment takes, and than the frame.
+  while (test::small_segment_room * 2 - journal->position() > 200 && add(0)) {
+  }
+  journal->set_policy(JournalPolicy::off);
+  CHECK(journal->status().accepting);
+  journal->work();
+  const std::uint64_t before = journal->position();
+  journal->set_policy(JournalPolicy::everysec);
+  if (journal->position() == before) {
+    CHECK(log().admit(1) != Admission::granted);
+    disk.free_space();
+    journal->work();
+    CHECK(operations().back().operation == format::Operation::resumed);
+  }
+  disk.free_space();
+  journal->work();
+  CHECK(add(1));
+}
+
+TEST_CASE_METHOD(JournalFixture, "off and on again does not make up for a failed sync",
+                 "[storage][journal][fault]") {
+  open();
+  REQUIRE(add(1));
+  fail_next_operation(disk);
+  journal->work();
+  const std::uint64_t cut = journal->position();
+  journal->set_policy(JournalPolicy::off);
+  CHECK(journal->status().accepting);
+  journal->set_policy(JournalPolicy::everysec);
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(log().admit(1) == Admission::refused);
+  // Cut before the journal was switched on again.
+  journal->generation_saved(cut);
+  journal->work();
+  CHECK_FALSE(journal->status().accepting);
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(journal->status().accepting);
+}
