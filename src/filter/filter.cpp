@@ -154,6 +154,9 @@ LayerPlan LayerView::plan() const {
 std::uint64_t LayerView::item_count() const {
   return layer_->item_count();
 }
+std::uint64_t LayerView::identity() const {
+  return layer_->identity();
+}
 void LayerView::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
   layer_->copy_bits(offset, to);
 }
@@ -399,16 +402,19 @@ bool Filter::has_pieces() const {
   return stack().newest().piece_count() > 0;
 }
 
-LayerView Filter::newest_layer() const {
+LayerView Filter::layer(std::uint32_t index) const {
   const LayerStack layers = stack();
-  return {layers.newest(), layer_error_rate(options(), layers.size() - 1)};
+  SEPAL_ASSERT(index < layers.size(), "a layer that the filter has");
+  return {layers[index], layer_error_rate(options(), index)};
+}
+
+LayerView Filter::newest_layer() const {
+  return layer(layer_count() - 1);
 }
 
 std::vector<LayerView> Filter::layers() const {
-  const LayerStack layers = stack();
   std::vector<LayerView> views;
-  for (std::uint32_t index = 0; index < layers.size(); ++index)
-    views.emplace_back(layers[index], layer_error_rate(options(), index));
+  for (std::uint32_t index = 0; index < layer_count(); ++index) views.push_back(layer(index));
   return views;
 }
 

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/filter/image.hpp>
 
@@ -12,21 +13,20 @@ namespace {
 
 constexpr std::array<char, 4> magic = {'S', 'P', 'L', 'F'};
 
-// Appends fields in the order of the format.
+// Puts fields one behind the other, in the order of the format, where there is room for them.
 class Writer {
  public:
-  explicit Writer(std::vector<std::byte>& bytes) : bytes_(bytes) {}
+  explicit Writer(std::span<std::byte> bytes) : bytes_(bytes) {}
 
   template <class Integer>
   void integer(Integer value) {
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + sizeof value);
-    store_little_endian(bytes_.data() + at, value);
+    store_little_endian(bytes_.data(), value);
+    bytes_ = bytes_.subspan(sizeof value);
   }
   void real(double value) { integer(std::bit_cast<std::uint64_t>(value)); }
 
  private:
-  std::vector<std::byte>& bytes_;
+  std::span<std::byte> bytes_;
 };
 
 // Takes fields in the order of the format. The caller has checked that they are there.
@@ -76,10 +76,9 @@ ImageHeader header_of(const Filter& filter) {
   return header;
 }
 
-std::vector<std::byte> encode(const ImageHeader& header) {
-  std::vector<std::byte> bytes;
-  bytes.reserve(image_header_bytes + header.layers.size() * image_layer_bytes);
-  Writer writer(bytes);
+void encode(const ImageHeader& header, std::span<std::byte> into) {
+  SEPAL_ASSERT(into.size() == image_bytes(header.layers.size()), "an image header of another length");
+  Writer writer(into);
   for (const char letter : magic) writer.integer(static_cast<std::uint8_t>(letter));
   writer.integer(image_version);
   writer.integer(std::uint16_t{0});
@@ -97,6 +96,11 @@ std::vector<std::byte> encode(const ImageHeader& header) {
     writer.integer(item_count);
     writer.integer(std::uint64_t{0});
   }
+}
+
+std::vector<std::byte> encode(const ImageHeader& header) {
+  std::vector<std::byte> bytes(image_bytes(header.layers.size()));
+  encode(header, bytes);
   return bytes;
 }
 

@@ -53,6 +53,7 @@ class Layer {
   // The error rate is left to the filter, which knows it.
   [[nodiscard]] LayerPlan plan() const;
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+  [[nodiscard]] std::uint64_t identity() const { return small_ ? 0 : store().identity; }
   [[nodiscard]] std::uint64_t item_count() const;
   // It holds its capacity, for ever. May say false while adds are running that make it true.
   [[nodiscard]] bool full() const {
@@ -93,6 +94,7 @@ class Layer {
     Bitmap bitmap;
     std::unique_ptr<Shards> shards;
     Blocks blocks;
+    std::uint64_t identity;
   };
 
   Layer(const LayerPlan& plan, std::uint64_t item_count);  // small

@@ -75,6 +75,8 @@ class LayerView {
   [[nodiscard]] LayerPlan plan() const;
   // Shared. Exact when no add is running; never above the capacity.
   [[nodiscard]] std::uint64_t item_count() const;
+  // Of a big layer: a number that no other layer of this process has or had. 0: a small one.
+  [[nodiscard]] std::uint64_t identity() const;
   // Copies bytes [offset, offset + to.size()) of the bitmap, 64-bit little-endian words, while others may
   // add: what was added before the call is in the copy. `offset` and `to.size()` are multiples of 8 within
   // the bitmap. Any thread, outside the gate as well.
@@ -153,6 +155,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
 
   // Oldest first. The views stay valid as long as the filter lives, whatever it grows.
   [[nodiscard]] std::vector<LayerView> layers() const;
+  [[nodiscard]] LayerView layer(std::uint32_t index) const;  // 0: the oldest; below layer_count()
   [[nodiscard]] LayerView newest_layer() const;
   [[nodiscard]] bool has_pieces() const;  // the newest layer has
 
@@ -177,7 +180,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // the options or each other, too_large, out_of_memory. Checks everything: the states may come from a disk.
   static Result<FilterPtr> restore(const FilterOptions& options, std::span<const LayerState> layers,
                                    const FilterLimits& limits);
-  // Sets bytes of layer `layer_index`'s bitmap; the inverse of LayerView::copy_bits.
+  // Sets bytes of layer `layer_index`'s bitmap; the inverse of LayerView::copy_bits. Several threads may set
+  // different ones at once.
   void fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from);
 
  private:

@@ -47,6 +47,11 @@ struct ImageHeader {
 // Shared gate. The counts are those of this moment.
 [[nodiscard]] ImageHeader header_of(const Filter& filter);
 
+[[nodiscard]] constexpr std::size_t image_bytes(std::size_t layer_count) {
+  return image_header_bytes + layer_count * image_layer_bytes;
+}
+// `into` has image_bytes() for the layers of the header.
+void encode(const ImageHeader& header, std::span<std::byte> into);
 [[nodiscard]] std::vector<std::byte> encode(const ImageHeader& header);
 
 // Errors: damaged (magic, lengths, values out of range), unsupported_version. Believes nothing: `bytes` may
