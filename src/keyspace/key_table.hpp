@@ -67,6 +67,12 @@ class KeyTable {
   [[nodiscard]] std::uint64_t least_bytes() const;
   [[nodiscard]] std::size_t directory_slots() const { return directory_.size(); }
 
+  [[nodiscard]] std::uint64_t hash_of(std::string_view key) const { return hash_(key, seed_); }
+  // An empty table with the same hashes.
+  [[nodiscard]] std::unique_ptr<KeyTable> empty_like() const {
+    return std::make_unique<KeyTable>(seed_, hash_);
+  }
+
   // Null when the key is not there. Valid until the table changes.
   [[nodiscard]] const FilterPtr* find(std::string_view key) const;
   [[nodiscard]] FilterPtr* find(std::string_view key);
@@ -82,6 +88,10 @@ class KeyTable {
   // Calls visit(entry) for all entries, in any order.
   template <class Visit>
   void visit_all(Visit visit) const;
+  // Calls visit(entry) for entries whose hash is at least `hash_min`, in any order, for at least `count_min`
+  // of them if there are as many. Returns the hash below which all have been visited now, 0 when that is all.
+  template <class Visit>
+  std::uint64_t visit_segments(std::uint64_t hash_min, std::size_t count_min, Visit visit) const;
   // Calls visit(hash, entry) in the order of hashes for all whose hash is at least `hash_min`, until it
   // returns false.
   template <class Visit>
@@ -124,6 +134,10 @@ class KeyTable {
     const std::uint32_t unused_bits = depth_ - directory_[slot]->depth();
     return ((slot >> unused_bits) + 1) << unused_bits;
   }
+  // The lowest hash that belongs to this place of the directory, which is not the only one.
+  [[nodiscard]] std::uint64_t hash_min_of(std::size_t slot) const {
+    return depth_ == 0 ? 0 : static_cast<std::uint64_t>(slot) << (64 - depth_);
+  }
   // The segment gets all places that its depth gives it, from `slot` on.
   void place(std::size_t slot, std::unique_ptr<Segment> segment);
   // Destroys the segment. Its places are given to others at once.
@@ -157,6 +171,24 @@ void KeyTable::visit_all(Visit visit) const {
     const Segment& segment = *directory_[slot];
     for (std::size_t index = 0; index < segment.size(); ++index) visit(segment.at(index));
   }
+}
+
+template <class Visit>
+std::uint64_t KeyTable::visit_segments(std::uint64_t hash_min, std::size_t count_min, Visit visit) const {
+  std::size_t visited = 0;
+  for (std::size_t slot = slot_begin(slot_of(hash_min)); slot < directory_.size(); slot = slot_after(slot)) {
+    if (visited >= count_min) return hash_min_of(slot);
+    const Segment& segment = *directory_[slot];
+    // Where a segment has merged with one that was visited before, only the hashes tell.
+    const bool whole = hash_min_of(slot) >= hash_min;
+    for (std::size_t index = 0; index < segment.size(); ++index) {
+      const Entry& entry = segment.at(index);
+      if (!whole && hash_of(entry.key.view()) < hash_min) continue;
+      visit(entry);
+      ++visited;
+    }
+  }
+  return 0;
 }
 
 template <class Visit>

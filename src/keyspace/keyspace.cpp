@@ -1,6 +1,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
 #include <sepal/base/hash.hpp>
+#include <sepal/keyspace/cut.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "key_table.hpp"
+#include "sharing.hpp"
 
 namespace sepal::keyspace {
 
@@ -31,7 +33,7 @@ std::uint64_t table_seed(std::uint64_t filter_seed) {
 Keyspace::Keyspace(const KeyspaceOptions& options, Housekeeper& housekeeper)
     : options_(options), housekeeper_(housekeeper) {
   for (std::uint32_t database = 0; database < database_count; ++database) {
-    databases_.push_back(std::make_unique<KeyTable>(table_seed(options.seed)));
+    databases_.push_back(std::make_shared<KeyTable>(table_seed(options.seed)));
     count_table(database);
   }
   changed();
@@ -144,6 +146,7 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
   auto created = filter::Filter::create(options, limits, &plans_);
   if (!created) return refusal_of(created.error(), options);
   filter::Filter* const filter = created->get();
+  about_to_change(key);
   keys.insert(key.key, std::move(*created));
   settle_newest_layer(*filter);
   filter_bytes_ += filter->byte_count();
@@ -164,6 +167,7 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
   const auto bytes_needed = checked_add(filter->byte_count(), entry_bytes);
   if (!bytes_needed || *bytes_needed > bytes_beside(least_bytes() - bytes_freed))
     return fail(Errc::memory_limit);
+  about_to_change(key);
   filter_bytes_ += filter->byte_count();
   filter_bytes_ -= bytes_freed;
   if (present != nullptr)
@@ -195,6 +199,7 @@ void Keyspace::settle_newest_layer(filter::Filter& filter) {
 }
 
 bool Keyspace::remove(DatabaseKey key) {
+  about_to_change(key);
   FilterPtr removed = table(key.database).take(key.key);
   if (removed == nullptr) return false;
   filter_bytes_ -= removed->byte_count();
@@ -209,6 +214,8 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   if (std::as_const(keys).find(from) == nullptr) return fail(Errc::no_such_key);
   if (to.size() > key_bytes_max) return too_long();
   if (from == to) return {};
+  about_to_change({.database = database, .key = from});
+  about_to_change({.database = database, .key = to});
   FilterPtr moved = keys.take(from);
   if (FilterPtr* const present = keys.find(to)) {
     filter_bytes_ -= (*present)->byte_count();
@@ -230,7 +237,7 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
 // The housekeeper gets the table as it is: not a single filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
   housekeeper_.dispose_database(std::move(databases_[database]));
-  databases_[database] = std::make_unique<KeyTable>(table_seed(options_.seed));
+  databases_[database] = std::make_shared<KeyTable>(table_seed(options_.seed));
   count_table(database);
 }
 
@@ -268,25 +275,22 @@ void Keyspace::set_defaults(double error_rate, std::uint64_t capacity, std::uint
   options_.expansion = expansion;
 }
 
-// Sharing a filter writes to memory beside it, which is in no cache. With the gate closed that is what a cut
-// takes its time for, so each filter is asked for `ahead` entries before it is shared.
+std::unique_ptr<Cut> Keyspace::begin_cut() {
+  Cut::Tables tables;
+  std::copy(databases_.begin(), databases_.end(), tables.begin());
+  return std::unique_ptr<Cut>(new Cut(tables, total_size(), cut_));
+}
+
+void Keyspace::about_to_change(DatabaseKey key) {
+  if (cut_ != nullptr) cut_->keep(table(key.database), key);
+}
+
 std::vector<CutEntry> Keyspace::cut() const {
-  constexpr std::size_t ahead = 16;
-  std::array<const FilterPtr*, ahead> waiting{};
   std::vector<CutEntry> entries;
   entries.reserve(total_size());
-  const auto share = [&](std::size_t index) { entries[index].filter = *waiting[index % ahead]; };
-  for (std::uint32_t database = 0; database < database_count; ++database) {
-    table(database).visit_all([&](const Entry& entry) {
-      const std::size_t index = entries.size();
-      if (index >= ahead) share(index - ahead);
-      __builtin_prefetch(entry.filter.get(), 1);
-      waiting[index % ahead] = &entry.filter;
-      entries.push_back({.database = database, .key = std::string(entry.key.view()), .filter = nullptr});
-    });
-  }
-  for (std::size_t index = entries.size() - std::min(entries.size(), ahead); index < entries.size(); ++index)
-    share(index);
+  Sharing sharing(entries);
+  for (std::uint32_t database = 0; database < database_count; ++database)
+    table(database).visit_all([&](const Entry& entry) { sharing.add(database, entry); });
   return entries;
 }
 

@@ -23,6 +23,7 @@
 
 namespace sepal::keyspace {
 
+class Cut;
 class KeyTable;
 
 using filter::FilterPtr;
@@ -127,7 +128,9 @@ class Keyspace {
   void set_memory_max(std::uint64_t bytes);
   void set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion);
 
-  // All keys and filters of this instant.
+  // All keys and filters of this instant, in steps (cut.hpp). One at a time; the keyspace outlives it.
+  [[nodiscard]] std::unique_ptr<Cut> begin_cut();
+  // The same at once.
   [[nodiscard]] std::vector<CutEntry> cut() const;
 
   // Counts of what happened, for INFO and for the decision to save. Any thread.
@@ -142,12 +145,14 @@ class Keyspace {
   [[nodiscard]] Error refusal_of(const Error& error, const filter::FilterOptions& options) const;
   void dispose_table(std::uint32_t database);
   void settle_newest_layer(filter::Filter& filter);
+  void about_to_change(DatabaseKey key);     // before what the key names does
   void count_table(std::uint32_t database);  // after each change of the table
   void changed();  // after each change of structure: counts it and brings the account up to date
 
   KeyspaceOptions options_;
   Housekeeper& housekeeper_;
-  std::vector<std::unique_ptr<KeyTable>> databases_;
+  std::vector<std::shared_ptr<KeyTable>> databases_;  // shared with a cut, which may outlive a flush
+  Cut* cut_ = nullptr;                                // the one under way
   mutable filter::PlanMemo plans_;
   std::uint64_t filter_bytes_ = 0;
   std::array<std::uint64_t, database_count> table_bytes_of_{};

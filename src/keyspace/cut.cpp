@@ -1,0 +1,61 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/keyspace/cut.hpp>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "key_table.hpp"
+#include "sharing.hpp"
+
+namespace sepal::keyspace {
+
+Cut::Cut(const Tables& tables, std::uint64_t size, Cut*& running)
+    : tables_(tables), size_(size), running_(running) {
+  SEPAL_ASSERT(running_ == nullptr, "one cut at a time");
+  running_ = this;
+}
+
+Cut::~Cut() {
+  end();
+}
+
+void Cut::end() {
+  if (running_ == this) running_ = nullptr;
+}
+
+bool Cut::step(std::size_t entry_count, std::vector<CutEntry>& to) {
+  const std::size_t end = to.size() + entry_count;
+  std::move(kept_.begin(), kept_.end(), std::back_inserter(to));
+  kept_.clear();
+  while (database_ < database_count && to.size() < end) {
+    const KeyTable* const changed = changed_[database_].get();
+    Sharing sharing(to);
+    position_ = tables_[database_]->visit_segments(position_, end - to.size(), [&](const Entry& entry) {
+      if (changed == nullptr || changed->find(entry.key.view()) == nullptr) sharing.add(database_, entry);
+    });
+    if (position_ == 0) ++database_;
+  }
+  if (database_ < database_count) return false;
+  this->end();
+  return true;
+}
+
+bool Cut::to_come(DatabaseKey key) const {
+  if (key.database != database_) return key.database > database_;
+  return tables_[database_]->hash_of(key.key) >= position_;
+}
+
+void Cut::keep(const KeyTable& table, DatabaseKey key) {
+  // After a flush there is another table, of which the cut knows nothing.
+  if (&table != tables_[key.database].get() || !to_come(key)) return;
+  auto& changed = changed_[key.database];
+  if (changed == nullptr) changed = table.empty_like();
+  if (changed->find(key.key) != nullptr) return;
+  changed->insert(key.key, nullptr);
+  if (const FilterPtr* const named = table.find(key.key))
+    kept_.push_back({.database = key.database, .key = std::string(key.key), .filter = *named});
+}
+
+}  // namespace sepal::keyspace

@@ -1,0 +1,47 @@
+// Makes entries of a cut out of entries of a table.
+//
+// Sharing a filter writes to memory beside it, which is in no cache. With the gate closed that is what a cut
+// takes its time for, so each filter is asked for some entries before it is shared.
+#pragma once
+
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "segment.hpp"
+
+namespace sepal::keyspace {
+
+// Confined. The entries are complete when this ends; the table's must not change before.
+class Sharing {
+ public:
+  explicit Sharing(std::vector<CutEntry>& to) : to_(to), first_(to.size()) {}
+  ~Sharing() {
+    const std::size_t waiting = std::min(to_.size() - first_, ahead);
+    for (std::size_t index = to_.size() - waiting; index < to_.size(); ++index) share(index);
+  }
+  Sharing(const Sharing&) = delete;
+  Sharing& operator=(const Sharing&) = delete;
+
+  void add(std::uint32_t database, const Entry& entry) {
+    const std::size_t index = to_.size();
+    if (index - first_ >= ahead) share(index - ahead);
+    __builtin_prefetch(entry.filter.get(), 1);
+    waiting_[index % ahead] = &entry.filter;
+    to_.push_back({.database = database, .key = std::string(entry.key.view()), .filter = nullptr});
+  }
+
+ private:
+  static constexpr std::size_t ahead = 16;
+  void share(std::size_t index) { to_[index].filter = *waiting_[index % ahead]; }
+
+  std::vector<CutEntry>& to_;
+  std::size_t first_;
+  std::array<const FilterPtr*, ahead> waiting_{};
+};
+
+}  // namespace sepal::keyspace
