@@ -49,6 +49,13 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
   return facts;
 }
 
+storage::SaverOptions saver_options(const command::RuntimeOptions& options) {
+  return {.interval = options.save_interval,
+          .bytes_per_second_max = 0,
+          .journal_bytes_min = 0,
+          .journal_share = 0};
+}
+
 std::string listening_text(const settings::Settings& settings, std::uint16_t port) {
   std::string text;
   for (const std::string& address : settings.server.bind) {
@@ -132,9 +139,11 @@ Result<void> Daemon::load() {
 
 void Daemon::begin_service() {
   auto saver = std::make_unique<storage::Saver>(
-      *data_, *keyspace_, gate_, [this] { return changes(); }, facts_.started_wall);
+      *data_, *keyspace_, gate_,
+      storage::SaverCallbacks{.changes = [this] { return changes(); }, .journal_position = {}, .saved = {}},
+      storage::Saver::Loaded{.at = facts_.started_wall, .journal_position = 0});
   const GateClosed closed(gate_);
-  saver->set_interval(settings_.runtime.save_interval);
+  saver->set_options(saver_options(settings_.runtime));
   saver_ = std::move(saver);
   serving_->services.load.running = false;
 }
@@ -156,7 +165,6 @@ Daemon::Serving::Serving(Daemon& daemon)
                .persistence = daemon,
                .control = daemon,
                .workers = daemon.worker_stats_,
-               .journal = daemon.journal_view_,
                .load = {.running = true, .started = std::chrono::system_clock::now()}},
       server(daemon.settings_.server, daemon.gate_, services) {}
 
@@ -238,7 +246,7 @@ command::ProcessUsage Daemon::usage() const {
 
 void Daemon::options_changed(const command::RuntimeOptions& options) {
   set_log_level(options.log_level);
-  if (saver_ != nullptr) saver_->set_interval(options.save_interval);
+  if (saver_ != nullptr) saver_->set_options(saver_options(options));
 }
 
 Result<void> Daemon::rewrite_config_for(std::uint64_t id) {

@@ -11,6 +11,7 @@
 #include "damage.hpp"
 #include "generation_reader.hpp"
 #include "generation_writer.hpp"
+#include "known_files.hpp"
 
 namespace sepal::storage {
 namespace {
@@ -78,17 +79,18 @@ class DataDirectory::Implementation {
     return remove_remains_at_open(*current);
   }
 
-  Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress) {
+  Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress, Linking linking) {
     const auto number = next_number();
     if (!number) return number.error();
     const GenerationPlace place{.folder = folder(*number), .number = *number};
-    auto report = write(place, snapshot, progress);
-    if (!report) {
+    auto written = write(place, snapshot, linking == Linking::none ? KnownFiles() : files_, progress);
+    if (!written) {
       drop_unfinished(place);
-      return report;
+      return written.error();
     }
+    files_ = std::move(written->files);
     remove_others(*number);
-    return report;
+    return std::move(written->report);
   }
 
   Result<GenerationReport> load(const filter::FilterLimits& limits, const LoadSink& sink,
@@ -97,13 +99,16 @@ class DataDirectory::Implementation {
     if (!current) return current.error();
     if (!*current) return GenerationReport{};
     const GenerationPlace place{.folder = folder(**current), .number = **current};
-    auto report = read_generation(disk_, place, limits, sink, progress);
-    if (report) return report;
-    const Errc code = report.error().code;
-    if (code != Errc::damaged && code != Errc::unsupported_version) return report;
-    return with_advice(report.error(), "restore the file from a backup, or move " + place.folder.string() +
-                                           " away and remove " + (directory_ / "CURRENT").string() +
-                                           " to start without it");
+    auto read = read_generation(disk_, place, limits, sink, progress);
+    if (read) {
+      files_ = std::move(read->files);
+      return std::move(read->report);
+    }
+    const Errc code = read.error().code;
+    if (code != Errc::damaged && code != Errc::unsupported_version) return read.error();
+    return with_advice(read.error(), "restore the file from a backup, or move " + place.folder.string() +
+                                         " away and remove " + (directory_ / "CURRENT").string() +
+                                         " to start without it");
   }
 
   [[nodiscard]] const Path& path() const { return directory_; }
@@ -173,19 +178,19 @@ class DataDirectory::Implementation {
                               ", which has the highest number there is; move it away");
   }
 
-  Result<GenerationReport> write(const GenerationPlace& place, const Snapshot& snapshot,
-                                 const ProgressSink& progress) {
+  Result<WrittenGeneration> write(const GenerationPlace& place, const Snapshot& snapshot,
+                                  const KnownFiles& known, const ProgressSink& progress) {
     if (auto made = disk_.make_directory(place.folder); !made) return made.error();
-    auto report = write_generation(disk_, place, snapshot, options_, progress);
-    if (!report) return report;
+    auto written = write_generation(disk_, place, snapshot, known, options_, progress);
+    if (!written) return written;
     if (auto synced = disk_.sync_directory(place.folder); !synced) return synced.error();
     // The folder's own name, before CURRENT can say it.
     if (auto synced = disk_.sync_directory(directory_); !synced) return synced.error();
-    const std::string line = format::sealed_line(current_kind, report->name);
+    const std::string line = format::sealed_line(current_kind, written->report.name);
     const auto replaced =
         replace_file(disk_, directory_ / "CURRENT", format::bytes_of(std::string_view(line)));
     if (!replaced) return replaced.error();
-    return report;
+    return written;
   }
 
   // After a save that failed. When CURRENT names the new generation, only the sync of its rename failed, and
@@ -237,6 +242,7 @@ class DataDirectory::Implementation {
   Path directory_;
   DataDirectoryOptions options_;
   std::unique_ptr<DirectoryLock> lock_;
+  KnownFiles files_;  // of the generation that was loaded or saved last
   std::uint64_t seed_ = 0;
 };
 
@@ -261,8 +267,9 @@ std::uint64_t DataDirectory::seed() const {
   return implementation_->seed();
 }
 
-Result<GenerationReport> DataDirectory::save(const Snapshot& snapshot, const ProgressSink& progress) {
-  return implementation_->save(snapshot, progress);
+Result<GenerationReport> DataDirectory::save(const Snapshot& snapshot, const ProgressSink& progress,
+                                             Linking linking) {
+  return implementation_->save(snapshot, progress, linking);
 }
 
 Result<GenerationReport> DataDirectory::load(const filter::FilterLimits& limits, const LoadSink& sink,

@@ -18,6 +18,7 @@ namespace {
 // anyway.
 constexpr std::size_t batch_filters_max = 256;
 constexpr std::uint64_t batch_bytes_min = std::uint64_t{1} << 20;
+constexpr std::string_view pack_prefix = "pack-";
 
 // What CURRENT or a MANIFEST names has to be there.
 Error missing_is_damage(const Error& error, const std::string& what) {
@@ -59,9 +60,9 @@ class GenerationReader {
  public:
   GenerationReader(Disk& disk, const GenerationPlace& place, const filter::FilterLimits& limits,
                    const LoadSink& sink)
-      : disk_(disk), place_(place), limits_(limits), sink_(sink) {}
+      : disk_(disk), place_(place), limits_(limits), sink_(sink), files_(place.folder) {}
 
-  Result<GenerationReport> run(const ProgressSink& progress) {
+  Result<ReadGeneration> run(const ProgressSink& progress) {
     const Path manifest_path = place_.folder / "MANIFEST";
     const auto manifest = read_manifest(disk_, manifest_path);
     if (!manifest) return manifest.error();
@@ -75,10 +76,12 @@ class GenerationReader {
     }
     if (items_ != manifest->item_count)
       return about(manifest_path.string(), damaged_at(0, "its count of items is not that of the filters"));
-    return GenerationReport{.name = format::generation_name(place_.number),
-                            .filters = manifest->filter_count,
-                            .bytes = manifest->byte_count + format::encode(*manifest).size(),
-                            .journal_position = manifest->journal_position};
+    return ReadGeneration{.report = {.name = format::generation_name(place_.number),
+                                     .filters = manifest->filter_count,
+                                     .bytes = manifest->byte_count + format::encode(*manifest).size(),
+                                     .linked_bytes = 0,
+                                     .journal_position = manifest->journal_position},
+                          .files = std::move(files_)};
   }
 
  private:
@@ -103,8 +106,10 @@ class GenerationReader {
     if (!count) return named(path, count.error());
     if (*count != listed.record_count)
       return about(path, damaged_at(0, "its count of filters is not that of the MANIFEST"));
+    FilterState own;
     for (std::uint64_t left = *count; left > 0; left -= batch_.size()) {
       if (auto read = read_batch(records, left); !read) return named(path, read.error());
+      if (*count == 1) own = state_of(batch_.front());
       if (const auto taken = sink_(batch_); !taken)
         return about(path, refused_by_sink(taken.error(), offset_of_refused()));
     }
@@ -112,6 +117,8 @@ class GenerationReader {
       return about(path, damaged_at(reader.offset(), "something stands behind its last filter"));
     if (reader.seal() != listed.seal)
       return about(path, damaged_at(0, "its checksums are not those that the MANIFEST sealed"));
+    // A pack has the same name in each generation.
+    if (!listed.name.starts_with(pack_prefix)) files_.add(std::move(own), listed);
     return {};
   }
 
@@ -135,6 +142,13 @@ class GenerationReader {
     return refused == batch_.end() ? 0 : refused->offset;
   }
 
+  static FilterState state_of(const LoadedFilter& loaded) {
+    FilterState state{.database = loaded.database, .key = loaded.key, .layers = {}};
+    for (const filter::LayerView& layer : loaded.filter->layers())
+      state.layers.push_back({.identity = layer.identity(), .item_count = layer.item_count()});
+    return state;
+  }
+
   // What is wrong with the bytes says so without the file's name; what the disk says has it already.
   static Error named(const std::string& path, const Error& error) {
     const bool of_disk = error.code == Errc::io || error.code == Errc::disk_full ||
@@ -148,14 +162,15 @@ class GenerationReader {
   const LoadSink& sink_;
   LoadBuffer buffer_;
   std::vector<LoadedFilter> batch_;
+  KnownFiles files_;
   std::uint64_t items_ = 0;
 };
 
 }  // namespace
 
-Result<GenerationReport> read_generation(Disk& disk, const GenerationPlace& place,
-                                         const filter::FilterLimits& limits, const LoadSink& sink,
-                                         const ProgressSink& progress) {
+Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place,
+                                       const filter::FilterLimits& limits, const LoadSink& sink,
+                                       const ProgressSink& progress) {
   return GenerationReader(disk, place, limits, sink).run(progress);
 }
 

@@ -6,15 +6,19 @@
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/disk.hpp>
 
-#include <cstdint>
-
 #include "generation_writer.hpp"
+#include "known_files.hpp"
 
 namespace sepal::storage {
 
+struct ReadGeneration {
+  GenerationReport report;
+  KnownFiles files;
+};
+
 // Errors as DataDirectory::load, with the file in the sentence, without advice. Blocks.
-Result<GenerationReport> read_generation(Disk& disk, const GenerationPlace& place,
-                                         const filter::FilterLimits& limits, const LoadSink& sink,
-                                         const ProgressSink& progress);
+Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place,
+                                       const filter::FilterLimits& limits, const LoadSink& sink,
+                                       const ProgressSink& progress);
 
 }  // namespace sepal::storage

@@ -2,6 +2,7 @@
 
 #include <sepal/filter/image.hpp>
 
+#include <cstring>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -16,32 +17,54 @@ namespace {
 constexpr const char* pack_name = "pack-0";
 static_assert(std::string_view(SEPAL_VERSION).size() <= format::writer_bytes_max);
 
+// Filters lie scattered in memory; asking for the ones to come hides a part of the way there.
+constexpr std::size_t prefetch_distance = 12;
+
 // Where one filter of a snapshot stands in its two lists.
-struct Position {
+struct Place {
   std::size_t entry = 0;
   std::size_t first_layer = 0;
 };
 
-std::uint64_t bitmap_bytes_of(const Snapshot& snapshot, const Position& at) {
-  std::uint64_t bytes = 0;
-  for (std::uint32_t i = 0; i < snapshot.layer_counts[at.entry]; ++i)
-    bytes += snapshot.layers[at.first_layer + i].view.plan().byte_count();
-  return bytes;
-}
+// One filter of a snapshot.
+class SnapshotFilter {
+ public:
+  SnapshotFilter(const Snapshot& snapshot, const Place& at)
+      : snapshot_(snapshot),
+        entry_(at.entry),
+        layers_(std::span(snapshot.layers).subspan(at.first_layer, snapshot.layer_counts[at.entry])) {}
 
-filter::ImageHeader image_header_of(const Snapshot& snapshot, const Position& at) {
-  filter::ImageHeader header{.options = snapshot.entries[at.entry].filter->options(), .layers = {}};
-  for (std::uint32_t i = 0; i < snapshot.layer_counts[at.entry]; ++i) {
-    const Snapshot::Layer& layer = snapshot.layers[at.first_layer + i];
-    header.layers.push_back({.plan = layer.view.plan(), .item_count = layer.item_count});
+  [[nodiscard]] const keyspace::CutEntry& entry() const { return snapshot_.entries[entry_]; }
+  [[nodiscard]] std::uint64_t journal_position() const { return snapshot_.journal_positions[entry_]; }
+  [[nodiscard]] std::span<const Snapshot::Layer> layers() const { return layers_; }
+
+  [[nodiscard]] std::uint64_t bitmap_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const Snapshot::Layer& layer : layers_) bytes += layer.view.plan().byte_count();
+    return bytes;
   }
-  return header;
-}
+  [[nodiscard]] std::uint64_t item_count() const {
+    std::uint64_t count = 0;
+    for (const Snapshot::Layer& layer : layers_) count += layer.item_count;
+    return count;
+  }
+  [[nodiscard]] FilterState state() const {
+    FilterState state{.database = entry().database, .key = entry().key, .layers = {}};
+    for (const Snapshot::Layer& layer : layers_)
+      state.layers.push_back({.identity = layer.view.identity(), .item_count = layer.item_count});
+    return state;
+  }
+
+ private:
+  const Snapshot& snapshot_;
+  std::size_t entry_;
+  std::span<const Snapshot::Layer> layers_;
+};
 
 // Runs through the bitmaps of one filter as if they were one.
 class BitmapReader {
  public:
-  BitmapReader(const Snapshot& snapshot, const Position& at) : layer_(&snapshot.layers[at.first_layer]) {}
+  explicit BitmapReader(const SnapshotFilter& filter) : layer_(filter.layers().data()) {}
 
   // As many bytes as fit; the caller asks for no more than there are.
   void copy_next(std::span<std::byte> to) {
@@ -65,42 +88,78 @@ class BitmapReader {
 class GenerationWriter {
  public:
   GenerationWriter(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
-                   const ProgressSink& progress)
-      : disk_(disk), place_(place), snapshot_(snapshot), meter_(progress, total_bytes(snapshot)) {}
+                   const KnownFiles& known)
+      : disk_(disk),
+        place_(place),
+        snapshot_(snapshot),
+        known_(known),
+        written_{.report = {}, .files = KnownFiles(place.folder)} {}
 
-  Result<GenerationReport> run(const DataDirectoryOptions& options) {
+  Result<WrittenGeneration> run(const DataDirectoryOptions& options, const ProgressSink& progress) {
     SEPAL_ASSERT(snapshot_.layer_counts.size() == snapshot_.entries.size(), "a snapshot without its layers");
     sort_into_files(options);
-    Result<void> done = packed_.empty() ? Result<void>() : write_filter_file(pack_name, packed_);
+    // First, so that it is known how much is to be written.
+    std::erase_if(own_, [this](const Place& at) { return link(SnapshotFilter(snapshot_, at)); });
+    ProgressMeter meter(progress, bytes_of(packed_) + bytes_of(own_));
+    Result<void> done = packed_.empty() ? Result<void>() : write_filter_file(pack_name, packed_, meter);
     for (std::size_t i = 0; i < own_.size() && done; ++i)
-      done = write_filter_file("filter-" + std::to_string(i), std::span(own_).subspan(i, 1));
+      done =
+          write_own_file("filter-" + std::to_string(place_.number) + "-" + std::to_string(i), own_[i], meter);
+    if (done) done = write_manifest();
     if (!done) return done.error();
-    return write_manifest();
+    return std::move(written_);
   }
 
  private:
-  static std::uint64_t total_bytes(const Snapshot& snapshot) {
+  [[nodiscard]] std::uint64_t bytes_of(std::span<const Place> filters) const {
     std::uint64_t bytes = 0;
-    for (const Snapshot::Layer& layer : snapshot.layers) bytes += layer.view.plan().byte_count();
+    for (const Place& at : filters) bytes += SnapshotFilter(snapshot_, at).bitmap_bytes();
     return bytes;
   }
 
   void sort_into_files(const DataDirectoryOptions& options) {
-    Position at;
+    Place at;
     for (; at.entry < snapshot_.entries.size(); ++at.entry) {
-      const bool own = bitmap_bytes_of(snapshot_, at) >= options.own_file_bytes_min &&
+      const SnapshotFilter filter(snapshot_, at);
+      items_ += filter.item_count();
+      const bool own = filter.bitmap_bytes() >= options.own_file_bytes_min &&
                        own_.size() + 1 < format::manifest_files_max;  // one is the pack's
       (own ? own_ : packed_).push_back(at);
-      at.first_layer += snapshot_.layer_counts[at.entry];
+      at.first_layer += filter.layers().size();
     }
   }
 
-  Result<void> write_filter_file(const std::string& name, std::span<const Position> filters) {
+  // Whatever keeps the file system from it does not matter: then the file is written.
+  //
+  // The record in the file has the position in the journal at which its counts were taken. They did not
+  // change from there to the position of this snapshot, so the journal has nothing of the filter in between.
+  bool link(const SnapshotFilter& filter) {
+    FilterState state = filter.state();
+    const format::ListedFile* const file = known_.find(state);
+    if (file == nullptr || !disk_.link(known_.folder() / file->name, place_.folder / file->name))
+      return false;
+    written_.report.linked_bytes += file->byte_count;
+    files_.push_back(*file);
+    written_.files.add(std::move(state), *file);
+    return true;
+  }
+
+  Result<void> write_own_file(const std::string& name, const Place& at, ProgressMeter& meter) {
+    if (auto done = write_filter_file(name, {&at, 1}, meter); !done) return done;
+    written_.files.add(SnapshotFilter(snapshot_, at).state(), files_.back());
+    return {};
+  }
+
+  Result<void> write_filter_file(const std::string& name, std::span<const Place> filters,
+                                 ProgressMeter& meter) {
     auto file = disk_.create(place_.folder / name);
     if (!file) return file.error();
     SealedWriter writer(std::move(*file), buffer_);
     Result<void> done = write_header(writer, filters.size());
-    for (std::size_t i = 0; i < filters.size() && done; ++i) done = write_record(writer, filters[i]);
+    for (std::size_t i = 0; i < filters.size() && done; ++i) {
+      if (i + prefetch_distance < filters.size()) prefetch(filters[i + prefetch_distance]);
+      done = write_record(writer, SnapshotFilter(snapshot_, filters[i]), meter);
+    }
     if (!done) return done;
     const auto sealed = writer.finish();
     if (!sealed) return sealed.error();
@@ -111,6 +170,14 @@ class GenerationWriter {
     return {};
   }
 
+  void prefetch(const Place& at) const {
+    constexpr std::size_t line_bytes = 64;
+    constexpr std::size_t lines = 4;  // a filter of the default size
+    const auto* const filter =
+        static_cast<const std::byte*>(static_cast<const void*>(snapshot_.entries[at.entry].filter.get()));
+    for (std::size_t line = 0; line < lines; ++line) __builtin_prefetch(filter + line * line_bytes);
+  }
+
   static Result<void> write_header(SealedWriter& writer, std::uint64_t record_count) {
     format::FilterFileHeader header;
     header.record_count = record_count;
@@ -119,30 +186,52 @@ class GenerationWriter {
     return writer.append_checksum(Checksum::of(fields));
   }
 
-  Result<void> write_record(SealedWriter& writer, const Position& at) {
-    const keyspace::CutEntry& entry = snapshot_.entries[at.entry];
-    if (entry.key.size() > std::numeric_limits<std::uint32_t>::max())
-      return fail(Errc::too_large, "cannot save a key of " + std::to_string(entry.key.size()) + " bytes");
-    const filter::ImageHeader image = image_header_of(snapshot_, at);
-    for (const auto& layer : image.layers) items_ += layer.item_count;
-    const std::vector<std::byte> image_bytes = filter::encode(image);
-    format::RecordHead head;
-    head.database = entry.database;
-    head.key_bytes = static_cast<std::uint32_t>(entry.key.size());
-    head.image_bytes = static_cast<std::uint32_t>(image_bytes.size());
-    head.bitmap_bytes = bitmap_bytes_of(snapshot_, at);
-    Checksum checksum;
-    for (const auto part : {format::bytes_of(head), format::bytes_of(std::string_view(entry.key)),
-                            std::span<const std::byte>(image_bytes)}) {
-      checksum.update(part);
-      if (auto done = writer.append(part); !done) return done;
-    }
-    if (auto done = writer.append_checksum(checksum.value()); !done) return done;
-    return write_bits(writer, at, head.bitmap_bytes);
+  Result<void> write_record(SealedWriter& writer, const SnapshotFilter& filter, ProgressMeter& meter) {
+    const std::string& key = filter.entry().key;
+    if (key.size() > std::numeric_limits<std::uint32_t>::max())
+      return fail(Errc::too_large, "cannot save a key of " + std::to_string(key.size()) + " bytes");
+    const std::size_t image_bytes = filter::image_bytes(filter.layers().size());
+    const std::size_t head_bytes = sizeof(format::RecordHead) + key.size() + image_bytes;
+    if (head_bytes > SaveBuffer::capacity) return write_long_record(writer, filter, meter);
+    const auto place = writer.append_place(head_bytes);
+    if (!place) return place.error();
+    fill_head(filter, *place);
+    if (auto done = writer.append_checksum(Checksum::of(*place)); !done) return done;
+    return write_bits(writer, filter, meter);
   }
 
-  Result<void> write_bits(SealedWriter& writer, const Position& at, std::uint64_t bitmap_bytes) {
-    BitmapReader bits(snapshot_, at);
+  // A key that does not fit into the buffer.
+  Result<void> write_long_record(SealedWriter& writer, const SnapshotFilter& filter, ProgressMeter& meter) {
+    std::vector<std::byte> head(sizeof(format::RecordHead) + filter.entry().key.size() +
+                                filter::image_bytes(filter.layers().size()));
+    fill_head(filter, head);
+    if (auto done = writer.append(head); !done) return done;
+    if (auto done = writer.append_checksum(Checksum::of(head)); !done) return done;
+    return write_bits(writer, filter, meter);
+  }
+
+  // Head, key and image header, one behind the other.
+  void fill_head(const SnapshotFilter& filter, std::span<std::byte> into) {
+    const std::string& key = filter.entry().key;
+    const std::size_t image_at = sizeof(format::RecordHead) + key.size();
+    format::RecordHead head;
+    head.database = filter.entry().database;
+    head.key_bytes = static_cast<std::uint32_t>(key.size());
+    head.image_bytes = static_cast<std::uint32_t>(into.size() - image_at);
+    head.bitmap_bytes = filter.bitmap_bytes();
+    head.journal_position = filter.journal_position();
+    std::memcpy(into.data(), &head, sizeof head);
+    std::memcpy(into.data() + sizeof head, key.data(), key.size());
+    image_.options = filter.entry().filter->options();
+    image_.layers.clear();
+    for (const Snapshot::Layer& layer : filter.layers())
+      image_.layers.push_back({.plan = layer.view.plan(), .item_count = layer.item_count});
+    filter::encode(image_, into.subspan(image_at));
+  }
+
+  static Result<void> write_bits(SealedWriter& writer, const SnapshotFilter& filter, ProgressMeter& meter) {
+    BitmapReader bits(filter);
+    const std::uint64_t bitmap_bytes = filter.bitmap_bytes();
     for (std::uint64_t done = 0; done < bitmap_bytes;) {
       const std::uint64_t left = bitmap_bytes - done;
       const auto count = left < format::chunk_bytes ? static_cast<std::size_t>(left) : format::chunk_bytes;
@@ -150,31 +239,32 @@ class GenerationWriter {
       if (!place) return place.error();
       bits.copy_next(*place);
       if (auto sealed = writer.append_checksum(Checksum::of(*place)); !sealed) return sealed;
-      if (auto go_on = meter_.add(count); !go_on) return go_on;
+      if (auto go_on = meter.add(count); !go_on) return go_on;
       done += count;
     }
     return {};
   }
 
-  Result<GenerationReport> write_manifest() {
+  Result<void> write_manifest() {
     format::Manifest manifest{.generation = place_.number,
                               .taken_at = milliseconds_of(snapshot_.taken_at),
                               .filter_count = snapshot_.entries.size(),
                               .item_count = items_,
                               .byte_count = 0,
-                              .journal_position = 0,
+                              .journal_position = snapshot_.journal_position,
                               .writer = SEPAL_VERSION,
-                              .files = files_};
-    for (const format::ListedFile& file : files_) manifest.byte_count += file.byte_count;
+                              .files = std::move(files_)};
+    for (const format::ListedFile& file : manifest.files) manifest.byte_count += file.byte_count;
     const std::vector<std::byte> bytes = format::encode(manifest);
     auto file = disk_.create(place_.folder / "MANIFEST");
     if (!file) return file.error();
     if (auto done = (*file)->write_at(0, bytes); !done) return done.error();
     if (auto done = (*file)->sync(); !done) return done.error();
-    return GenerationReport{.name = format::generation_name(place_.number),
-                            .filters = manifest.filter_count,
-                            .bytes = manifest.byte_count + bytes.size(),
-                            .journal_position = manifest.journal_position};
+    written_.report.name = format::generation_name(place_.number);
+    written_.report.filters = manifest.filter_count;
+    written_.report.bytes = manifest.byte_count + bytes.size();
+    written_.report.journal_position = manifest.journal_position;
+    return {};
   }
 
   // A clock before 1970 is wrong, and its time is nothing to fail a save for.
@@ -186,19 +276,22 @@ class GenerationWriter {
   Disk& disk_;
   const GenerationPlace& place_;
   const Snapshot& snapshot_;
-  ProgressMeter meter_;
+  const KnownFiles& known_;
   SaveBuffer buffer_;
-  std::vector<Position> packed_;
-  std::vector<Position> own_;
+  filter::ImageHeader image_;  // of the filter that is being written
+  std::vector<Place> packed_;
+  std::vector<Place> own_;
   std::vector<format::ListedFile> files_;
+  WrittenGeneration written_;
   std::uint64_t items_ = 0;
 };
 
 }  // namespace
 
-Result<GenerationReport> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
-                                          const DataDirectoryOptions& options, const ProgressSink& progress) {
-  return GenerationWriter(disk, place, snapshot, progress).run(options);
+Result<WrittenGeneration> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
+                                           const KnownFiles& known, const DataDirectoryOptions& options,
+                                           const ProgressSink& progress) {
+  return GenerationWriter(disk, place, snapshot, known).run(options, progress);
 }
 
 }  // namespace sepal::storage

@@ -1,4 +1,4 @@
-// Writes a snapshot as the files of a generation into a folder: the packs, the filters' own files, the
+// Writes a snapshot as the files of a generation into a folder: the pack, the filters' own files, the
 // MANIFEST.
 #pragma once
 
@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "known_files.hpp"
+
 namespace sepal::storage {
 
 struct GenerationPlace {
@@ -16,8 +18,15 @@ struct GenerationPlace {
   std::uint64_t number = 0;  // of the generation
 };
 
-// Every file is synced when this succeeds, their names in the folder are not. Blocks.
-Result<GenerationReport> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
-                                          const DataDirectoryOptions& options, const ProgressSink& progress);
+struct WrittenGeneration {
+  GenerationReport report;
+  KnownFiles files;
+};
+
+// Every file is synced when this succeeds, their names in the folder are not. A file of `known` with the same
+// contents is linked. Blocks.
+Result<WrittenGeneration> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
+                                           const KnownFiles& known, const DataDirectoryOptions& options,
+                                           const ProgressSink& progress);
 
 }  // namespace sepal::storage

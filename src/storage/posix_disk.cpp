@@ -118,6 +118,12 @@ class PosixFile final : public File {
     return static_cast<std::uint64_t>(status.st_size);
   }
 
+  Result<void> write_back(std::uint64_t offset, std::uint64_t byte_count) override {
+    if (auto done = sync_range(on_its_way_, SYNC_FILE_RANGE_WAIT_BEFORE); !done) return done;
+    on_its_way_ = {.offset = offset, .byte_count = byte_count};
+    return sync_range(on_its_way_, SYNC_FILE_RANGE_WRITE);
+  }
+
   // fdatasync: the time of the last change may be lost, the size may not.
   Result<void> sync() override {
     while (::fdatasync(descriptor_.get()) != 0) {
@@ -127,8 +133,26 @@ class PosixFile final : public File {
   }
 
  private:
+  struct Range {
+    std::uint64_t offset = 0;
+    std::uint64_t byte_count = 0;
+  };
+
+  // Where the system has no such call, sync() does it all. An error of the disk is reported once, and sync()
+  // would not hear of it again.
+  Result<void> sync_range(const Range& range, unsigned int flags) {
+    if (range.byte_count == 0) return {};
+    while (::sync_file_range(descriptor_.get(), static_cast<off_t>(range.offset),
+                             static_cast<off_t>(range.byte_count), flags) != 0) {
+      if (errno == ENOSYS || errno == EPERM || errno == EINVAL || errno == ESPIPE) return {};
+      if (errno != EINTR) return failed("sync", path_, errno);
+    }
+    return {};
+  }
+
   Descriptor descriptor_;
   Path path_;
+  Range on_its_way_;
 };
 
 // Takes the space of a new file. ext4, XFS, tmpfs and others do it at once; where the system cannot, zeros
@@ -279,6 +303,11 @@ class PosixDisk final : public Disk {
   Result<void> rename(const Path& from, const Path& to) override {
     if (::rename(from.c_str(), to.c_str()) == 0) return {};
     return failed("rename to " + to.string() + " the file", from, errno);
+  }
+
+  Result<void> link(const Path& from, const Path& to) override {
+    if (::link(from.c_str(), to.c_str()) == 0) return {};
+    return failed("link to " + to.string() + " the file", from, errno);
   }
 
   Result<void> remove(const Path& path) override {

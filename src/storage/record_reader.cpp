@@ -2,14 +2,20 @@
 
 #include <sepal/base/checked.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string_view>
+#include <thread>
 #include <utility>
 
+#include "chunk_loader.hpp"
 #include "damage.hpp"
 
 namespace sepal::storage {
 namespace {
+
+constexpr std::string_view chunk_name = "a bitmap";
 
 // Nothing when the sizes of the layers have no sum that can be represented.
 std::optional<std::uint64_t> bitmap_bytes_of(const filter::ImageHeader& image) {
@@ -26,30 +32,30 @@ Error refused(std::uint64_t start, const Error& error, const std::string& what) 
   return fail(error.code, "has a filter at offset " + std::to_string(start) + " that " + what);
 }
 
-// Deals the bytes of a filter's bitmaps out to its layers, in order.
-class BitmapFiller {
- public:
-  BitmapFiller(filter::Filter& filter, const filter::ImageHeader& image) : filter_(filter), image_(image) {}
+// From so many bytes on, several threads load a filter.
+constexpr std::uint64_t shared_bytes_min = std::uint64_t{8} << 20;
+constexpr std::size_t thread_count_max = 4;
 
-  void fill_next(std::span<const std::byte> from) {
-    while (!from.empty()) {
-      const std::uint64_t left = image_.layers[layer_].plan.byte_count() - offset_;
-      const std::size_t count = left < from.size() ? static_cast<std::size_t>(left) : from.size();
-      filter_.fill_bits(layer_, offset_, from.first(count));
-      from = from.subspan(count);
-      offset_ += count;
-      if (offset_ < image_.layers[layer_].plan.byte_count()) continue;
-      ++layer_;
-      offset_ = 0;
+std::size_t thread_count() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, thread_count_max);
+}
+
+// Deals bytes of a filter's bitmaps, which are one behind the other, out to its layers.
+void fill_bits(filter::Filter& filter, const filter::ImageHeader& image, std::uint64_t offset,
+               std::span<const std::byte> from) {
+  for (std::uint32_t layer = 0; !from.empty(); ++layer) {
+    const std::uint64_t layer_bytes = image.layers[layer].plan.byte_count();
+    if (offset >= layer_bytes) {
+      offset -= layer_bytes;
+      continue;
     }
+    const std::uint64_t left = layer_bytes - offset;
+    const std::size_t count = left < from.size() ? static_cast<std::size_t>(left) : from.size();
+    filter.fill_bits(layer, offset, from.first(count));
+    from = from.subspan(count);
+    offset = 0;
   }
-
- private:
-  filter::Filter& filter_;
-  const filter::ImageHeader& image_;
-  std::uint32_t layer_ = 0;
-  std::uint64_t offset_ = 0;
-};
+}
 
 }  // namespace
 
@@ -83,8 +89,8 @@ Result<LoadedFilter> RecordReader::read_record() {
                       .offset = start};
 }
 
-Result<format::RecordHead> RecordReader::take_fixed_head() {
-  const auto bytes = reader_.take(format::head_bytes<format::RecordHead>(version_));
+Result<format::RecordHead> RecordReader::peek_fixed_head() {
+  const auto bytes = reader_.peek(format::head_bytes<format::RecordHead>(version_));
   if (!bytes) return bytes.error();
   format::RecordHead head;
   std::memcpy(&head, bytes->data(), bytes->size());
@@ -93,41 +99,47 @@ Result<format::RecordHead> RecordReader::take_fixed_head() {
 
 Result<RecordReader::Head> RecordReader::read_head() {
   const std::uint64_t start = reader_.offset();
-  const auto fixed = take_fixed_head();
+  const auto fixed = peek_fixed_head();
   if (!fixed) return fixed.error();
   if (fixed->magic != format::RecordHead::expected_magic) return damaged_at(start, "no record begins here");
-  if (auto fits = check_lengths(start, fixed->key_bytes, fixed->image_bytes, fixed->bitmap_bytes); !fits)
-    return fits.error();
-  Head head{.database = fixed->database,
-            .key = {},
-            .bitmap_bytes = fixed->bitmap_bytes,
-            .journal_position = fixed->journal_position,
-            .image = {}};
-  auto key = reader_.take_text(fixed->key_bytes);
-  if (!key) return key.error();
-  head.key = std::move(*key);
-  const auto image_bytes = reader_.take_text(fixed->image_bytes);
-  if (!image_bytes) return image_bytes.error();
-  Checksum checksum;
-  checksum.update(format::bytes_of(*fixed).first(format::head_bytes<format::RecordHead>(version_)));
-  checksum.update(format::bytes_of(std::string_view(head.key)));
-  checksum.update(format::bytes_of(std::string_view(*image_bytes)));
-  if (auto right = reader_.take_checksum(checksum.value(), start, "a record's head"); !right)
-    return right.error();
-  if (head.database >= keyspace::database_count) return damaged_at(start, "there is no such database");
-  auto image = decode_image(start, format::bytes_of(std::string_view(*image_bytes)));
+  if (auto fits = check_lengths(start, *fixed); !fits) return fits.error();
+  const std::size_t fixed_bytes = format::head_bytes<format::RecordHead>(version_);
+  const std::size_t key_bytes = fixed->key_bytes;
+  std::string long_head;
+  const auto bytes = take_head(fixed_bytes + key_bytes + fixed->image_bytes, long_head);
+  if (!bytes) return bytes.error();
+  if (fixed->database >= keyspace::database_count) return damaged_at(start, "there is no such database");
+  auto image = decode_image(start, bytes->subspan(fixed_bytes + key_bytes));
   if (!image) return image.error();
-  head.image = std::move(*image);
-  return head;
+  return Head{.database = fixed->database,
+              .key = std::string(reinterpret_cast<const char*>(bytes->data()) + fixed_bytes, key_bytes),
+              .bitmap_bytes = fixed->bitmap_bytes,
+              .journal_position = fixed->journal_position,
+              .image = std::move(*image)};
 }
 
-Result<void> RecordReader::check_lengths(std::uint64_t start, std::uint64_t key_bytes,
-                                         std::uint64_t image_bytes, std::uint64_t bitmap_bytes) const {
+// The verified bytes of a head. One that the buffer cannot hold is in `long_head`.
+Result<std::span<const std::byte>> RecordReader::take_head(std::uint64_t count, std::string& long_head) {
+  constexpr std::string_view what = "a record's head";
+  if (count <= LoadBuffer::capacity - format::checksum_bytes)
+    return reader_.take_sealed(static_cast<std::size_t>(count), what);
+  const std::uint64_t start = reader_.offset();
+  auto text = reader_.take_text(static_cast<std::size_t>(count));
+  if (!text) return text.error();
+  long_head = std::move(*text);
+  const std::span<const std::byte> bytes = format::bytes_of(std::string_view(long_head));
+  if (auto right = reader_.take_checksum(Checksum::of(bytes), start, what); !right) return right.error();
+  return bytes;
+}
+
+Result<void> RecordReader::check_lengths(std::uint64_t start, const format::RecordHead& head) const {
   // Key and image header are 32-bit lengths, so that their sum fits.
-  if (key_bytes + image_bytes > reader_.remaining())
+  const std::uint64_t head_bytes = format::head_bytes<format::RecordHead>(version_) +
+                                   std::uint64_t{head.key_bytes} + std::uint64_t{head.image_bytes};
+  if (head_bytes > reader_.remaining())
     return damaged_at(start, "a record's key or image header is longer than the file");
-  const auto stored = format::stored_bitmap_bytes(bitmap_bytes);
-  if (!stored || *stored > reader_.remaining() - key_bytes - image_bytes)
+  const auto stored = format::stored_bitmap_bytes(head.bitmap_bytes);
+  if (!stored || *stored > reader_.remaining() - head_bytes)
     return damaged_at(start, "a record's bitmap is longer than the file");
   return {};
 }
@@ -166,15 +178,32 @@ Result<keyspace::FilterPtr> RecordReader::make_filter(std::uint64_t start, const
 }
 
 Result<void> RecordReader::read_bits(filter::Filter& filter, const Head& head) {
-  BitmapFiller bits(filter, head.image);
+  if (head.bitmap_bytes >= shared_bytes_min && thread_count() > 1) return read_bits_together(filter, head);
   for (std::uint64_t done = 0; done < head.bitmap_bytes;) {
     const std::uint64_t left = head.bitmap_bytes - done;
     const auto count = left < format::chunk_bytes ? static_cast<std::size_t>(left) : format::chunk_bytes;
-    const auto chunk = reader_.take_sealed(count, "a bitmap");
+    const auto chunk = reader_.take_sealed(count, chunk_name);
     if (!chunk) return chunk.error();
-    bits.fill_next(*chunk);
+    fill_bits(filter, head.image, done, *chunk);
     if (auto go_on = meter_.add(count + format::checksum_bytes); !go_on) return go_on;
     done += count;
+  }
+  return {};
+}
+
+Result<void> RecordReader::read_bits_together(filter::Filter& filter, const Head& head) {
+  ChunkLoader loader(reader_.file(), {.offset = reader_.offset(), .bitmap_bytes = head.bitmap_bytes},
+                     [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+                       fill_bits(filter, head.image, offset, bytes);
+                     });
+  const auto checksums = loader.run(thread_count(), meter_);
+  if (!checksums) return checksums.error();
+  for (std::uint64_t left = head.bitmap_bytes; const ChunkChecksums& each : *checksums) {
+    const std::uint64_t count = std::min<std::uint64_t>(left, format::chunk_bytes);
+    if (auto right = reader_.accept(each.stored, each.computed, reader_.offset(), chunk_name); !right)
+      return right;
+    reader_.skip(count + format::checksum_bytes);
+    left -= count;
   }
   return {};
 }

@@ -36,12 +36,13 @@ class RecordReader {
     filter::ImageHeader image;
   };
   Result<Head> read_head();
-  Result<format::RecordHead> take_fixed_head();
-  Result<void> check_lengths(std::uint64_t start, std::uint64_t key_bytes, std::uint64_t image_bytes,
-                             std::uint64_t bitmap_bytes) const;
+  Result<format::RecordHead> peek_fixed_head();
+  Result<std::span<const std::byte>> take_head(std::uint64_t count, std::string& long_head);
+  Result<void> check_lengths(std::uint64_t start, const format::RecordHead& head) const;
   Result<filter::ImageHeader> decode_image(std::uint64_t start, std::span<const std::byte> bytes) const;
   Result<keyspace::FilterPtr> make_filter(std::uint64_t start, const Head& head) const;
   Result<void> read_bits(filter::Filter& filter, const Head& head);
+  Result<void> read_bits_together(filter::Filter& filter, const Head& head);
 
   SealedReader& reader_;
   const filter::FilterLimits& limits_;

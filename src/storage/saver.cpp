@@ -10,16 +10,29 @@
 #include <thread>
 #include <utility>
 
+#include "save_watch.hpp"
+
 namespace sepal::storage {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // How soon a save that is waited for at a stop learns that the wait was given up.
 constexpr milliseconds give_up_period{20};
 
-// So few that the gate opens again within about a millisecond.
-constexpr std::size_t filters_at_once = 2048;
+// The gate is closed for so long at a time while a snapshot is taken, and for a few filters more. The pause
+// lets in who waited: a gate that closes again at once would be one that stays closed.
+constexpr microseconds gate_closed_max{300};
+constexpr microseconds gate_pause{200};
+constexpr std::size_t filters_at_once = 128;
+
+// How soon it is known that the journal has grown too long.
+constexpr milliseconds journal_period{1000};
+
+// Between two tries of a save that is demanded.
+constexpr milliseconds retry_pause_min{1000};
+constexpr milliseconds retry_pause_max{60'000};
 
 SteadyTime steady_now() {
   return std::chrono::steady_clock::now();
@@ -33,19 +46,20 @@ double seconds_between(SteadyTime from, SteadyTime to) {
 
 class Saver::Implementation {
  public:
-  Implementation(DataDirectory& directory, keyspace::Keyspace& keyspace, Gate& gate, Changes changes,
-                 WallTime loaded_at)
-      : directory_(directory), keyspace_(keyspace), gate_(gate), changes_(std::move(changes)) {
-    status_.last_success = loaded_at;
-    status_.changes_saved = changes_();
+  Implementation(DataDirectory& directory, keyspace::Keyspace& keyspace, Gate& gate, SaverCallbacks callbacks,
+                 const Loaded& loaded)
+      : directory_(directory), keyspace_(keyspace), gate_(gate), callbacks_(std::move(callbacks)) {
+    status_.last_success = loaded.at;
+    status_.journal_position = loaded.journal_position;
+    status_.changes_saved = callbacks_.changes();
     thread_ = std::thread([this] { run(); });
   }
 
   ~Implementation() { stop(); }
 
-  void set_interval(milliseconds interval) {
+  void set_options(const SaverOptions& options) {
     const MutexLock lock(mutex_);
-    interval_ = interval;
+    options_ = options;
     wake_.notify_all();
   }
 
@@ -58,20 +72,24 @@ class Saver::Implementation {
     return {};
   }
 
+  void demand() {
+    const MutexLock lock(mutex_);
+    demanded_ = true;
+    retry_at_ = steady_now();
+    wake_.notify_all();
+  }
+
   Result<GenerationReport> save_at_stop(const std::function<bool()>& give_up) {
     wait_for_orders(give_up);
     if (give_up()) return fail(Errc::io, "the last save was given up, as asked");
-    const std::uint64_t now = changes_();
+    const std::uint64_t now = callbacks_.changes();
+    Order order{.reason = "stop", .done = {}};
     {
       const MutexLock lock(mutex_);
-      if (now == status_.changes_saved) return last_report_;
-      status_.running = true;
-      status_.progress = {};
+      if (now == status_.changes_saved && !demanded_) return last_report_;
+      begin(order);
     }
-    return save("stop", [&](const Progress& progress) {
-      note(progress);
-      return !give_up();
-    });
+    return save(order, [&] { return !give_up(); });
   }
 
   void stop() {
@@ -93,14 +111,12 @@ class Saver::Implementation {
   struct Order {
     const char* reason = "";
     Done done;
+    bool demanded = false;
   };
 
   void run() {
     while (std::optional<Order> order = next_order()) {
-      const auto report = save(order->reason, [this](const Progress& progress) {
-        note(progress);
-        return !abandoned_.load();
-      });
+      const auto report = save(*order, [this] { return !abandoned_.load(); });
       if (order->done) order->done(report);
       const MutexLock lock(mutex_);
       busy_ = false;
@@ -111,35 +127,65 @@ class Saver::Implementation {
   // Waits for what to do next; nothing when the thread is to end.
   std::optional<Order> next_order() {
     for (;;) {
-      const bool due = wait_until_due();
-      // Asked without the lock: it is a callback.
-      const std::uint64_t now = changes_();
+      const bool look = wait_until_due();
+      // Asked without the lock: they are callbacks.
+      const std::uint64_t changes = callbacks_.changes();
+      const std::uint64_t journal_end = journal_position();
       const MutexLock lock(mutex_);
-      if (due && !closing_ && !order_ && now != status_.changes_saved)
-        order_ = Order{.reason = "interval", .done = {}};
-      if (due) last_time_ = steady_now();
+      if (look && !closing_ && !order_) order_ = own_order(changes, journal_end);
       if (!order_ && ending_) return std::nullopt;
       if (!order_) continue;
-      status_.running = true;
-      status_.progress = {};
+      Order order = std::move(*order_);
+      order_.reset();
       busy_ = true;
-      return std::exchange(order_, std::nullopt);
+      begin(order);
+      return order;
     }
   }
 
-  // True when the interval is over; false when there is an order, or the end.
+  // What nobody asked for and is due.
+  std::optional<Order> own_order(std::uint64_t changes, std::uint64_t journal_end) SEPAL_REQUIRES(mutex_) {
+    const SteadyTime now = steady_now();
+    looked_at_ = now;
+    const bool may_try = now >= retry_at_;
+    if (demanded_ && may_try) return Order{.reason = "journal failed", .done = {}};
+    if (journal_is_long(journal_end) && may_try) return Order{.reason = "journal", .done = {}};
+    if (options_.interval == milliseconds(0) || now < last_time_ + options_.interval) return std::nullopt;
+    last_time_ = now;
+    if (changes == status_.changes_saved) return std::nullopt;
+    return Order{.reason = "interval", .done = {}};
+  }
+
+  [[nodiscard]] bool journal_is_long(std::uint64_t journal_end) const SEPAL_REQUIRES(mutex_) {
+    if (options_.journal_bytes_min == 0) return false;
+    const std::uint64_t bytes = journal_end - std::min(journal_end, status_.journal_position);
+    const double share = options_.journal_share * static_cast<double>(keyspace_.memory_used());
+    return bytes > options_.journal_bytes_min && static_cast<double>(bytes) > share;
+  }
+
+  // True when it is time to look at what is due; false when there is an order, or the end.
   bool wait_until_due() {
     const MutexLock lock(mutex_);
     while (!order_ && !ending_) {
-      if (interval_ == milliseconds(0) || closing_) {
+      const std::optional<SteadyTime> due = next_look();
+      if (!due) {
         wake_.wait(mutex_);
         continue;
       }
-      const auto left = last_time_ + interval_ - steady_now();
+      const auto left = *due - steady_now();
       if (left <= SteadyTime::duration::zero()) return true;
       wake_.wait_for(mutex_, left);
     }
     return false;
+  }
+
+  [[nodiscard]] std::optional<SteadyTime> next_look() const SEPAL_REQUIRES(mutex_) {
+    if (closing_) return std::nullopt;
+    SteadyTime next = SteadyTime::max();
+    if (options_.interval != milliseconds(0)) next = std::min(next, last_time_ + options_.interval);
+    if (options_.journal_bytes_min != 0) next = std::min(next, looked_at_ + journal_period);
+    if (demanded_) next = std::min(next, retry_at_);
+    return next == SteadyTime::max() ? std::nullopt : std::optional(next);
   }
 
   void wait_for_orders(const std::function<bool()>& give_up) {
@@ -154,17 +200,43 @@ class Saver::Implementation {
     }
   }
 
-  // The caller has marked the save as running.
-  Result<GenerationReport> save(const char* reason, const ProgressSink& progress) {
+  void begin(Order& order) SEPAL_REQUIRES(mutex_) {
+    order.demanded = std::exchange(demanded_, false);
+    status_.running = true;
+    status_.progress = {};
+    status_.started_at = steady_now();
+  }
+
+  // The order has begun.
+  Result<GenerationReport> save(const Order& order, const std::function<bool()>& go_on) {
     const SteadyTime start = steady_now();
     const Cut cut = take_cut();
-    spdlog::info("save started: reason={} filters={} gate_seconds={:.3f}", reason,
-                 cut.snapshot.entries.size(), cut.gate_seconds);
-    auto report = directory_.save(cut.snapshot, progress);
+    spdlog::info("save started: reason={} filters={} gate_seconds={:.6f} seconds={:.3f}", order.reason,
+                 cut.snapshot.entries.size(), cut.gate_seconds, seconds_between(start, steady_now()));
+    SaveWatch watch(steady_now());
+    const auto linking = order.demanded ? Linking::none : Linking::unchanged;
+    auto report = directory_.save(
+        cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); }, linking);
     const SteadyTime end = steady_now();
-    log(report, seconds_between(start, end));
-    record(report, cut.changes, std::chrono::duration_cast<milliseconds>(end - start));
+    log(report, order, seconds_between(start, end));
+    record(report, order, cut, std::chrono::duration_cast<milliseconds>(end - start));
+    if (report && callbacks_.saved) callbacks_.saved(cut.snapshot.journal_position);
     return report;
+  }
+
+  // What a save does now and then. False to give up.
+  bool follow(const Progress& progress, SaveWatch& watch, const std::function<bool()>& go_on) {
+    const SteadyTime now = steady_now();
+    const SteadyTime goes_on_at = now + watch.pause(progress, note(progress), now);
+    watch.log(progress, now);
+    while (go_on()) {
+      const auto left = goes_on_at - steady_now();
+      if (left <= SteadyTime::duration::zero()) return true;
+      const MutexLock lock(mutex_);
+      if (closing_) return true;
+      wake_.wait_for(mutex_, std::min<SteadyTime::duration>(left, give_up_period));
+    }
+    return false;
   }
 
   struct Cut {
@@ -175,64 +247,89 @@ class Saver::Implementation {
 
   Cut take_cut() {
     Cut cut;
+    std::optional<SnapshotTaker> taker;
     {
       const GateClosed closed(gate_);
-      const SteadyTime start = steady_now();
-      cut.changes = changes_();
-      cut.snapshot = cut_of(keyspace_, std::chrono::system_clock::now());
-      cut.gate_seconds = seconds_between(start, steady_now());
+      cut.changes = callbacks_.changes();
+      taker.emplace(keyspace_, std::chrono::system_clock::now(), journal_position());
     }
-    // While nobody waits: most filters have one layer.
-    cut.snapshot.layer_counts.reserve(cut.snapshot.entries.size());
-    cut.snapshot.layers.reserve(cut.snapshot.entries.size());
+    taker->reserve();
     for (bool all = false; !all;) {
+      std::this_thread::sleep_for(gate_pause);
       const GateClosed closed(gate_);
       const SteadyTime start = steady_now();
-      all = take_layers(cut.snapshot, filters_at_once);
-      cut.gate_seconds = std::max(cut.gate_seconds, seconds_between(start, steady_now()));
+      const std::uint64_t position = journal_position();
+      SteadyTime now = start;
+      for (; !all && now - start < gate_closed_max; now = steady_now())
+        all = taker->step(filters_at_once, position);
+      cut.gate_seconds = std::max(cut.gate_seconds, seconds_between(start, now));
     }
+    cut.snapshot = taker->finish();
     return cut;
   }
 
-  static void log(const Result<GenerationReport>& report, double seconds) {
-    if (report) {
-      spdlog::info("save finished: filters={} bytes={} seconds={:.3f} generation={}", report->filters,
-                   report->bytes, seconds, report->name);
-    } else {
-      spdlog::error("save failed: seconds={:.3f} reason=\"{}\"", seconds, report.error().detail);
-    }
+  [[nodiscard]] std::uint64_t journal_position() const {
+    return callbacks_.journal_position ? callbacks_.journal_position() : 0;
   }
 
-  void record(const Result<GenerationReport>& report, std::uint64_t changes, milliseconds duration) {
+  // A save that fails again and again is not news.
+  void log(const Result<GenerationReport>& report, const Order& order, double seconds) const {
+    if (report) {
+      spdlog::info("save finished: filters={} bytes={} linked_bytes={} seconds={:.3f} generation={}",
+                   report->filters, report->bytes, report->linked_bytes, seconds, report->name);
+      return;
+    }
+    const bool news = order.done || status().last_ok;
+    spdlog::log(news ? spdlog::level::err : spdlog::level::debug,
+                "save failed: reason={} seconds={:.3f} error=\"{}\"", order.reason, seconds,
+                report.error().detail);
+  }
+
+  void record(const Result<GenerationReport>& report, const Order& order, const Cut& cut,
+              milliseconds duration) {
     const MutexLock lock(mutex_);
     status_.running = false;
     status_.last_ok = report.ok();
     status_.last_error = report ? std::string() : report.error().detail;
     status_.last_duration = duration;
     last_time_ = steady_now();
-    if (!report) return;
+    if (!report) {
+      demanded_ = demanded_ || order.demanded;
+      retry_at_ = last_time_ + retry_pause_;
+      retry_pause_ = std::min(2 * retry_pause_, retry_pause_max);
+      return;
+    }
+    retry_at_ = last_time_;
+    retry_pause_ = retry_pause_min;
     last_report_ = *report;
     status_.last_success = std::chrono::system_clock::now();
     status_.last_bytes = report->bytes;
-    status_.changes_saved = changes;
+    status_.changes_saved = cut.changes;
+    status_.journal_position = cut.snapshot.journal_position;
     ++status_.saves_done;
   }
 
-  void note(const Progress& progress) {
+  // Returns how many bytes may be written in a second from now on.
+  std::uint64_t note(const Progress& progress) {
     const MutexLock lock(mutex_);
     status_.progress = progress;
+    return closing_ ? 0 : options_.bytes_per_second_max;
   }
 
   DataDirectory& directory_;
   keyspace::Keyspace& keyspace_;
   Gate& gate_;
-  const Changes changes_;
+  const SaverCallbacks callbacks_;
   std::atomic<bool> abandoned_{false};  // the running save is to end early
 
   mutable Mutex mutex_;  // Lock order: the innermost; not held while the gate is closed.
   Condition wake_;       // of anything below
-  milliseconds interval_ SEPAL_GUARDED_BY(mutex_){0};
+  SaverOptions options_ SEPAL_GUARDED_BY(mutex_);
   SteadyTime last_time_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // of a save, or of a look for changes
+  SteadyTime looked_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // for anything that is due
+  bool demanded_ SEPAL_GUARDED_BY(mutex_) = false;
+  SteadyTime retry_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // not before, after a failure
+  milliseconds retry_pause_ SEPAL_GUARDED_BY(mutex_) = retry_pause_min;
   std::optional<Order> order_ SEPAL_GUARDED_BY(mutex_);
   bool busy_ SEPAL_GUARDED_BY(mutex_) = false;     // the thread saves, or calls a Done
   bool closing_ SEPAL_GUARDED_BY(mutex_) = false;  // no new orders
@@ -243,19 +340,23 @@ class Saver::Implementation {
   std::thread thread_;  // Last: it uses all of the above.
 };
 
-Saver::Saver(DataDirectory& directory, keyspace::Keyspace& keyspace, Gate& gate, Changes changes,
-             WallTime loaded_at)
+Saver::Saver(DataDirectory& directory, keyspace::Keyspace& keyspace, Gate& gate, SaverCallbacks callbacks,
+             const Loaded& loaded)
     : implementation_(
-          std::make_unique<Implementation>(directory, keyspace, gate, std::move(changes), loaded_at)) {}
+          std::make_unique<Implementation>(directory, keyspace, gate, std::move(callbacks), loaded)) {}
 
 Saver::~Saver() = default;
 
-void Saver::set_interval(milliseconds interval) {
-  implementation_->set_interval(interval);
+void Saver::set_options(const SaverOptions& options) {
+  implementation_->set_options(options);
 }
 
 Result<void> Saver::start(Done done) {
   return implementation_->start(std::move(done));
+}
+
+void Saver::demand() {
+  implementation_->demand();
 }
 
 Result<GenerationReport> Saver::save_at_stop(const std::function<bool()>& give_up) {

@@ -7,16 +7,27 @@
 namespace sepal::storage {
 
 Result<std::span<const std::byte>> SealedReader::take(std::size_t count) {
+  const auto bytes = peek(count);
+  if (!bytes) return bytes;
+  begin_ += count;
+  offset_ += count;
+  return bytes;
+}
+
+Result<std::span<const std::byte>> SealedReader::peek(std::size_t count) {
   SEPAL_ASSERT(count <= LoadBuffer::capacity, "more than the buffer holds");
   if (count > remaining()) return damaged_at(offset_, "it ends too early");
   if (count > end_ - begin_) {
     if (auto done = refill(); !done) return done.error();
     if (count > end_ - begin_) return damaged_at(offset_, "it became shorter while it was read");
   }
-  const std::span<const std::byte> bytes = buffer_.bytes().subspan(begin_, count);
-  begin_ += count;
+  return std::span<const std::byte>(buffer_.bytes().subspan(begin_, count));
+}
+
+void SealedReader::skip(std::uint64_t count) {
+  SEPAL_ASSERT(count <= remaining(), "a place behind the end of the file");
+  begin_ = count < end_ - begin_ ? begin_ + static_cast<std::size_t>(count) : end_;
   offset_ += count;
-  return bytes;
 }
 
 Result<std::string> SealedReader::take_text(std::size_t count) {

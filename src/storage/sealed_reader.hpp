@@ -37,11 +37,14 @@ class SealedReader {
   SealedReader(File& file, std::uint64_t byte_count, LoadBuffer& buffer)
       : file_(file), byte_count_(byte_count), buffer_(buffer) {}
 
+  [[nodiscard]] File& file() { return file_; }
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
   [[nodiscard]] std::uint64_t remaining() const { return byte_count_ - offset_; }
 
   // The next `count` bytes, at most LoadBuffer::capacity; valid until the next call.
   Result<std::span<const std::byte>> take(std::size_t count);
+  // The same, and they come again.
+  Result<std::span<const std::byte>> peek(std::size_t count);
 
   template <class Structure>
   Result<Structure> take_structure() {
@@ -52,6 +55,9 @@ class SealedReader {
     std::memcpy(&structure, bytes->data(), sizeof structure);
     return structure;
   }
+
+  // Goes on behind `count` bytes that somebody else has read, at most remaining().
+  void skip(std::uint64_t count);
 
   // Text of any length up to remaining(), which the caller has compared: it is allocated.
   Result<std::string> take_text(std::size_t count);

@@ -2,8 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sepal::storage {
+namespace {
+
+constexpr std::uint64_t write_back_bytes = std::uint64_t{8} << 20;
+
+}  // namespace
 
 Result<void> SealedWriter::append(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -42,7 +48,9 @@ Result<void> SealedWriter::flush() {
   if (auto done = file_->write_at(written_, buffer_.bytes().first(used_)); !done) return done;
   written_ += used_;
   used_ = 0;
-  return {};
+  const std::uint64_t waiting = written_ - written_back_;
+  if (waiting < write_back_bytes) return {};
+  return file_->write_back(std::exchange(written_back_, written_), waiting);
 }
 
 }  // namespace sepal::storage

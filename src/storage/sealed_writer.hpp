@@ -50,6 +50,7 @@ class SealedWriter {
   SaveBuffer& buffer_;
   std::size_t used_ = 0;       // of the buffer
   std::uint64_t written_ = 0;  // of the file
+  std::uint64_t written_back_ = 0;
   Checksum seal_;
 };
 

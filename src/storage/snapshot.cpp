@@ -1,37 +1,57 @@
 #include <sepal/storage/snapshot.hpp>
 
-#include <algorithm>
+#include <utility>
 
 namespace sepal::storage {
 namespace {
 
-// Filters lie scattered in memory; asking for the ones to come hides a part of the way there.
-constexpr std::size_t prefetch_distance = 16;
+// Of all entries that have none yet.
+void take_layers(Snapshot& snapshot, std::uint64_t journal_position) {
+  for (std::size_t entry = snapshot.layer_counts.size(); entry < snapshot.entries.size(); ++entry) {
+    const filter::Filter& filter = *snapshot.entries[entry].filter;
+    const std::uint32_t layer_count = filter.layer_count();
+    snapshot.journal_positions.push_back(journal_position);
+    snapshot.layer_counts.push_back(layer_count);
+    for (std::uint32_t index = 0; index < layer_count; ++index) {
+      const filter::LayerView view = filter.layer(index);
+      snapshot.layers.push_back({.view = view, .item_count = view.item_count()});
+    }
+  }
+}
 
 }  // namespace
 
-Snapshot cut_of(const keyspace::Keyspace& keyspace, WallTime now) {
-  return {.taken_at = now, .entries = keyspace.cut(), .layer_counts = {}, .layers = {}};
+SnapshotTaker::SnapshotTaker(keyspace::Keyspace& keyspace, WallTime now, std::uint64_t journal_position)
+    : cut_(keyspace.begin_cut()) {
+  snapshot_.taken_at = now;
+  snapshot_.journal_position = journal_position;
 }
 
-bool take_layers(Snapshot& snapshot, std::size_t filters_max) {
-  const std::size_t count = snapshot.entries.size();
-  const std::size_t begin = snapshot.layer_counts.size();
-  const std::size_t end = begin + std::min(filters_max, count - begin);
-  for (std::size_t i = begin; i < end; ++i) {
-    if (i + prefetch_distance < count)
-      __builtin_prefetch(snapshot.entries[i + prefetch_distance].filter.get());
-    const std::vector<filter::LayerView> layers = snapshot.entries[i].filter->layers();
-    snapshot.layer_counts.push_back(static_cast<std::uint32_t>(layers.size()));
-    for (const filter::LayerView& layer : layers)
-      snapshot.layers.push_back({.view = layer, .item_count = layer.item_count()});
-  }
-  return end == count;
+void SnapshotTaker::reserve() {
+  snapshot_.entries.reserve(cut_->size());
+  snapshot_.journal_positions.reserve(cut_->size());
+  snapshot_.layer_counts.reserve(cut_->size());
+  // Most filters have one.
+  snapshot_.layers.reserve(cut_->size());
 }
 
-Snapshot snapshot_of(const keyspace::Keyspace& keyspace, WallTime now) {
-  Snapshot snapshot = cut_of(keyspace, now);
-  take_layers(snapshot, snapshot.entries.size());
+bool SnapshotTaker::step(std::size_t filter_count, std::uint64_t journal_position) {
+  const bool last = cut_->step(filter_count, snapshot_.entries);
+  take_layers(snapshot_, journal_position);
+  return last;
+}
+
+Snapshot SnapshotTaker::finish() {
+  cut_.reset();
+  return std::move(snapshot_);
+}
+
+Snapshot snapshot_of(const keyspace::Keyspace& keyspace, WallTime now, std::uint64_t journal_position) {
+  Snapshot snapshot;
+  snapshot.taken_at = now;
+  snapshot.journal_position = journal_position;
+  snapshot.entries = keyspace.cut();
+  take_layers(snapshot, journal_position);
   return snapshot;
 }
 

@@ -24,7 +24,7 @@ std::unique_ptr<DataDirectory> opened(Disk& disk) {
   return std::move(*directory);
 }
 
-// The old generation and what is to replace it differ in everything.
+// The old generation and what is to replace it differ in everything but one filter, whose file is linked.
 struct Generations {
   test::Filters old_filters;
   test::Filters new_filters;
@@ -32,6 +32,9 @@ struct Generations {
   Generations() {
     old_filters.add(0, "small", 5);
     old_filters.add(0, "large", 10, {.error_rate = 0.01, .capacity = 2000, .seed = 1});
+    filter::Filter& linked =
+        old_filters.add(0, "linked", 20, {.error_rate = 0.01, .capacity = 5000, .seed = 1});
+    REQUIRE(new_filters.keyspace.put({.database = 0, .key = "linked"}, keyspace::FilterPtr(&linked)));
     new_filters.add(0, "small", 9);
     new_filters.add(0, "large", 30, {.error_rate = 0.01, .capacity = 3000, .seed = 1});
     new_filters.add(5, "larger", 10, {.error_rate = 0.01, .capacity = 4000, .seed = 1});
@@ -89,6 +92,44 @@ TEST_CASE("after a power loss at any step of a save, a load finds the old genera
         CHECK(generations.new_in(test::open_and_load(start.disk, "data")));
       }
     }
+  }
+}
+
+TEST_CASE("the faults below and above meet a save that links", "[storage][fault]") {
+  const Generations generations;
+  Start start(generations);
+  const auto report = start.directory->save(generations.new_filters.snapshot(), {});
+  REQUIRE(report);
+  CHECK(report->linked_bytes > 5000);
+}
+
+// Each save links what the one before has linked, and what a load has seen.
+TEST_CASE(
+    "after a power loss at any step of a chain of saves, a file that was linked again and again is whole",
+    "[storage][fault]") {
+  const Generations generations;
+  bool finished = false;
+  for (std::uint64_t step = 0; !finished; ++step) {
+    REQUIRE(step < 3 * step_count_max);
+    INFO("step " << step);
+    Start start(generations);
+    start.disk.lose_power_after(step);
+    int saves = 0;
+    while (saves < 3 && start.directory->save(generations.new_filters.snapshot(), {}).ok()) ++saves;
+    finished = saves == 3;
+    start.directory.reset();
+    start.disk.crash(Survival::chance, step);
+
+    const auto directory = opened(start.disk);
+    const auto loaded = test::load(*directory);
+    REQUIRE((generations.new_in(loaded) || (saves == 0 && generations.old_in(loaded))));
+    test::Filters again;
+    for (const auto& [key, filter] : loaded.filters)
+      REQUIRE(again.keyspace.put({.database = key.first, .key = key.second}, filter));
+    const auto report = directory->save(again.snapshot(), {});
+    REQUIRE(report);
+    CHECK(report->linked_bytes > 5000);
+    CHECK(test::same(again.keyspace.cut(), test::load(*directory).filters));
   }
 }
 

@@ -65,6 +65,8 @@ class SimulatedDisk final : public storage::Disk {
     lock_holders_.clear();
     survive(*root_, survival, random);
   }
+  // A file system without hard links.
+  void refuse_links() { links_ = false; }
   void restart_count() { count_ = 0; }
   [[nodiscard]] std::uint64_t operation_count() const { return count_; }
   // Called before each operation with its name and path, without a lock held.
@@ -169,6 +171,18 @@ class SimulatedDisk final : public storage::Disk {
     return {};
   }
 
+  Result<void> link(const Path& from, const Path& to) override {
+    if (auto allowed = begin("link", to, true); !allowed) return allowed;
+    const std::lock_guard lock(mutex_);
+    const auto node = find(from);
+    const auto parent = find(to.parent_path());
+    if (!node || !parent) return missing(from);
+    if (!links_) return fail(Errc::io, "cannot link " + from.string() + ": Operation not supported");
+    if (!parent->names.emplace(to.filename().string(), node).second)
+      return fail(Errc::io, "cannot link " + to.string() + ": File exists");
+    return {};
+  }
+
   Result<void> remove(const Path& path) override { return remove_tree(path); }
 
   Result<void> remove_tree(const Path& directory) override {
@@ -246,6 +260,10 @@ class SimulatedDisk final : public storage::Disk {
       if (auto allowed = disk_.begin("size", path_, false); !allowed) return allowed.error();
       const std::lock_guard lock(disk_.mutex_);
       return std::uint64_t{node_->bytes.size()};
+    }
+
+    Result<void> write_back(std::uint64_t, std::uint64_t) override {
+      return disk_.begin("write_back", path_, false);
     }
 
     Result<void> sync() override {
@@ -425,6 +443,7 @@ class SimulatedDisk final : public storage::Disk {
   std::shared_ptr<Node> root_ = directory_node();
   std::map<std::string, std::weak_ptr<int>> lock_holders_;
   std::function<void(const char*, const Path&)> observer_;
+  bool links_ = true;
   std::uint64_t count_ = 0;
   std::uint64_t fail_at_ = never;
   Errc fail_code_ = Errc::io;

@@ -7,7 +7,9 @@
 //       generation-000000000007/
 //         MANIFEST              every file of the generation with length and checksum; written last
 //         pack-0                small filters, one behind the other
-//         filter-0 ...          one file for each big filter
+//         filter-7-0 ...        one file for each big filter, named after the generation that wrote it;
+//         linked
+//                               from the generation before when nothing changed in it
 //
 // A generation is written aside, every file synced, then its MANIFEST, then its directory, then CURRENT is
 // replaced. A crash at any instant leaves the old generation current, or the new one. Folders that CURRENT
@@ -44,6 +46,7 @@ struct GenerationReport {
   std::string name;  // empty: there was none to load
   std::uint64_t filters = 0;
   std::uint64_t bytes = 0;             // of all files
+  std::uint64_t linked_bytes = 0;      // of those that a save did not write, because nothing changed in them
   std::uint64_t journal_position = 0;  // of the cut
 };
 
@@ -53,11 +56,15 @@ struct DataDirectoryOptions {
   std::uint64_t own_file_bytes_min = std::uint64_t{4} << 20;
 };
 
+// What a save does with a file that the last generation of this process has and that would be the same.
+enum class Linking : std::uint8_t { unchanged, none };
+
 struct LoadedFilter {
   std::uint32_t database = 0;
   std::string key;
   keyspace::FilterPtr filter;
-  // Its layers and counts are those of this position, at or after the cut.
+  // Its layers and counts are those of this position. It lies before the cut only when they did not change
+  // from there until after the cut.
   std::uint64_t journal_position = 0;
   std::uint64_t offset = 0;  // of its record in its file
 };
@@ -89,7 +96,8 @@ class DataDirectory {
   // with CURRENT replaced already) both generations stay, for nobody knows which one a power loss would
   // leave. Errors: disk_full, read_only, io (also when `progress` gave up), not_found (somebody removes the
   // directory meanwhile).
-  Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress);
+  Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress,
+                                Linking linking = Linking::unchanged);
 
   // Verifies every checksum of the current generation and hands its filters to `sink`; there may be none.
   // Memory: one fixed buffer and a few filters, each within `limits` and no larger than its file. Errors:

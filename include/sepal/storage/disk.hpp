@@ -15,7 +15,8 @@ namespace sepal::storage {
 
 using Path = std::filesystem::path;
 
-// Confined. Closed when destroyed. Blocks. Errors of all members: io, disk_full, read_only.
+// Confined, but for reading: several threads may read at once. Closed when destroyed. Blocks. Errors of all
+// members: io, disk_full, read_only.
 class File {
  public:
   virtual ~File() = default;
@@ -24,6 +25,9 @@ class File {
   // Reads up to into.size() bytes; fewer only at the end of the file.
   virtual Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
   virtual Result<std::uint64_t> size() = 0;
+  // Sends these bytes on their way to the disk, after those of the call before have arrived there: so sync()
+  // has little left to do, and others who sync do not wait behind all of a large file. Promises nothing.
+  virtual Result<void> write_back(std::uint64_t offset, std::uint64_t byte_count) = 0;
   virtual Result<void> sync() = 0;  // contents and size survive power loss
 };
 
@@ -67,9 +71,11 @@ class Disk {
   virtual Result<std::vector<std::string>> list(const Path& directory) = 0;  // names, sorted
   virtual Result<bool> exists(const Path& path) = 0;
   virtual Result<void> rename(const Path& from, const Path& to) = 0;  // replaces `to` atomically
-  virtual Result<void> remove(const Path& path) = 0;                  // a file; fine when it is not there
-  virtual Result<void> remove_tree(const Path& directory) = 0;        // fine when it is not there
-  virtual Result<void> sync_directory(const Path& directory) = 0;     // names in it survive power loss
+  // A second name for a file, which must not be there yet. Errors also: io where there can be none.
+  virtual Result<void> link(const Path& from, const Path& to) = 0;
+  virtual Result<void> remove(const Path& path) = 0;               // a file; fine when it is not there
+  virtual Result<void> remove_tree(const Path& directory) = 0;     // fine when it is not there
+  virtual Result<void> sync_directory(const Path& directory) = 0;  // names in it survive power loss
   // Errors: in_use, with what holds it where known.
   virtual Result<std::unique_ptr<DirectoryLock>> lock(const Path& path) = 0;
 };

@@ -6,14 +6,19 @@
 // or counted since the cut may be in the generation, just as the bits that were set since. Bits are read
 // last, outside the gate: they only ever go from 0 to 1. So the generation holds all that was added before
 // the cut, and a part of what came after.
+//
+// The journal tells the rest exactly, because each filter has the position at which its layers were taken:
+// what was recorded before is in its layers and counts, what came after is not in the counts.
 #pragma once
 
 #include <sepal/base/clock.hpp>
 #include <sepal/filter/filter.hpp>
+#include <sepal/keyspace/cut.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace sepal::storage {
@@ -25,19 +30,33 @@ struct Snapshot {
   };
 
   WallTime taken_at{};
+  std::uint64_t journal_position = 0;  // of the cut
   std::vector<keyspace::CutEntry> entries;
-  std::vector<std::uint32_t> layer_counts;  // of each entry
-  std::vector<Layer> layers;                // of all entries, one entry's behind the other's, oldest first
+  std::vector<std::uint64_t> journal_positions;  // of each entry's layers
+  std::vector<std::uint32_t> layer_counts;       // of each entry
+  std::vector<Layer> layers;  // of all entries, one entry's behind the other's, oldest first
 };
 
-// Gate closed. The instant of the snapshot; its layers are still to be taken.
-[[nodiscard]] Snapshot cut_of(const keyspace::Keyspace& keyspace, WallTime now);
+// Takes a snapshot in steps. Confined; to be taken to its end without waiting for anything slow in between
+// (keyspace/cut.hpp).
+class SnapshotTaker {
+ public:
+  // Gate closed. The instant of the snapshot.
+  SnapshotTaker(keyspace::Keyspace& keyspace, WallTime now, std::uint64_t journal_position);
+  // Not inside the gate, before the first step: allocates what the steps fill.
+  void reserve();
+  // Gate closed. Takes about `filter_count` more filters. True when these were the last.
+  bool step(std::size_t filter_count, std::uint64_t journal_position);
+  // After the last step, with the gate open, for it may free a flushed database.
+  [[nodiscard]] Snapshot finish();
 
-// Gate closed; it may have been open since the last call. Takes the layers of up to `filters_max` more
-// filters. True when that was the last.
-bool take_layers(Snapshot& snapshot, std::size_t filters_max);
+ private:
+  Snapshot snapshot_;
+  std::unique_ptr<keyspace::Cut> cut_;
+};
 
 // Gate closed. All at once.
-[[nodiscard]] Snapshot snapshot_of(const keyspace::Keyspace& keyspace, WallTime now);
+[[nodiscard]] Snapshot snapshot_of(const keyspace::Keyspace& keyspace, WallTime now,
+                                   std::uint64_t journal_position = 0);
 
 }  // namespace sepal::storage

@@ -1,9 +1,9 @@
 // The bytes of a generation (docs/formats.md has them in words). All numbers are little endian, and every
 // byte of every file is under a checksum: XXH3, 64 bits, over the bytes that stand before it as drawn here.
 //
-//     filter file  =  FilterFileHeader  record*                              pack-0, filter-0, filter-1, ...
-//     record       =  RecordHead  key  image header  checksum  chunk*
-//     chunk        =  up to chunk_bytes of the bitmaps, layer behind layer, oldest first;  checksum
+//     filter file  =  FilterFileHeader  record*                              pack-0, filter-1-0, filter-1-1,
+//     ... record       =  RecordHead  key  image header  checksum  chunk* chunk        =  up to chunk_bytes
+//     of the bitmaps, layer behind layer, oldest first;  checksum
 //
 //     MANIFEST     =  ManifestHead  text: the version of Sepal that wrote it
 //                     file*         each a ManifestFile and its name

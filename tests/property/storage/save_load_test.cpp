@@ -115,3 +115,62 @@ TEST_CASE("a loaded filter grows on as the saved one does, and loses nothing", "
     CHECK(keeps_items(found, "key", after));
   }
 }
+
+namespace {
+
+// What a daemon would load that finds the disk as it is.
+test::LoadOutcome loaded_elsewhere(const test::SimulatedDisk& disk) {
+  test::SimulatedDisk copy;
+  for (const auto& [path, contents] : disk.files())
+    if (!path.ends_with("LOCK")) copy.put(path, contents);
+  return test::open_and_load(copy, "data");
+}
+
+void change_something(test::Filters& filters, std::mt19937_64& random) {
+  const auto any_key = [&] { return std::to_string(below(random, 6)); };
+  const std::string key = any_key();
+  filter::Filter* const present = filters.keyspace.find({.database = 0, .key = key});
+  switch (below(random, 5)) {
+    case 0:
+      if (present != nullptr) static_cast<void>(filters.keyspace.rename(0, key, any_key()));
+      break;
+    case 1:
+      static_cast<void>(filters.keyspace.remove({.database = 0, .key = key}));
+      break;
+    case 2:
+      if (present != nullptr)
+        static_cast<void>(filters.keyspace.add_alone(*present, std::to_string(random() % 64)));
+      break;
+    default:
+      if (present == nullptr)
+        filters.add(0, key, 20,
+                    {.error_rate = 0.01, .capacity = 20 + 5000 * below(random, std::uint64_t{2}), .seed = 1});
+  }
+}
+
+}  // namespace
+
+TEST_CASE("whatever changes between saves, and whatever they link, each is what there was", "[storage]") {
+  std::uint64_t linked_bytes = 0;
+  for (std::uint64_t seed = 0; seed < case_count; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random(seed);
+    test::Filters filters;
+    test::SimulatedDisk disk;
+    auto directory = DataDirectory::open(disk, "data", 1, std::nullopt, {.own_file_bytes_min = 5000});
+    REQUIRE(directory);
+    for (int save = 0; save < 12; ++save) {
+      for (int changes = below(random, 6); changes > 0; --changes) change_something(filters, random);
+      // One in four fails somewhere.
+      if (below(random, 4) == 0) disk.fail_at(disk.operation_count() + 1 + random() % 30, Errc::io);
+      const auto report = (*directory)->save(filters.snapshot(), {});
+      disk.stop_failing();
+      if (!report) continue;
+      linked_bytes += report->linked_bytes;
+      const auto loaded = loaded_elsewhere(disk);
+      REQUIRE_FALSE(loaded.error);
+      REQUIRE(test::same(filters.keyspace.cut(), loaded.filters));
+    }
+  }
+  CHECK(linked_bytes > 0);
+}

@@ -78,9 +78,8 @@ World::World(const keyspace::KeyspaceOptions& keyspace_options)
                .clients = clients,
                .persistence = persistence,
                .control = control,
-               .workers = workers,
-               .journal = journal},
-      dispatcher(services, 0) {
+               .workers = workers},
+      dispatcher(services, workers[0]) {
   control.about.version = "0.0.1";
   control.about.run_id = std::string(40, 'a');
   control.about.data_directory = "/var/lib/sepal";

@@ -15,9 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "support/fake_journal.hpp"
 #include "support/freeing_housekeeper.hpp"
-#include "support/recording_journal.hpp"
 
 namespace sepal::server::test {
 
@@ -59,7 +57,7 @@ class NoClients final : public command::ClientDirectory {
 // What is below the server.
 struct Ground {
   explicit Ground(std::size_t worker_count)
-      : keyspace({}, housekeeper), gate(worker_count), workers(worker_count), recording(worker_count) {}
+      : keyspace({}, housekeeper), gate(worker_count), workers(worker_count) {}
 
   command::Services services(command::ClientDirectory& clients) {
     return {.keyspace = keyspace,
@@ -67,8 +65,7 @@ struct Ground {
             .clients = clients,
             .persistence = persistence,
             .control = control,
-            .workers = workers,
-            .journal = journal};
+            .workers = workers};
   }
 
   command::RuntimeOptions options;
@@ -78,8 +75,6 @@ struct Ground {
   keyspace::Keyspace keyspace;
   Gate gate;
   std::vector<command::WorkerStats> workers;
-  sepal::test::FakeJournal journal;
-  sepal::test::RecordingJournal recording;  // not used unless the services name its logs
 };
 
 inline std::string repeated(std::string_view text, std::size_t times) {

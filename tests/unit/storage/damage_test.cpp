@@ -84,7 +84,7 @@ TEST_CASE("a generation that is flipped in any byte of any file is refused by th
           "[storage]") {
   const FileMap files = small_generation();
   REQUIRE_FALSE(loaded(files).error);
-  REQUIRE(files.size() == 5);  // CURRENT, SEED, MANIFEST, pack-0, filter-0
+  REQUIRE(files.size() == 5);  // CURRENT, SEED, MANIFEST, pack-0, filter-1-0
   for (const auto& [path, contents] : files) {
     for (std::size_t at = 0; at < contents.size(); ++at) {
       for (const int mask : {0x01, 0x80, 0xff}) {
@@ -118,18 +118,18 @@ TEST_CASE("a generation of which any file is cut or longer is refused by that fi
 
 TEST_CASE("damage is reported with file, offset and advice", "[storage]") {
   FileMap files = small_generation();
-  files[folder + "filter-0"].back() ^= std::byte{1};
-  const Error error = refused(files, folder + "filter-0");
-  const std::size_t bits = image_of(files[folder + "filter-0"]) + filter::image_header_bytes +
+  files[folder + "filter-1-0"].back() ^= std::byte{1};
+  const Error error = refused(files, folder + "filter-1-0");
+  const std::size_t bits = image_of(files[folder + "filter-1-0"]) + filter::image_header_bytes +
                            filter::image_layer_bytes + format::checksum_bytes;
   CHECK(error.detail ==
-        folder + "filter-0 is damaged at offset " + std::to_string(bits) +
+        folder + "filter-1-0 is damaged at offset " + std::to_string(bits) +
             ": the checksum of a bitmap does not match; restore the file from a backup, or "
             "move data/generation-000000000001 away and remove data/CURRENT to start without it");
 }
 
 TEST_CASE("a missing file is refused, and who names it is said", "[storage]") {
-  for (const std::string name : {"MANIFEST", "pack-0", "filter-0"}) {
+  for (const std::string name : {"MANIFEST", "pack-0", "filter-1-0"}) {
     FileMap files = small_generation();
     files.erase(folder + name);
     const Error error = refused(files, folder + name);
@@ -141,7 +141,7 @@ TEST_CASE("a missing file is refused, and who names it is said", "[storage]") {
 
 TEST_CASE("files that the manifest does not list do not matter", "[storage]") {
   FileMap files = small_generation();
-  files[folder + "filter-99"] = Bytes(10);
+  files[folder + "filter-1-99"] = Bytes(10);
   CHECK_FALSE(loaded(files).error);
 }
 
@@ -149,12 +149,12 @@ TEST_CASE("a file that is whole but another's is refused", "[storage]") {
   FileMap files = small_generation();
   // Two filters that differ in their bits alone have files of one length.
   FileMap other = files;
-  Bytes& file = other[folder + "filter-0"];
+  Bytes& file = other[folder + "filter-1-0"];
   file[file.size() - format::checksum_bytes - 1] ^= std::byte{1};
   test::reseal(other);
   REQUIRE_FALSE(loaded(other).error);
-  files[folder + "filter-0"] = file;
-  CHECK(mentions(refused(files, folder + "filter-0"), "sealed"));
+  files[folder + "filter-1-0"] = file;
+  CHECK(mentions(refused(files, folder + "filter-1-0"), "sealed"));
 
   FileMap renamed;
   for (const auto& [path, contents] : small_generation()) {
@@ -168,7 +168,7 @@ TEST_CASE("a file that is whole but another's is refused", "[storage]") {
 }
 
 TEST_CASE("another version of a file is unsupported, whatever else it holds", "[storage]") {
-  for (const std::string name : {"MANIFEST", "pack-0", "filter-0"}) {
+  for (const std::string name : {"MANIFEST", "pack-0", "filter-1-0"}) {
     FileMap files = small_generation();
     files[folder + name][offsetof(format::FilterFileHeader, version)] = std::byte{format::version + 1};
     const Error error = refused(files, folder + name);

@@ -1,4 +1,5 @@
 #include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/snapshot_format.hpp>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
@@ -68,7 +69,7 @@ TEST_CASE("filters of own files and of the pack come back alike", "[storage]") {
   check_round_trip(disk, "data", filters, {.own_file_bytes_min = 256});
   const auto files = disk.files();
   CHECK(files.contains("data/generation-000000000001/pack-0"));
-  CHECK(files.contains("data/generation-000000000001/filter-1"));
+  CHECK(files.contains("data/generation-000000000001/filter-1-1"));
   check_round_trip(disk, "all-own", filters, {.own_file_bytes_min = 0});
   CHECK_FALSE(disk.files().contains("all-own/generation-000000000001/pack-0"));
 }
@@ -103,6 +104,52 @@ TEST_CASE("the real disk keeps filters, in a directory whose parents are made", 
   check_round_trip(*disk, folder.path() / "a" / "b" / "data", filters, {.own_file_bytes_min = 256});
 }
 
+namespace {
+
+// So big that several threads load it, of two layers that share a chunk.
+void add_giant(Filters& filters) {
+  filters.add(0, "giant", 22'000, {.error_rate = 0.01, .capacity = 20'000, .expansion = 400, .seed = 3});
+}
+
+}  // namespace
+
+TEST_CASE("a filter that several threads load comes back to the bit, and what stands beside it",
+          "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  add_giant(filters);
+  filters.add(0, "before", 10);
+  filters.add(3, "behind", 10);
+  check_round_trip(disk, "own", filters);
+  check_round_trip(disk, "packed", filters, {.own_file_bytes_min = std::uint64_t{1} << 40});
+}
+
+TEST_CASE("damage and a failing disk are told by the threads that load a filter together", "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  add_giant(filters);
+  const auto directory = opened(disk);
+  saved(*directory, filters);
+  const std::string path = "data/generation-000000000001/filter-1-0";
+  auto contents = disk.files()[path];
+  REQUIRE(contents.size() > 8 * format::chunk_bytes);
+  const std::size_t damaged_at = 5 * format::chunk_bytes;
+  contents[damaged_at] ^= std::byte{1};
+  disk.put(path, contents);
+  const auto damaged = test::load(*directory);
+  REQUIRE(damaged.error);
+  CHECK(damaged.error->code == Errc::damaged);
+  CHECK(damaged.error->detail.find("the checksum of a bitmap does not match") != std::string::npos);
+
+  disk.restart_count();
+  disk.set_observer([&](const char* operation, const Path&) {
+    if (std::string_view(operation) == "size") disk.fail_at(disk.operation_count() + 6, Errc::io);
+  });
+  const auto failed = test::load(*directory);
+  REQUIRE(failed.error);
+  CHECK(failed.error->code == Errc::io);
+}
+
 TEST_CASE("a generation replaces the one before, whose folder goes", "[storage]") {
   SimulatedDisk disk;
   const auto directory = opened(disk);
@@ -114,6 +161,126 @@ TEST_CASE("a generation replaces the one before, whose folder goes", "[storage]"
   CHECK(saved(*directory, filters) == "generation-000000000002");
   CHECK(*disk.list("data") == std::vector<std::string>{"CURRENT", "SEED", "generation-000000000002"});
   CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
+}
+
+namespace {
+
+constexpr filter::FilterOptions big{.error_rate = 0.01, .capacity = 5000, .seed = 1};
+constexpr DataDirectoryOptions own_files{.own_file_bytes_min = 5000};
+
+// What the next save of these filters links.
+std::uint64_t linked_bytes(DataDirectory& directory, const Filters& filters,
+                           Linking linking = Linking::unchanged) {
+  const auto report = directory.save(filters.snapshot(), {}, linking);
+  REQUIRE(report);
+  return report->linked_bytes;
+}
+
+}  // namespace
+
+TEST_CASE("of a hundred big filters of which one changed, a save writes that one", "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  for (int i = 0; i < 100; ++i) filters.add(0, "key " + std::to_string(i), 10, big);
+  const auto directory = opened(disk, "data", own_files);
+  const auto first = directory->save(filters.snapshot(), {});
+  REQUIRE(first);
+  CHECK(first->linked_bytes == 0);
+  static_cast<void>(
+      filters.keyspace.add_alone(*filters.keyspace.find({.database = 0, .key = "key 7"}), "one more"));
+
+  std::vector<std::string> created;
+  disk.set_observer([&](const char* operation, const Path& path) {
+    if (std::string_view(operation) == "create") created.push_back(path.filename().string());
+  });
+  const auto second = directory->save(filters.snapshot(), {});
+  REQUIRE(second);
+  CHECK(created == std::vector<std::string>{"filter-2-0", "MANIFEST", "CURRENT.tmp"});
+  CHECK(second->bytes == first->bytes);
+  CHECK(second->linked_bytes > second->bytes * 98 / 100);
+  CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
+}
+
+TEST_CASE("a file is linked as long as neither the key nor the filter under it changes", "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  filters.add(0, "key", 10, big);
+  const auto directory = opened(disk, "data", own_files);
+  REQUIRE(linked_bytes(*directory, filters) == 0);
+  CHECK(linked_bytes(*directory, filters) > 0);
+  CHECK(linked_bytes(*directory, filters) > 0);
+  CHECK(linked_bytes(*directory, filters, Linking::none) == 0);
+  CHECK(linked_bytes(*directory, filters) > 0);
+
+  REQUIRE(filters.keyspace.rename(0, "key", "other"));
+  CHECK(linked_bytes(*directory, filters) == 0);
+  REQUIRE(filters.keyspace.rename(0, "other", "key"));
+  CHECK(linked_bytes(*directory, filters) == 0);
+
+  // Another filter of the same key, shape and count.
+  CHECK(filters.keyspace.remove({.database = 0, .key = "key"}));
+  filters.add(0, "key", 10, big);
+  CHECK(linked_bytes(*directory, filters) == 0);
+
+  filters.add(0, "key 2", 6000, big);
+  CHECK(linked_bytes(*directory, filters) > 0);
+  static_cast<void>(
+      filters.keyspace.add_alone(*filters.keyspace.find({.database = 0, .key = "key 2"}), "one more"));
+  const std::uint64_t with_one_changed = linked_bytes(*directory, filters);
+  CHECK(with_one_changed > 0);
+  CHECK(linked_bytes(*directory, filters) > with_one_changed);
+  CHECK(test::same(filters.keyspace.cut(), test::load(*directory).filters));
+}
+
+TEST_CASE("what was loaded and did not change since is linked", "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  filters.add(0, "same", 10, big);
+  filters.add(0, "changed", 10, big);
+  filters.add(0, "small", 10);
+  REQUIRE(opened(disk, "data", own_files)->save(filters.snapshot(), {}));
+
+  const auto directory = opened(disk, "data", own_files);
+  Filters loaded;
+  const auto sink = [&](std::span<LoadedFilter> handed_over) {
+    for (LoadedFilter& each : handed_over)
+      REQUIRE(loaded.keyspace.put({.database = each.database, .key = each.key}, std::move(each.filter)));
+    return Result<void>();
+  };
+  REQUIRE(directory->load(test::roomy, sink, {}));
+  static_cast<void>(
+      loaded.keyspace.add_alone(*loaded.keyspace.find({.database = 0, .key = "changed"}), "one more"));
+  const auto report = directory->save(loaded.snapshot(), {});
+  REQUIRE(report);
+  CHECK(report->linked_bytes > 5000);
+  CHECK(report->linked_bytes < 2 * 5000);
+  CHECK(test::same(loaded.keyspace.cut(), test::load(*directory).filters));
+}
+
+TEST_CASE("where the file system has no links, everything is written", "[storage]") {
+  SimulatedDisk disk;
+  disk.refuse_links();
+  Filters filters;
+  filters.add(0, "key", 10, big);
+  const auto directory = opened(disk, "data", own_files);
+  CHECK(linked_bytes(*directory, filters) == 0);
+  CHECK(linked_bytes(*directory, filters) == 0);
+}
+
+TEST_CASE("a linked file keeps the position in the journal that it was written with", "[storage]") {
+  SimulatedDisk disk;
+  Filters filters;
+  filters.add(0, "key", 10, big);
+  const auto directory = opened(disk, "data", own_files);
+  REQUIRE(directory->save(storage::snapshot_of(filters.keyspace, test::some_time, 100), {}));
+  REQUIRE(directory->save(storage::snapshot_of(filters.keyspace, test::some_time, 200), {}));
+  const auto sink = [](std::span<LoadedFilter> handed_over) {
+    CHECK(handed_over.front().journal_position == 100);
+    return Result<void>();
+  };
+  const auto report = directory->load(test::roomy, sink, {});
+  REQUIRE(report);
+  CHECK(report->journal_position == 200);
 }
 
 TEST_CASE("what is added and grown after the cut does not disturb the save", "[storage]") {

@@ -49,6 +49,22 @@ TEST_CASE("a file gives back what was written, at its offsets and with its size"
   CHECK(text_of(*disk, folder.path() / "file").empty());
 }
 
+TEST_CASE("a linked file has a name more, and outlives the first", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  auto file = disk->create(folder.path() / "file");
+  REQUIRE(file);
+  REQUIRE((*file)->write_at(0, bytes_of("hello")));
+  REQUIRE(disk->link(folder.path() / "file", folder.path() / "other"));
+  REQUIRE(disk->remove(folder.path() / "file"));
+  CHECK(text_of(*disk, folder.path() / "other") == "hello");
+  const auto missing = disk->link(folder.path() / "file", folder.path() / "third");
+  REQUIRE(!missing);
+  CHECK(missing.error().code == Errc::not_found);
+  REQUIRE(disk->create(folder.path() / "file"));
+  CHECK(!disk->link(folder.path() / "file", folder.path() / "other"));
+}
+
 TEST_CASE("errors of the system name operation, path and reason", "[storage]") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();

@@ -22,6 +22,8 @@ struct Saving {
   test::Filters filters;
   Gate gate{2};
   std::atomic<std::uint64_t> changes{0};
+  std::atomic<std::uint64_t> journal_position{0};
+  std::atomic<std::uint64_t> position_saved{0};
   std::unique_ptr<Saver> saver;
 
   Saving() {
@@ -29,7 +31,11 @@ struct Saving {
     REQUIRE(opened);
     directory = std::move(*opened);
     saver = std::make_unique<Saver>(
-        *directory, filters.keyspace, gate, [this] { return changes.load(); }, test::some_time);
+        *directory, filters.keyspace, gate,
+        SaverCallbacks{.changes = [this] { return changes.load(); },
+                       .journal_position = [this] { return journal_position.load(); },
+                       .saved = [this](std::uint64_t position) { position_saved = position; }},
+        Saver::Loaded{.at = test::some_time, .journal_position = 0});
   }
 
   void add(const std::string& key) {
@@ -182,12 +188,12 @@ TEST_CASE("the interval saves what changed, again and again, and only that", "[s
     if (std::string_view(operation) != "remove" || path.filename() != "SEED.tmp") return;
     if (const int save = saves++; save < 2) saved[save].set_value();
   });
-  saving.saver->set_interval(1ms);
+  saving.saver->set_options({.interval = 1ms});
   saving.add("first");
   saved[0].get_future().wait();
   saving.add("second");
   saved[1].get_future().wait();
-  saving.saver->set_interval(0ms);
+  saving.saver->set_options({});
   saving.saver->stop();
   CHECK(saves == 2);
   CHECK(test::load(*saving.directory).filters.size() == 2);
@@ -230,6 +236,80 @@ TEST_CASE("the last save waits for the running one and saves what came after its
   REQUIRE(report);
   CHECK(report->filters == 2);
   CHECK(saving.saver->status().saves_done == 2);
+}
+
+TEST_CASE("a save says where in the journal its cut stands, and each filter where its layers were taken",
+          "[storage]") {
+  Saving saving;
+  saving.add("key");
+  saving.journal_position = 700;
+  const auto report = saving.save();
+  REQUIRE(report);
+  CHECK(report->journal_position == 700);
+  CHECK(saving.position_saved == 700);
+  CHECK(saving.saver->status().journal_position == 700);
+  const auto sink = [](std::span<LoadedFilter> filters) {
+    CHECK(filters.front().journal_position == 700);
+    return Result<void>();
+  };
+  const auto loaded = saving.directory->load(test::roomy, sink, {});
+  REQUIRE(loaded);
+  CHECK(loaded->journal_position == 700);
+}
+
+TEST_CASE("a journal that is long for the data is a reason to save", "[storage]") {
+  Saving saving;
+  saving.add("key");
+  const std::uint64_t data_bytes = saving.filters.keyspace.memory_used();
+  std::promise<void> saved;
+  saving.disk.set_observer([&](const char* operation, const Path& path) {
+    if (std::string_view(operation) == "remove" && path.filename() == "SEED.tmp") saved.set_value();
+  });
+  saving.journal_position = 2 * data_bytes;
+  saving.saver->set_options({.journal_bytes_min = data_bytes, .journal_share = 3});
+  CHECK(saving.saver->status().saves_done == 0);
+  saving.saver->set_options({.journal_bytes_min = data_bytes, .journal_share = 1.5});
+  saved.get_future().wait();
+  saving.saver->stop();
+  CHECK(saving.saver->status().saves_done == 1);
+}
+
+TEST_CASE("a save that is demanded is tried until it succeeds, and links nothing", "[storage]") {
+  Saving saving;
+  saving.add("key");
+  saving.disk.fill_at(1);
+  std::promise<void> failed;
+  std::promise<void> saved;
+  std::atomic<int> tries{0};
+  saving.disk.set_observer([&](const char* operation, const Path& path) {
+    CHECK(std::string_view(operation) != "link");
+    if (std::string_view(operation) == "make_directory" && ++tries == 1) failed.set_value();
+    if (std::string_view(operation) == "remove" && path.filename() == "SEED.tmp") saved.set_value();
+  });
+  saving.saver->demand();
+  failed.get_future().wait();
+  saving.disk.free_space();
+  saved.get_future().wait();
+  saving.saver->stop();
+  CHECK(saving.saver->status().last_ok);
+  CHECK(saving.saver->status().saves_done == 1);
+  CHECK(tries >= 1);
+}
+
+TEST_CASE("a save keeps to its bandwidth, and the one at a stop does not", "[storage]") {
+  Saving saving;
+  {
+    const GateClosed closed(saving.gate);
+    saving.filters.add(0, "key", 1, {.error_rate = 0.01, .capacity = 4'000'000, .seed = 5});
+  }
+  // Five megabytes in a quarter of a second, but for what one look at the progress is late.
+  saving.saver->set_options({.bytes_per_second_max = 20'000'000});
+  const auto start = std::chrono::steady_clock::now();
+  REQUIRE(saving.save());
+  CHECK(std::chrono::steady_clock::now() - start > 150ms);
+  saving.saver->set_options({.bytes_per_second_max = 1});
+  ++saving.changes;
+  REQUIRE(saving.saver->save_at_stop([] { return false; }));
 }
 
 TEST_CASE("a last save that is given up ends the running save as well", "[storage]") {

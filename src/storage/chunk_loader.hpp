@@ -1,0 +1,65 @@
+// Loads the chunks of one big filter's bitmaps on several threads. Most of the time goes into memory that is
+// touched for the first time, and into copying, which one core cannot do as fast as the memory could.
+#pragma once
+
+#include <sepal/base/mutex.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/storage/disk.hpp>
+#include <sepal/storage/snapshot_format.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "progress_meter.hpp"
+
+namespace sepal::storage {
+
+struct ChunkChecksums {
+  format::U64 stored;
+  std::uint64_t computed = 0;
+};
+
+// Used once.
+class ChunkLoader {
+ public:
+  // Takes the verified bytes that begin at an offset of the bitmaps; from several threads at once.
+  using Fill = std::function<void(std::uint64_t offset, std::span<const std::byte> bytes)>;
+  struct Place {
+    std::uint64_t offset = 0;  // of the first chunk in the file
+    std::uint64_t bitmap_bytes = 0;
+  };
+
+  ChunkLoader(File& file, const Place& place, Fill fill);
+
+  // The checksums of all chunks, which the caller compares: one that is wrong has not been filled in. Blocks.
+  // Errors: damaged (the file ends too early), those of File, and of the meter.
+  Result<std::vector<ChunkChecksums>> run(std::size_t thread_count, ProgressMeter& meter);
+
+ private:
+  struct Failure {
+    std::size_t chunk = 0;
+    Error error;
+  };
+
+  // Until there are no more chunks or somebody failed. Calls `after_each` behind each.
+  void load_chunks(const std::function<void()>& after_each);
+  Result<void> load_chunk(std::size_t chunk, std::span<std::byte> buffer);
+  void fail_at(std::size_t chunk, const Error& error);
+
+  File& file_;
+  const Place place_;
+  const Fill fill_;
+  std::vector<ChunkChecksums> checksums_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<std::uint64_t> bytes_done_{0};
+  std::atomic<bool> failed_{false};
+  Mutex mutex_;                                              // Lock order: the innermost.
+  std::optional<Failure> failure_ SEPAL_GUARDED_BY(mutex_);  // of the first chunk that has one
+};
+
+}  // namespace sepal::storage

@@ -1,0 +1,65 @@
+// Which of a generation's files hold one filter each, and what they hold, as far as this process knows: it
+// has written or loaded them. A file that would be written again with the same contents can be linked.
+//
+// The contents are the same when the key is, and the layers and their counts are: a bit only changes when a
+// count does. The bits of a file were read after its counts, but if the counts are still those, nothing was
+// added in between. Layers are told apart by their identity, and one that has none is in the same filter as
+// before when another of that filter is. Options and shapes of a filter never change.
+#pragma once
+
+#include <sepal/filter/filter.hpp>
+#include <sepal/storage/disk.hpp>
+#include <sepal/storage/snapshot_format.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace sepal::storage {
+
+// One filter at one instant.
+struct FilterState {
+  struct Layer {
+    std::uint64_t identity = 0;
+    std::uint64_t item_count = 0;
+    friend bool operator==(const Layer&, const Layer&) = default;
+  };
+  std::uint32_t database = 0;
+  std::string key;
+  std::vector<Layer> layers;
+  friend bool operator==(const FilterState&, const FilterState&) = default;
+
+  // Of the filter; 0 when there is none, because all of its layers are small.
+  [[nodiscard]] std::uint64_t identity() const {
+    std::uint64_t highest = 0;
+    for (const Layer& layer : layers) highest = std::max(highest, layer.identity);
+    return highest;
+  }
+};
+
+// Confined.
+class KnownFiles {
+ public:
+  KnownFiles() = default;
+  explicit KnownFiles(Path folder) : folder_(std::move(folder)) {}
+
+  [[nodiscard]] const Path& folder() const { return folder_; }
+  void add(FilterState state, format::ListedFile file) {
+    if (const std::uint64_t identity = state.identity(); identity != 0)
+      files_[identity] = {std::move(state), std::move(file)};
+  }
+  // The file that holds exactly this; null when there is none. Valid until the next add().
+  [[nodiscard]] const format::ListedFile* find(const FilterState& state) const {
+    const auto found = files_.find(state.identity());
+    return found == files_.end() || found->second.first != state ? nullptr : &found->second.second;
+  }
+
+ private:
+  Path folder_;
+  std::unordered_map<std::uint64_t, std::pair<FilterState, format::ListedFile>> files_;
+};
+
+}  // namespace sepal::storage

@@ -1,0 +1,35 @@
+#include "save_watch.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace sepal::storage {
+
+SteadyTime::duration SaveWatch::pause(const Progress& progress, std::uint64_t bytes_per_second_max,
+                                      SteadyTime now) {
+  const std::uint64_t bytes = progress.bytes_done - std::exchange(bytes_paid_, progress.bytes_done);
+  // Time in which the disk was slower than the limit is not made up for.
+  paid_until_ = std::max(paid_until_, now);
+  if (bytes_per_second_max == 0) return SteadyTime::duration::zero();
+  const std::chrono::duration<double> price(static_cast<double>(bytes) /
+                                            static_cast<double>(bytes_per_second_max));
+  paid_until_ += std::chrono::duration_cast<SteadyTime::duration>(price);
+  return paid_until_ - now;
+}
+
+void SaveWatch::log(const Progress& progress, SteadyTime now) {
+  if (now < log_at_ || progress.bytes_done == 0) return;
+  log_at_ = now + log_period;
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  const double bytes_per_second = static_cast<double>(progress.bytes_done) / seconds;
+  const auto bytes_left =
+      static_cast<double>(progress.bytes_total - std::min(progress.bytes_done, progress.bytes_total));
+  spdlog::info("save running: percent={:.0f} bytes_per_second={:.0f} seconds_left={:.0f}",
+               100.0 * static_cast<double>(progress.bytes_done) /
+                   static_cast<double>(std::max(progress.bytes_done, progress.bytes_total)),
+               bytes_per_second, bytes_left / bytes_per_second);
+}
+
+}  // namespace sepal::storage
