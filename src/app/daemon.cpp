@@ -165,6 +165,7 @@ Daemon::Serving::Serving(Daemon& daemon)
                .persistence = daemon,
                .control = daemon,
                .workers = daemon.worker_stats_,
+               .journal = daemon.journal_view_,
                .load = {.running = true, .started = std::chrono::system_clock::now()}},
       server(daemon.settings_.server, daemon.gate_, services) {}
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "background.hpp"
+#include "journal_view.hpp"
 #include "stop_signal.hpp"
 
 namespace sepal::app {
@@ -73,6 +74,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Gate gate_;
   std::unique_ptr<keyspace::Keyspace> keyspace_;
   std::vector<command::WorkerStats> worker_stats_;
+  JournalView journal_view_;
   std::unique_ptr<storage::Saver> saver_;  // null until all is loaded; guarded by the gate then
   std::unique_ptr<Serving> serving_;
 };

@@ -33,8 +33,11 @@ std::string_view text_of(Filter::Refusal refusal) {
   return refusal == Filter::Refusal::full ? text::filter_full : text::cannot_grow;
 }
 
+// With the gate open.
 void count_added(Context& context, std::span<const bool> added) {
-  context.stats.items_added.add(static_cast<std::uint64_t>(std::ranges::count(added, true)));
+  const auto new_count = static_cast<std::size_t>(std::ranges::count(added, true));
+  context.stats.items_added.add(new_count);
+  if (new_count < added.size()) context.record.answered_known = true;
 }
 
 void append_outcome(resp::Reply& reply, const Filter::AddOutcome& outcome) {
@@ -42,18 +45,6 @@ void append_outcome(resp::Reply& reply, const Filter::AddOutcome& outcome) {
     reply.boolean(outcome.added);
   } else {
     reply.error(text_of(outcome.refusal));
-  }
-}
-
-// Adds `items` one by one into scratch.outcomes. Ends at the first that finds a non-scaling filter full: what
-// the reference does, whose array is then shorter than the request.
-void add_alone(Context& context, Filter& filter, Words items) {
-  std::vector<Filter::AddOutcome>& outcomes = context.scratch.outcomes;
-  outcomes.clear();
-  for (const std::string_view item : items) {
-    outcomes.push_back(context.services.keyspace.add_alone(filter, item));
-    if (outcomes.back().added) context.stats.items_added.add();
-    if (outcomes.back().refusal == Filter::Refusal::full) return;
   }
 }
 
@@ -79,14 +70,18 @@ void append_outcomes(Context& context, Shape shape) {
 }
 
 // With the gate closed: creates the filter when there is none, and takes what does not fit by growing.
+// Ends at the first item that finds a non-scaling filter full: what the reference does, whose array is then
+// shorter than the request.
 void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   if (filter == nullptr) {
-    const Result<Filter*> created = context.services.keyspace.create(
-        {.database = context.client.database, .key = addition.key}, addition.options);
+    const Result<Filter*> created = context.changes.create(key, addition.options);
     if (!created) return context.reply.error(command::text_of(created.error().code));
     filter = *created;
   }
-  add_alone(context, *filter, addition.items);
+  context.changes.add_alone(key, *filter, addition.items, context.scratch.outcomes);
+  context.stats.items_added.add(static_cast<std::uint64_t>(
+      std::ranges::count(context.scratch.outcomes, true, &Filter::AddOutcome::added)));
   append_outcomes(context, addition.shape);
 }
 
@@ -94,6 +89,7 @@ void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
 void add_to_full(Context& context, const Filter& filter, const Addition& addition) {
   const std::span<bool> present = context.scratch.flags(addition.items.size());
   filter.contains(addition.items, present);
+  context.record.answered_known = true;
   context.scratch.outcomes.clear();
   for (const bool known : present) {
     context.scratch.outcomes.push_back({.refusal = known ? Filter::Refusal::none : Filter::Refusal::full});
@@ -103,15 +99,15 @@ void add_to_full(Context& context, const Filter& filter, const Addition& additio
 }
 
 Next add(Context& context, const Addition& addition) {
-  Filter* const filter =
-      context.services.keyspace.find({.database = context.client.database, .key = addition.key});
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
+  Filter* const filter = context.services.keyspace.find(key);
   if (filter == nullptr && !addition.create) {
     context.reply.error(text::filter_not_found);
     return Next::done;
   }
   if (filter != nullptr) {
     const std::span<bool> added = context.scratch.flags(addition.items.size());
-    if (filter->try_add(addition.items, added)) {
+    if (context.changes.try_add(key, *filter, addition.items, added)) {
       count_added(context, added);
       append_added(context.reply, addition.shape, added);
       return Next::done;
@@ -199,7 +195,7 @@ Next bf_reserve(Context& context) {
     context.services.keyspace.plan_ahead(options);
     return Next::need_alone;
   }
-  const auto created = context.services.keyspace.create(key, options);
+  const auto created = context.changes.create(key, options);
   if (created) {
     context.reply.ok();
   } else {
@@ -217,10 +213,10 @@ Next bf_add(Context& context) {
 }
 
 Next bf_add_together(Context& context, Words items) {
-  Filter* const filter =
-      context.services.keyspace.find({.database = context.client.database, .key = context.words[1]});
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  Filter* const filter = context.services.keyspace.find(key);
   const std::span<bool> added = context.scratch.flags(items.size());
-  if (filter == nullptr || !filter->try_add(items, added)) return Next::need_alone;
+  if (filter == nullptr || !context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
   count_added(context, added);
   context.reply.booleans(added);
   return Next::done;

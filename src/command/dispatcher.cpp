@@ -49,6 +49,17 @@ std::string refusal(const Services& services, const ClientState& client, const C
   return {};
 }
 
+// The most that a request records. Where its first argument alone is a key, it creates a filter or adds to
+// it, and the others may be items; else it is a change of keys. With a closed gate a filter may grow, to so
+// many layers.
+std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::string_view> words,
+                              std::size_t item_count, std::uint32_t layers_max) {
+  if (spec.keys.first != 1 || spec.keys.last != 1) return keyspace::record_bytes_of_keys(words.subspan(1));
+  const std::size_t key_bytes = std::min(words[1].size(), keyspace::key_bytes_max);
+  return layers_max == 0 ? keyspace::record_bytes_of_adds(key_bytes, item_count)
+                         : keyspace::record_bytes_of_adds_alone(key_bytes, item_count, layers_max);
+}
+
 }  // namespace
 
 WorkerStats::WorkerStats() : commands(command_row_count()), errors(std::make_unique<ErrorCounts>()) {}
@@ -71,8 +82,11 @@ void WorkerStats::reset() {
   errors->reset();
 }
 
-Dispatcher::Dispatcher(Services& services, WorkerStats& stats)
-    : services_(services), stats_(stats), scratch_(std::make_unique<Scratch>()) {}
+Dispatcher::Dispatcher(Services& services, std::size_t worker)
+    : services_(services),
+      worker_(worker),
+      stats_(services.workers[worker]),
+      scratch_(std::make_unique<Scratch>()) {}
 Dispatcher::~Dispatcher() = default;
 
 Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
@@ -80,15 +94,19 @@ Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
                                     SteadyTime steady_now) {
   const CommandSpec* const spec = row_for(words);
   if (spec == nullptr) return run_unknown(client, reply, words, steady_now);
-  if (const std::string refused = refusal(services_, client, *spec, words); !refused.empty()) {
-    reply.error(refused);
-    stats_.commands[command_row(*spec)].rejected.add();
-    count_requests(client, 1, steady_now);
-    count_errors(refused, 1);
-    return {.next = Next::done, .spec = nullptr};
-  }
+  if (const std::string refused = refusal(services_, client, *spec, words); !refused.empty())
+    return reject(client, reply, *spec, refused, steady_now);
   if (spec->flags.has(Flag::alone) && !alone) return {.next = Next::need_alone, .spec = spec};
-  Context context = context_of(client, reply, words, *spec, alone, now, steady_now);
+  keyspace::WorkerLog* const log = log_of(*spec);
+  switch (admit(log, *spec, words, words.size(), alone)) {
+    case keyspace::Admission::granted:
+      break;
+    case keyspace::Admission::refused:
+      return reject(client, reply, *spec, journal_refuses(services_.journal.status().refusal), steady_now);
+    case keyspace::Admission::later:
+      return {.next = Next::later, .spec = spec};
+  }
+  Context context = context_of(client, reply, words, *spec, log, alone, now, steady_now);
   return {.next = run_handler(context), .spec = spec};
 }
 
@@ -104,7 +122,9 @@ Dispatcher::Outcome Dispatcher::run_together(ClientState& client, resp::Reply& r
                                              WallTime now, SteadyTime steady_now) {
   Outcome outcome{.next = Next::need_alone, .spec = &spec};
   if (!refusal(services_, client, spec, words).empty()) return outcome;
-  Context context = context_of(client, reply, words, spec, alone, now, steady_now);
+  keyspace::WorkerLog* const log = log_of(spec);
+  if (admit(log, spec, words, last_words.size(), alone) != keyspace::Admission::granted) return outcome;
+  Context context = context_of(client, reply, words, spec, log, alone, now, steady_now);
   outcome.next = spec.run_together(context, last_words);
   if (outcome.next == Next::done) {
     client.last_command = &spec;
@@ -113,13 +133,44 @@ Dispatcher::Outcome Dispatcher::run_together(ClientState& client, resp::Reply& r
   return outcome;
 }
 
+void Dispatcher::commit() {
+  if (record_.log != nullptr) record_.log->commit();
+}
+
 void Dispatcher::prefetch(const ClientState& client, std::span<const std::string_view> keys) const {
   services_.keyspace.prefetch(client.database, keys);
 }
 
+Dispatcher::Outcome Dispatcher::reject(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
+                                       std::string_view text, SteadyTime steady_now) {
+  reply.error(text);
+  stats_.commands[command_row(spec)].rejected.add();
+  count_requests(client, 1, steady_now);
+  count_errors(text, 1);
+  return {.next = Next::done, .spec = nullptr};
+}
+
+// Null when the command changes nothing, or nobody keeps a record.
+keyspace::WorkerLog* Dispatcher::log_of(const CommandSpec& spec) const {
+  if (!spec.flags.has(Flag::write)) return nullptr;
+  keyspace::WorkerLog* const log = services_.logs[worker_];
+  return log != nullptr && log->recording() ? log : nullptr;
+}
+
+// Asks for room for all that a request, or so many items together, may record.
+keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const CommandSpec& spec,
+                                      std::span<const std::string_view> words, std::size_t item_count,
+                                      bool alone) {
+  if (log == nullptr) return keyspace::Admission::granted;
+  const auto admission = log->admit(
+      record_bytes_of(spec, words, item_count, alone ? services_.keyspace.options().layers_max : 0));
+  if (admission == keyspace::Admission::granted) record_.log = log;
+  return admission;
+}
+
 Context Dispatcher::context_of(ClientState& client, resp::Reply& reply,
-                               std::span<const std::string_view> words, const CommandSpec& spec, bool alone,
-                               WallTime now, SteadyTime steady_now) {
+                               std::span<const std::string_view> words, const CommandSpec& spec,
+                               keyspace::WorkerLog* log, bool alone, WallTime now, SteadyTime steady_now) {
   return {.services = services_,
           .client = client,
           .reply = reply,
@@ -129,6 +180,8 @@ Context Dispatcher::context_of(ClientState& client, resp::Reply& reply,
           .spec = spec,
           .now = now,
           .steady_now = steady_now,
+          .changes = keyspace::Mutator(services_.keyspace, log),
+          .record = record_,
           .alone = alone};
 }
 

@@ -48,4 +48,8 @@ std::string too_many_names() {
   return "ERR too many command names: the limit is " + std::to_string(described_names_max);
 }
 
+std::string journal_refuses(std::string_view reason) {
+  return "MISCONF Errors writing to the journal: " + std::string(reason);
+}
+
 }  // namespace sepal::command

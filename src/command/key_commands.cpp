@@ -25,7 +25,7 @@ bool flush_option_fits(const Context& context) {
 Next del(Context& context) {
   std::int64_t removed = 0;
   for (const std::string_view key : context.words.subspan(1))
-    if (context.services.keyspace.remove({.database = context.client.database, .key = key})) ++removed;
+    if (context.changes.remove({.database = context.client.database, .key = key})) ++removed;
   context.reply.integer(removed);
   return Next::done;
 }
@@ -45,7 +45,7 @@ Next type(Context& context) {
 
 Next rename(Context& context) {
   const Result<void> renamed =
-      context.services.keyspace.rename(context.client.database, context.words[1], context.words[2]);
+      context.changes.rename(context.client.database, context.words[1], context.words[2]);
   if (renamed) {
     context.reply.ok();
   } else {
@@ -55,7 +55,7 @@ Next rename(Context& context) {
 }
 
 Next rename_if_free(Context& context) {
-  keyspace::Keyspace& keyspace = context.services.keyspace;
+  const keyspace::Keyspace& keyspace = context.services.keyspace;
   const std::uint32_t database = context.client.database;
   if (keyspace.find({.database = database, .key = context.words[1]}) == nullptr) {
     context.reply.error(text::no_such_key);
@@ -65,7 +65,7 @@ Next rename_if_free(Context& context) {
     context.reply.integer(0);
     return Next::done;
   }
-  const Result<void> renamed = keyspace.rename(database, context.words[1], context.words[2]);
+  const Result<void> renamed = context.changes.rename(database, context.words[1], context.words[2]);
   if (renamed) {
     context.reply.integer(1);
   } else {
@@ -96,7 +96,7 @@ Next flush_database(Context& context) {
     context.reply.error(text::syntax);
     return Next::done;
   }
-  context.services.keyspace.flush(context.client.database);
+  context.changes.flush(context.client.database);
   context.reply.ok();
   return Next::done;
 }
@@ -106,7 +106,7 @@ Next flush_all(Context& context) {
     context.reply.error(text::syntax);
     return Next::done;
   }
-  context.services.keyspace.flush_all();
+  context.changes.flush_all();
   context.reply.ok();
   return Next::done;
 }

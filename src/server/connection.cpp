@@ -40,6 +40,7 @@ Connection::Then Connection::on_ready(std::uint32_t events) {
     case Phase::queued:
       return Then::keep;
     case Phase::waiting:
+    case Phase::held:
       return (events & broken) != 0 ? Then::close : Then::keep;
   }
   return Then::keep;
@@ -64,10 +65,14 @@ Connection::Then Connection::run() {
   return carry_on(session_.run());
 }
 
+Connection::Then Connection::release() {
+  return carry_on(session_.release());
+}
+
 Connection::Then Connection::answer(const std::function<void(resp::Reply&)>& append) {
   if (!session_.answer(append)) return Then::keep;
   if (phase_ == Phase::waiting) return carry_on(Session::Step::run_again);
-  // Earlier replies are still being sent: the answer goes out behind them, with the next batch.
+  // Earlier replies are still being sent, or held: the answer goes out behind them, with the next batch.
   after_sending_ = Session::Step::run_again;
   return Then::keep;
 }
@@ -80,7 +85,8 @@ Connection::Then Connection::stop() {
 
 bool Connection::expired(SteadyTime now, std::chrono::seconds idle_timeout) const {
   if (phase_ == Phase::lingering) return now >= linger_until_ || (stopping_ && all_is_acknowledged());
-  if (idle_timeout.count() == 0 || phase_ == Phase::queued || phase_ == Phase::waiting) return false;
+  if (idle_timeout.count() == 0) return false;
+  if (phase_ == Phase::queued || phase_ == Phase::waiting || phase_ == Phase::held) return false;
   return now - session_.last_run_at() > idle_timeout;
 }
 
@@ -110,6 +116,11 @@ Connection::Then Connection::proceed(Session::Step step) {
       phase_ = Phase::waiting;
       watch(0);
       return Then::keep;
+    case Session::Step::hold:
+    case Session::Step::later:
+      phase_ = Phase::held;
+      watch(0);
+      return step == Session::Step::hold ? Then::hold : Then::later;
     case Session::Step::close:
       return finish();
   }

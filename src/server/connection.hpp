@@ -1,8 +1,8 @@
 // A socket and its session: receives, feeds, sends, and decides nothing that bytes depend on.
 //
 //            bytes                 all sent
-//     reading ----> [session runs] --------> reading | queued (for its next turn) | waiting (for an answer)
-//                        |  ^                                  |
+//     reading ----> [session runs] --------> reading | queued (for its next turn) | waiting (for an answer,
+//                        |  ^                                  |                    or for the journal)
 //        not all sent    v  | all sent          last reply sent v
 //                      sending                             lingering --> closed
 //
@@ -38,6 +38,8 @@ class Connection {
   enum class Then : std::uint8_t {
     keep,    // the set of readiness tells when there is more to do
     queue,   // call run() after the others had their turn
+    hold,    // call release() when the session's held_until() is durable
+    later,   // call run() when the journal has made progress
     linger,  // no client any more: keep it until it is ready to be destroyed, but list and count it no longer
     close,   // destroy it
   };
@@ -50,8 +52,9 @@ class Connection {
   Then on_ready(std::uint32_t events);
   Then run();
   Then answer(const std::function<void(resp::Reply&)>& append);
+  Then release();
   // Reads a last time, runs what has arrived, sends the replies, closes. A client that waits for an answer is
-  // closed at once: what it waits for may be the stop.
+  // closed at once: what it waits for may be the stop. One that waits for the journal waits on.
   Then stop();
 
   // For the sweep: whether a client that does nothing for `idle_timeout` (0: for ever), or lingers, is to be
@@ -63,7 +66,7 @@ class Connection {
   [[nodiscard]] Session& session() { return session_; }
 
  private:
-  enum class Phase : std::uint8_t { reading, sending, queued, waiting, lingering };
+  enum class Phase : std::uint8_t { reading, sending, queued, waiting, held, lingering };
 
   Then receive();
   Then carry_on(Session::Step step);

@@ -74,6 +74,10 @@ void Server::answer(std::uint64_t client_id, std::function<void(resp::Reply&)> a
   for (const auto& worker : implementation_->workers()) worker->answer(client_id, append);
 }
 
+void Server::journal_progressed() {
+  for (const auto& worker : implementation_->workers()) worker->journal_progressed();
+}
+
 void Server::kill(std::uint64_t id) {
   for (const auto& worker : implementation_->workers()) worker->kill(id);
 }

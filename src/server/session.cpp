@@ -14,6 +14,8 @@ namespace {
 // The words of a request that is run together with others: a command, a key, an item.
 constexpr std::size_t together_words = 3;
 
+constexpr std::size_t line_end_bytes = 2;
+
 // Of batch_requests_max, what a request of so many words takes: each word behind a key may be an item.
 std::size_t share_of(std::size_t word_count) {
   return word_count <= together_words ? 1 : word_count - 2;
@@ -30,6 +32,7 @@ enum class Session::Pause : std::uint8_t {
   run_again,
   drain,
   wait,
+  later,
   close,
 };
 
@@ -40,6 +43,7 @@ struct Session::Batch {
   std::size_t requests = 0;
   bool begun = false;
   std::span<const std::string_view> pending{};  // a request that was taken and not run yet
+  const char* pending_at = nullptr;             // where its bytes begin in the input
 
   // Requests that differ in their last word only and were taken together; those are in the environment's
   // last_words. When they cannot be run together, they become pending one by one.
@@ -51,8 +55,10 @@ struct Session::Batch {
   std::array<std::string_view, together_words> single{};
 
   [[nodiscard]] bool holds_requests() const { return together_at < together || similar_at < similar; }
-  // Makes one of them the pending one.
+  // Makes one of them the pending one. Its bytes follow those of the one before, which end with its last word
+  // and the end of a line.
   void take_held(const Environment& environment) {
+    pending_at = single[2].data() + single[2].size() + line_end_bytes;
     if (together_at < together) {
       single[2] = environment.last_words[together_at++];
     } else {
@@ -77,6 +83,7 @@ void Session::input_arrived(std::size_t byte_count) {
 }
 
 Session::Step Session::run() {
+  SEPAL_ASSERT(held_until_ == 0, "nothing runs while replies are held");
   if (closing_) return Step::close;
   if (waiting_) return Step::wait;
   lend_reply_buffer();
@@ -86,7 +93,7 @@ Session::Step Session::run() {
   while (pause == Pause::need_alone || pause == Pause::share) {
     pause = pause == Pause::need_alone ? run_alone(batch) : run_shared(batch);
   }
-  return end_batch(pause);
+  return settle(end_batch(pause));
 }
 
 Session::Pause Session::run_shared(Batch& batch) {
@@ -108,6 +115,8 @@ Session::Pause Session::run_alone(Batch& batch) {
   const GateClosed closed(environment_.gate);
   batch.clock.skip_wait();
   const Pause pause = run_requests(batch, true);
+  // Before any other worker sees what was done.
+  environment_.dispatcher.commit();
   batch.clock.settle();
   client_.bytes_unparsed = input_.unparsed().size();
   settle_figures();
@@ -142,7 +151,7 @@ Session::Pause Session::run_requests(Batch& batch, bool alone) {
 Session::Pause Session::take_requests(Batch& batch, bool alone) {
   if (batch.requests >= batch_requests_max) return Pause::run_again;
   if (reply_.size() > batch.output_bytes_max) return Pause::drain;
-  if (!take_request()) return closing_ ? Pause::close : Pause::read;
+  if (!take_request(batch)) return closing_ ? Pause::close : Pause::read;
   batch.pending = parser_.words();
   const command::CommandSpec* const spec =
       batch.pending.size() == together_words ? command::Dispatcher::runs_together(batch.pending) : nullptr;
@@ -195,6 +204,10 @@ Session::Pause Session::run_request(Batch& batch, bool alone) {
     SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
     return Pause::need_alone;
   }
+  if (outcome.next == command::Next::later) {
+    put_back(batch);
+    return Pause::later;
+  }
   batch.pending = {};
   batch.requests += share;
   batch.clock.after(outcome.spec);
@@ -205,7 +218,7 @@ Session::Pause Session::run_request(Batch& batch, bool alone) {
 }
 
 // Parses the next request. None: closing_ says whether there will be none at all.
-bool Session::take_request() {
+bool Session::take_request(Batch& batch) {
   // The password may have been taken away since this client came.
   const bool authenticated = client_.authenticated || environment_.services.options.password.empty();
   const resp::Progress progress = parser_.next(input_.unparsed(), authenticated);
@@ -215,10 +228,19 @@ bool Session::take_request() {
     closing_ = true;
     return false;
   }
+  batch.pending_at = input_.unparsed().data();
   input_.consume(parser_.consumed());
   if (progress == resp::Progress::complete) return true;
   closing_ = input_ended_;
   return false;
+}
+
+// The pending request, and those that were taken with it and not run.
+void Session::put_back(Batch& batch) {
+  input_.take_back(static_cast<std::size_t>(input_.unparsed().data() - batch.pending_at));
+  batch.pending = {};
+  batch.together = 0;
+  batch.similar = 0;
 }
 
 void Session::lend_reply_buffer() {
@@ -242,11 +264,37 @@ Session::Step Session::end_batch(Pause pause) {
       return Step::drain;
     case Pause::wait:
       return Step::wait;
+    case Pause::later:
+      return Step::later;
     case Pause::close:
       return Step::close;
     default:
       return Step::run_again;
   }
+}
+
+// Sees to it that what was answered is in the journal, as far as the policy asks. Gives the next step.
+Session::Step Session::settle(Step step) {
+  const command::BatchRecord record = environment_.dispatcher.take_record();
+  if (record.log == nullptr) return step;
+  const std::uint64_t position = record.log->settle(record.answered_known);
+  if (position == 0 || position <= environment_.services.journal.durable_position()) return step;
+  // In memory of its own: what was lent is for the sessions that run meanwhile.
+  held_.assign(reply_.bytes());
+  reply_.truncate(0);
+  give_back_reply_buffer();
+  held_until_ = position;
+  step_when_released_ = step;
+  return Step::hold;
+}
+
+Session::Step Session::release() {
+  SEPAL_ASSERT(held_until_ != 0, "only what is held is released");
+  held_until_ = 0;
+  lend_reply_buffer();
+  reply_.raw(held_);
+  held_ = std::string();
+  return step_when_released_;
 }
 
 void Session::output_sent(std::uint64_t byte_count, std::uint64_t bytes_left) {
@@ -265,6 +313,12 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
   if (reply_.error_count() != errors_before) {
     const GateEntered inside(environment_.gate, environment_.gate_side);
     environment_.dispatcher.count_error(reply_.last_error(), client_.last_command);
+  }
+  if (held_until_ != 0) {
+    held_ += reply_.bytes();
+    reply_.truncate(0);
+    give_back_reply_buffer();
+    step_when_released_ = Step::run_again;
   }
   return true;
 }

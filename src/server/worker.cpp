@@ -45,7 +45,7 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
       gate_(gate),
       services_(services),
       counts_(counts),
-      dispatcher_(services, services.workers[index]),
+      dispatcher_(services, index),
       read_memory_(std::make_unique_for_overwrite<char[]>(read_buffer_bytes)),
       environment_{.gate = gate,
                    .gate_side = index,
@@ -105,6 +105,11 @@ void Worker::answer(std::uint64_t id, std::function<void(resp::Reply&)> append) 
   });
 }
 
+void Worker::journal_progressed() {
+  journal_progress_.fetch_add(1);
+  if (awaits_journal_.exchange(false)) boost::asio::post(context_, [this] { await_next(); });
+}
+
 void Worker::collect(std::vector<command::ClientState*>& clients) {
   for (const auto& [id, connection] : connections_) clients.push_back(&connection->session().client());
 }
@@ -152,6 +157,7 @@ void Worker::refuse(const Accepted& accepted) {
 }
 
 void Worker::take_turn() {
+  progress_seen_ = journal_progress_.load();
   for (const Readiness::Event& event : readiness_.take()) {
     // An owner is destroyed only by its own event or outside of this loop, so all that were found still
     // exist.
@@ -169,6 +175,7 @@ void Worker::take_turn() {
 
 // Sees to it that a turn comes: at once when connections are queued, else when one is ready.
 void Worker::await_next() {
+  look_at_journal();
   if (!queue_.empty()) {
     if (std::exchange(turn_posted_, true)) return;
     boost::asio::post(context_, [this] {
@@ -190,11 +197,42 @@ void Worker::follow(Connection& connection, Connection::Then then) {
     case Connection::Then::queue:
       queue_.push_back(connection.id());
       return;
+    case Connection::Then::hold:
+      held_.push_back({.position = connection.session().held_until(), .id = connection.id()});
+      return;
+    case Connection::Then::later:
+      later_.push_back(connection.id());
+      return;
     case Connection::Then::linger:
       lingering_.insert(unlist(connection));
       return;
     case Connection::Then::close:
       return remove(connection);
+  }
+}
+
+// First it says that it waits, then it looks: so progress is either seen here, or posted (both are in the one
+// order of sequentially consistent operations).
+void Worker::look_at_journal() {
+  if (held_.empty() && later_.empty()) return;
+  awaits_journal_.store(true);
+  const std::uint64_t progress = journal_progress_.load();
+  if (progress != progress_seen_) {
+    progress_seen_ = progress;
+    queue_.insert(queue_.end(), later_.begin(), later_.end());
+    later_.clear();
+  }
+  release_durable();
+}
+
+void Worker::release_durable() {
+  if (held_.empty()) return;
+  const std::uint64_t durable = services_.journal.durable_position();
+  while (!held_.empty() && held_.front().position <= durable) {
+    const auto found = connections_.find(held_.front().id);
+    held_.pop_front();
+    // The last reply may be sent by now, and the connection be waiting again, behind the others.
+    if (found != connections_.end()) follow(*found->second, found->second->release());
   }
 }
 

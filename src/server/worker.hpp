@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -65,6 +66,8 @@ class Worker {
   void adopt(Accepted accepted);
   void kill(std::uint64_t id);
   void answer(std::uint64_t id, std::function<void(resp::Reply&)> append);
+  // The journal is durable up to a further position, or has room, or has begun to refuse.
+  void journal_progressed();
   // Connections that were given to it and are not closed.
   [[nodiscard]] std::uint64_t load() const { return load_.load(std::memory_order_relaxed); }
 
@@ -83,6 +86,8 @@ class Worker {
   void take_turn();
   void await_next();
   void follow(Connection& connection, Connection::Then then);
+  void look_at_journal();
+  void release_durable();
   void remove(Connection& connection);
   Connections::node_type unlist(Connection& connection);
   void begin_stop(SteadyTime deadline);
@@ -111,6 +116,17 @@ class Worker {
   Connections lingering_;             // Those that are no clients any more.
   std::vector<std::uint64_t> queue_;  // ids; those that run again
   std::vector<std::uint64_t> turn_;   // the queue of the running turn
+  // Those that wait for the journal: for it to be durable up to a position, in the order in which they came
+  // and the positions grow; and for it to make progress.
+  struct Held {
+    std::uint64_t position;
+    std::uint64_t id;
+  };
+  std::deque<Held> held_;
+  std::vector<std::uint64_t> later_;  // ids
+  std::uint64_t progress_seen_ = 0;   // of journal_progress_, when the running turn began
+  std::atomic<std::uint64_t> journal_progress_{0};
+  std::atomic<bool> awaits_journal_{false};  // the next progress is to be posted
   std::atomic<std::uint64_t> load_{0};
   bool awaiting_ = false;  // readiness_.wait is under way
   bool turn_posted_ = false;

@@ -53,9 +53,10 @@ class RecordingJournal {
 
   std::atomic<bool> recording{true};
   std::atomic<keyspace::Admission> admission{keyspace::Admission::granted};
-  std::atomic<std::uint64_t> awaited{0};  // what settle() gives
-  std::atomic<int> settled{0};            // calls of settle(false)
-  std::atomic<int> settled_known{0};      // calls of settle(true)
+  std::atomic<std::int64_t> grants_left{1'000'000'000};  // then `later`
+  std::atomic<std::uint64_t> awaited{0};                 // what settle() gives
+  std::atomic<int> settled{0};                           // calls of settle(false)
+  std::atomic<int> settled_known{0};                     // calls of settle(true)
   std::atomic<int> commits{0};
   std::atomic<bool> misused{false};  // added() came without begin_add()
 
@@ -102,8 +103,10 @@ class RecordingJournal {
     void flushed_all() override { waiting_.push_back(named(Recorded::Kind::flushed_all, {})); }
 
     [[nodiscard]] keyspace::Admission admit(std::uint64_t bytes_max) override {
-      if (journal_.admission == keyspace::Admission::granted) journal_.admitted_bytes_ += bytes_max;
-      return journal_.admission;
+      if (journal_.admission != keyspace::Admission::granted) return journal_.admission;
+      if (journal_.grants_left.fetch_sub(1) <= 0) return keyspace::Admission::later;
+      journal_.admitted_bytes_ += bytes_max;
+      return keyspace::Admission::granted;
     }
     void commit() override {
       ++journal_.commits;

@@ -15,6 +15,7 @@ struct Context;
 enum class Next : std::uint8_t {
   done,        // the reply is complete
   need_alone,  // nothing was done: run again with the gate closed
+  later,       // nothing was done: run again when the journal has made progress
   wait,        // no reply yet: read nothing more of this connection until Server::answer
   close,       // send the reply, then close
 };

@@ -1,5 +1,5 @@
-// From a parsed request to its reply: finds the row, checks arity, authentication, memory and whether the
-// data is loaded, runs the handler, counts.
+// From a parsed request to its reply: finds the row, checks arity, authentication, memory, the journal and
+// whether the data is loaded, runs the handler, counts.
 #pragma once
 
 #include <sepal/base/clock.hpp>
@@ -8,6 +8,8 @@
 #include <sepal/command/rate_sampler.hpp>
 #include <sepal/command/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
+#include <sepal/keyspace/mutator.hpp>
 #include <sepal/metrics/counters.hpp>
 #include <sepal/resp/reply.hpp>
 
@@ -16,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sepal::command {
@@ -60,14 +63,23 @@ struct Services {
   Persistence& persistence;
   ServerControl& control;
   std::vector<WorkerStats>& workers;
+  Journal& journal;
   // Guarded by the gate. While it runs, commands without Flag::loading are refused.
   LoadStatus load{};
+  // Of each worker, what records its changes; null while nothing does. Guarded by the gate.
+  std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
 };
 
 // Memory that handlers of one worker reuse from request to request, so that the steady state allocates
 // nothing.
 class Scratch;
+
+// What a batch of requests has to do with the journal.
+struct BatchRecord {
+  keyspace::WorkerLog* log = nullptr;  // the worker's, once a request was admitted to it
+  bool answered_known = false;         // an add was answered so, while others may be adding
+};
 
 struct Context {
   Services& services;
@@ -79,13 +91,16 @@ struct Context {
   const CommandSpec& spec;                  // the subcommand's row where there is one
   WallTime now;
   SteadyTime steady_now;
+  keyspace::Mutator changes;  // for whatever changes the keyspace
+  BatchRecord& record;
   bool alone = false;  // the gate is closed
 };
 
 // Confined to one worker.
 class Dispatcher {
  public:
-  Dispatcher(Services& services, WorkerStats& stats);
+  // Of the worker that has this index in the services.
+  Dispatcher(Services& services, std::size_t worker);
   ~Dispatcher();
 
   struct Outcome {
@@ -93,7 +108,7 @@ class Dispatcher {
     const CommandSpec* spec = nullptr;  // whose handler ran, for Session's timing of runs; null when none did
   };
   // Inside the gate; `alone` says whether it is closed. Appends exactly one reply to `reply` for Next::done
-  // and Next::close, none for need_alone and wait. `words` is not empty.
+  // and Next::close, none for need_alone, later and wait. `words` is not empty.
   Outcome run(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words, bool alone,
               WallTime now, SteadyTime steady_now);
 
@@ -112,13 +127,25 @@ class Dispatcher {
   // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
 
+  // With the gate closed, before it opens: what was run alone is in the journal.
+  void commit();
+
+  // What the requests since the last call were to the journal. Outside the gate.
+  [[nodiscard]] BatchRecord take_record() { return std::exchange(record_, {}); }
+
   // Counts an error that was answered outside of run(): that a request of the row `failed` was answered with
   // later, or, when `failed` is null, for bytes that are no request. Inside the gate.
   void count_error(std::string_view text, const CommandSpec* failed);
 
  private:
   Context context_of(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
-                     const CommandSpec& spec, bool alone, WallTime now, SteadyTime steady_now);
+                     const CommandSpec& spec, keyspace::WorkerLog* log, bool alone, WallTime now,
+                     SteadyTime steady_now);
+  [[nodiscard]] keyspace::WorkerLog* log_of(const CommandSpec& spec) const;
+  keyspace::Admission admit(keyspace::WorkerLog* log, const CommandSpec& spec,
+                            std::span<const std::string_view> words, std::size_t item_count, bool alone);
+  Outcome reject(ClientState& client, resp::Reply& reply, const CommandSpec& spec, std::string_view text,
+                 SteadyTime steady_now);
   Next run_handler(Context& context);
   Outcome run_unknown(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
                       SteadyTime steady_now);
@@ -126,7 +153,9 @@ class Dispatcher {
   void count_errors(std::string_view text, std::uint64_t times);
 
   Services& services_;
+  std::size_t worker_;
   WorkerStats& stats_;
+  BatchRecord record_;
   std::unique_ptr<Scratch> scratch_;
 };
 

@@ -18,6 +18,9 @@ namespace sepal::command {
 // "ERR too many command names: the limit is ..."
 [[nodiscard]] std::string too_many_names();
 
+// "MISCONF Errors writing to the journal: ..."
+[[nodiscard]] std::string journal_refuses(std::string_view reason);
+
 namespace text {
 
 // Any command.

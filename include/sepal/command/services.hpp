@@ -29,6 +29,12 @@ struct RuntimeOptions {
                                    << 20;  // replies waiting for a slow reader, before its requests wait too
   std::chrono::seconds save_interval{3600};  // 0: only on command and at stop
   std::string log_level = "info";            // trace debug info warning error
+  std::string journal = "everysec";          // off everysec always
+  std::string journal_when_on = "everysec";  // what "appendonly yes" brings back; never off
+  // A save begins when the journal has grown by this share of the last one, but not before it has so many
+  // bytes.
+  std::uint64_t journal_save_percent = 100;  // 0: never for that reason
+  std::uint64_t journal_save_min_bytes = 64ull << 20;
   // Redis parameters that Sepal takes and does not act on, by lower-case name: what CONFIG GET gives back.
   // Only those that were set; docs/protocol.md lists them.
   std::map<std::string, std::string, std::less<>> without_effect;
@@ -80,6 +86,25 @@ class Persistence {
   virtual SaveStatus status() const = 0;
 };
 
+struct JournalStatus {
+  bool accepting = true;  // false: commands that change something are refused, and `refusal` says why
+  std::string refusal;    // a sentence
+  std::uint64_t position = 0;
+  std::uint64_t synced_position = 0;
+  std::uint64_t bytes = 0;  // on disk
+  std::uint64_t syncs = 0;
+  std::uint64_t failed_syncs = 0;
+};
+
+// The journal as commands and sessions see it. Any thread; none of it waits for a disk.
+class Journal {
+ public:
+  virtual ~Journal() = default;
+  // Everything that was recorded below it survives the failure of the machine.
+  virtual std::uint64_t durable_position() const = 0;
+  virtual JournalStatus status() const = 0;
+};
+
 enum class StopMode : std::uint8_t { save, no_save };
 
 // Facts about the process, for INFO, CONFIG GET and HELLO.
@@ -96,6 +121,7 @@ struct ServerFacts {
   std::uint64_t process_id = 0;
   std::uint32_t worker_count = 1;
   std::uint32_t listen_backlog = 511;
+  std::uint64_t journal_segment_bytes = 0;
   SteadyTime started_at{};
   WallTime started_wall{};
 };

@@ -42,6 +42,8 @@ class InputBuffer {
   [[nodiscard]] std::string_view unparsed() const { return {data() + begin_, end_ - begin_}; }
   // Drops bytes from the start of unparsed(). Moves nothing.
   void consume(std::size_t byte_count) { begin_ += byte_count; }
+  // Takes bytes back that were dropped last, since the last space() or stash().
+  void take_back(std::size_t byte_count) { begin_ -= byte_count; }
   void clear() { begin_ = end_; }
 
   // Ends the use of the shared buffer; what is left moves into own memory, what is too much of it is given

@@ -46,6 +46,10 @@ class Server final : public command::ClientDirectory {
   // Any thread. Answers a client that waits (Next::wait); ignored when it has gone.
   void answer(std::uint64_t client_id, std::function<void(resp::Reply&)> append);
 
+  // Any thread. The journal is durable up to a further position, or has room again, or has begun to refuse:
+  // connections that wait for that go on.
+  void journal_progressed();
+
   void for_each(const std::function<void(command::ClientState&)>& visit) override;
   void kill(std::uint64_t id) override;
   [[nodiscard]] std::uint64_t count() const override;

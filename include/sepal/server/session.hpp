@@ -10,6 +10,11 @@
 //
 //     enter side: r r r [needs alone]   close: [again, alone] r r r   enter side: r r r
 //
+// Whatever a batch has added is in the journal before its replies leave. Where the policy asks for more, the
+// session keeps the replies of a batch, and runs nothing, until the journal is durable up to a position that
+// the batch has told (Step::hold). A request for which the journal has no room yet is put back into the
+// input, and run later (Step::later). The worker waits for neither.
+//
 // Between batches a session holds only the beginning of a request that has not arrived whole: the memory to
 // read into and to reply into belongs to the worker and is lent for the length of a batch.
 #pragma once
@@ -70,6 +75,8 @@ class Session {
     run_again,  // requests may be waiting: let other connections have their turn, then call run() again
     drain,      // too many replies wait: read and run nothing until they are sent, then call run() again
     wait,       // a command answers later: read and run nothing until answer()
+    hold,       // replies wait for the journal: read and run nothing until held_until() is durable: release()
+    later,      // requests wait for the journal: read nothing until it has made progress, then call run()
     close,      // send the output, then close
   };
 
@@ -94,6 +101,11 @@ class Session {
   // gate.
   void output_sent(std::uint64_t byte_count, std::uint64_t bytes_left);
 
+  // Of Step::hold: a position of the journal.
+  [[nodiscard]] std::uint64_t held_until() const { return held_until_; }
+  // Ends Step::hold: the replies are the output. Gives the next step.
+  Step release();
+
   // Ends Step::wait; false, and nothing happens, when nothing waits. Not inside the gate.
   bool answer(const std::function<void(resp::Reply&)>& append);
 
@@ -116,10 +128,12 @@ class Session {
   void run_together(Batch& batch, const command::CommandSpec& spec, bool alone);
   void take_similar(Batch& batch);
   Pause run_request(Batch& batch, bool alone);
-  bool take_request();
+  bool take_request(Batch& batch);
   void lend_reply_buffer();
   void give_back_reply_buffer();
+  void put_back(Batch& batch);
   Step end_batch(Pause pause);
+  Step settle(Step step);
 
   const Environment& environment_;
   command::ClientState client_;
@@ -129,6 +143,9 @@ class Session {
   SteadyTime last_run_at_;
   std::uint64_t bytes_in_ = 0;  // not in the figures yet
   std::uint64_t bytes_out_ = 0;
+  std::string held_;              // replies
+  std::uint64_t held_until_ = 0;  // 0: none are held
+  Step step_when_released_ = Step::read;
   bool input_ended_ = false;
   bool waiting_ = false;
   bool closing_ = false;

@@ -100,7 +100,7 @@ TEST_CASE("errors are counted by their first word over all workers", "[command]"
   world.send({"NOSUCH"});
   world.send({"BF.INSERT", "k", "FOO", "ITEMS", "a"});
   world.send({"HELLO", "9"});
-  sepal::command::Dispatcher other(world.services, world.workers[1]);
+  sepal::command::Dispatcher other(world.services, 1);
   auto& from = world.connection("b");
   const std::string_view words[] = {"SELECT", "99"};
   other.run(from.client, from.reply, words, false, world.now, world.steady_now);
@@ -113,7 +113,7 @@ TEST_CASE("errors are counted by their first word over all workers", "[command]"
 TEST_CASE("statistics of commands sum over the workers", "[command]") {
   World world;
   const auto& add = *sepal::command::find_command("bf.add");
-  sepal::command::Dispatcher other(world.services, world.workers[1]);
+  sepal::command::Dispatcher other(world.services, 1);
   world.dispatcher.record(add, 1, std::chrono::microseconds(3));
   other.record(add, 3, std::chrono::microseconds(9));
   world.send({"BF.ADD", "k"});

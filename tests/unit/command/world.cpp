@@ -78,8 +78,9 @@ World::World(const keyspace::KeyspaceOptions& keyspace_options)
                .clients = clients,
                .persistence = persistence,
                .control = control,
-               .workers = workers},
-      dispatcher(services, workers[0]) {
+               .workers = workers,
+               .journal = journal},
+      dispatcher(services, 0) {
   control.about.version = "0.0.1";
   control.about.run_id = std::string(40, 'a');
   control.about.data_directory = "/var/lib/sepal";

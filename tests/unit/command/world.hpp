@@ -13,7 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "support/fake_journal.hpp"
 #include "support/freeing_housekeeper.hpp"
+#include "support/recording_journal.hpp"
 
 namespace sepal::command::testing {
 
@@ -105,6 +107,8 @@ class World {
   FakePersistence persistence;
   FakeControl control;
   std::vector<WorkerStats> workers{2};
+  sepal::test::FakeJournal journal;
+  sepal::test::RecordingJournal recording{2};  // not used unless the services name its logs
   Services services;
   Dispatcher dispatcher;
 

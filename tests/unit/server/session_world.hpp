@@ -21,7 +21,7 @@ struct WorkerSession {
   static constexpr std::size_t read_buffer_bytes = 64 * 1024;
 
   WorkerSession(Ground& ground, command::Services& services, std::size_t side, bool authenticated = true)
-      : dispatcher(services, ground.workers[side]),
+      : dispatcher(services, side),
         read_buffer(read_buffer_bytes),
         environment{.gate = ground.gate,
                     .gate_side = side,

@@ -80,6 +80,9 @@ class SocketClient {
     return send(bytes) ? receive(reply_bytes) : "";
   }
 
+  // Whether something arrives, or the end, within this time.
+  [[nodiscard]] bool readable(std::chrono::milliseconds wait) const { return ready(POLLIN, wait); }
+
   void end_sending() { ::shutdown(descriptor_, SHUT_WR); }
 
  private:

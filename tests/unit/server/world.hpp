@@ -15,7 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "support/fake_journal.hpp"
 #include "support/freeing_housekeeper.hpp"
+#include "support/recording_journal.hpp"
 
 namespace sepal::server::test {
 
@@ -57,7 +59,7 @@ class NoClients final : public command::ClientDirectory {
 // What is below the server.
 struct Ground {
   explicit Ground(std::size_t worker_count)
-      : keyspace({}, housekeeper), gate(worker_count), workers(worker_count) {}
+      : keyspace({}, housekeeper), gate(worker_count), workers(worker_count), recording(worker_count) {}
 
   command::Services services(command::ClientDirectory& clients) {
     return {.keyspace = keyspace,
@@ -65,7 +67,8 @@ struct Ground {
             .clients = clients,
             .persistence = persistence,
             .control = control,
-            .workers = workers};
+            .workers = workers,
+            .journal = journal};
   }
 
   command::RuntimeOptions options;
@@ -75,6 +78,8 @@ struct Ground {
   keyspace::Keyspace keyspace;
   Gate gate;
   std::vector<command::WorkerStats> workers;
+  sepal::test::FakeJournal journal;
+  sepal::test::RecordingJournal recording;  // not used unless the services name its logs
 };
 
 inline std::string repeated(std::string_view text, std::size_t times) {

@@ -1,0 +1,30 @@
+#include "journal_view.hpp"
+
+#include <utility>
+
+namespace sepal::app {
+
+void JournalView::show(const storage::Journal& journal, std::uint64_t segment_bytes) {
+  segment_bytes_ = segment_bytes;
+  journal_ = &journal;
+}
+
+std::uint64_t JournalView::durable_position() const {
+  const storage::Journal* const journal = journal_;
+  return journal == nullptr ? 0 : journal->durable_position();
+}
+
+command::JournalStatus JournalView::status() const {
+  const storage::Journal* const journal = journal_;
+  if (journal == nullptr) return {};
+  storage::JournalStatus status = journal->status();
+  return {.accepting = status.accepting,
+          .refusal = std::move(status.refusal),
+          .position = status.position,
+          .synced_position = status.synced_position,
+          .bytes = status.segment_count * segment_bytes_,
+          .syncs = status.syncs,
+          .failed_syncs = status.failed_syncs};
+}
+
+}  // namespace sepal::app

@@ -1,0 +1,26 @@
+// The journal as commands and sessions see it.
+#pragma once
+
+#include <sepal/command/services.hpp>
+#include <sepal/storage/journal.hpp>
+
+#include <atomic>
+#include <cstdint>
+
+namespace sepal::app {
+
+// Synchronised. Before there is a journal nothing is recorded, and nothing waits for it.
+class JournalView final : public command::Journal {
+ public:
+  // `journal` outlives all use of this. Once.
+  void show(const storage::Journal& journal, std::uint64_t segment_bytes);
+
+  [[nodiscard]] std::uint64_t durable_position() const override;
+  [[nodiscard]] command::JournalStatus status() const override;
+
+ private:
+  std::atomic<const storage::Journal*> journal_{nullptr};
+  std::uint64_t segment_bytes_ = 0;  // Written before journal_ is.
+};
+
+}  // namespace sepal::app

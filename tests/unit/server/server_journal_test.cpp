@@ -1,0 +1,157 @@
+// The journal's progress and those who wait for it, over sockets.
+#include <sepal/server/server.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/server/server_world.hpp"
+
+namespace sepal::server {
+namespace {
+
+using test::any_port;
+using test::eventually;
+using test::request;
+using test::ServerWorld;
+using test::SocketClient;
+
+const std::string ping = request({"PING"});
+const std::string pong = "+PONG\r\n";
+constexpr std::chrono::milliseconds stop_patience{2000};
+constexpr std::chrono::milliseconds a_while{50};
+
+std::string add(int item) {
+  return request({"BF.ADD", "k", std::to_string(item)});
+}
+
+struct JournalWorld : ServerWorld {
+  explicit JournalWorld(std::uint32_t worker_count = 1) : ServerWorld(any_port(worker_count)) {
+    services.logs = ground.recording.all_logs();
+    start();
+  }
+
+  // So many batches have ended, and the workers have turned to something else.
+  void await_batches(int count) {
+    REQUIRE(eventually([&] { return ground.recording.settled + ground.recording.settled_known == count; }));
+    REQUIRE(connect()->ask(ping, pong.size()) == pong);
+  }
+  void make_durable(std::uint64_t position) {
+    ground.journal.durable = position;
+    server.journal_progressed();
+  }
+};
+
+TEST_CASE("clients whose replies wait for the journal get them as it becomes durable; others go on",
+          "[server][network]") {
+  JournalWorld world(2);
+  std::vector<std::unique_ptr<SocketClient>> clients;
+  for (int i = 0; i < 8; ++i) {
+    world.ground.recording.awaited = static_cast<std::uint64_t>(i + 1);
+    clients.push_back(world.connect());
+    REQUIRE(clients.back()->send(add(i)));
+    world.await_batches(i + 1);
+  }
+  for (int i = 0; i < 8; ++i) {
+    auto& client = *clients[static_cast<std::size_t>(i)];
+    CHECK_FALSE(client.readable(a_while));
+    world.make_durable(static_cast<std::uint64_t>(i + 1));
+    CHECK(client.receive(4) == ":1\r\n");
+  }
+  world.ground.recording.awaited = 0;
+  for (auto& client : clients) CHECK(client->ask(ping, pong.size()) == pong);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("progress that comes before a client waits is not missed", "[server][network]") {
+  JournalWorld world(2);
+  world.ground.recording.awaited = 1;
+  std::atomic<bool> done{false};
+  std::atomic<std::uint64_t> position{1};
+  // Each batch waits for a position that is durable a moment later.
+  std::thread journal([&] {
+    while (!done) {
+      world.make_durable(position);
+      world.ground.recording.awaited = ++position;
+    }
+  });
+  std::vector<std::thread> clients;
+  std::atomic<int> answered{0};
+  for (int c = 0; c < 4; ++c) {
+    clients.emplace_back([&, c] {
+      SocketClient client(world.server.port());
+      for (int i = 0; i < 500; ++i)
+        if (client.ask(add(c * 1000 + i), 4) == ":1\r\n") ++answered;
+    });
+  }
+  for (auto& client : clients) client.join();
+  done = true;
+  journal.join();
+  // A few are taken for known: the rate of errors.
+  CHECK(answered > 1900);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("clients that leave or are killed while their replies wait are gone", "[server][network]") {
+  JournalWorld world;
+  world.ground.recording.awaited = 1;
+  auto leaving = world.connect();
+  REQUIRE(leaving->send(add(1)));
+  auto killed = world.connect();
+  REQUIRE(killed->send(add(2)));
+  const auto staying = world.connect();
+  REQUIRE(staying->send(add(3)));
+  world.await_batches(3);
+  REQUIRE(eventually([&] { return world.server.count() == 3; }));
+  leaving.reset();
+  world.server.kill(2);
+  CHECK(killed->receive_until_closed().empty());
+  world.make_durable(1);
+  CHECK(staying->receive(4) == ":1\r\n");
+  CHECK(eventually([&] { return world.server.count() == 1; }));
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("requests for which the journal has no room are run when it has made progress",
+          "[server][network]") {
+  JournalWorld world;
+  world.ground.recording.admission = keyspace::Admission::later;
+  const auto client = world.connect();
+  REQUIRE(client->send(ping + add(1) + ping));
+  CHECK(client->receive(pong.size()) == pong);
+  CHECK_FALSE(client->readable(a_while));
+  world.server.journal_progressed();
+  CHECK_FALSE(client->readable(a_while));
+  CHECK(world.connect()->ask(ping, pong.size()) == pong);
+  world.ground.recording.admission = keyspace::Admission::granted;
+  world.server.journal_progressed();
+  CHECK(client->receive(4 + pong.size()) == ":1\r\n" + pong);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("a stop sends replies that become durable meanwhile, and cuts off the others",
+          "[server][network]") {
+  JournalWorld world;
+  world.ground.recording.awaited = 1;
+  const auto lucky = world.connect();
+  REQUIRE(lucky->send(add(1)));
+  world.await_batches(1);
+  world.ground.recording.awaited = 2;
+  const auto unlucky = world.connect();
+  REQUIRE(unlucky->send(add(2)));
+  world.await_batches(2);
+  std::thread stopper([&] { world.server.stop(std::chrono::milliseconds(500)); });
+  CHECK(eventually([&] { return !SocketClient(world.server.port()).connected(); }));
+  world.make_durable(1);
+  CHECK(lucky->receive_until_closed() == ":1\r\n");
+  stopper.join();
+  CHECK(unlucky->receive_until_closed().empty());
+  CHECK(world.server.count() == 0);
+}
+
+}  // namespace
+}  // namespace sepal::server
