@@ -65,6 +65,12 @@ class JournalThread final : public Journal {
 
   void generation_saved(std::uint64_t position) override { core_.generation_saved(position); }
 
+  Result<void> sync_until(std::uint64_t position) override {
+    core_.ask_sync(position);
+    if (!options_.threaded) work();
+    return core_.await_sync(position);
+  }
+
   void work() override { do_chores(core_.chores()); }
 
   Result<void> stop() override {

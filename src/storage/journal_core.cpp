@@ -175,6 +175,19 @@ void JournalCore::note_due() {
   wake_.notify_all();
 }
 
+void JournalCore::ask_sync(std::uint64_t position) {
+  const MutexLock lock(mutex_);
+  sync_asked_ = std::max(sync_asked_, position);
+  note_due();
+}
+
+Result<void> JournalCore::await_sync(std::uint64_t position) {
+  const MutexLock lock(mutex_);
+  while (synced_ < position && !failed_ && !ending_) synced_or_not_.wait(mutex_);
+  if (synced_ >= position) return {};
+  return fail(Errc::io, failed_ ? refusal_ : "the journal ends");
+}
+
 JournalStatus JournalCore::status() const {
   const MutexLock lock(mutex_);
   const JournalPolicy policy = policy_.load(std::memory_order_relaxed);
@@ -199,6 +212,7 @@ void JournalCore::end() {
   const MutexLock lock(mutex_);
   ending_ = true;
   wake_.notify_all();
+  synced_or_not_.notify_all();
 }
 
 // --- what there is to do ----------------------------------------------------------------------------------
@@ -218,7 +232,8 @@ bool JournalCore::may_restart() const {
 
 // What was recorded before the journal was switched off is synced at once.
 SteadyTime JournalCore::sync_time() const {
-  return policy() == JournalPolicy::everysec ? last_sync_ + options_.sync_interval : SteadyTime::min();
+  const bool patient = policy() == JournalPolicy::everysec && sync_asked_ <= synced_;
+  return patient ? last_sync_ + options_.sync_interval : SteadyTime::min();
 }
 
 JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
@@ -290,6 +305,7 @@ void JournalCore::end_sync(const Sync& sync) {
   for (const Sync::Part& part : sync.parts) part.segment->synced(part.range.to);
   synced_ = sync.position;
   ++syncs_;
+  synced_or_not_.notify_all();
   if (saved_ >= gap_) raise_durable(synced_);
   const std::uint64_t meanwhile = position_.load(std::memory_order_relaxed) - sync.position;
   window_bytes_ =
@@ -300,6 +316,7 @@ void JournalCore::sync_failed(const std::string& reason) {
   const MutexLock lock(mutex_);
   failed_ = true;
   ++failed_syncs_;
+  synced_or_not_.notify_all();
   save_needed_ = true;
   ask_time_ = {};
   refuse(reason);

@@ -75,6 +75,10 @@ class JournalCore {
   void release(std::uint64_t& reserve);
   void set_policy(JournalPolicy policy);  // the gate is closed
   void generation_saved(std::uint64_t position);
+  // Has the thread sync up to here at once.
+  void ask_sync(std::uint64_t position);
+  // Waits for it.
+  [[nodiscard]] Result<void> await_sync(std::uint64_t position);
   [[nodiscard]] JournalStatus status() const;  // without segment_count
   void end();
 
@@ -141,7 +145,8 @@ class JournalCore {
   std::uint64_t reserved_ SEPAL_GUARDED_BY(mutex_) = 0;  // by all workers
   std::uint64_t wanted_ SEPAL_GUARDED_BY(mutex_) = 0;    // room that somebody waits for
   std::uint64_t synced_ SEPAL_GUARDED_BY(mutex_);
-  std::uint64_t saved_ SEPAL_GUARDED_BY(mutex_) = 0;  // by a generation
+  std::uint64_t sync_asked_ SEPAL_GUARDED_BY(mutex_) = 0;  // up to here, at once
+  std::uint64_t saved_ SEPAL_GUARDED_BY(mutex_) = 0;       // by a generation
   std::uint64_t gap_ SEPAL_GUARDED_BY(mutex_) = 0;
   bool failed_ SEPAL_GUARDED_BY(mutex_) = false;       // a sync did
   bool resumed_due_ SEPAL_GUARDED_BY(mutex_) = false;  // to be recorded before anything else
@@ -152,7 +157,8 @@ class JournalCore {
   std::uint64_t syncs_ SEPAL_GUARDED_BY(mutex_) = 0;
   std::uint64_t failed_syncs_ SEPAL_GUARDED_BY(mutex_) = 0;
 
-  Condition wake_;  // of the thread
+  Condition wake_;           // of the thread
+  Condition synced_or_not_;  // of those that wait for a sync
   bool ending_ SEPAL_GUARDED_BY(mutex_) = false;
   bool due_ SEPAL_GUARDED_BY(mutex_) = false;  // something that has no time
   SteadyTime last_sync_ SEPAL_GUARDED_BY(mutex_);

@@ -215,8 +215,13 @@ class Saver::Implementation {
                  cut.snapshot.entries.size(), cut.gate_seconds, seconds_between(start, steady_now()));
     SaveWatch watch(steady_now());
     const auto linking = order.demanded ? Linking::none : Linking::unchanged;
-    auto report = directory_.save(
-        cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); }, linking);
+    const Result<void> journal_synced = sync_journal(cut.snapshot);
+    auto report =
+        !journal_synced
+            ? Result<GenerationReport>(journal_synced.error())
+            : directory_.save(
+                  cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); },
+                  linking);
     const SteadyTime end = steady_now();
     log(report, order, seconds_between(start, end));
     record(report, order, cut, std::chrono::duration_cast<milliseconds>(end - start));
@@ -270,6 +275,14 @@ class Saver::Implementation {
 
   [[nodiscard]] std::uint64_t journal_position() const {
     return callbacks_.journal_position ? callbacks_.journal_position() : 0;
+  }
+
+  // Filters that were taken behind the cut are those of a later instant, and the journal tells what happened
+  // between: it must not be lost once the generation is current.
+  Result<void> sync_journal(const Snapshot& snapshot) const {
+    const std::uint64_t taken_until = snapshot.taken_until();
+    if (!callbacks_.sync_journal || taken_until <= snapshot.journal_position) return {};
+    return callbacks_.sync_journal(taken_until);
   }
 
   // A save that fails again and again is not news.

@@ -89,6 +89,10 @@ class Journal {
   // anything is durable.
   virtual void set_policy(JournalPolicy policy) = 0;
 
+  // Returns when everything below `position`, which was recorded, survives a power cut by a sync. Not on the
+  // journal's thread. Blocks. Errors: those of the sync that failed, io at the end of the thread.
+  virtual Result<void> sync_until(std::uint64_t position) = 0;
+
   // A generation cut at `position` is current and durable: segments that end at or below it are removed (by
   // the thread), and after a failed sync changes are accepted again, in a new segment, if nothing was
   // recorded after the cut.

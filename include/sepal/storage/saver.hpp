@@ -49,6 +49,8 @@ struct SaverCallbacks {
   std::function<std::uint64_t()> changes;
   // Where the journal ends; exact with the gate closed, about right otherwise. Any thread. May be empty.
   std::function<std::uint64_t()> journal_position;
+  // Returns when the journal is on disk up to this position. Blocks. May be empty.
+  std::function<Result<void>(std::uint64_t journal_position)> sync_journal;
   // A generation cut at this position is current and durable. On the thread that saved. May be empty.
   std::function<void(std::uint64_t journal_position)> saved;
 };

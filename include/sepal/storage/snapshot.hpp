@@ -35,6 +35,9 @@ struct Snapshot {
   std::vector<std::uint64_t> journal_positions;  // of each entry's layers
   std::vector<std::uint32_t> layer_counts;       // of each entry
   std::vector<Layer> layers;  // of all entries, one entry's behind the other's, oldest first
+
+  // The last journal position of all: the generation needs the journal from the cut to here.
+  [[nodiscard]] std::uint64_t taken_until() const;
 };
 
 // Takes a snapshot in steps. Confined; to be taken to its end without waiting for anything slow in between
