@@ -220,6 +220,17 @@ Result<std::uint64_t> Filter::planned_bytes(const FilterOptions& options, const 
 
 Result<FilterPtr> Filter::restore(const FilterOptions& options, std::span<const LayerState> layers,
                                   const FilterLimits& limits) {
+  return assemble(options, layers, limits, Paging::huge);
+}
+
+Result<FilterPtr> Filter::recreate(const FilterOptions& options, const LayerPlan& first_layer,
+                                   const FilterLimits& limits) {
+  const LayerState first{.plan = first_layer, .item_count = 0};
+  return assemble(options, {&first, 1}, limits, Paging::small);
+}
+
+Result<FilterPtr> Filter::assemble(const FilterOptions& options, std::span<const LayerState> layers,
+                                   const FilterLimits& limits, Paging paging) {
   if (layers.size() > limits.layers_max) return fail(Errc::too_large, "more layers than a filter may have");
   if (!is_sound(options, layers)) return fail(Errc::out_of_range, "the layers are not those of a filter");
   // The bits of all layers are counted in 64 bits (is_sound), so their bytes and small headers do not wrap.
@@ -229,14 +240,33 @@ Result<FilterPtr> Filter::restore(const FilterOptions& options, std::span<const 
     bytes += Layer::footprint(state.plan);
   }
   if (bytes > limits.bytes_max) return over_limit();
-  auto filter = allocate(options, layers[0], Paging::huge);
+  auto filter = allocate(options, layers[0], paging);
   if (!filter) return filter;
   for (const LayerState& state : layers.subspan(1)) {
-    auto layer = Layer::create(state.plan, state.item_count, Paging::huge);
+    auto layer = Layer::create(state.plan, state.item_count, paging);
     if (!layer) return layer.error();
     (*filter)->append(std::move(*layer));
   }
   return filter;
+}
+
+Result<void> Filter::append_layer(const LayerPlan& plan, const FilterLimits& limits) {
+  if (layer_count() >= limits.layers_max) return fail(Errc::too_large, "more layers than a filter may have");
+  std::vector<LayerState> states;
+  for (const LayerView& layer : layers()) states.push_back({.plan = layer.plan(), .item_count = 0});
+  states.push_back({.plan = plan, .item_count = 0});
+  if (!is_sound(options(), states)) return fail(Errc::out_of_range, "the layer is not one of this filter's");
+  const std::uint64_t bytes_held = bytes_with_place();
+  if (bytes_held > limits.bytes_max || Layer::footprint(plan) > limits.bytes_max - bytes_held)
+    return over_limit();
+  auto layer = Layer::create(plan, 0, Paging::small);
+  if (!layer) return layer.error();
+  append(std::move(*layer));
+  return {};
+}
+
+bool Filter::add_recorded(std::span<const Fingerprint> fingerprints) {
+  return stack().newest().add_recorded(fingerprints);
 }
 
 void Filter::append(std::unique_ptr<Layer> layer) {
@@ -351,8 +381,7 @@ Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans) {
   if (expansion_ == 0) return Refusal::full;
   if (layer_count() >= limits.layers_max) return Refusal::layer_limit;
   const LayerRequest request = next_layer();
-  const std::uint64_t bytes_held =
-      byte_count() - list_footprint(layer_count() - 1) + list_footprint(layer_count());
+  const std::uint64_t bytes_held = bytes_with_place();
   if (request.capacity == 0 || bytes_held > limits.bytes_max) return Refusal::too_large;
   const std::uint64_t bytes_max = limits.bytes_max - bytes_held;
   const auto plan = planned(request, bytes_max, plans);
@@ -361,6 +390,10 @@ Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans) {
   if (!layer) return Refusal::out_of_memory;
   append(std::move(*layer));
   return Refusal::none;
+}
+
+std::uint64_t Filter::bytes_with_place() const {
+  return byte_count() - list_footprint(layer_count() - 1) + list_footprint(layer_count());
 }
 
 bool Filter::full() const {

@@ -46,6 +46,15 @@ std::uint64_t new_identity() {
   return 1 + last.fetch_add(1, std::memory_order_relaxed);
 }
 
+// All lines of a block: most of them will be written to. Inlined by force: to the compiler a function that
+// only prefetches does nothing, and its calls are dropped.
+[[gnu::always_inline]] inline void prefetch_block(const Blocks& blocks, const Fingerprint& fingerprint) {
+  constexpr std::uint32_t line_words = 64 / word_bytes;
+  const std::uint32_t block_words = blocks.block_bits / word_bits;
+  const std::uint64_t* const words = blocks.words + block_of(fingerprint, blocks.block_count) * block_words;
+  for (std::uint32_t word = 0; word < block_words; word += line_words) __builtin_prefetch(words + word);
+}
+
 void count_one(std::atomic<std::uint64_t>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
@@ -242,6 +251,25 @@ void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
     for (std::size_t at = 0; at < from.size(); at += word_bytes)
       store_word(*word++, load_little_endian<std::uint64_t>(from.data() + at));
   }
+}
+
+bool Layer::add_recorded(std::span<const Fingerprint> fingerprints) {
+  sweep();
+  if (!claim(fingerprints.size())) return false;
+  const Blocks shape = blocks();
+  for (std::size_t at = 0; at < fingerprints.size(); at += window_items_max) {
+    const auto window = fingerprints.subspan(at, std::min(window_items_max, fingerprints.size() - at));
+    if (!small_)
+      for (const Fingerprint& fingerprint : window) prefetch_block(shape, fingerprint);
+    for (const Fingerprint& fingerprint : window)
+      static_cast<void>(set(shape, block_of(fingerprint, shape.block_count), fingerprint));
+  }
+  if (!small_) {
+    store().shards->count(fingerprints.size());
+  } else {
+    item_count_.fetch_add(static_cast<std::uint32_t>(fingerprints.size()), std::memory_order_relaxed);
+  }
+  return true;
 }
 
 double Layer::fill(std::uint64_t sample_bytes_max) const {

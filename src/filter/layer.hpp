@@ -87,6 +87,8 @@ class Layer {
   // Brings together what room there is, so that claim(1) fails only when the layer is full.
   void sweep();
   void fill_bits(std::uint64_t offset, std::span<const std::byte> from);
+  // As Filter::add_recorded().
+  [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
  private:
   // What a large layer has in place of the bits that follow a small one's header.

@@ -101,6 +101,11 @@ void Shards::sweep() {
   pool_.reserves_left.store(false, std::memory_order_relaxed);
 }
 
+// Which shard's count it is does not matter to the sum.
+void Shards::count(std::uint64_t items) {
+  shards_[0].item_count.fetch_add(items, std::memory_order_relaxed);
+}
+
 void Shards::restore(std::uint64_t capacity, std::uint64_t item_count) {
   shards_[0].item_count.store(item_count, std::memory_order_relaxed);
   pool_.room.store(capacity - item_count, std::memory_order_relaxed);

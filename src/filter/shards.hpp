@@ -64,6 +64,8 @@ class Shards {
   void sweep();
   // Exclusive: as if `item_count` items of `capacity` had been added.
   void restore(std::uint64_t capacity, std::uint64_t item_count);
+  // Exclusive: so many more items were added, for which room was claimed.
+  void count(std::uint64_t items);
 
  private:
   struct alignas(64) Pool {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "key_table.hpp"
@@ -145,14 +146,42 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
   limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(key.key));
   auto created = filter::Filter::create(options, limits, &plans_);
   if (!created) return refusal_of(created.error(), options);
-  filter::Filter* const filter = created->get();
+  return &insert(key, std::move(*created));
+}
+
+filter::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
+  filter::Filter& inserted = *filter;
   about_to_change(key);
-  keys.insert(key.key, std::move(*created));
-  settle_newest_layer(*filter);
-  filter_bytes_ += filter->byte_count();
+  table(key.database).insert(key.key, std::move(filter));
+  settle_newest_layer(inserted);
+  filter_bytes_ += inserted.byte_count();
   count_table(key.database);
   changed();
-  return filter;
+  return inserted;
+}
+
+filter::FilterLimits Keyspace::machine_limits() const {
+  return {.bytes_max = options_.machine_bytes != 0 ? options_.machine_bytes : unbounded_bytes,
+          .layers_max = std::numeric_limits<std::uint32_t>::max()};
+}
+
+Result<void> Keyspace::recreate(DatabaseKey key, const filter::FilterOptions& options,
+                                const filter::LayerPlan& first_layer) {
+  if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
+  if (find(key) != nullptr) return fail(Errc::key_exists, "the key is there already");
+  auto filter = filter::Filter::recreate(options, first_layer, machine_limits());
+  if (!filter) return filter.error();
+  insert(key, std::move(*filter));
+  return {};
+}
+
+Result<void> Keyspace::append_layer(filter::Filter& filter, const filter::LayerPlan& plan) {
+  const std::uint64_t bytes_before = filter.byte_count();
+  if (auto appended = filter.append_layer(plan, machine_limits()); !appended) return appended;
+  filter_bytes_ += filter.byte_count() - bytes_before;
+  settle_newest_layer(filter);
+  changed();
+  return {};
 }
 
 Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {

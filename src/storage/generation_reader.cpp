@@ -70,6 +70,7 @@ class GenerationReader {
       return about(
           manifest_path.string(),
           damaged_at(0, "it belongs to " + std::to_string(manifest->generation) + ", another generation"));
+    cut_position_ = manifest->journal_position;
     ProgressMeter meter(progress, manifest->byte_count);
     for (const format::ListedFile& listed : manifest->files) {
       if (auto done = read_file(listed, meter); !done) return done.error();
@@ -129,6 +130,7 @@ class GenerationReader {
     while (batch_.size() < left && batch_.size() < batch_filters_max && bytes < batch_bytes_min) {
       auto loaded = records.read_record();
       if (!loaded) return loaded.error();
+      loaded->cut_position = cut_position_;
       items_ += loaded->filter->item_count();
       bytes += loaded->filter->byte_count();
       batch_.push_back(std::move(*loaded));
@@ -164,6 +166,7 @@ class GenerationReader {
   std::vector<LoadedFilter> batch_;
   KnownFiles files_;
   std::uint64_t items_ = 0;
+  std::uint64_t cut_position_ = 0;
 };
 
 }  // namespace

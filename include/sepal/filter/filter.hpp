@@ -184,8 +184,23 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // different ones at once.
   void fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from);
 
+  // --- repeating what was recorded (exclusive)
+  // --------------------------------------------------------------
+
+  // Of the shapes that were planned once, which today's planning might not choose. They may come from a disk,
+  // and everything is checked. Errors: out_of_range where the layer is not one that such a filter could have,
+  // too_large, out_of_memory.
+  static Result<FilterPtr> recreate(const FilterOptions& options, const LayerPlan& first_layer,
+                                    const FilterLimits& limits);
+  Result<void> append_layer(const LayerPlan& plan, const FilterLimits& limits);
+  // Adds items that were new when this was recorded, and counts them as new, whatever the bits say now.
+  // False, with nothing done, when the newest layer has no room for so many.
+  [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
+
  private:
   explicit Filter(const FilterOptions& options);
+  static Result<FilterPtr> assemble(const FilterOptions& options, std::span<const LayerState> layers,
+                                    const FilterLimits& limits, Paging paging);
   static Result<FilterPtr> allocate(const FilterOptions& options, const LayerState& first, Paging paging);
   [[nodiscard]] LayerStack stack() const;
   void append(std::unique_ptr<Layer> layer);
@@ -195,6 +210,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   std::uint64_t add_claimed(std::span<const std::string_view> items, std::span<bool> added,
                             AddRecorder* recorder);
   Refusal grow(const FilterLimits& limits, PlanMemo* plans);
+  // What it takes, and the place of one more layer in the list.
+  [[nodiscard]] std::uint64_t bytes_with_place() const;
 
   // The capacity is the first layer's.
   std::uint16_t expansion_;  // Here, where the count of users leaves room.

@@ -125,6 +125,13 @@ class Keyspace {
   void flush(std::uint32_t database);
   void flush_all();
 
+  // Repeat what was recorded, with the shapes of then (Filter::recreate, Filter::append_layer). It was
+  // accepted once, so no limit is asked but the machine's memory. Errors: key_exists, out_of_range (no such
+  // database, or no such layer), too_large, out_of_memory.
+  Result<void> recreate(DatabaseKey key, const filter::FilterOptions& options,
+                        const filter::LayerPlan& first_layer);
+  Result<void> append_layer(filter::Filter& filter, const filter::LayerPlan& plan);
+
   void set_memory_max(std::uint64_t bytes);
   void set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion);
 
@@ -141,8 +148,10 @@ class Keyspace {
   [[nodiscard]] std::uint64_t filter_bytes_of(std::uint32_t database) const;
   [[nodiscard]] std::uint64_t bytes_beside(std::uint64_t bytes_used) const;  // what the limit leaves
   [[nodiscard]] std::uint64_t bytes_free(std::uint64_t bytes_held) const;
+  [[nodiscard]] filter::FilterLimits machine_limits() const;
   [[nodiscard]] std::uint64_t least_bytes() const;  // of filters and keys, without what the tables keep free
   [[nodiscard]] Error refusal_of(const Error& error, const filter::FilterOptions& options) const;
+  filter::Filter& insert(DatabaseKey key, FilterPtr filter);
   void dispose_table(std::uint32_t database);
   void settle_newest_layer(filter::Filter& filter);
   void about_to_change(DatabaseKey key);     // before what the key names does

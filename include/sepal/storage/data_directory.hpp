@@ -63,6 +63,7 @@ struct LoadedFilter {
   std::uint32_t database = 0;
   std::string key;
   keyspace::FilterPtr filter;
+  std::uint64_t cut_position = 0;  // of its generation
   // Its layers and counts are those of this position. It lies before the cut only when they did not change
   // from there until after the cut.
   std::uint64_t journal_position = 0;

@@ -41,6 +41,9 @@ namespace sepal::storage::format {
 
 inline constexpr std::uint32_t journal_version = 1;
 
+// No journal gets there, and no sum of a position and a length wraps.
+inline constexpr std::uint64_t position_max = std::uint64_t{1} << 62;
+
 struct SegmentHeader {
   static constexpr std::array<char, 8> expected_magic{'S', 'E', 'P', 'A', 'L', 'J', 'R', 'N'};
   std::array<char, 8> magic = expected_magic;

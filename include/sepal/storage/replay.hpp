@@ -1,0 +1,72 @@
+// Brings a keyspace that was loaded from a generation to where its journal ends.
+#pragma once
+
+#include <sepal/base/gate.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/disk.hpp>
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace sepal::storage {
+
+// The filters of a generation that were taken at a position of their own, behind the cut. Confined.
+class FilterPositions {
+ public:
+  // As it was loaded, and put under its key.
+  void note(const LoadedFilter& loaded, const filter::Filter& filter);
+  // What happened at `position` is in the filter already.
+  [[nodiscard]] bool has(const filter::Filter& filter, std::uint64_t position) const;
+  // The filter is gone: another may be where it was.
+  void forget(const filter::Filter* filter);
+  void forget_database(std::uint32_t database);
+  void clear() { positions_.clear(); }
+
+  [[nodiscard]] std::uint64_t highest() const { return highest_; }
+
+ private:
+  struct Noted {
+    std::uint64_t position = 0;
+    std::uint32_t database = 0;
+  };
+  std::unordered_map<const filter::Filter*, Noted> positions_;
+  std::uint64_t highest_ = 0;
+};
+
+struct ReplayStart {
+  std::uint64_t cut = 0;      // of the generation; 0 when there is none
+  FilterPositions positions;  // of its filters
+};
+
+struct ReplayReport {
+  std::uint64_t position = 0;  // where the journal goes on
+  std::uint64_t segments = 0;  // that were there
+  std::uint64_t frames = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t items = 0;           // that were added
+  std::uint64_t items_left_out = 0;  // because the generation has them
+  std::uint64_t bytes = 0;           // of frames
+
+  // What was written last and has not got to the disk, or what follows a time in which the journal was off.
+  std::uint64_t cut_bytes = 0;
+  Path cut_path;                 // its file; empty when there is none
+  std::uint64_t cut_offset = 0;  // there
+  bool resumed = false;          // it is the latter
+  std::vector<Path> beyond;      // segments behind the end
+};
+
+// Reads the journal in `directory` from the cut on and applies it, closing the gate for a fraction of a
+// millisecond at a time. A journal that is not there is fine. Writes nothing. Blocks. Errors: damaged and
+// unsupported_version (file, offset, what to do), too_large and out_of_memory (a filter does not fit into the
+// machine), those of Disk, io also when `progress` gave up. After an error a part is applied.
+Result<ReplayReport> replay_journal(Disk& disk, const Path& directory, keyspace::Keyspace& keyspace,
+                                    Gate& gate, ReplayStart start, const ProgressSink& progress);
+
+// Removes the segments behind the end of a replay, before a new one begins there. Blocks. Errors: those of
+// Disk.
+Result<void> remove_beyond(Disk& disk, const Path& directory, const ReplayReport& report);
+
+}  // namespace sepal::storage

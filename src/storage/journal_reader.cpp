@@ -1,0 +1,270 @@
+#include "journal_reader.hpp"
+
+#include <sepal/base/hash.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "damage.hpp"
+
+namespace sepal::storage {
+namespace {
+
+constexpr std::uint64_t data_begin = sizeof(format::SegmentHeader);
+constexpr std::uint64_t word_bytes = format::frame_alignment;
+static_assert(data_begin % word_bytes == 0, "frames stand at multiples of it");
+
+constexpr std::string_view advice =
+    "restore the data directory from a backup, or save what is whole with sepal salvage";
+
+format::FrameHead head_of(std::span<const std::byte> bytes) {
+  format::FrameHead head;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  return head;
+}
+
+bool may_be_frame(std::uint32_t body_bytes, std::uint32_t flags) {
+  return body_bytes != 0 && body_bytes <= format::frame_body_bytes_max &&
+         (flags == 0 || flags == format::frame_filler);
+}
+
+// `bytes` are those of the whole frame.
+bool verifies(const format::FrameHead& head, std::uint64_t position, std::span<const std::byte> bytes) {
+  const bool filler = head.flags == format::frame_filler;
+  const auto body = bytes.subspan(sizeof head, filler ? 0 : std::size_t{head.body_bytes});
+  return head.checksum == format::frame_checksum(head, position, Checksum::of(body));
+}
+
+}  // namespace
+
+Result<JournalReader> JournalReader::open(Disk& disk, const Path& directory, const Start& start) {
+  if (std::max(start.cut, start.highest_position) > format::position_max)
+    return fail(Errc::damaged, "the generation in " + directory.string() +
+                                   " names a position in the journal that none can have; " +
+                                   std::string(advice));
+  auto segments = list_segments(disk, directory);
+  if (!segments) return segments.error();
+  JournalReader reader(disk, start);
+  reader.segments_ = std::move(*segments);
+  if (auto found = reader.find_start(); !found) return found.error();
+  return reader;
+}
+
+Result<void> JournalReader::find_start() {
+  for (std::size_t index = 0; index < segments_.size(); ++index)
+    if (segments_[index].begins() && segments_[index].first_position <= start_.cut) current_ = index;
+  // The others are older than all that is to be read.
+  for (std::size_t index = current_ == none ? 0 : current_; index < segments_.size(); ++index) {
+    const SegmentFile& segment = segments_[index];
+    if (segment.header != SegmentFile::Header::of_another_version) continue;
+    return about(segment.path.string(), unsupported(segment.version, format::journal_version));
+  }
+  if (current_ != none) return enter(current_);
+  // One that has lost its header may be the one that is looked for.
+  if (segments_.empty() || !segments_[0].begins()) return {};
+  const SegmentFile& first = segments_[0];
+  if (first.first_position == start_.highest_position) return {};
+  return with_advice(fail(Errc::damaged, first.path.string() + " begins at position " +
+                                             std::to_string(first.first_position) +
+                                             " of the journal, and the segments before it, from position " +
+                                             std::to_string(start_.cut) + " on, are missing"),
+                     advice);
+}
+
+Result<void> JournalReader::enter(std::size_t index) {
+  current_ = index;
+  return bytes_.open(*disk_, segments_[index]);
+}
+
+// Those in between were prepared and never used, or their headers have not got to the disk.
+std::size_t JournalReader::following() const {
+  for (std::size_t index = behind(); index < segments_.size(); ++index)
+    if (segments_[index].begins()) return index;
+  return none;
+}
+
+// In the current segment. A position beyond all of it stands at its end.
+std::uint64_t JournalReader::offset_of(std::uint64_t position) const {
+  const SegmentFile& segment = segments_[current_];
+  const std::uint64_t room = segment.byte_count - std::min(segment.byte_count, data_begin);
+  return data_begin + std::min(position - segment.first_position, room);
+}
+
+// Where the frames of the current segment end at the latest.
+std::uint64_t JournalReader::data_end() const {
+  const std::size_t next = following();
+  if (next == none || segments_[next].first_position < position_) return segments_[current_].byte_count;
+  return std::min(segments_[current_].byte_count, offset_of(segments_[next].first_position));
+}
+
+std::uint64_t JournalReader::bytes_total() const {
+  const auto last = std::ranges::find_if(segments_.rbegin(), segments_.rend(), &SegmentFile::begins);
+  if (last == segments_.rend()) return 0;
+  const std::uint64_t end = last->first_position + last->byte_count;
+  return end - std::min(end, start_.cut);
+}
+
+Result<std::span<const JournalFrame>> JournalReader::next() {
+  while (!ended_) {
+    const auto count = current_ == none ? std::size_t{0} : collect_frames();
+    if (!count) return count.error();
+    if (*count > 0) return std::span<const JournalFrame>(frames_);
+    const auto more = go_on();
+    if (!more) return more.error();
+    ended_ = !*more;
+  }
+  return std::span<const JournalFrame>();
+}
+
+// As many as one look at the file has.
+Result<std::size_t> JournalReader::collect_frames() {
+  frames_.clear();
+  const std::uint64_t end = data_end();
+  for (std::uint64_t offset = offset_of(position_); offset < end;) {
+    JournalFrame frame{.position = position_, .offset = offset, .body = {}};
+    const auto bytes = frame_at(end, frame);
+    if (!bytes) return bytes.error();
+    if (*bytes == 0) break;
+    if (!frame.body.empty()) frames_.push_back(frame);
+    offset += *bytes;
+    position_ += *bytes;
+  }
+  return frames_.size();
+}
+
+// The length of the frame that stands there. None, if none verifies, or if to look at it would drop the
+// frames that have been collected.
+Result<std::uint64_t> JournalReader::frame_at(std::uint64_t end, JournalFrame& frame) {
+  const auto in_reach = [&](std::size_t count) {
+    return frames_.empty() || bytes_.holds(frame.offset, count);
+  };
+  if (end - frame.offset < sizeof(format::FrameHead) || !in_reach(sizeof(format::FrameHead)))
+    return std::uint64_t{0};
+  const auto head_bytes = bytes_.view(frame.offset, sizeof(format::FrameHead));
+  if (!head_bytes) return head_bytes.error();
+  if (head_bytes->size() < sizeof(format::FrameHead)) return std::uint64_t{0};
+  const format::FrameHead head = head_of(*head_bytes);
+  if (!may_be_frame(head.body_bytes, head.flags)) return std::uint64_t{0};
+  // The limit that has been checked keeps this from wrapping.
+  const auto length = static_cast<std::size_t>(format::frame_bytes(head.body_bytes));
+  if (end - frame.offset < length || !in_reach(length)) return std::uint64_t{0};
+  const auto bytes = bytes_.view(frame.offset, length);
+  if (!bytes) return bytes.error();
+  if (bytes->size() < length || !verifies(head, frame.position, *bytes)) return std::uint64_t{0};
+  if (head.flags != format::frame_filler) frame.body = bytes->subspan(sizeof head, head.body_bytes);
+  return std::uint64_t{length};
+}
+
+// Nothing that verifies stands at position_. False: that was the end.
+Result<bool> JournalReader::go_on() {
+  if (const std::size_t next = following(); next != none) {
+    const std::uint64_t first = segments_[next].first_position;
+    if (first < position_)
+      return with_advice(
+          about(segments_[next].path.string(), damaged_at(0, "it begins before the one before it ends")),
+          advice);
+    if (first == position_ || first == start_.highest_position) {
+      passed_gap_ = passed_gap_ || first != position_;
+      position_ = first;
+      if (auto entered = enter(next); !entered) return entered.error();
+      return true;
+    }
+  }
+  const auto tail = look_behind(position_);
+  if (!tail) return tail.error();
+  if (tail->synced_position > position_) return damage(tail->synced_position);
+  end_ = make_end(position_, *tail);
+  return false;
+}
+
+Error JournalReader::damage(std::uint64_t synced_position) const {
+  const std::string what = "no whole frame stands here, and everything before position " +
+                           std::to_string(synced_position) +
+                           " of the journal, which is behind it, was on disk";
+  const bool before_first = current_ == none;
+  const SegmentFile& segment = segments_[before_first ? 0 : current_];
+  return with_advice(about(segment.path.string(), damaged_at(before_first ? 0 : offset_of(position_), what)),
+                     advice);
+}
+
+Result<JournalReader::Tail> JournalReader::look_behind(std::uint64_t position) {
+  Tail tail;
+  if (current_ != none) {
+    if (auto looked = look_behind(position, position, offset_of(position), tail); !looked)
+      return looked.error();
+  }
+  for (std::size_t index = behind(); index < segments_.size(); ++index) {
+    if (auto opened = bytes_.open(*disk_, segments_[index]); !opened) return opened.error();
+    // One whose header is lost would go on here.
+    const std::uint64_t first = segments_[index].begins() ? segments_[index].first_position : position;
+    if (auto looked = look_behind(position, first, data_begin, tail); !looked) return looked.error();
+  }
+  return tail;
+}
+
+// From an offset of the open segment on, which is at position `first_position`.
+Result<void> JournalReader::look_behind(std::uint64_t position, std::uint64_t first_position,
+                                        std::uint64_t offset, Tail& tail) {
+  const std::uint64_t begin = offset;
+  std::uint64_t data_bytes = 0;
+  while (offset + word_bytes <= bytes_.byte_count()) {
+    const auto bytes = bytes_.view(offset, SegmentBytes::capacity / 2);
+    if (!bytes) return bytes.error();
+    std::size_t at = 0;
+    std::uint64_t word = 0;
+    const auto plausible = [&] {
+      return may_be_frame(static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32));
+    };
+    for (; at + word_bytes <= bytes->size() && !plausible(); at += word_bytes) {
+      word = load_little_endian<std::uint64_t>(bytes->data() + at);
+      if (word != 0) data_bytes = offset + at + word_bytes - begin;
+    }
+    if (at == 0) break;  // it became shorter
+    offset += at;
+    if (!plausible()) continue;
+    JournalFrame frame{.position = first_position + (offset - word_bytes - begin),
+                       .offset = offset - word_bytes,
+                       .body = {}};
+    const auto synced = synced_position_at(frame);
+    if (!synced) return synced.error();
+    if (*synced > position) tail.synced_position = std::max(tail.synced_position, *synced);
+  }
+  tail.byte_count += data_bytes;
+  return {};
+}
+
+// What the frame says that stands there, 0 if none verifies. A frame says only what is before itself.
+Result<std::uint64_t> JournalReader::synced_position_at(JournalFrame& frame) {
+  const auto head_bytes = bytes_.view(frame.offset, sizeof(format::FrameHead));
+  if (!head_bytes) return head_bytes.error();
+  if (head_bytes->size() < sizeof(format::FrameHead)) return std::uint64_t{0};
+  const std::uint64_t synced = head_of(*head_bytes).synced_position;
+  if (synced <= position_ || synced > frame.position) return std::uint64_t{0};
+  frames_.clear();
+  const auto length = frame_at(bytes_.byte_count(), frame);
+  if (!length) return length.error();
+  return *length == 0 ? std::uint64_t{0} : synced;
+}
+
+Result<JournalEnd> JournalReader::end_before(const JournalFrame& frame) {
+  position_ = frame.position;
+  ended_ = true;
+  const auto tail = look_behind(position_);
+  if (!tail) return tail.error();
+  end_ = make_end(position_, *tail);
+  return end_;
+}
+
+JournalEnd JournalReader::make_end(std::uint64_t position, const Tail& tail) const {
+  JournalEnd end{.position = position, .cut_bytes = tail.byte_count, .path = {}, .offset = 0, .beyond = {}};
+  if (current_ != none) {
+    end.path = segments_[current_].path;
+    end.offset = offset_of(position);
+  }
+  for (std::size_t index = behind(); index < segments_.size(); ++index)
+    end.beyond.push_back(segments_[index].path);
+  return end;
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,95 @@
+#include "journal_segments.hpp"
+
+#include <sepal/base/assert.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace sepal::storage {
+namespace {
+
+bool all_zero(std::span<const std::byte> bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+void judge(std::span<const std::byte> bytes, SegmentFile& segment) {
+  format::SegmentHeader header;
+  if (all_zero(bytes)) return;
+  segment.header = SegmentFile::Header::lost;
+  if (bytes.size() < sizeof header) return;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != format::SegmentHeader::expected_magic) return;
+  // Before the checksum: another version may have it elsewhere.
+  segment.version = header.version;
+  if (header.version != format::journal_version) {
+    segment.header = SegmentFile::Header::of_another_version;
+    return;
+  }
+  if (header.flags != 0 || header.checksum != format::segment_checksum(header)) return;
+  // A renamed file is not the segment that it says.
+  if (header.segment_number != segment.number) return;
+  if (header.first_position > format::position_max) return;
+  segment.header = SegmentFile::Header::right;
+  segment.first_position = header.first_position;
+}
+
+Result<SegmentFile> read_segment(Disk& disk, const Path& path, std::uint64_t number) {
+  SegmentFile segment{.number = number, .path = path};
+  auto file = disk.open(path);
+  if (!file) return file.error();
+  const auto size = (*file)->size();
+  if (!size) return size.error();
+  segment.byte_count = *size;
+  std::array<std::byte, sizeof(format::SegmentHeader)> bytes{};
+  const auto read = (*file)->read_at(0, bytes);
+  if (!read) return read.error();
+  judge(std::span(bytes).first(*read), segment);
+  return segment;
+}
+
+}  // namespace
+
+Result<std::vector<SegmentFile>> list_segments(Disk& disk, const Path& directory) {
+  const auto names = disk.list(directory);
+  if (!names) return names.error();
+  std::vector<SegmentFile> segments;
+  // Sorted by name is sorted by number: all names have the same number of digits.
+  for (const std::string& name : *names) {
+    const auto number = format::segment_number(name);
+    if (!number) continue;
+    auto segment = read_segment(disk, directory / name, *number);
+    if (!segment) return segment.error();
+    segments.push_back(std::move(*segment));
+  }
+  return segments;
+}
+
+Result<void> SegmentBytes::open(Disk& disk, const SegmentFile& segment) {
+  auto file = disk.open(segment.path);
+  if (!file) return file.error();
+  file_ = std::move(*file);
+  byte_count_ = segment.byte_count;
+  held_ = 0;
+  return {};
+}
+
+bool SegmentBytes::holds(std::uint64_t offset, std::size_t count) const {
+  return offset >= offset_ && offset - offset_ <= held_ && count <= held_ - (offset - offset_);
+}
+
+Result<std::span<const std::byte>> SegmentBytes::view(std::uint64_t offset, std::size_t count) {
+  SEPAL_ASSERT(count <= capacity, "more than the buffer holds");
+  if (offset >= byte_count_) return std::span<const std::byte>();
+  count = static_cast<std::size_t>(std::min<std::uint64_t>(count, byte_count_ - offset));
+  if (!holds(offset, count)) {
+    const auto read = file_->read_at(offset, {buffer_.get(), capacity});
+    if (!read) return read.error();
+    offset_ = offset;
+    held_ = *read;
+    count = std::min(count, held_);
+  }
+  return std::span<const std::byte>(buffer_.get() + (offset - offset_), count);
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,55 @@
+// The segments of a journal that a directory holds, and their bytes in pieces.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/storage/disk.hpp>
+#include <sepal/storage/journal_format.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace sepal::storage {
+
+struct SegmentFile {
+  // Whether the file begins as a segment does. Unused: with zeros. Lost: with anything else.
+  enum class Header : std::uint8_t { right, unused, lost, of_another_version };
+
+  std::uint64_t number = 0;
+  Path path;
+  std::uint64_t byte_count = 0;
+  Header header = Header::unused;
+  std::uint32_t version = 0;
+  std::uint64_t first_position = 0;  // where the header is right
+
+  [[nodiscard]] bool begins() const { return header == Header::right; }
+};
+
+// By number; there may be none. Blocks. Errors: those of Disk; a directory that is not there has none.
+Result<std::vector<SegmentFile>> list_segments(Disk& disk, const Path& directory);
+
+// Looks at the bytes of one segment after the other through one buffer. Confined. Blocks.
+class SegmentBytes {
+ public:
+  // Several frames of the greatest length fit.
+  static constexpr std::size_t capacity = 4 * format::frame_bytes(format::frame_body_bytes_max);
+
+  Result<void> open(Disk& disk, const SegmentFile& segment);
+
+  [[nodiscard]] std::uint64_t byte_count() const { return byte_count_; }
+  // The `count` bytes from `offset` on, at most capacity; fewer at the end of the file. They are valid until
+  // something is looked at that is not in the buffer.
+  Result<std::span<const std::byte>> view(std::uint64_t offset, std::size_t count);
+  [[nodiscard]] bool holds(std::uint64_t offset, std::size_t count) const;
+
+ private:
+  std::unique_ptr<File> file_;
+  std::uint64_t byte_count_ = 0;
+  std::unique_ptr<std::byte[]> buffer_ = std::make_unique_for_overwrite<std::byte[]>(capacity);
+  std::uint64_t offset_ = 0;  // of what the buffer holds
+  std::size_t held_ = 0;
+};
+
+}  // namespace sepal::storage

@@ -1,0 +1,158 @@
+#include "operation_decoder.hpp"
+
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <bit>
+#include <cstring>
+
+namespace sepal::storage {
+namespace {
+
+using format::Operation;
+
+constexpr const char* too_short = "an operation is longer than its frame";
+
+Error damaged(const char* what) {
+  return fail(Errc::damaged, what);
+}
+
+bool has_key(Operation operation) {
+  switch (operation) {
+    case Operation::added:
+    case Operation::created:
+    case Operation::grown:
+    case Operation::removed:
+    case Operation::renamed:
+      return true;
+    default:
+      return false;
+  }
+}
+
+filter::FilterOptions options_of(const format::FilterShape& shape) {
+  return {.error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
+          .capacity = shape.capacity,
+          .expansion = shape.expansion,
+          .seed = shape.seed};
+}
+
+filter::LayerPlan plan_of(const format::LayerShape& shape) {
+  return {.capacity = shape.capacity,
+          .error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
+          .block_count = shape.block_count,
+          .block_bits = shape.block_bits,
+          .probe_count = shape.probe_count};
+}
+
+}  // namespace
+
+void append_fingerprints(const DecodedOperation& operation, std::vector<Fingerprint>& to) {
+  const std::size_t before = to.size();
+  to.resize(before + operation.count);
+  if constexpr (std::endian::native == std::endian::little) {
+    if (operation.count > 0)
+      std::memcpy(to.data() + before, operation.fingerprints.data(), operation.fingerprints.size());
+  } else {
+    const std::byte* from = operation.fingerprints.data();
+    for (std::size_t i = before; i < to.size(); ++i, from += sizeof(Fingerprint))
+      to[i] = {.low = load_little_endian<std::uint64_t>(from),
+               .high = load_little_endian<std::uint64_t>(from + sizeof(std::uint64_t))};
+  }
+}
+
+template <class Structure>
+bool OperationDecoder::take(Structure& into) {
+  if (body_.size() - at_ < sizeof into) return false;
+  std::memcpy(&into, body_.data() + at_, sizeof into);
+  at_ += sizeof into;
+  return true;
+}
+
+bool OperationDecoder::take(std::size_t count, std::string_view& into) {
+  if (body_.size() - at_ < count) return false;
+  into = {reinterpret_cast<const char*>(body_.data()) + at_, count};
+  at_ += count;
+  return true;
+}
+
+Result<DecodedOperation> OperationDecoder::next() {
+  format::OperationHead head;
+  if (!take(head)) return damaged(too_short);
+  DecodedOperation operation;
+  operation.operation = static_cast<Operation>(head.operation);
+  operation.database = head.database;
+  operation.count = head.count;
+  if (head.operation < static_cast<std::uint8_t>(Operation::added) ||
+      head.operation > static_cast<std::uint8_t>(Operation::resumed))
+    return damaged("an operation is of a kind that this build does not know");
+  if (head.database >= keyspace::database_count) return damaged("there is no such database");
+  if ((head.flags[0] & ~format::operation_same_key) != 0 || head.flags[1] != 0 || head.reserved != 0)
+    return damaged("an operation has flags that this build does not know");
+  if (operation.count != 0 && operation.operation != Operation::added)
+    return damaged("an operation has a count that it should not have");
+  if (auto taken = take_key(head, operation); !taken) return taken.error();
+  if (auto taken = take_rest(operation); !taken) return taken.error();
+  has_key_ = has_key(operation.operation) && operation.operation != Operation::renamed;
+  key_ = operation.key;
+  database_ = operation.database;
+  return operation;
+}
+
+Result<void> OperationDecoder::take_key(const format::OperationHead& head, DecodedOperation& operation) {
+  const bool same = (head.flags[0] & format::operation_same_key) != 0;
+  if (!has_key(operation.operation)) {
+    if (same || head.key_bytes != 0) return damaged("an operation has a key that it should not have");
+    return {};
+  }
+  if (!same) {
+    if (!take(head.key_bytes, operation.key)) return damaged(too_short);
+    return {};
+  }
+  if (head.key_bytes != 0 || !has_key_ || database_ != operation.database)
+    return damaged("an operation names the key of none before it");
+  operation.key = key_;
+  return {};
+}
+
+Result<void> OperationDecoder::take_rest(DecodedOperation& operation) {
+  switch (operation.operation) {
+    case Operation::added: {
+      // A count of 32 bits, so that the product fits.
+      const std::uint64_t bytes = std::uint64_t{operation.count} * sizeof(Fingerprint);
+      if (body_.size() - at_ < bytes) return damaged(too_short);
+      operation.fingerprints = body_.subspan(at_, static_cast<std::size_t>(bytes));
+      at_ += operation.fingerprints.size();
+      return {};
+    }
+    case Operation::created: {
+      format::FilterShape shape;
+      if (!take(shape)) return damaged(too_short);
+      if (shape.reserved != 0) return damaged("a filter has flags that this build does not know");
+      operation.options = options_of(shape);
+      return take_layer(operation);
+    }
+    case Operation::grown:
+      return take_layer(operation);
+    case Operation::renamed:
+      return take_target(operation);
+    default:
+      return {};
+  }
+}
+
+Result<void> OperationDecoder::take_layer(DecodedOperation& operation) {
+  format::LayerShape shape;
+  if (!take(shape)) return damaged(too_short);
+  operation.layer = plan_of(shape);
+  return {};
+}
+
+Result<void> OperationDecoder::take_target(DecodedOperation& operation) {
+  format::TargetHead target;
+  if (!take(target)) return damaged(too_short);
+  if (target.reserved != 0) return damaged("a new name has flags that this build does not know");
+  if (!take(target.key_bytes, operation.target)) return damaged(too_short);
+  return {};
+}
+
+}  // namespace sepal::storage

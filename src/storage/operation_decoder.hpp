@@ -1,0 +1,60 @@
+// Takes the operations of a frame apart, and believes nothing of them.
+#pragma once
+
+#include <sepal/base/hash.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
+#include <sepal/filter/layer_plan.hpp>
+#include <sepal/storage/journal_format.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace sepal::storage {
+
+// Views are of the frame's body.
+struct DecodedOperation {
+  format::Operation operation{};
+  std::uint32_t database = 0;
+  std::string_view key;
+  std::uint32_t count = 0;                  // added: of fingerprints,
+  std::span<const std::byte> fingerprints;  // which these are, at any alignment
+  filter::FilterOptions options;            // created
+  filter::LayerPlan layer;                  // created, grown
+  std::string_view target;                  // renamed
+};
+
+// Behind those that are there already.
+void append_fingerprints(const DecodedOperation& operation, std::vector<Fingerprint>& to);
+
+// Confined.
+class OperationDecoder {
+ public:
+  explicit OperationDecoder(std::span<const std::byte> body) : body_(body) {}
+
+  [[nodiscard]] bool at_end() const { return at_ == body_.size(); }
+  // Of the operation that comes next, in the body.
+  [[nodiscard]] std::size_t offset() const { return at_; }
+  // Not at the end. Errors: damaged, with what is wrong and without a place.
+  Result<DecodedOperation> next();
+
+ private:
+  template <class Structure>
+  bool take(Structure& into);
+  bool take(std::size_t count, std::string_view& into);
+  Result<void> take_key(const format::OperationHead& head, DecodedOperation& operation);
+  Result<void> take_rest(DecodedOperation& operation);
+  Result<void> take_layer(DecodedOperation& operation);
+  Result<void> take_target(DecodedOperation& operation);
+
+  std::span<const std::byte> body_;
+  std::size_t at_ = 0;
+  bool has_key_ = false;
+  std::uint32_t database_ = 0;  // of the key
+  std::string_view key_;        // of the operation before
+};
+
+}  // namespace sepal::storage

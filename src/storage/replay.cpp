@@ -1,0 +1,137 @@
+// Frames are read and verified outside the gate, a buffer at a time, and applied inside, a few at a time.
+#include <sepal/storage/replay.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "damage.hpp"
+#include "journal_applier.hpp"
+#include "journal_reader.hpp"
+
+namespace sepal::storage {
+namespace {
+
+// Of frames that are applied while the gate is closed: what takes a fraction of a millisecond.
+constexpr std::uint64_t closed_bytes_max = std::uint64_t{64} << 10;
+
+constexpr std::string_view advice =
+    "restore the data directory from a backup, or save what is whole with sepal salvage";
+
+class Replay {
+ public:
+  Replay(JournalReader reader, keyspace::Keyspace& keyspace, Gate& gate, ReplayStart start,
+         const ProgressSink& progress)
+      : reader_(std::move(reader)),
+        gate_(gate),
+        progress_(progress),
+        cut_(start.cut),
+        highest_(start.positions.highest()),
+        applier_(keyspace, std::move(start.positions)) {}
+
+  Result<ReplayReport> run() {
+    for (;;) {
+      const auto frames = reader_.next();
+      if (!frames) return frames.error();
+      if (frames->empty()) break;
+      if (auto applied = apply(*frames); !applied) return applied.error();
+      if (resumed_) break;
+      if (!go_on()) return fail(Errc::io, "given up before the end, as asked");
+    }
+    return report();
+  }
+
+ private:
+  Result<void> apply(std::span<const JournalFrame> frames) {
+    while (!frames.empty() && !resumed_) {
+      const std::size_t count = few_of(frames);
+      const auto applied = apply_closed(frames.first(count));
+      if (!applied) return named(applied.error());
+      frames = frames.subspan(count);
+    }
+    return {};
+  }
+
+  static std::size_t few_of(std::span<const JournalFrame> frames) {
+    std::size_t count = 0;
+    for (std::uint64_t bytes = 0; count < frames.size() && bytes < closed_bytes_max; ++count)
+      bytes += format::frame_bytes(frames[count].body.size());
+    return count;
+  }
+
+  Result<void> apply_closed(std::span<const JournalFrame> frames) {
+    const GateClosed closed(gate_);
+    for (const JournalFrame& frame : frames) {
+      if (resumes(frame)) {
+        resumed_ = frame;
+        break;
+      }
+      if (auto applied = applier_.apply(frame); !applied) return applied;
+      ++frames_;
+      bytes_ += format::frame_bytes(frame.body.size());
+    }
+    return applier_.settle();
+  }
+
+  [[nodiscard]] Error named(const Error& error) const {
+    const Error whole = about(reader_.path().string(), error);
+    return error.code == Errc::damaged ? with_advice(whole, advice) : whole;
+  }
+
+  bool go_on() {
+    if (!progress_) return true;
+    return progress_({.bytes_done = reader_.position() - cut_, .bytes_total = reader_.bytes_total()});
+  }
+
+  Result<ReplayReport> report() {
+    JournalEnd end = reader_.end();
+    if (resumed_) {
+      auto before = reader_.end_before(*resumed_);
+      if (!before) return before.error();
+      end = std::move(*before);
+    }
+    const JournalApplier::Counts& counts = applier_.counts();
+    return ReplayReport{.position = std::max(end.position, highest_),
+                        .segments = reader_.segment_count(),
+                        .frames = frames_,
+                        .operations = counts.operations,
+                        .items = counts.items,
+                        .items_left_out = counts.items_left_out,
+                        .bytes = bytes_,
+                        .cut_bytes = end.cut_bytes,
+                        .cut_path = std::move(end.path),
+                        .cut_offset = end.offset,
+                        .resumed = resumed_.has_value(),
+                        .beyond = std::move(end.beyond)};
+  }
+
+  JournalReader reader_;
+  Gate& gate_;
+  const ProgressSink& progress_;
+  std::uint64_t cut_;
+  std::uint64_t highest_;
+  JournalApplier applier_;
+  std::uint64_t frames_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::optional<JournalFrame> resumed_;
+};
+
+}  // namespace
+
+Result<ReplayReport> replay_journal(Disk& disk, const Path& directory, keyspace::Keyspace& keyspace,
+                                    Gate& gate, ReplayStart start, const ProgressSink& progress) {
+  auto reader =
+      JournalReader::open(disk, directory, {.cut = start.cut, .highest_position = start.positions.highest()});
+  if (!reader) return reader.error();
+  return Replay(std::move(*reader), keyspace, gate, std::move(start), progress).run();
+}
+
+Result<void> remove_beyond(Disk& disk, const Path& directory, const ReplayReport& report) {
+  if (report.beyond.empty()) return {};
+  for (const Path& path : report.beyond)
+    if (auto removed = disk.remove(path); !removed) return removed;
+  return disk.sync_directory(directory);
+}
+
+}  // namespace sepal::storage

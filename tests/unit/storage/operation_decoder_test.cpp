@@ -1,0 +1,140 @@
+// Operations under right checksums that no journal would have recorded.
+#include "storage/operation_decoder.hpp"
+
+#include <sepal/base/gate.hpp>
+#include <sepal/storage/replay.hpp>
+
+#include <string>
+
+#include "storage/operation_encoder.hpp"
+#include "support/catch.hpp"
+#include "support/journal_files.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using format::Operation;
+using format::OperationHead;
+
+namespace {
+
+constexpr keyspace::DatabaseKey some_key{.database = 3, .key = "key"};
+constexpr filter::FilterOptions some_options{.error_rate = 0.01, .capacity = 2, .seed = 7};
+constexpr Fingerprint some_fingerprint{.low = 5, .high = 6};
+
+filter::LayerPlan first_layer() {
+  return (*filter::Filter::create(some_options, test::roomy))->newest_layer().plan();
+}
+
+// What a replay says of operations behind the creation of some_key.
+template <class Tell>
+std::string refusal(const Tell& tell) {
+  test::JournalFiles journal;
+  journal.created(some_key, some_options, first_layer());
+  journal.end_frame();
+  tell(journal);
+  journal.end_frame();
+  test::SimulatedDisk disk;
+  journal.put(disk, "data");
+  test::Filters filters;
+  Gate gate(1);
+  const auto report = replay_journal(disk, "data", filters.keyspace, gate, {}, {});
+  if (report) return "";
+  CHECK(report.error().code == Errc::damaged);
+  const std::string file = "data/journal-000000000001 is damaged at offset ";
+  CHECK(report.error().detail.substr(0, file.size()) == file);
+  return report.error().detail.substr(file.size());
+}
+
+std::vector<std::byte> bytes_of(const OperationHead& head, std::string_view rest = "") {
+  std::vector<std::byte> bytes(sizeof head + rest.size());
+  std::memcpy(bytes.data(), &head, sizeof head);
+  std::memcpy(bytes.data() + sizeof head, rest.data(), rest.size());
+  return bytes;
+}
+
+OperationHead head_of(Operation operation, std::uint32_t key_bytes = 3) {
+  OperationHead head;
+  head.operation = static_cast<std::uint8_t>(operation);
+  head.database = 3;
+  head.key_bytes = key_bytes;
+  return head;
+}
+
+bool says(const std::string& refusal, const std::string& what) {
+  return refusal.find(what) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("changes that contradict the keyspace are damage", "[storage][replay]") {
+  const std::vector<Fingerprint> three(3, some_fingerprint);
+  const keyspace::DatabaseKey other{.database = 0, .key = "other"};
+  using Journal = test::JournalFiles;
+  CHECK(says(refusal([&](Journal& journal) { journal.added(other, three); }),
+             "added to a key that is not there"));
+  CHECK(says(refusal([&](Journal& journal) { journal.added(some_key, three); }), "more items"));
+  CHECK(says(refusal([&](Journal& journal) { journal.created(some_key, some_options, first_layer()); }),
+             "there already"));
+  CHECK(says(refusal([&](Journal& journal) { journal.grown(some_key, first_layer()); }), "cannot be"));
+  CHECK(says(refusal([&](Journal& journal) { journal.grown(other, first_layer()); }), "not there"));
+  CHECK(says(refusal([&](Journal& journal) { journal.removed(other); }), "removed that is not there"));
+  CHECK(says(refusal([&](Journal& journal) { journal.renamed(0, "other", "key"); }),
+             "renamed that is not there"));
+  CHECK(says(refusal([&](Journal& journal) {
+               journal.removed(some_key);
+               journal.resumed();
+             }),
+             "does not begin a frame"));
+  filter::LayerPlan absurd = first_layer();
+  absurd.block_count = ~std::uint64_t{0};
+  CHECK(says(refusal([&](Journal& journal) { journal.created(other, some_options, absurd); }), "cannot be"));
+}
+
+TEST_CASE("operations that are cut off, too long or unknown are damage", "[storage][replay]") {
+  const auto refused = [](const std::vector<std::byte>& body) {
+    return refusal([&](test::JournalFiles& journal) { journal.frame_of(body); });
+  };
+  OperationEncoder encoder;
+  encoder.created({.database = 1, .key = "new"}, some_options, first_layer());
+  encoder.added({.database = 1, .key = "new"}, {&some_fingerprint, 1});
+  encoder.grown({.database = 1, .key = "new"}, [] {
+    const auto grown = filter::Filter::create(some_options, test::roomy);
+    for (const char* item : {"a", "b", "c"}) static_cast<void>((*grown)->add_alone(item, test::roomy));
+    return (*grown)->newest_layer().plan();
+  }());
+  encoder.renamed(1, "new", "newer");
+  encoder.removed({.database = 1, .key = "newer"});
+  const std::vector<std::byte> whole(encoder.bytes().begin(), encoder.bytes().end());
+  CHECK(refused(whole).empty());
+  std::size_t ends = 0;
+  for (std::size_t length = 1; length < whole.size(); ++length)
+    ends += refused({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)}).empty() ? 1 : 0;
+  CHECK(ends == 4);  // between two operations
+
+  OperationHead head = head_of(Operation::removed);
+  head.operation = 0;
+  CHECK(says(refused(bytes_of(head, "key")), "of a kind"));
+  head.operation = 9;
+  CHECK(says(refused(bytes_of(head, "key")), "of a kind"));
+  head = head_of(Operation::removed);
+  head.database = keyspace::database_count;
+  CHECK(says(refused(bytes_of(head, "key")), "no such database"));
+  head = head_of(Operation::removed);
+  head.reserved = 1;
+  CHECK(says(refused(bytes_of(head, "key")), "flags"));
+  head = head_of(Operation::removed);
+  head.flags[1] = 1;
+  CHECK(says(refused(bytes_of(head, "key")), "flags"));
+  head = head_of(Operation::removed);
+  head.count = 1;
+  CHECK(says(refused(bytes_of(head, "key")), "a count"));
+  CHECK(says(refused(bytes_of(head_of(Operation::removed, 0xffffffff), "key")), "longer than its frame"));
+  head = head_of(Operation::added);
+  head.count = 0xffffffff;
+  CHECK(says(refused(bytes_of(head, "key")), "longer than its frame"));
+  CHECK(says(refused(bytes_of(head_of(Operation::flushed), "key")), "a key that it should not have"));
+  head = head_of(Operation::removed, 0);
+  head.flags[0] = format::operation_same_key;
+  CHECK(says(refused(bytes_of(head)), "names the key of none"));
+}
