@@ -25,6 +25,12 @@ double seconds_since(SteadyTime start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// In whole pages.
+std::uint64_t segment_bytes_of(const settings::Settings& settings) {
+  constexpr std::uint64_t page_bytes = 4096;
+  return (settings.journal_segment_bytes + page_bytes - 1) / page_bytes * page_bytes;
+}
+
 command::ServerFacts facts_of(const settings::Settings& settings) {
   command::ServerFacts facts;
   facts.version = SEPAL_VERSION;
@@ -44,6 +50,7 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
   facts.process_id = static_cast<std::uint64_t>(getpid());
   facts.worker_count = settings.server.worker_count;
   facts.listen_backlog = settings.server.listen_backlog;
+  facts.journal_segment_bytes = segment_bytes_of(settings);
   facts.started_at = std::chrono::steady_clock::now();
   facts.started_wall = std::chrono::system_clock::now();
   return facts;
@@ -52,8 +59,13 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
 storage::SaverOptions saver_options(const command::RuntimeOptions& options) {
   return {.interval = options.save_interval,
           .bytes_per_second_max = 0,
-          .journal_bytes_min = 0,
-          .journal_share = 0};
+          .journal_bytes_min = options.journal_save_min_bytes,
+          .journal_share = static_cast<double>(options.journal_save_percent) / 100};
+}
+
+storage::JournalPolicy policy_of(const command::RuntimeOptions& options) {
+  if (options.journal == "always") return storage::JournalPolicy::always;
+  return options.journal == "off" ? storage::JournalPolicy::off : storage::JournalPolicy::everysec;
 }
 
 std::string listening_text(const settings::Settings& settings, std::uint16_t port) {
@@ -132,20 +144,34 @@ Result<void> Daemon::load() {
     spdlog::info("loaded: filters={} bytes={} seconds={:.3f} generation={}", report->filters, report->bytes,
                  seconds_since(start), report->name);
   }
-  begin_service();
+  if (const auto begun = begin_service(*report, report->journal_position); !begun) return begun;
   spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
   return {};
 }
 
-void Daemon::begin_service() {
+Result<void> Daemon::begin_service(const storage::GenerationReport& loaded, std::uint64_t position) {
+  journal_view_.begins_at(position);
   auto saver = std::make_unique<storage::Saver>(
       *data_, *keyspace_, gate_,
-      storage::SaverCallbacks{.changes = [this] { return changes(); }, .journal_position = {}, .saved = {}},
-      storage::Saver::Loaded{.at = facts_.started_wall, .journal_position = 0});
-  const GateClosed closed(gate_);
+      storage::SaverCallbacks{.changes = [this] { return changes(); },
+                              .journal_position = [this] { return journal_view_.position(); },
+                              .saved = [this](std::uint64_t at) { journal_view_.generation_saved(at); }},
+      storage::Saver::Loaded{.at = facts_.started_wall, .journal_position = loaded.journal_position});
   saver->set_options(saver_options(settings_.runtime));
+  auto journal = storage::Journal::open(
+      *disk_, data_->path(), position, settings_.server.worker_count,
+      {.policy = policy_of(settings_.runtime), .segment_bytes = facts_.journal_segment_bytes},
+      {.on_progress = [this] { serving_->server.journal_progressed(); },
+       .on_save_needed = [&demanding = *saver] { demanding.demand(); }});
+  if (!journal) return journal.error();
+  const GateClosed closed(gate_);
   saver_ = std::move(saver);
+  journal_ = std::move(*journal);
+  journal_view_.show(*journal_, facts_.journal_segment_bytes);
+  for (std::size_t worker = 0; worker < settings_.server.worker_count; ++worker)
+    serving_->services.logs[worker] = &journal_->log(worker);
   serving_->services.load.running = false;
+  return {};
 }
 
 // Shells and service managers start programs with room for about a thousand connections, and let them ask for
@@ -184,9 +210,15 @@ Result<void> Daemon::stop(command::StopMode mode) {
     const auto saved = saver_->save_at_stop([] { return false; });
     if (!saved) outcome = saved.error();
   } else {
-    spdlog::warn("stopping without a save, as asked: changes={}", status().changes_since);
+    const bool kept = policy_of(settings_.runtime) != storage::JournalPolicy::off;
+    spdlog::log(kept ? spdlog::level::info : spdlog::level::warn,
+                "stopping without a save, as asked: changes={} in_journal={}", status().changes_since, kept);
   }
   saver_->stop();
+  // After the last save, which lets it remove what that holds.
+  const auto stopped = journal_->stop();
+  if (!stopped) spdlog::error("the journal could not be synced: reason=\"{}\"", stopped.error().detail);
+  if (!stopped && (mode == command::StopMode::no_save || !outcome)) outcome = stopped;
   spdlog::info("stopped: seconds={:.3f}", seconds_since(start));
   return outcome;
 }
@@ -232,6 +264,7 @@ command::SaveStatus Daemon::status() const {
                              .last_error = saver.last_error,
                              .last_duration = saver.last_duration,
                              .last_bytes = saver.last_bytes,
+                             .journal_position = saver.journal_position,
                              .changes_since = changes() - saver.changes_saved,
                              .saves_done = saver.saves_done};
   if (saver.running && saver.progress.bytes_total > 0) {
@@ -247,7 +280,11 @@ command::ProcessUsage Daemon::usage() const {
 
 void Daemon::options_changed(const command::RuntimeOptions& options) {
   set_log_level(options.log_level);
-  if (saver_ != nullptr) saver_->set_options(saver_options(options));
+  if (saver_ == nullptr) return;
+  saver_->set_options(saver_options(options));
+  // What was changed before, in the batch that runs, is recorded as it was then.
+  for (keyspace::WorkerLog* const log : serving_->services.logs) log->commit();
+  journal_->set_policy(policy_of(options));
 }
 
 Result<void> Daemon::rewrite_config_for(std::uint64_t id) {

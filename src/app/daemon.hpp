@@ -9,6 +9,7 @@
 #include <sepal/server/server.hpp>
 #include <sepal/settings/settings.hpp>
 #include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/journal.hpp>
 #include <sepal/storage/saver.hpp>
 
 #include <cstdint>
@@ -44,8 +45,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   void make_room_for_clients() const;
   Result<void> listen();
   Result<void> load();
-  // From now on clients may ask for everything.
-  void begin_service();
+  // From now on clients may ask for everything. The journal begins at `position`.
+  Result<void> begin_service(const storage::GenerationReport& loaded, std::uint64_t position);
   Result<void> stop(command::StopMode mode);
   [[nodiscard]] std::uint64_t changes() const;
   [[nodiscard]] storage::SaverStatus saver_status() const;
@@ -77,6 +78,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   JournalView journal_view_;
   std::unique_ptr<storage::Saver> saver_;  // null until all is loaded; guarded by the gate then
   std::unique_ptr<Serving> serving_;
+  std::unique_ptr<storage::Journal> journal_;  // as saver_
 };
 
 }  // namespace sepal::app

@@ -4,9 +4,19 @@
 
 namespace sepal::app {
 
-void JournalView::show(const storage::Journal& journal, std::uint64_t segment_bytes) {
+void JournalView::show(storage::Journal& journal, std::uint64_t segment_bytes) {
   segment_bytes_ = segment_bytes;
   journal_ = &journal;
+}
+
+std::uint64_t JournalView::position() const {
+  const storage::Journal* const journal = journal_;
+  return journal == nullptr ? begin_.load() : journal->position();
+}
+
+void JournalView::generation_saved(std::uint64_t position) {
+  storage::Journal* const journal = journal_;
+  if (journal != nullptr) journal->generation_saved(position);
 }
 
 std::uint64_t JournalView::durable_position() const {

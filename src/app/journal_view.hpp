@@ -13,13 +13,19 @@ namespace sepal::app {
 class JournalView final : public command::Journal {
  public:
   // `journal` outlives all use of this. Once.
-  void show(const storage::Journal& journal, std::uint64_t segment_bytes);
+  void show(storage::Journal& journal, std::uint64_t segment_bytes);
+  // Where the journal is going to begin.
+  void begins_at(std::uint64_t position) { begin_ = position; }
+
+  [[nodiscard]] std::uint64_t position() const;
+  void generation_saved(std::uint64_t position);
 
   [[nodiscard]] std::uint64_t durable_position() const override;
   [[nodiscard]] command::JournalStatus status() const override;
 
  private:
-  std::atomic<const storage::Journal*> journal_{nullptr};
+  std::atomic<storage::Journal*> journal_{nullptr};
+  std::atomic<std::uint64_t> begin_{0};
   std::uint64_t segment_bytes_ = 0;  // Written before journal_ is.
 };
 

@@ -135,6 +135,63 @@ std::string set_memory(PendingConfig& pending, const Parameter&, std::string_vie
   return store(parse_config_memory(value, any_memory), pending.memory_max);
 }
 
+// The journal is one parameter here and two there: whether, and how.
+
+constexpr std::string_view journal_off = "off";
+constexpr std::string_view journal_policies[] = {journal_off, "everysec", "always"};
+
+void change_journal(RuntimeOptions& options, std::string_view policy) {
+  if (options.journal != journal_off) options.journal_when_on = options.journal;
+  options.journal = policy;
+  if (policy != journal_off) options.journal_when_on = policy;
+}
+
+std::string get_journal(const Context& context, const Parameter&) {
+  return context.services.options.journal;
+}
+std::string set_journal(PendingConfig& pending, const Parameter&, std::string_view value) {
+  for (const std::string_view policy : journal_policies) {
+    if (!equal_ignoring_case(value, policy)) continue;
+    change_journal(pending.options, policy);
+    return {};
+  }
+  return "argument(s) must be one of the following: off, everysec, always";
+}
+
+std::string get_append_only(const Context& context, const Parameter&) {
+  return yes_or_no(context.services.options.journal != journal_off);
+}
+std::string set_append_only(PendingConfig& pending, const Parameter&, std::string_view value) {
+  bool on = false;
+  std::string wrong = store(parse_config_switch(value), on);
+  if (!wrong.empty()) return wrong;
+  const bool is_on = pending.options.journal != journal_off;
+  if (on != is_on) change_journal(pending.options, on ? pending.options.journal_when_on : journal_off);
+  return {};
+}
+
+std::string get_append_sync(const Context& context, const Parameter&) {
+  const RuntimeOptions& options = context.services.options;
+  return options.journal == journal_off ? options.journal_when_on : options.journal;
+}
+// "no" leaves it to the system when to write. A sync each second costs nobody anything, so it is that.
+std::string set_append_sync(PendingConfig& pending, const Parameter&, std::string_view value) {
+  const bool always = equal_ignoring_case(value, "always");
+  if (!always && !equal_ignoring_case(value, "everysec") && !equal_ignoring_case(value, "no"))
+    return "argument(s) must be one of the following: everysec, always, no";
+  const std::string_view policy = always ? "always" : "everysec";
+  pending.options.journal_when_on = policy;
+  if (pending.options.journal != journal_off) change_journal(pending.options, policy);
+  return {};
+}
+
+std::string get_journal_save_min(const Context& context, const Parameter&) {
+  return std::to_string(context.services.options.journal_save_min_bytes);
+}
+std::string set_journal_save_min(PendingConfig& pending, const Parameter&, std::string_view value) {
+  return store(parse_config_memory(value, any_memory), pending.options.journal_save_min_bytes);
+}
+
 std::string get_password(const Context& context, const Parameter&) {
   return context.services.options.password;
 }
@@ -239,10 +296,11 @@ std::string get_database_count(const Context&, const Parameter&) {
 constexpr Parameter table[] = {
     fixed("acllog-max-len", "128"),
     fixed("activedefrag", "no"),
-    fixed("appendfsync", "everysec"),
-    fixed("appendonly", "no"),
-    fixed("auto-aof-rewrite-min-size", "67108864"),
-    fixed("auto-aof-rewrite-percentage", "100"),
+    {.name = "appendfsync", .get = get_append_sync, .set = set_append_sync},
+    {.name = "appendonly", .get = get_append_only, .set = set_append_only},
+    {.name = "auto-aof-rewrite-min-size", .get = get_journal_save_min, .set = set_journal_save_min},
+    number<&RuntimeOptions::journal_save_percent>("auto-aof-rewrite-percentage",
+                                                  {.least = 0, .greatest = int_max}),
     {.name = "bf-error-rate", .get = get_error_rate, .set = set_error_rate},
     {.name = "bf-expansion-factor",
      .get = get_expansion,
@@ -266,6 +324,8 @@ constexpr Parameter table[] = {
     {.name = "enable-module-command", .get = get_text, .text = "no"},
     kept_integer("hz", "10", {.least = 1, .greatest = 500}),
     fact("io-threads", get_fact<&ServerFacts::worker_count>),
+    {.name = "journal", .get = get_journal, .set = set_journal},
+    fact("journal-segment", get_fact<&ServerFacts::journal_segment_bytes>),
     fact("keys-max", get_keyspace_limit<&keyspace::KeyspaceOptions::keys_max>),
     fixed("latency-monitor-threshold", "0"),
     fact("layers-max", get_keyspace_limit<&keyspace::KeyspaceOptions::layers_max>),

@@ -91,6 +91,15 @@ void append_load(const Context& context, InfoLines& lines) {
   lines.number("loading_eta_seconds", elapsed <= 0 ? 1 : static_cast<std::int64_t>(eta));
 }
 
+// As the reference has it while its log is on: what was saved last is its base.
+void append_journal(const JournalStatus& journal, const SaveStatus& save, InfoLines& lines) {
+  lines.count("aof_current_size", save.last_bytes + journal.position - save.journal_position);
+  lines.count("aof_base_size", save.last_bytes);
+  lines.zeros({"aof_pending_rewrite", "aof_buffer_length"});
+  lines.count("aof_pending_bio_fsync", journal.synced_position < journal.position ? 1 : 0);
+  lines.zeros({"aof_delayed_fsync"});
+}
+
 void append_persistence(const Context& context, InfoLines& lines) {
   const SaveStatus save = context.services.persistence.status();
   const LoadStatus& load = context.services.load;
@@ -104,10 +113,15 @@ void append_persistence(const Context& context, InfoLines& lines) {
   if (!save.running) lines.line("rdb_current_bgsave_time_sec", "-1");
   lines.count("rdb_saves", save.saves_done).zeros({"rdb_last_cow_size", "rdb_last_load_keys_expired"});
   lines.count("rdb_last_load_keys_loaded", load.filters);
-  lines.zeros({"aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"});
+  const JournalStatus journal = context.services.journal.status();
+  const bool journal_on = context.services.options.journal != "off";
+  lines.count("aof_enabled", journal_on ? 1 : 0);
+  lines.zeros({"aof_rewrite_in_progress", "aof_rewrite_scheduled"});
   lines.line("aof_last_rewrite_time_sec", "-1").line("aof_current_rewrite_time_sec", "-1");
-  lines.line("aof_last_bgrewrite_status", "ok").zeros({"aof_rewrites"}).line("aof_last_write_status", "ok");
+  lines.line("aof_last_bgrewrite_status", "ok").zeros({"aof_rewrites"});
+  lines.line("aof_last_write_status", journal.accepting ? "ok" : "err").zeros({"aof_last_cow_size"});
   lines.zeros({"module_fork_in_progress", "module_fork_last_cow_size"});
+  if (journal_on) append_journal(journal, save, lines);
   if (load.running) append_load(context, lines);
 }
 
@@ -153,6 +167,7 @@ void append_keyspace(const Context& context, InfoLines& lines) {
 void append_sepal(const Context& context, InfoLines& lines) {
   const Services& services = context.services;
   const SaveStatus save = services.persistence.status();
+  const JournalStatus journal = services.journal.status();
   const ServerFacts& facts = services.control.facts();
   lines.count("filters", services.keyspace.total_size());
   lines.count("filter_bytes", services.keyspace.memory_used());
@@ -160,6 +175,11 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("request_batches", sum_of(context, &WorkerStats::batches));
   lines.count("workers", facts.worker_count);
   lines.count("structure_changes", services.keyspace.structure_changes());
+  lines.line("journal_policy", services.options.journal).count("journal_position", journal.position);
+  lines.count("journal_since_save", journal.position - save.journal_position);
+  lines.count("journal_synced_position", journal.synced_position).count("journal_bytes", journal.bytes);
+  lines.count("journal_syncs", journal.syncs).count("journal_failed_syncs", journal.failed_syncs);
+  lines.count("journal_refusing", journal.accepting ? 0 : 1).line("journal_refusal", journal.refusal);
   lines.count("changes_since_save", save.changes_since).count("save_running", save.running ? 1 : 0);
   lines.real("save_progress", save.progress, 3).count("save_last_bytes", save.last_bytes);
   lines.number("save_last_milliseconds", save.last_duration.count()).line("save_last_error", save.last_error);

@@ -3,6 +3,7 @@
 // for.
 #include <sepal/filter/filter.hpp>
 #include <sepal/resp/request_parser.hpp>
+#include <sepal/storage/journal.hpp>
 
 #include <algorithm>
 #include <array>
@@ -27,6 +28,7 @@ constexpr std::uint64_t items_max = 1'000'000'000'000'000;
 
 constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warning", "error"};
 constexpr std::array<std::string_view, 2> log_formats{"text", "json"};
+constexpr std::array<std::string_view, 3> journal_policies{"off", "everysec", "always"};
 
 // The field at the end of a path of members: reach<&Settings::server, &ServerOptions::port>(settings).
 template <auto Member, auto... Rest>
@@ -164,6 +166,34 @@ constexpr auto table = std::to_array<Setting>({
          .range = {0, seconds_max},
          .help = "time between saves; 0: only on command and at stop",
          .redis_name = "save"}),
+    row<&Settings::runtime, &RuntimeOptions::journal>(
+        {.key = "journal",
+         .group = "Data",
+         .kind = Kind::choice,
+         .choices = journal_policies,
+         .help =
+             "what the journal promises of an answered change: always (it survives a power cut), everysec "
+             "(that, after a second; the end of the process at once) or off",
+         .redis_name = "appendonly"}),
+    row<&Settings::journal_segment_bytes>({.key = "journal_segment",
+                                           .group = "Data",
+                                           .kind = Kind::bytes,
+                                           .range = {storage::journal_segment_bytes_min, gb},
+                                           .help = "size of a file of the journal; some are made ahead"}),
+    row<&Settings::runtime, &RuntimeOptions::journal_save_percent>(
+        {.key = "journal_save_percent",
+         .group = "Data",
+         .kind = Kind::count,
+         .range = {0, seconds_max},
+         .help = "a save begins when the journal has grown by this share of the last one; 0: never for that",
+         .redis_name = "auto-aof-rewrite-percentage"}),
+    row<&Settings::runtime, &RuntimeOptions::journal_save_min_bytes>(
+        {.key = "journal_save_min",
+         .group = "Data",
+         .kind = Kind::bytes,
+         .range = {0, memory_bytes_max},
+         .help = "a shorter journal leads to no save",
+         .redis_name = "auto-aof-rewrite-min-size"}),
     row<&Settings::stop_seconds_max>({.key = "stop_seconds_max",
                                       .group = "Data",
                                       .kind = Kind::seconds,
@@ -287,6 +317,7 @@ const Setting* find_setting(std::string_view key) {
 
 Result<void> complete(Settings& settings) {
   settings.server.worker_count = settings.threads == 0 ? core_count() : settings.threads;
+  if (settings.runtime.journal != "off") settings.runtime.journal_when_on = settings.runtime.journal;
   if (settings.server.bind.empty() && settings.server.unix_socket.empty()) {
     return fail(Errc::invalid_setting,
                 "bind names no address and unixsocket no path: nobody could connect; set one of them");

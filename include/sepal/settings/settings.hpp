@@ -5,6 +5,7 @@
 #include <sepal/command/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/server/server.hpp>
+#include <sepal/storage/journal.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -27,8 +28,9 @@ struct Settings {
   keyspace::KeyspaceOptions keyspace;  // machine_bytes and seed are the app's to fill in
   LogOptions log;
   std::string data_directory = "data";
-  std::uint32_t threads = 0;            // 0: one for each core; server.worker_count is what it comes to
-  std::optional<std::uint64_t> seed;    // fixed seed for new filters; none: the data directory's
+  std::uint32_t threads = 0;          // 0: one for each core; server.worker_count is what it comes to
+  std::optional<std::uint64_t> seed;  // fixed seed for new filters; none: the data directory's
+  std::uint64_t journal_segment_bytes = storage::JournalOptions().segment_bytes;
   std::uint32_t stop_seconds_max = 60;  // after SIGTERM; then the process ends without a finished save
   std::string config_file;              // the one that was read; empty: none
 };

@@ -85,6 +85,9 @@ TEST_CASE("CONFIG GET gives back what CONFIG SET took", "[command]") {
                                                                   {"bf-initial-size", "5"},
                                                                   {"bf-expansion-factor", "0"},
                                                                   {"hz", "20"},
+                                                                  {"journal", "always"},
+                                                                  {"auto-aof-rewrite-percentage", "50"},
+                                                                  {"auto-aof-rewrite-min-size", "1048576"},
                                                                   {"slowlog-log-slower-than", "-1"},
                                                                   {"lazyfree-lazy-user-del", "yes"}};
   for (const auto& [name, value] : values) {
@@ -94,6 +97,41 @@ TEST_CASE("CONFIG GET gives back what CONFIG SET took", "[command]") {
   }
   CHECK(world.send({"CONFIG", "SET", "save", ""}) == "+OK");
   CHECK(world.send({"CONFIG", "GET", "save"}) == "*[$save, $]");
+}
+
+TEST_CASE("the journal is one parameter here and two in the reference", "[command]") {
+  World world;
+  const auto set = [&](std::string_view name, std::string_view value) {
+    return world.send({"CONFIG", "SET", name, value});
+  };
+  const auto shown = [&] {
+    std::string all;
+    for (const std::string_view name : {"journal", "appendonly", "appendfsync"}) {
+      const std::string reply = world.send({"CONFIG", "GET", name});
+      all += reply.substr(reply.rfind('$') + 1);
+    }
+    return all;
+  };
+  CHECK(shown() == "everysec]yes]everysec]");
+  CHECK(set("appendfsync", "always") == "+OK");
+  CHECK(shown() == "always]yes]always]");
+  // What it was comes back.
+  CHECK(set("appendonly", "no") == "+OK");
+  CHECK(shown() == "off]no]always]");
+  CHECK(set("appendonly", "YES") == "+OK");
+  CHECK(shown() == "always]yes]always]");
+  CHECK(set("journal", "OFF") == "+OK");
+  CHECK(set("appendfsync", "no") == "+OK");
+  CHECK(shown() == "off]no]everysec]");
+  CHECK(set("journal", "everysec") == "+OK");
+  CHECK(shown() == "everysec]yes]everysec]");
+
+  CHECK(set("appendonly", "maybe") == refused("appendonly", "argument must be 'yes' or 'no'"));
+  CHECK(set("appendfsync", "often") ==
+        refused("appendfsync", "argument(s) must be one of the following: everysec, always, no"));
+  CHECK(set("journal", "yes") ==
+        refused("journal", "argument(s) must be one of the following: off, everysec, always"));
+  CHECK(world.control.announced.size() == 6);
 }
 
 TEST_CASE("CONFIG SET is all or nothing", "[command]") {
@@ -135,8 +173,6 @@ TEST_CASE("what Sepal does not do is not pretended", "[command]") {
         refused("maxmemory-policy",
                 "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, "
                 "volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"));
-  CHECK(world.send({"CONFIG", "SET", "appendonly", "yes"}) ==
-        refused("appendonly", "can't set immutable config"));
   CHECK(world.send({"CONFIG", "SET", "notify-keyspace-events", "KEA"}) ==
         refused("notify-keyspace-events", "can't set immutable config"));
   CHECK(world.send({"CONFIG", "SET", "databases", "16"}) ==

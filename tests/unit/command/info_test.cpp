@@ -75,6 +75,37 @@ TEST_CASE("INFO persistence tells how saves went", "[command]") {
   CHECK(has(world.send({"INFO", "sepal"}), "save_progress:0.500\r\n"));
 }
 
+TEST_CASE("INFO tells how the journal stands", "[command]") {
+  World world;
+  world.persistence.state.last_bytes = 1000;
+  world.persistence.state.journal_position = 400;
+  world.journal.state = {.accepting = true,
+                         .refusal = {},
+                         .position = 500,
+                         .synced_position = 450,
+                         .bytes = 8192,
+                         .syncs = 3,
+                         .failed_syncs = 1};
+  const std::string persistence = world.send({"INFO", "persistence"});
+  CHECK(has(persistence, "aof_enabled:1\r\n"));
+  CHECK(has(persistence, "aof_last_write_status:ok\r\n"));
+  CHECK(has(persistence, "aof_current_size:1100\r\naof_base_size:1000\r\n"));
+  CHECK(has(persistence, "aof_pending_bio_fsync:1\r\n"));
+  const std::string sepal = world.send({"INFO", "sepal"});
+  CHECK(has(sepal, "journal_policy:everysec\r\njournal_position:500\r\njournal_since_save:100\r\n"));
+  CHECK(has(sepal, "journal_synced_position:450\r\njournal_bytes:8192\r\n"));
+  CHECK(has(sepal, "journal_syncs:3\r\njournal_failed_syncs:1\r\njournal_refusing:0\r\n"));
+
+  world.journal.state.accepting = false;
+  world.journal.state.refusal = "no space left";
+  CHECK(has(world.send({"INFO", "persistence"}), "aof_last_write_status:err\r\n"));
+  CHECK(has(world.send({"INFO", "sepal"}), "journal_refusing:1\r\njournal_refusal:no space left\r\n"));
+  world.options.journal = "off";
+  const std::string off = world.send({"INFO", "persistence"});
+  CHECK(has(off, "aof_enabled:0\r\n"));
+  CHECK_FALSE(has(off, "aof_current_size"));
+}
+
 TEST_CASE("INFO persistence tells how far the load is, and when to ask again", "[command]") {
   World world;
   auto& load = world.services.load;

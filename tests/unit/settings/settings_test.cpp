@@ -110,12 +110,25 @@ TEST_CASE("every flag reaches its field", "[settings]") {
                                   "4",
                                   "--seed",
                                   "18446744073709551615",
+                                  "--journal",
+                                  "always",
+                                  "--journal-segment",
+                                  "4mb",
+                                  "--journal-save-percent",
+                                  "30",
+                                  "--journal-save-min",
+                                  "1mb",
                                   "--stop-seconds-max",
                                   "2d"});
   CHECK(s.server.bind == std::vector<std::string>{"0.0.0.0", "::1", "-fe80::1%eth0"});
   CHECK(s.server.worker_count == 3);
   CHECK(s.data_directory == "/var/lib/sepal");
   CHECK(s.runtime.save_interval == std::chrono::seconds(300));
+  CHECK(s.runtime.journal == "always");
+  CHECK(s.runtime.journal_when_on == "always");
+  CHECK(s.journal_segment_bytes == 4u << 20);
+  CHECK(s.runtime.journal_save_percent == 30);
+  CHECK(s.runtime.journal_save_min_bytes == 1u << 20);
   CHECK(s.keyspace.memory_max == 64u << 20);
   CHECK(s.runtime.clients_max == 9);
   CHECK(s.runtime.password == "secret");
@@ -177,7 +190,7 @@ TEST_CASE("an unknown setting is named with its line and what was probably meant
         "sepald.toml:1: unknown setting 'save-interval'; did you mean 'save_interval'?");
   CHECK(file_error("proto-max-bulk-len = 1\n") ==
         "sepald.toml:1: unknown setting 'proto-max-bulk-len'; did you mean 'item_bytes_max'?");
-  CHECK(file_error("appendonly = true\n") == "sepald.toml:1: unknown setting 'appendonly'");
+  CHECK(file_error("appendonly = true\n") == "sepald.toml:1: unknown setting 'appendonly'; did you mean 'journal'?");
   CHECK(file_error("# x\n[server]\nport = 1\n") ==
         "sepald.toml:2: unknown setting 'server'; settings stand at the top of the file, without [sections]");
 }
