@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <utility>
 
-#include "loader.hpp"
 #include "logging.hpp"
 #include "machine.hpp"
 
@@ -144,7 +143,10 @@ Result<void> Daemon::load() {
     spdlog::info("loaded: filters={} bytes={} seconds={:.3f} generation={}", report->filters, report->bytes,
                  seconds_since(start), report->name);
   }
-  if (const auto begun = begin_service(*report, report->journal_position); !begun) return begun;
+  const auto replayed = replay(loader, *report);
+  if (stop_signal_.requested()) return {};
+  if (!replayed) return replayed.error();
+  if (const auto begun = begin_service(*report, *replayed); !begun) return begun;
   spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
   return {};
 }
@@ -155,6 +157,7 @@ Result<void> Daemon::begin_service(const storage::GenerationReport& loaded, std:
       *data_, *keyspace_, gate_,
       storage::SaverCallbacks{.changes = [this] { return changes(); },
                               .journal_position = [this] { return journal_view_.position(); },
+                              .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
                               .saved = [this](std::uint64_t at) { journal_view_.generation_saved(at); }},
       storage::Saver::Loaded{.at = facts_.started_wall, .journal_position = loaded.journal_position});
   saver->set_options(saver_options(settings_.runtime));
@@ -172,6 +175,23 @@ Result<void> Daemon::begin_service(const storage::GenerationReport& loaded, std:
     serving_->services.logs[worker] = &journal_->log(worker);
   serving_->services.load.running = false;
   return {};
+}
+
+Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationReport& loaded) {
+  const SteadyTime start = std::chrono::steady_clock::now();
+  const auto report = loader.replay(*disk_, data_->path(), loaded);
+  if (!report) return report.error();
+  if (report->segments > 0)
+    spdlog::info("journal replayed: frames={} items={} bytes={} seconds={:.3f} position={}", report->frames,
+                 report->items, report->bytes, seconds_since(start), report->position);
+  if (report->resumed || report->cut_bytes > 0)
+    spdlog::warn("journal cut off: bytes={} file={} offset={} reason=\"{}\"", report->cut_bytes,
+                 report->cut_path.string(), report->cut_offset,
+                 report->resumed ? "the journal was off before, and no save has ended since"
+                                 : "what was written last had not got to the disk");
+  if (const auto removed = storage::remove_beyond(*disk_, data_->path(), *report); !removed)
+    return removed.error();
+  return report->position;
 }
 
 // Shells and service managers start programs with room for about a thousand connections, and let them ask for

@@ -18,6 +18,7 @@
 
 #include "background.hpp"
 #include "journal_view.hpp"
+#include "loader.hpp"
 #include "stop_signal.hpp"
 
 namespace sepal::app {
@@ -45,6 +46,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   void make_room_for_clients() const;
   Result<void> listen();
   Result<void> load();
+  // Where the journal goes on.
+  Result<std::uint64_t> replay(Loader& loader, const storage::GenerationReport& loaded);
   // From now on clients may ask for everything. The journal begins at `position`.
   Result<void> begin_service(const storage::GenerationReport& loaded, std::uint64_t position);
   Result<void> stop(command::StopMode mode);

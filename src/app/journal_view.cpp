@@ -19,6 +19,11 @@ void JournalView::generation_saved(std::uint64_t position) {
   if (journal != nullptr) journal->generation_saved(position);
 }
 
+Result<void> JournalView::sync_until(std::uint64_t position) {
+  storage::Journal* const journal = journal_;
+  return journal == nullptr ? Result<void>() : journal->sync_until(position);
+}
+
 std::uint64_t JournalView::durable_position() const {
   const storage::Journal* const journal = journal_;
   return journal == nullptr ? 0 : journal->durable_position();

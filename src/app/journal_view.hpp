@@ -19,6 +19,7 @@ class JournalView final : public command::Journal {
 
   [[nodiscard]] std::uint64_t position() const;
   void generation_saved(std::uint64_t position);
+  Result<void> sync_until(std::uint64_t position);
 
   [[nodiscard]] std::uint64_t durable_position() const override;
   [[nodiscard]] command::JournalStatus status() const override;

@@ -53,10 +53,21 @@ Result<void> Loader::take(std::span<storage::LoadedFilter> filters) {
   for (storage::LoadedFilter& loaded : filters) {
     const auto done = keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter);
     if (!done) return done;
+    positions_.note(loaded, *loaded.filter);
     loaded.filter = nullptr;
     ++status_.filters;
   }
   return {};
+}
+
+Result<storage::ReplayReport> Loader::replay(storage::Disk& disk, const storage::Path& directory,
+                                             const storage::GenerationReport& loaded) {
+  storage::ReplayStart start{.cut = loaded.journal_position, .positions = std::move(positions_)};
+  return storage::replay_journal(disk, directory, keyspace_, gate_, std::move(start),
+                                 [&](const storage::Progress& progress) {
+                                   return note({.bytes_done = loaded.bytes + progress.bytes_done,
+                                                .bytes_total = loaded.bytes + progress.bytes_total});
+                                 });
 }
 
 bool Loader::note(const storage::Progress& progress) {

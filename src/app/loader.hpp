@@ -8,7 +8,9 @@
 #include <sepal/command/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/replay.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <span>
 
@@ -23,6 +25,9 @@ class Loader {
 
   // Errors: those of DataDirectory::load. Blocks.
   Result<storage::GenerationReport> load(storage::DataDirectory& data);
+  // Then, once: what was recorded behind the generation. Errors: those of replay_journal. Blocks.
+  Result<storage::ReplayReport> replay(storage::Disk& disk, const storage::Path& directory,
+                                       const storage::GenerationReport& loaded);
 
  private:
   Result<void> take(std::span<storage::LoadedFilter> filters);
@@ -36,7 +41,8 @@ class Loader {
   command::LoadStatus& status_;
   std::function<bool()> give_up_;
   SteadyTime start_;
-  SteadyTime logged_;  // guarded by the gate
+  SteadyTime logged_;                   // guarded by the gate
+  storage::FilterPositions positions_;  // guarded by the gate
 };
 
 }  // namespace sepal::app

@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "journal_segments.hpp"
+#include "segment_files.hpp"
 
 namespace sepal::storage {
 

@@ -1,4 +1,4 @@
-#include "journal_segments.hpp"
+#include "segment_files.hpp"
 
 #include <sepal/base/assert.hpp>
 
