@@ -57,7 +57,7 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
 
 storage::SaverOptions saver_options(const command::RuntimeOptions& options) {
   return {.interval = options.save_interval,
-          .bytes_per_second_max = 0,
+          .bytes_per_second_max = options.save_bandwidth_bytes,
           .journal_bytes_min = options.journal_save_min_bytes,
           .journal_share = static_cast<double>(options.journal_save_percent) / 100};
 }

@@ -16,6 +16,7 @@ constexpr std::int64_t int_max = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t long_max = std::numeric_limits<std::int64_t>::max();
 // The bounds of the settings, so that a rewritten file can be read again.
 constexpr std::int64_t clients_max = 1'000'000;
+constexpr std::int64_t bandwidth_max = std::int64_t{1} << 40;
 constexpr std::int64_t capacity_max = 1'000'000'000'000'000;
 constexpr MemoryRange any_memory{.least = 0, .greatest = 1ull << 50};
 constexpr MemoryRange request_memory{.least = 1ull << 20, .greatest = 1ull << 40};
@@ -352,6 +353,7 @@ constexpr Parameter table[] = {
     fact("request-arguments-max", get_limit<&resp::ParserLimits::argument_count_max>),
     {.name = "requirepass", .get = get_password, .set = set_password},
     {.name = "save", .get = get_save, .set = set_save},
+    number<&RuntimeOptions::save_bandwidth_bytes>("save-bandwidth", {.least = 0, .greatest = bandwidth_max}),
     number<&RuntimeOptions::save_interval>("save-interval", {.least = 0, .greatest = int_max}),
     kept_integer("slowlog-log-slower-than", "10000", {.least = -1, .greatest = long_max}),
     kept_integer("slowlog-max-len", "128", {.least = 0, .greatest = long_max}),

@@ -194,6 +194,13 @@ constexpr auto table = std::to_array<Setting>({
          .range = {0, memory_bytes_max},
          .help = "a shorter journal leads to no save",
          .redis_name = "auto-aof-rewrite-min-size"}),
+    row<&Settings::runtime, &RuntimeOptions::save_bandwidth_bytes>(
+        {.key = "save_bandwidth",
+         .group = "Data",
+         .kind = Kind::bytes,
+         .range = {0, bytes_max},
+         .help =
+             "bytes that a save writes in a second, but for the one at stop; 0: as many as the disk takes"}),
     row<&Settings::stop_seconds_max>({.key = "stop_seconds_max",
                                       .group = "Data",
                                       .kind = Kind::seconds,

@@ -28,6 +28,7 @@ struct RuntimeOptions {
   std::uint64_t output_bytes_max = 1ull
                                    << 20;  // replies waiting for a slow reader, before its requests wait too
   std::chrono::seconds save_interval{3600};  // 0: only on command and at stop
+  std::uint64_t save_bandwidth_bytes = 0;    // a second, of a save but the one at stop; 0: no limit
   std::string log_level = "info";            // trace debug info warning error
   std::string journal = "everysec";          // off everysec always
   std::string journal_when_on = "everysec";  // what "appendonly yes" brings back; never off

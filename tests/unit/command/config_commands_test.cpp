@@ -81,6 +81,7 @@ TEST_CASE("CONFIG GET gives back what CONFIG SET took", "[command]") {
                                                                   {"loglevel", "warning"},
                                                                   {"save", "60 1"},
                                                                   {"save-interval", "30"},
+                                                                  {"save-bandwidth", "1048576"},
                                                                   {"bf-error-rate", "1e-06"},
                                                                   {"bf-initial-size", "5"},
                                                                   {"bf-expansion-factor", "0"},
