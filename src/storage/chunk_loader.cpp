@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -24,8 +25,7 @@ ChunkLoader::ChunkLoader(File& file, const Place& place, Fill fill)
           static_cast<std::size_t>((place.bitmap_bytes + format::chunk_bytes - 1) / format::chunk_bytes)) {}
 
 Result<std::vector<ChunkChecksums>> ChunkLoader::run(std::size_t thread_count, ProgressMeter& meter) {
-  std::vector<std::thread> others;
-  for (std::size_t i = 1; i < thread_count; ++i) others.emplace_back([this] { load_chunks([] {}); });
+  std::vector<std::thread> others = start_others(thread_count - 1);
   std::uint64_t bytes_told = 0;
   Result<void> told;
   const auto tell = [&] {
@@ -40,6 +40,17 @@ Result<std::vector<ChunkChecksums>> ChunkLoader::run(std::size_t thread_count, P
   const MutexLock lock(mutex_);
   if (failure_) return failure_->error;
   return std::move(checksums_);
+}
+
+// Fewer where the system has no more threads.
+std::vector<std::thread> ChunkLoader::start_others(std::size_t count) {
+  std::vector<std::thread> others;
+  try {
+    while (others.size() < count) others.emplace_back([this] { load_chunks([] {}); });
+  } catch (const std::system_error&) {
+    // This thread loads everything that they leave.
+  }
+  return others;
 }
 
 void ChunkLoader::load_chunks(const std::function<void()>& after_each) {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "progress_meter.hpp"
@@ -46,6 +47,7 @@ class ChunkLoader {
     Error error;
   };
 
+  std::vector<std::thread> start_others(std::size_t count);
   // Until there are no more chunks or somebody failed. Calls `after_each` behind each.
   void load_chunks(const std::function<void()>& after_each);
   Result<void> load_chunk(std::size_t chunk, std::span<std::byte> buffer);

@@ -104,7 +104,10 @@ class Saver::Implementation {
 
   [[nodiscard]] SaverStatus status() const {
     const MutexLock lock(mutex_);
-    return status_;
+    SaverStatus status = status_;
+    // Who has asked for a save sees it run, although the thread has not woken up yet.
+    status.running = status.running || order_;
+    return status;
   }
 
  private:

@@ -96,6 +96,7 @@ TEST_CASE("a second save is refused while one runs, and allowed from its end on"
   std::promise<bool> follow_up;
   REQUIRE(saving.saver->start(
       [&](const Result<GenerationReport>&) { follow_up.set_value(saving.saver->start({}).ok()); }));
+  CHECK(saving.saver->status().running);
   held.wait_until_held();
   CHECK(saving.saver->status().running);
   const auto second = saving.saver->start({});
