@@ -173,8 +173,9 @@ Result<void> allocate(const Descriptor& descriptor, const Path& path, std::uint6
 
 class PosixMappedFile final : public MappedFile {
  public:
-  PosixMappedFile(Descriptor descriptor, Path path, std::span<std::byte> bytes)
-      : descriptor_(std::move(descriptor)), path_(std::move(path)), bytes_(bytes) {}
+  // `identity` is that of the file: its descriptor is not kept, there may be few of them.
+  PosixMappedFile(Path path, const struct stat& identity, std::span<std::byte> bytes)
+      : path_(std::move(path)), device_(identity.st_dev), number_(identity.st_ino), bytes_(bytes) {}
   ~PosixMappedFile() override { ::munmap(bytes_.data(), bytes_.size()); }
   PosixMappedFile(const PosixMappedFile&) = delete;
   PosixMappedFile& operator=(const PosixMappedFile&) = delete;
@@ -184,14 +185,18 @@ class PosixMappedFile final : public MappedFile {
 
   // msync() of Linux is fdatasync() of a range: it writes the pages and what is needed to find them, has the
   // disk empty its cache, and reports as well that an earlier write of any page by the system went wrong.
+  // What is on the disk is left to the system's cache: it is not stored into again.
   Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) override {
     const auto pages = pages_of(offset, byte_count);
     while (::msync(pages.data(), pages.size(), MS_SYNC) != 0) {
       if (errno != EINTR) return failed("sync", path_, errno);
     }
+    static_cast<void>(::madvise(pages.data(), pages.size(), MADV_DONTNEED));
     struct stat status {};
-    if (::fstat(descriptor_.get(), &status) != 0) return failed("look at", path_, errno);
-    if (status.st_nlink == 0) return fail(Errc::not_found, path_.string() + " was removed while in use");
+    const bool there = ::stat(path_.c_str(), &status) == 0;
+    if (!there && errno != ENOENT && errno != ENOTDIR) return failed("look at", path_, errno);
+    if (!there || status.st_dev != device_ || status.st_ino != number_)
+      return fail(Errc::not_found, path_.string() + " was removed while in use");
     return {};
   }
 
@@ -222,8 +227,9 @@ class PosixMappedFile final : public MappedFile {
                           static_cast<std::size_t>(offset + byte_count - from));
   }
 
-  Descriptor descriptor_;
   Path path_;
+  dev_t device_;
+  ino_t number_;
   std::span<std::byte> bytes_;
 };
 
@@ -265,7 +271,7 @@ class PosixDisk final : public Disk {
   Result<std::unique_ptr<MappedFile>> create_mapped(const Path& path, std::uint64_t byte_count) override {
     Descriptor descriptor = open_descriptor(path, O_RDWR | O_CREAT | O_EXCL);
     if (!descriptor.valid()) return failed("create", path, errno);
-    auto mapped = map(std::move(descriptor), path, byte_count);
+    auto mapped = map(descriptor, path, byte_count);
     if (!mapped) ::unlink(path.c_str());
     return mapped;
   }
@@ -347,14 +353,16 @@ class PosixDisk final : public Disk {
   }
 
  private:
-  static Result<std::unique_ptr<MappedFile>> map(Descriptor descriptor, const Path& path,
+  static Result<std::unique_ptr<MappedFile>> map(const Descriptor& descriptor, const Path& path,
                                                  std::uint64_t byte_count) {
     if (auto allocated = allocate(descriptor, path, byte_count); !allocated) return allocated.error();
+    struct stat identity {};
+    if (::fstat(descriptor.get(), &identity) != 0) return failed("look at", path, errno);
     const auto size = static_cast<std::size_t>(byte_count);
     void* const bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
     if (bytes == MAP_FAILED) return failed("map", path, errno);
-    return std::unique_ptr<MappedFile>(std::make_unique<PosixMappedFile>(
-        std::move(descriptor), path, std::span(static_cast<std::byte*>(bytes), size)));
+    return std::unique_ptr<MappedFile>(
+        std::make_unique<PosixMappedFile>(path, identity, std::span(static_cast<std::byte*>(bytes), size)));
   }
 
   static Result<std::unique_ptr<File>> file_of(Descriptor descriptor, std::string_view operation,
