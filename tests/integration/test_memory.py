@@ -89,7 +89,7 @@ class MemoryTest(DaemonTest):
             self.assertTrue(wait_until(lambda: memory_kb(daemon, "Rss") < before_kb + 18 * 1024))
 
     def test_deleting_small_filters_costs_no_more_beside_many_big_ones(self):
-        daemon = self.start("--maxmemory", "1024gb")
+        daemon = self.start("--maxmemory", "1024gb", "--journal", "off")
         with daemon.connect() as client:
             def call_all(count, *words):
                 for at in range(0, count, 100):

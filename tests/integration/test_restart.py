@@ -62,19 +62,27 @@ class RestartTest(DaemonTest):
         daemon.kill()
         self.assertEqual(ask(self.start(), "BF.EXISTS", "big", "alice"), b":1")
 
-    def test_shutdown_nosave_forgets_and_shutdown_saves(self):
-        daemon = self.start()
+    def test_without_a_journal_shutdown_nosave_forgets_and_shutdown_saves(self):
+        daemon = self.start("--journal", "off")
         ask(daemon, "BF.ADD", "k", "a")
         with daemon.connect() as connection:
             connection.sendall(encode("SHUTDOWN", "NOSAVE"))
         self.assertEqual(daemon.wait(), 0)
-        daemon = self.start()
+        daemon = self.start("--journal", "off")
         self.assertEqual(ask(daemon, "DBSIZE"), b":0")
         ask(daemon, "BF.ADD", "k", "a")
         with daemon.connect() as connection:
             connection.sendall(encode("SHUTDOWN"))
         self.assertEqual(daemon.wait(), 0)
         self.assertEqual(ask(self.start(), "DBSIZE"), b":1")
+
+    def test_the_journal_holds_what_shutdown_nosave_does_not_save(self):
+        daemon = self.start()
+        ask(daemon, "BF.ADD", "k", "a")
+        with daemon.connect() as connection:
+            connection.sendall(encode("SHUTDOWN", "NOSAVE"))
+        self.assertEqual(daemon.wait(), 0)
+        self.assertEqual(ask(self.start(), "BF.EXISTS", "k", "a"), b":1")
 
     def test_nothing_answered_is_lost_by_a_stop_under_load(self):
         connections, batch = 50, 20

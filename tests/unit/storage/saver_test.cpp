@@ -23,6 +23,9 @@ struct Saving {
   Gate gate{2};
   std::atomic<std::uint64_t> changes{0};
   std::atomic<std::uint64_t> journal_position{0};
+  std::atomic<std::uint64_t> journal_step{0};  // by which the journal grows whenever somebody looks
+  std::atomic<std::uint64_t> position_synced{0};
+  std::atomic<bool> journal_fails{false};
   std::atomic<std::uint64_t> position_saved{0};
   std::unique_ptr<Saver> saver;
 
@@ -33,7 +36,13 @@ struct Saving {
     saver = std::make_unique<Saver>(
         *directory, filters.keyspace, gate,
         SaverCallbacks{.changes = [this] { return changes.load(); },
-                       .journal_position = [this] { return journal_position.load(); },
+                       .journal_position = [this] { return journal_position += journal_step; },
+                       .sync_journal =
+                           [this](std::uint64_t position) {
+                             position_synced = position;
+                             return journal_fails ? Result<void>(fail(Errc::io, "the journal"))
+                                                  : Result<void>();
+                           },
                        .saved = [this](std::uint64_t position) { position_saved = position; }},
         Saver::Loaded{.at = test::some_time, .journal_position = 0});
   }
@@ -329,4 +338,20 @@ TEST_CASE("a last save that is given up ends the running save as well", "[storag
   CHECK(report.error().code == Errc::io);
   CHECK_FALSE(ended.get_future().get());
   CHECK_FALSE(saving.disk.files().contains("data/CURRENT"));
+}
+
+TEST_CASE("a generation that relies on the journal behind its cut waits until that is on the disk",
+          "[storage]") {
+  Saving saving;
+  saving.add("key");
+  saving.journal_step = 100;
+  const auto report = saving.save();
+  REQUIRE(report);
+  CHECK(saving.position_synced > report->journal_position);
+  saving.journal_fails = true;
+  saving.add("another");
+  const auto failed = saving.save();
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().detail == "the journal");
+  CHECK(saving.position_saved == report->journal_position);
 }
