@@ -119,11 +119,13 @@ class JournalThread final : public Journal {
   }
 
   void do_chores(const JournalCore::Chores& chores) {
-    if (chores.sync) sync();
+    if (chores.sync) {
+      sync();
+      tell_progress();
+    }
     if (chores.restart) restart();
     if (chores.prepare) prepare_segments();
-    for (const SegmentRange& pages : core_.next_pages())
-      pages.file->prepare(pages.from, pages.to - pages.from);
+    prepare_pages();
     let_go(core_.take_synced());
     remove_past();
     tell_refusal();
@@ -132,6 +134,8 @@ class JournalThread final : public Journal {
 
   void sync() {
     const JournalCore::Sync sync = core_.begin_sync();
+    // While it runs, nobody can.
+    prepare_pages();
     for (const JournalCore::Sync::Part& part : sync.parts) {
       last_sync_ = part.range.file->sync(part.range.from, part.range.to - part.range.from);
       if (last_sync_) continue;
@@ -139,7 +143,11 @@ class JournalThread final : public Journal {
       return;
     }
     core_.end_sync(sync);
-    tell_progress();
+  }
+
+  void prepare_pages() {
+    for (const SegmentRange& pages : core_.next_pages())
+      pages.file->prepare(pages.from, pages.to - pages.from);
   }
 
   void prepare_segments() {

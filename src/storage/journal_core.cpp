@@ -23,8 +23,11 @@ constexpr milliseconds retry_delay_first{100};
 constexpr milliseconds retry_delay_max{2000};
 constexpr milliseconds ask_interval{2000};
 
-// Pages that are prepared: what is stored while a sync runs, twice, and at least this.
+// Pages are prepared for twice of what was stored during the last sync, or as much as was stored between the
+// last two, and at least for this. Those that are not needed soon the system writes back, zeros or not.
 constexpr std::uint64_t window_bytes_min = std::uint64_t{1} << 20;
+// After which the system may have written some back.
+constexpr milliseconds pages_interval{1000};
 
 SteadyTime steady_now() {
   return std::chrono::steady_clock::now();
@@ -41,6 +44,7 @@ JournalCore::JournalCore(const JournalOptions& options, std::uint64_t position)
       position_(position),
       durable_(position),
       synced_(position),
+      sync_begun_(position),
       last_sync_(steady_now()),
       retry_delay_(retry_delay_first),
       window_bytes_(window_bytes_min) {}
@@ -99,7 +103,10 @@ void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t bo
   active_->append(body, body_checksum, synced_);
   position_.store(active_->end_position(), std::memory_order_release);
   ++frames_;
-  if (active_->wants_pages()) note_due();
+  if (active_->wants_pages()) {
+    pages_due_ = true;
+    note_due();
+  }
 }
 
 void JournalCore::rotate() {
@@ -108,6 +115,7 @@ void JournalCore::rotate() {
   active_ = std::move(ahead_.front());
   ahead_.pop_front();
   active_->begin(position_.load(std::memory_order_relaxed));
+  pages_due_ = true;
   note_due();
 }
 
@@ -297,6 +305,7 @@ JournalCore::Sync JournalCore::begin_sync() {
   for (const auto& segment : written_) add(*segment);
   if (active_) add(*active_);
   sync.position = position_.load(std::memory_order_relaxed);
+  widen_window(sync.position - std::exchange(sync_begun_, sync.position));
   return sync;
 }
 
@@ -307,9 +316,14 @@ void JournalCore::end_sync(const Sync& sync) {
   ++syncs_;
   synced_or_not_.notify_all();
   if (saved_ >= gap_) raise_durable(synced_);
-  const std::uint64_t meanwhile = position_.load(std::memory_order_relaxed) - sync.position;
-  window_bytes_ =
-      std::clamp(2 * meanwhile, window_bytes_min, std::max(window_bytes_min, options_.segment_bytes));
+  window_bytes_ = window_bytes_min;
+  widen_window(2 * (position_.load(std::memory_order_relaxed) - sync.position));
+}
+
+void JournalCore::widen_window(std::uint64_t bytes) {
+  if (bytes <= window_bytes_) return;
+  window_bytes_ = std::min(bytes, options_.segment_bytes);
+  pages_due_ = true;
 }
 
 void JournalCore::sync_failed(const std::string& reason) {
@@ -393,7 +407,10 @@ JournalSegments JournalCore::take_ahead() {
 std::vector<SegmentRange> JournalCore::next_pages() {
   const MutexLock lock(mutex_);
   std::vector<SegmentRange> ranges;
-  if (!active_) return ranges;
+  const SteadyTime now = steady_now();
+  if (!active_ || (!pages_due_ && now < pages_time_)) return ranges;
+  pages_due_ = false;
+  pages_time_ = now + pages_interval;
   ranges.push_back(active_->next_pages(window_bytes_));
   const std::uint64_t covered = ranges.back().to - ranges.back().from;
   if (covered < window_bytes_ && !ahead_.empty())

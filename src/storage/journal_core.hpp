@@ -104,7 +104,7 @@ class JournalCore {
 
   // Those ahead, which are not needed any more.
   [[nodiscard]] JournalSegments take_ahead();
-  // What is stored into next, to be prepared.
+  // What is stored into next and has to be prepared.
   [[nodiscard]] std::vector<SegmentRange> next_pages();
   [[nodiscard]] std::uint64_t saved_position() const;
   // Why changes are refused; nothing when they are not.
@@ -120,6 +120,7 @@ class JournalCore {
   void refuse(const std::string& reason) SEPAL_REQUIRES(mutex_);
   void accept() SEPAL_REQUIRES(mutex_);
   void note_due() SEPAL_REQUIRES(mutex_);
+  void widen_window(std::uint64_t bytes) SEPAL_REQUIRES(mutex_);
   [[nodiscard]] bool short_of_segments() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] bool unsynced() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] bool may_restart() const SEPAL_REQUIRES(mutex_);
@@ -145,6 +146,7 @@ class JournalCore {
   std::uint64_t reserved_ SEPAL_GUARDED_BY(mutex_) = 0;  // by all workers
   std::uint64_t wanted_ SEPAL_GUARDED_BY(mutex_) = 0;    // room that somebody waits for
   std::uint64_t synced_ SEPAL_GUARDED_BY(mutex_);
+  std::uint64_t sync_begun_ SEPAL_GUARDED_BY(mutex_);      // the last: up to here
   std::uint64_t sync_asked_ SEPAL_GUARDED_BY(mutex_) = 0;  // up to here, at once
   std::uint64_t saved_ SEPAL_GUARDED_BY(mutex_) = 0;       // by a generation
   std::uint64_t gap_ SEPAL_GUARDED_BY(mutex_) = 0;
@@ -166,6 +168,8 @@ class JournalCore {
   std::chrono::milliseconds retry_delay_ SEPAL_GUARDED_BY(mutex_);
   SteadyTime ask_time_ SEPAL_GUARDED_BY(mutex_);
   std::uint64_t window_bytes_ SEPAL_GUARDED_BY(mutex_);  // of pages prepared
+  bool pages_due_ SEPAL_GUARDED_BY(mutex_) = false;
+  SteadyTime pages_time_ SEPAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sepal::storage
