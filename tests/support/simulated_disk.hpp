@@ -67,6 +67,18 @@ class SimulatedDisk final : public storage::Disk {
   }
   // A file system without hard links.
   void refuse_links() { links_ = false; }
+  // What the machine would find if the power failed now, or, with Survival::all, if the process died: a disk of
+  // its own.
+  [[nodiscard]] std::unique_ptr<SimulatedDisk> crashed_copy(Survival survival, std::uint64_t seed) const {
+    auto copy = std::make_unique<SimulatedDisk>();
+    {
+      const std::lock_guard lock(mutex_);
+      std::map<const Node*, std::shared_ptr<Node>> copied;
+      copy->root_ = copy_of(root_, copied);
+    }
+    copy->crash(survival, seed);
+    return copy;
+  }
   void restart_count() { count_ = 0; }
   [[nodiscard]] std::uint64_t operation_count() const { return count_; }
   // Called before each operation with its name and path, without a lock held.
@@ -373,6 +385,18 @@ class SimulatedDisk final : public storage::Disk {
         all[prefix + name] = child->bytes;
       }
     }
+  }
+
+  // A file with two names stays one file.
+  static std::shared_ptr<Node> copy_of(const std::shared_ptr<Node>& node,
+                                       std::map<const Node*, std::shared_ptr<Node>>& copied) {
+    std::shared_ptr<Node>& copy = copied[node.get()];
+    if (copy) return copy;
+    copy = std::make_shared<Node>(*node);
+    const std::shared_ptr<Node> made = copy;
+    for (auto& [name, child] : made->names) child = copy_of(child, copied);
+    for (auto& [name, child] : made->durable_names) child = copy_of(child, copied);
+    return made;
   }
 
   static void survive(Node& node, Survival survival, std::mt19937_64& random) {

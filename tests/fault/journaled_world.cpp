@@ -1,0 +1,230 @@
+#include "journaled_world.hpp"
+
+#include <sepal/storage/snapshot.hpp>
+
+#include <algorithm>
+#include <array>
+
+#include "support/catch.hpp"
+#include "support/storage_fixture.hpp"
+
+namespace sepal::test {
+namespace {
+
+using keyspace::Admission;
+using storage::JournalPolicy;
+
+constexpr storage::DataDirectoryOptions some_own_files{.own_file_bytes_min = 200};
+// So small that a workload fills several.
+constexpr std::uint64_t segment_bytes = 16 << 10;
+constexpr keyspace::KeyspaceOptions small_filters{
+    .memory_max = std::uint64_t{1} << 33, .capacity = 8, .seed = 7};
+const storage::Path data = "data";
+constexpr std::size_t key_bytes_max = 16;
+constexpr std::uint32_t databases = 2;
+// Of what needs a few rounds of the journal's work; more than it takes.
+constexpr int tries_max = 10;
+constexpr std::uint32_t item_numbers = 5000;
+constexpr std::uint32_t batch_items_max = 12;
+constexpr std::array<const char*, 5> keys{"a", "b", "users", "users:next", "c"};
+
+std::string item_of(std::uint32_t number) {
+  return "item:" + std::to_string(number);
+}
+
+std::uint32_t below(std::mt19937_64& random, std::uint32_t bound) {
+  return static_cast<std::uint32_t>(random() % bound);
+}
+
+}  // namespace
+
+JournaledWorld::JournaledWorld(std::unique_ptr<SimulatedDisk> disk, JournalPolicy policy)
+    : disk_(std::move(disk)), keyspace_(small_filters, housekeeper_), policy_(policy) {
+  recover();
+}
+
+JournaledWorld::~JournaledWorld() {
+  disk_->set_observer({});
+  if (journal_ != nullptr) static_cast<void>(journal_->stop());
+}
+
+void JournaledWorld::recover() {
+  const auto recovered = try_recover();
+  if (!recovered) error_ = recovered.error().detail;
+}
+
+Result<void> JournaledWorld::try_recover() {
+  auto directory = storage::DataDirectory::open(*disk_, data, 1, std::nullopt, some_own_files);
+  if (!directory) return directory.error();
+  directory_ = std::move(*directory);
+  storage::ReplayStart start;
+  const auto put = [&](std::span<storage::LoadedFilter> filters) -> Result<void> {
+    const GateClosed closed(gate_);
+    for (auto& loaded : filters) {
+      start.positions.note(loaded, *loaded.filter);
+      if (auto done = keyspace_.put({loaded.database, loaded.key}, std::move(loaded.filter)); !done)
+        return done;
+    }
+    return {};
+  };
+  const auto loaded = directory_->load(roomy, put, {});
+  if (!loaded) return loaded.error();
+  start.cut = loaded->journal_position;
+  const auto replayed = storage::replay_journal(*disk_, data, keyspace_, gate_, std::move(start), {});
+  if (!replayed) return replayed.error();
+  if (auto removed = storage::remove_beyond(*disk_, data, *replayed); !removed) return removed;
+  const storage::JournalOptions options{
+      .policy = policy_, .segment_bytes = segment_bytes, .segments_ahead = 1, .threaded = false};
+  auto journal =
+      storage::Journal::open(*disk_, data, replayed->position, 1, options,
+                             {.on_progress = {}, .on_save_needed = [this] { needs_save_ = true; }});
+  if (!journal) return journal.error();
+  journal_ = std::move(*journal);
+  ends_ = {journal_->position()};
+  return {};
+}
+
+void JournaledWorld::begin_from(Model model) {
+  for (auto& [key, known] : model) known.item_count = keyspace_.find({key.first, key.second})->item_count();
+  models_ = {std::move(model)};
+}
+
+bool JournaledWorld::admitted(std::size_t item_count) {
+  const std::uint64_t bytes =
+      keyspace::record_bytes_of_adds_alone(key_bytes_max, item_count, small_filters.layers_max);
+  for (int tries = 0; tries < tries_max; ++tries) {
+    const Admission admission = journal_->log(0).admit(bytes);
+    if (admission != Admission::later) return admission == Admission::granted;
+    journal_->work();
+  }
+  return false;
+}
+
+void JournaledWorld::change(std::mt19937_64& random) {
+  if (!admitted(batch_items_max)) return;
+  Model model = models_.back();
+  if (below(random, 6) == 0) {
+    change_key(random, model);
+  } else {
+    add(random, model);
+  }
+  models_.push_back(std::move(model));
+  ends_.push_back(journal_->position());
+  if (policy_ != JournalPolicy::always || saving_) return;
+  for (int tries = 0;
+       tries < tries_max && durable_model() + 1 < models_.size() && journal_->status().accepting; ++tries)
+    journal_->work();
+}
+
+void JournaledWorld::add(std::mt19937_64& random, Model& model) {
+  const std::string key = keys[below(random, keys.size())];
+  const std::uint32_t database = below(random, databases);
+  std::vector<std::uint32_t> numbers(1 + below(random, batch_items_max));
+  for (auto& number : numbers) number = below(random, item_numbers);
+  std::vector<std::string> texts;
+  for (const auto number : numbers) texts.push_back(item_of(number));
+  const std::vector<std::string_view> items(texts.begin(), texts.end());
+  auto& log = journal_->log(0);
+  keyspace::Mutator mutator(keyspace_, &log);
+  const GateClosed closed(gate_);
+  filter::Filter* filter = keyspace_.find({database, key});
+  std::uint64_t added_count = 0;
+  std::array<bool, batch_items_max> added{};
+  if (filter != nullptr &&
+      mutator.try_add({database, key}, *filter, items, std::span(added).first(items.size()))) {
+    added_count = static_cast<std::uint64_t>(std::ranges::count(added, true));
+    static_cast<void>(log.settle(true));
+  } else {
+    if (filter == nullptr)
+      filter = *mutator.create({database, key}, {.error_rate = 0.001,
+                                                 .capacity = small_filters.capacity,
+                                                 .expansion = 1 + below(random, 2),
+                                                 .seed = small_filters.seed});
+    std::vector<filter::Filter::AddOutcome> outcomes;
+    mutator.add_alone({database, key}, *filter, items, outcomes);
+    for (const auto& outcome : outcomes) {
+      REQUIRE(outcome.refusal == filter::Filter::Refusal::none);
+      added_count += outcome.added ? 1 : 0;
+    }
+    log.commit();
+  }
+  ModelFilter& known = model[{database, key}];
+  known.item_count += added_count;
+  known.items.insert(numbers.begin(), numbers.end());
+}
+
+void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
+  const std::uint32_t database = below(random, databases);
+  const std::string from = keys[below(random, keys.size())];
+  const std::string to = keys[below(random, keys.size())];
+  auto& log = journal_->log(0);
+  keyspace::Mutator mutator(keyspace_, &log);
+  const GateClosed closed(gate_);
+  const std::uint32_t kind = below(random, 20);
+  if (kind == 0) {
+    mutator.flush_all();
+    model.clear();
+  } else if (kind == 1) {
+    mutator.flush(database);
+    std::erase_if(model, [&](const auto& entry) { return entry.first.first == database; });
+  } else if (kind < 10) {
+    mutator.remove({database, from});
+    model.erase({database, from});
+  } else if (mutator.rename(database, from, to) && from != to) {
+    model[{database, to}] = std::move(model[{database, from}]);
+    model.erase({database, from});
+  }
+  log.commit();
+}
+
+Result<void> JournaledWorld::save(std::mt19937_64& random) {
+  saving_ = true;
+  needs_save_ = false;
+  const auto interfere = [&] {
+    for (std::uint32_t i = below(random, 3); i-- > 0;) change(random);
+  };
+  std::unique_ptr<storage::SnapshotTaker> taker;
+  {
+    const GateClosed closed(gate_);
+    taker = std::make_unique<storage::SnapshotTaker>(keyspace_, some_time, journal_->position());
+  }
+  taker->reserve();
+  for (bool last = false; !last;) {
+    interfere();
+    const GateClosed closed(gate_);
+    last = taker->step(2, journal_->position());
+  }
+  const storage::Snapshot snapshot = taker->finish();
+  if (snapshot.taken_until() > snapshot.journal_position) {
+    if (auto synced = journal_->sync_until(snapshot.taken_until()); !synced) return synced.error();
+  }
+  interfere_ = interfere;
+  const auto report = directory_->save(snapshot, {});
+  interfere_ = {};
+  saving_ = false;
+  if (!report) return report.error();
+  journal_->generation_saved(report->journal_position);
+  return {};
+}
+
+std::size_t JournaledWorld::durable_model() const {
+  const std::uint64_t durable = journal_->durable_position();
+  const auto first_lost = std::ranges::upper_bound(ends_, durable);
+  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(first_lost - ends_.begin(), 1) - 1);
+}
+
+bool JournaledWorld::holds(const Model& model, const Model& next) const {
+  if (keyspace_.total_size() != model.size()) return false;
+  return std::ranges::all_of(model, [&](const auto& entry) {
+    const auto& [key, known] = entry;
+    const filter::Filter* const filter = keyspace_.find({key.first, key.second});
+    if (filter == nullptr || filter->item_count() < known.item_count) return false;
+    const auto later = next.find(key);
+    const std::uint64_t most = later == next.end() ? known.item_count : later->second.item_count;
+    return filter->item_count() <= std::max(most, known.item_count) &&
+           std::ranges::all_of(known.items,
+                               [&](std::uint32_t number) { return contains(*filter, item_of(number)); });
+  });
+}
+
+}  // namespace sepal::test
