@@ -153,19 +153,23 @@ Result<void> Daemon::load() {
 
 Result<void> Daemon::begin_service(const storage::GenerationReport& loaded, std::uint64_t position) {
   journal_view_.begins_at(position);
+  storage::JournalPolicy policy{};
+  {
+    const GateClosed closed(gate_);
+    policy = policy_of(settings_.runtime);
+  }
   auto saver = std::make_unique<storage::Saver>(
       *data_, *keyspace_, gate_,
-      storage::SaverCallbacks{.changes = [this] { return changes(); },
-                              .journal_position = [this] { return journal_view_.position(); },
-                              .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
-                              .saved = [this](std::uint64_t at) { journal_view_.generation_saved(at); }},
+      storage::SaverCallbacks{
+          .changes = [this] { return changes(); },
+          .journal_position = [this] { return journal_view_.position(); },
+          .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
+          .saved = [this](std::uint64_t at) { journal_view_.generation_saved(at); }},
       storage::Saver::Loaded{.at = facts_.started_wall, .journal_position = loaded.journal_position});
-  saver->set_options(saver_options(settings_.runtime));
-  auto journal = storage::Journal::open(
-      *disk_, data_->path(), position, settings_.server.worker_count,
-      {.policy = policy_of(settings_.runtime), .segment_bytes = facts_.journal_segment_bytes},
-      {.on_progress = [this] { serving_->server.journal_progressed(); },
-       .on_save_needed = [&demanding = *saver] { demanding.demand(); }});
+  auto journal = storage::Journal::open(*disk_, data_->path(), position, settings_.server.worker_count,
+                                        {.policy = policy, .segment_bytes = facts_.journal_segment_bytes},
+                                        {.on_progress = [this] { serving_->server.journal_progressed(); },
+                                         .on_save_needed = [&demanding = *saver] { demanding.demand(); }});
   if (!journal) return journal.error();
   const GateClosed closed(gate_);
   saver_ = std::move(saver);
@@ -173,6 +177,8 @@ Result<void> Daemon::begin_service(const storage::GenerationReport& loaded, std:
   journal_view_.show(*journal_, facts_.journal_segment_bytes);
   for (std::size_t worker = 0; worker < settings_.server.worker_count; ++worker)
     serving_->services.logs[worker] = &journal_->log(worker);
+  // Clients may have changed them since they were read.
+  options_changed(settings_.runtime);
   serving_->services.load.running = false;
   return {};
 }
