@@ -1,0 +1,221 @@
+"""The journal's policies through kill -9, and changes of them in a running server."""
+
+import sys
+import threading
+import time
+import unittest
+
+from client import Client, Refused
+from daemon import DaemonTest, encode, read_lines
+from workload import DAEMON_ARGUMENTS, Adder, Structure, check_filter, merged
+
+CONNECTIONS = 50
+SECONDS_MAX = 30
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class JournalTest(DaemonTest):
+    def start(self, *arguments, wait=True):
+        return super().start(*DAEMON_ARGUMENTS, *arguments, wait=wait)
+
+    def eventually(self, what, condition):
+        deadline = time.monotonic() + SECONDS_MAX
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def save(self, client):
+        self.assertEqual(client.call("SAVE"), b"OK")
+
+    def known(self, *items, key="k"):
+        """Of these, what a server knows that starts now and is killed again."""
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            known = [item for item in items if client.call("BF.EXISTS", key, item)]
+        daemon.kill()
+        return known
+
+    def test_what_was_answered_survives_a_kill_under_everysec_and_always(self):
+        for policy in ("everysec", "always"):
+            daemon = self.start("--journal", policy)
+            with Client.of(daemon) as client:
+                client.call("BF.ADD", policy, "a")
+                client.call("BF.MADD", policy, "b", "c")
+                client.call("RENAME", policy, policy + "-renamed")
+                client.call("BF.RESERVE", policy + "-reserved", "0.001", "12345")
+                client.call("BF.ADD", "deleted", "x")
+                client.call("DEL", "deleted")
+                client.call("SELECT", 3)
+                client.call("BF.ADD", "flushed", "x")
+                client.call("FLUSHDB")
+            daemon.kill()
+            daemon = self.start("--journal", policy)
+            with Client.of(daemon) as client:
+                self.assertEqual(client.call("BF.CARD", policy + "-renamed"), 3)
+                self.assertEqual(client.call("BF.MEXISTS", policy + "-renamed", "a", "b", "c", "d"), [1, 1, 1, 0])
+                self.assertEqual(client.call("BF.INFO", policy + "-reserved", "CAPACITY"), [12345])
+                self.assertEqual(client.call("EXISTS", policy, "deleted", "flushed"), 0)
+                client.call("SELECT", 3)
+                self.assertEqual(client.call("DBSIZE"), 0)
+            daemon.kill()
+
+    def test_off_keeps_what_was_saved(self):
+        daemon = self.start("--journal", "off")
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "k", "saved")
+            self.save(client)
+            client.call("BF.ADD", "k", "unsaved")
+            self.assertEqual(client.info()["aof_enabled"], "0")
+        daemon.kill()
+        daemon = self.start("--journal", "off")
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("BF.MEXISTS", "k", "saved", "unsaved"), [1, 0])
+
+    def test_many_kills_in_a_row_without_a_save(self):
+        for number in range(20):
+            daemon = self.start()
+            with Client.of(daemon) as client:
+                self.assertEqual(client.call("BF.CARD", "k"), number)
+                self.assertEqual(client.call("BF.ADD", "k", number), 1)
+            daemon.kill()
+        self.assertEqual(len(self.known(*range(20))), 20)
+
+    def test_config_set_switches_the_journal_off_and_on(self):
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("CONFIG", "GET", "appendonly"), [b"appendonly", b"yes"])
+            client.call("BF.ADD", "k", "before")
+            client.call("CONFIG", "SET", "appendonly", "no")
+            self.assertEqual(client.info()["aof_enabled"], "0")
+            client.call("BF.ADD", "k", "meanwhile")
+            client.call("CONFIG", "SET", "appendonly", "yes")
+            self.assertEqual(client.info()["aof_enabled"], "1")
+            # What was added without a record is on disk with a save, which is begun by itself.
+            self.eventually("no save", lambda: int(client.info()["changes_since_save"]) == 0)
+            client.call("BF.ADD", "k", "after")
+        daemon.kill()
+        self.assertEqual(self.known("before", "meanwhile", "after", "never"), ["before", "meanwhile", "after"])
+
+    def test_a_kill_between_switching_on_and_the_save_loses_nothing_recorded_before(self):
+        for _ in range(5):
+            daemon = self.start()
+            with Client.of(daemon) as client:
+                client.call("BF.ADD", "k", "before")
+                client.call("CONFIG", "SET", "appendonly", "no")
+                client.call("BF.ADD", "k", "meanwhile")
+                client.call("CONFIG", "SET", "appendonly", "yes")
+                client.call("BF.ADD", "k", "after")
+            daemon.kill()
+            self.assertIn("before", self.known("before", "meanwhile", "after"))
+
+    def test_config_set_changes_when_syncs_are_made(self):
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            for policy in (b"always", b"everysec"):
+                client.call("CONFIG", "SET", "appendfsync", policy)
+                self.assertEqual(client.call("CONFIG", "GET", "appendfsync"), [b"appendfsync", policy])
+                client.call("BF.ADD", "k", policy)
+            reply = client.pipeline([("CONFIG", "SET", "appendfsync", "sometimes")])[0]
+            self.assertIsInstance(reply, Refused)
+        daemon.kill()
+        self.assertEqual(self.known("always", "everysec"), ["always", "everysec"])
+
+    def test_always_answers_many_connections_and_one_sync_serves_many(self):
+        daemon = self.start("--journal", "always", "--threads", "2")
+        with Client.of(daemon) as client:
+            before = client.info()
+            adders = [Adder(daemon, "single", b"k", at * 1_000_000) for at in range(CONNECTIONS)]
+            for adder in adders:
+                adder.start()
+            time.sleep(2)
+            for adder in adders:
+                adder.finish()
+            after = client.info()
+            syncs = int(after["journal_syncs"]) - int(before["journal_syncs"])
+            answers = merged(adders)
+            added = sum(some.answered() for some in answers.values())
+            say("always, %d connections: %d adds, %d syncs, %.1f adds to one sync"
+                % (CONNECTIONS, added, syncs, added / max(syncs, 1)))
+            self.assertGreater(added, CONNECTIONS)
+            self.assertGreater(syncs, 0)
+        daemon.kill()
+        with Client.of(self.start()) as client:
+            for key, some in answers.items():
+                check_filter(self, client, key, some)
+
+    def test_always_keeps_replies_in_order_and_closes_after_them(self):
+        daemon = self.start("--journal", "always")
+        with daemon.connect() as connection:
+            connection.sendall(encode("BF.ADD", "k", "a") + encode("ECHO", "x") + encode("BF.ADD", "k", "a")
+                               + encode("BF.EXISTS", "k", "a") + encode("QUIT"))
+            self.assertEqual(read_lines(connection, 6), [b":1", b"$1", b"x", b":0", b":1", b"+OK"])
+            self.assertEqual(connection.recv(1), b"")
+
+    def test_always_survives_clients_that_leave_before_their_answer(self):
+        daemon = self.start("--journal", "always", "--threads", "2")
+
+        def leave(number):
+            for at in range(50):
+                with daemon.connect() as connection:
+                    connection.sendall(encode("BF.ADD", "k", "%d:%d" % (number, at)))
+
+        threads = [threading.Thread(target=leave, args=(number,)) for number in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("BF.ADD", "k", "last"), 1)
+            self.eventually("connections are left", lambda: client.info()["connected_clients"] == "1")
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_always_and_everysec_serve_beside_each_other_in_time(self):
+        """A policy that changes while connections wait for their syncs."""
+        daemon = self.start("--threads", "2")
+        adders = [Adder(daemon, Adder.styles[at % len(Adder.styles)], b"k", at * 1_000_000_000) for at in range(10)]
+        for adder in adders:
+            adder.start()
+        with Client.of(daemon) as client:
+            for at in range(20):
+                client.call("CONFIG", "SET", "appendfsync", ("always", "everysec")[at % 2])
+                time.sleep(0.02)
+            client.call("CONFIG", "SET", "appendfsync", "everysec")
+        for adder in adders:
+            adder.finish()
+        answers = merged(adders)
+        self.assertFalse(set().union(*(adder.refusals for adder in adders)))
+        daemon.kill()
+        with Client.of(self.start()) as client:
+            for key, some in answers.items():
+                check_filter(self, client, key, some)
+
+    def test_a_stop_under_always_answers_what_it_has_done(self):
+        daemon = self.start("--journal", "always", "--threads", "2")
+        adders = [Adder(daemon, Adder.styles[at % len(Adder.styles)], b"k", at * 1_000_000_000) for at in range(20)]
+        for adder in adders:
+            adder.start()
+        time.sleep(0.5)
+        self.assertEqual(daemon.stop(), 0)
+        for adder in adders:
+            adder.finish()
+        with Client.of(self.start()) as client:
+            for key, some in merged(adders).items():
+                check_filter(self, client, key, some)
+
+    def test_structure_under_always_is_what_was_answered(self):
+        import random
+        daemon = self.start("--journal", "always")
+        structure = Structure(daemon, 1, random.Random(1), {})
+        structure.start()
+        time.sleep(0.5)
+        daemon.kill()
+        structure.finish()
+        with Client.of(self.start()) as client:
+            self.assertIn(structure.observed(client), structure.possible_states())
+
+
+if __name__ == "__main__":
+    unittest.main()

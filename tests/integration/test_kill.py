@@ -1,0 +1,118 @@
+"""kill -9, again and again, under load and while saves run: what was answered is there, and nothing is done by half.
+
+SEPAL_KILL_ROUNDS says how often, SEPAL_KILL_SEED repeats a run as far as a machine can.
+"""
+
+import collections
+import os
+import random
+import sys
+import time
+import unittest
+
+from client import Client
+from daemon import DaemonTest
+from workload import DAEMON_ARGUMENTS, Adder, Saver, Structure, check_filter, merged
+
+ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", "10"))
+SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
+
+ADDERS = 17
+STRUCTURE_DATABASES = (1, 2)
+LOAD_SECONDS = (0.05, 0.9)
+# Rounds in which a start is killed as well.
+START_KILL_EVERY = 4
+# Taken in turns: what one of them has left is replayed by the next.
+SETTINGS = (
+    (),
+    ("--journal", "always"),
+    # Segments end and saves begin many times a round.
+    ("--journal-segment", "2mb", "--journal-save-min", "2mb"),
+)
+# Two of a kind add the same items, so that some learn what others were not told.
+TWINS = 2
+ITEMS_APART = 1_000_000_000
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class KillTest(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(SEED)
+        self.states = {database: [{}] for database in STRUCTURE_DATABASES}
+        self.expected = {}  # key -> Answers, of the last two rounds
+        self.counts = collections.Counter()
+
+    def start_after_kill(self, number):
+        arguments = (*DAEMON_ARGUMENTS, "--threads", "2", *SETTINGS[number % len(SETTINGS)])
+        if number % START_KILL_EVERY == START_KILL_EVERY - 1:
+            interrupted = self.start(*arguments, wait=False)
+            time.sleep(self.random.uniform(0, 0.1))
+            interrupted.kill()
+        return self.start(*arguments)
+
+    def check(self, daemon):
+        with Client.of(daemon) as client:
+            for database, possible in self.states.items():
+                observed = Structure(daemon, database, None, {}).observed(client)
+                self.assertIn(observed, possible, "database %d" % database)
+                self.states[database] = [observed]
+            for key, answers in self.expected.items():
+                check_filter(self, client, key, answers)
+
+    def forget_round(self, daemon, number):
+        """What was checked twice goes, so that rounds do not take longer and longer."""
+        old = [key for key in self.expected if key.startswith(b"round:%d:" % number)]
+        if not old:
+            return
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("DEL", *old), len(old))
+        for key in old:
+            del self.expected[key]
+
+    def load_and_kill(self, daemon, number):
+        adders = [Adder(daemon, Adder.styles[at // TWINS % len(Adder.styles)],
+                        b"round:%d:%d" % (number, at // TWINS // len(Adder.styles)), at // TWINS * ITEMS_APART)
+                  for at in range(ADDERS)]
+        structures = {database: Structure(daemon, database, self.random, state)
+                      for database, (state,) in self.states.items()}
+        workers = [*adders, *structures.values(), Saver(daemon)]
+        for worker in workers:
+            worker.start()
+        time.sleep(self.random.uniform(*LOAD_SECONDS))
+        daemon.kill()
+        for worker in workers:
+            worker.finish()
+        for database, structure in structures.items():
+            self.states[database] = structure.possible_states()
+            self.counts["structure"] += structure.answered_count
+        answers = {key: some for key, some in merged(adders).items() if some.answered() or some.unanswered}
+        self.expected.update(answers)
+        for some in answers.values():
+            self.counts["new"] += len(some.new)
+            self.counts["known"] += len(some.known)
+            self.counts["unanswered"] += len(some.unanswered)
+        for event in ("save started", "save finished"):
+            self.counts[event] += sum(event in line for line in daemon.log if line)
+        self.assertFalse(set().union(*(adder.refusals for adder in adders)))
+
+    def test_nothing_answered_is_lost_and_nothing_is_done_by_half(self):
+        say("SEPAL_KILL_SEED=%d" % SEED)
+        began = time.monotonic()
+        for number in range(ROUNDS):
+            daemon = self.start_after_kill(number)
+            self.check(daemon)
+            self.forget_round(daemon, number - 2)
+            self.load_and_kill(daemon, number)
+        daemon = self.start_after_kill(ROUNDS)
+        self.check(daemon)
+        self.assertEqual(daemon.stop(), 0)
+        self.check(self.start_after_kill(ROUNDS))
+        say("%d kills in %.1f s, nothing lost: %s" % (ROUNDS, time.monotonic() - began, dict(self.counts)))
+
+
+if __name__ == "__main__":
+    unittest.main()
