@@ -1,5 +1,6 @@
 """The journal's policies through kill -9, and changes of them in a running server."""
 
+import pathlib
 import sys
 import threading
 import time
@@ -82,6 +83,37 @@ class JournalTest(DaemonTest):
                 self.assertEqual(client.call("BF.ADD", "k", number), 1)
             daemon.kill()
         self.assertEqual(len(self.known(*range(20))), 20)
+
+    def test_a_server_that_is_full_starts_again_from_its_journal(self):
+        daemon = self.start("--maxmemory", "1mb")
+        with Client.of(daemon) as client:
+            replies = client.pipeline([("BF.RESERVE", "user:%d" % number, "0.01", "100") for number in range(20_000)])
+            created = replies.count(b"OK")
+            self.assertGreater(created, 1000)
+            self.assertLess(created, len(replies))
+        daemon.kill()
+        with Client.of(self.start("--maxmemory", "1mb")) as client:
+            self.assertEqual(client.call("DBSIZE"), created)
+
+    def test_what_a_journal_that_is_off_now_has_kept_stays(self):
+        for policy, item in (("everysec", "a"), ("off", "b"), ("everysec", "c"), ("off", "d"), ("always", "e")):
+            daemon = self.start("--journal", policy)
+            with Client.of(daemon) as client:
+                client.call("BF.ADD", "k", item)
+            daemon.kill()
+        self.assertEqual(self.known("a", "c", "e"), ["a", "c", "e"])
+
+    def test_saves_keep_the_journal_short(self):
+        daemon = self.start("--journal-segment", "2mb", "--journal-save-min", "2mb", "--threads", "2")
+        client = Client.of(daemon)
+        self.addCleanup(client.close)
+        client.call("BF.RESERVE", "k", "0.01", 1_000_000)
+        for at in range(0, 1_000_000, 1000):
+            client.pipeline([("BF.MADD", "k", *range(at, at + 1000))])
+        self.assertGreater(int(client.info()["journal_position"]), 16_000_000)
+        files = lambda: len(list(pathlib.Path(self.directory).glob("journal-*")))
+        self.eventually("segments are left", lambda: files() <= 5)
+        self.assertLess(int(client.info()["journal_since_save"]), 8 << 20)
 
     def test_config_set_switches_the_journal_off_and_on(self):
         daemon = self.start()

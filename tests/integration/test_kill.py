@@ -6,18 +6,24 @@ SEPAL_KILL_ROUNDS says how often, SEPAL_KILL_SEED repeats a run as far as a mach
 import collections
 import os
 import random
+import signal
 import sys
 import time
 import unittest
 
 from client import Client
 from daemon import DaemonTest
-from workload import DAEMON_ARGUMENTS, Adder, Saver, Structure, check_filter, merged
+from workload import (DAEMON_ARGUMENTS, ERROR_RATE, Adder, Rotator, Saver, Structure, check_filter, check_rotated,
+                      merged)
 
 ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", "10"))
 SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
 
 ADDERS = 17
+# Of 5 MB, so that they have files of their own, which saves link while nothing is added.
+BIG_FILTER_ITEMS = 1_000_000
+# Rounds in which a stop has begun before the kill.
+STOP_KILL_EVERY = 5
 STRUCTURE_DATABASES = (1, 2)
 LOAD_SECONDS = (0.05, 0.9)
 # Rounds in which a start is killed as well.
@@ -73,7 +79,15 @@ class KillTest(DaemonTest):
         for key in old:
             del self.expected[key]
 
+    def kill(self, daemon, number):
+        if number % STOP_KILL_EVERY == STOP_KILL_EVERY - 1:
+            daemon.send_signal(signal.SIGTERM)
+            time.sleep(self.random.uniform(0, 0.1))
+        daemon.kill()
+
     def load_and_kill(self, daemon, number):
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", b"round:%d:0" % number, ERROR_RATE, BIG_FILTER_ITEMS)
         adders = [Adder(daemon, Adder.styles[at // TWINS % len(Adder.styles)],
                         b"round:%d:%d" % (number, at // TWINS // len(Adder.styles)), at // TWINS * ITEMS_APART)
                   for at in range(ADDERS)]
@@ -83,7 +97,7 @@ class KillTest(DaemonTest):
         for worker in workers:
             worker.start()
         time.sleep(self.random.uniform(*LOAD_SECONDS))
-        daemon.kill()
+        self.kill(daemon, number)
         for worker in workers:
             worker.finish()
         for database, structure in structures.items():
@@ -98,6 +112,24 @@ class KillTest(DaemonTest):
         for event in ("save started", "save finished"):
             self.counts[event] += sum(event in line for line in daemon.log if line)
         self.assertFalse(set().union(*(adder.refusals for adder in adders)))
+
+    def test_filters_that_are_renamed_under_those_who_add_to_them_keep_what_they_were_given(self):
+        for number in range(max(1, ROUNDS // 5)):
+            daemon = self.start(*DAEMON_ARGUMENTS, "--threads", "2", *SETTINGS[number % len(SETTINGS)])
+            key = b"hot:%d" % number
+            adders = [Adder(daemon, Adder.styles[at % 4], key, at * ITEMS_APART) for at in range(8)]
+            workers = [*adders, Rotator(daemon, key), Saver(daemon)]
+            for worker in workers:
+                worker.start()
+            time.sleep(self.random.uniform(*LOAD_SECONDS))
+            self.kill(daemon, number)
+            for worker in workers:
+                worker.finish()
+            daemon = self.start_after_kill(number)
+            with Client.of(daemon) as client:
+                check_rotated(self, client, key, merged(adders)[key])
+                client.call("FLUSHALL")
+            daemon.kill()
 
     def test_nothing_answered_is_lost_and_nothing_is_done_by_half(self):
         say("SEPAL_KILL_SEED=%d" % SEED)

@@ -156,6 +156,23 @@ class Saver(Worker):
             client.pipeline([("BGSAVE",)])
 
 
+class Rotator(Worker):
+    """Takes a filter away from those who add to it, again and again: it stays under another key."""
+
+    pause_seconds = 0.005
+
+    def __init__(self, daemon, key):
+        super().__init__(daemon)
+        self.key = key
+        self.count = 0
+
+    def work(self, connection):
+        client = Client(connection)
+        while not self.stopping.wait(self.pause_seconds):
+            client.pipeline([("RENAME", self.key, b"%s:%d" % (self.key, self.count))])
+            self.count += 1
+
+
 class Structure(Worker):
     """Creates, deletes, renames and flushes the keys of a database of its own, and knows what has to be answered.
 
@@ -264,6 +281,22 @@ def present_of(client, key, items):
     for part in parts:
         present.update(itertools.compress(part, client.call("BF.MEXISTS", key, *part)))
     return present
+
+
+def check_rotated(test, client, key, answers):
+    """That what was answered is in the filter under `key` or in one of those that were it before, and only once."""
+    sent = answers.new + answers.known + answers.unanswered
+    test.assertEqual(answers.known, [], "items that were sent once were known")
+    present, counted = set(), 0
+    for name in client.call("KEYS", key + b"*"):
+        here = present_of(client, name, sent)
+        test.assertEqual(len(here), client.call("BF.CARD", name), "%r counts other items than it knows" % name)
+        counted += len(here)
+        present |= here
+    lost = set(answers.new) - present
+    test.assertEqual(len(lost), 0, "%r lost %d of %d answered items, such as %r"
+                     % (key, len(lost), len(answers.new), sorted(lost)[:3]))
+    test.assertEqual(counted, len(present), "an item is in two of the filters that were %r" % key)
 
 
 def check_filter(test, client, key, answers):
