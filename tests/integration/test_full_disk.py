@@ -37,7 +37,7 @@ def unmount(path):
     subprocess.run(["umount", "--lazy", path], capture_output=True)
 
 
-class FullDiskTest(DaemonTest):
+class FullDiskCase(DaemonTest):
     def setUp(self):
         super().setUp()
         done = mount("-t", "tmpfs", "-o", "size=%dm" % DISK_MB, "sepal-test", self.directory)
@@ -133,6 +133,8 @@ class FullDiskTest(DaemonTest):
             self.assertTrue(refusal.startswith("-MISCONF"), refusal)
         return daemon, answers
 
+
+class FullDiskTest(FullDiskCase):
     def test_a_full_disk_refuses_writes_until_there_is_room(self):
         for policy in ("everysec", "always"):
             with self.subTest(policy):
@@ -200,6 +202,38 @@ class FullDiskTest(DaemonTest):
         os.remove(self.ballast)
         with Client.of(self.start()) as client:
             self.assertEqual(client.call("BF.EXISTS", "kept", "alice"), 1)
+
+
+class FailingDiskTest(FullDiskCase):
+    """A file system whose device has less room than it says: what was promised when files were made fails when they
+    are written, as on a disk that is thinly provisioned, or that breaks."""
+
+    IMAGE_MB = 512
+
+    def setUp(self):
+        super().setUp()
+        image = os.path.join(self.directory, "image")
+        place = os.path.join(self.directory, "place")
+        os.mkdir(place)
+        with open(image, "wb") as file:
+            file.truncate(self.IMAGE_MB << 20)
+        if not shutil.which("mkfs.ext4"):
+            self.skipTest("there is no mkfs.ext4")
+        subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", image], check=True)
+        done = mount("-o", "loop", image, place)
+        if done.returncode != 0:
+            self.skipTest("there is no loop device here: " + done.stderr.strip())
+        self.addCleanup(unmount, place)
+        self.data = os.path.join(place, "data")
+
+    def test_a_sync_that_fails_is_not_believed_and_a_save_makes_it_good(self):
+        for policy in ("everysec", "always"):
+            with self.subTest(policy):
+                daemon, answers = self.go_bad(self.fill, "", lambda: os.remove(self.ballast), "--journal", policy)
+                with Client.of(daemon) as client:
+                    self.assertGreater(int(client.info()["journal_failed_syncs"]), 0)
+                self.check_after_kill(daemon, answers)
+                shutil.rmtree(self.data)
 
 
 if __name__ == "__main__":
