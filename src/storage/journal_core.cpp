@@ -23,6 +23,12 @@ constexpr milliseconds retry_delay_first{100};
 constexpr milliseconds retry_delay_max{2000};
 constexpr milliseconds ask_interval{2000};
 
+// Under `always`, clients whose replies a sync has let go ask again at once. The next sync waits for them
+// this part of what the last one took: else it would serve those alone that came meanwhile, and these the one
+// after.
+constexpr int gather_part = 4;
+constexpr milliseconds gather_max{1};
+
 // Pages are prepared for twice of what was stored during the last sync, or as much as was stored between the
 // last two, and at least for this. Those that are not needed soon the system writes back, zeros or not.
 constexpr std::uint64_t window_bytes_min = std::uint64_t{1} << 20;
@@ -240,8 +246,8 @@ bool JournalCore::may_restart() const {
 
 // What was recorded before the journal was switched off is synced at once.
 SteadyTime JournalCore::sync_time() const {
-  const bool patient = policy() == JournalPolicy::everysec && sync_asked_ <= synced_;
-  return patient ? last_sync_ + options_.sync_interval : SteadyTime::min();
+  if (sync_asked_ > synced_ || policy() == JournalPolicy::off) return SteadyTime::min();
+  return policy() == JournalPolicy::everysec ? last_sync_ + options_.sync_interval : gathered_at_;
 }
 
 JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
@@ -305,6 +311,7 @@ JournalCore::Sync JournalCore::begin_sync() {
   for (const auto& segment : written_) add(*segment);
   if (active_) add(*active_);
   sync.position = position_.load(std::memory_order_relaxed);
+  sync.frames = frames_;
   widen_window(sync.position - std::exchange(sync_begun_, sync.position));
   return sync;
 }
@@ -312,6 +319,10 @@ JournalCore::Sync JournalCore::begin_sync() {
 void JournalCore::end_sync(const Sync& sync) {
   const MutexLock lock(mutex_);
   for (const Sync::Part& part : sync.parts) part.segment->synced(part.range.to);
+  const SteadyTime now = steady_now();
+  gathered_at_ = frames_ - std::exchange(frames_synced_, sync.frames) > 1
+                     ? now + std::min<SteadyTime::duration>((now - last_sync_) / gather_part, gather_max)
+                     : SteadyTime::min();
   synced_ = sync.position;
   ++syncs_;
   synced_or_not_.notify_all();

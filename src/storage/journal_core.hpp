@@ -50,6 +50,7 @@ class JournalCore {
     };
     std::vector<Part> parts;  // oldest first
     std::uint64_t position = 0;
+    std::uint64_t frames = 0;  // until then
   };
 
   JournalCore(const JournalOptions& options, std::uint64_t position);
@@ -162,8 +163,10 @@ class JournalCore {
   Condition wake_;           // of the thread
   Condition synced_or_not_;  // of those that wait for a sync
   bool ending_ SEPAL_GUARDED_BY(mutex_) = false;
-  bool due_ SEPAL_GUARDED_BY(mutex_) = false;  // something that has no time
-  SteadyTime last_sync_ SEPAL_GUARDED_BY(mutex_);
+  bool due_ SEPAL_GUARDED_BY(mutex_) = false;      // something that has no time
+  SteadyTime last_sync_ SEPAL_GUARDED_BY(mutex_);  // its beginning
+  SteadyTime gathered_at_ SEPAL_GUARDED_BY(mutex_){SteadyTime::min()};
+  std::uint64_t frames_synced_ SEPAL_GUARDED_BY(mutex_) = 0;
   SteadyTime retry_time_ SEPAL_GUARDED_BY(mutex_);
   std::chrono::milliseconds retry_delay_ SEPAL_GUARDED_BY(mutex_);
   SteadyTime ask_time_ SEPAL_GUARDED_BY(mutex_);
