@@ -109,7 +109,7 @@ class ConnectionsTest(DaemonTest):
         return [receive(connection, byte_count) for connection in connections]
 
     def test_thousands_are_served_at_once_for_little_memory_each(self):
-        daemon = self.start()
+        daemon = self.start("--journal", "off")
         watcher = daemon.connect()
         self.addCleanup(watcher.close)
         watcher.sendall(encode("BF.RESERVE", "crowd", "1e-9", str(CONNECTIONS_WANTED)))
@@ -199,7 +199,7 @@ class ConnectionsTest(DaemonTest):
         return longest
 
     def test_storms_of_rude_clients_leave_nothing_behind(self):
-        daemon = self.start()
+        daemon = self.start("--journal", "off")
         watcher = daemon.connect()
         self.addCleanup(watcher.close)
         self.assertTrue(answers(watcher))
@@ -223,12 +223,12 @@ class ConnectionsTest(DaemonTest):
 
     def test_the_limit_of_descriptors_is_raised_as_far_as_the_system_allows(self):
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, self.descriptors_max))
-        daemon = self.start()
+        daemon = self.start("--journal", "off")
         limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
         self.assertEqual(limits, (self.descriptors_max, self.descriptors_max))
 
     def test_out_of_descriptors_newcomers_wait_and_the_others_are_served(self):
-        daemon = self.start()
+        daemon = self.start("--journal", "off")
         watcher = daemon.connect()
         self.addCleanup(watcher.close)
         self.assertTrue(answers(watcher))
@@ -261,7 +261,7 @@ class ConnectionsTest(DaemonTest):
             self.assertTrue(answers(newcomer))
 
     def test_one_client_more_than_allowed_is_told_so_until_another_leaves(self):
-        daemon = self.start("--maxclients", "3")
+        daemon = self.start("--maxclients", "3", "--journal", "off")
         clients = self.connect_many(daemon, 3)
         self.assertTrue(all(answers(client) for client in clients))
         descriptors = self.descriptors(daemon)
