@@ -15,8 +15,7 @@ constexpr std::uint64_t data_begin = sizeof(format::SegmentHeader);
 constexpr std::uint64_t word_bytes = format::frame_alignment;
 static_assert(data_begin % word_bytes == 0, "frames stand at multiples of it");
 
-constexpr std::string_view advice =
-    "restore the data directory from a backup, or save what is whole with sepal salvage";
+constexpr std::string_view advice = "restore the data directory from a backup";
 
 format::FrameHead head_of(std::span<const std::byte> bytes) {
   format::FrameHead head;

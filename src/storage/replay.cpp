@@ -16,8 +16,7 @@ namespace {
 // Of frames that are applied while the gate is closed: what takes a fraction of a millisecond.
 constexpr std::uint64_t closed_bytes_max = std::uint64_t{64} << 10;
 
-constexpr std::string_view advice =
-    "restore the data directory from a backup, or save what is whole with sepal salvage";
+constexpr std::string_view advice = "restore the data directory from a backup";
 
 class Replay {
  public:

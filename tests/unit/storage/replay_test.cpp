@@ -141,7 +141,7 @@ TEST_CASE("what a later frame says was synced is damaged, not torn", "[storage][
     CHECK(replayed->error->code == Errc::damaged);
     CHECK(mentions(*replayed->error,
                    "data/journal-000000000001 is damaged at offset " + std::to_string(begin) + ":"));
-    CHECK(mentions(*replayed->error, "sepal salvage"));
+    CHECK(mentions(*replayed->error, "restore the data directory from a backup"));
   }
   // The last frame is not among what is known to be synced.
   sample.newest()[sample.journal.used() - 10] ^= std::byte{1};
