@@ -159,7 +159,7 @@ class Saver(Worker):
 class Rotator(Worker):
     """Takes a filter away from those who add to it, again and again: it stays under another key."""
 
-    pause_seconds = 0.005
+    pause_seconds = 0.04
 
     def __init__(self, daemon, key):
         super().__init__(daemon)
