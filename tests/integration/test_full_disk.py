@@ -18,7 +18,7 @@ from workload import DAEMON_ARGUMENTS, Adder, check_filter, merged
 DISK_MB = 96
 ADDERS = 10
 ADDER_PAUSE_SECONDS = 0.002
-SECONDS_MAX = 30
+SECONDS_MAX = 120
 # How long a disk stays as it is, so that a log that is flooded shows it.
 BAD_SECONDS = float(os.environ.get("SEPAL_BAD_DISK_SECONDS", "1"))
 LINES_MAX = 20

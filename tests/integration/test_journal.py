@@ -11,7 +11,7 @@ from daemon import DaemonTest, encode, read_lines
 from workload import DAEMON_ARGUMENTS, Adder, Structure, check_filter, merged
 
 CONNECTIONS = 50
-SECONDS_MAX = 30
+SECONDS_MAX = 120
 
 
 def say(text):
