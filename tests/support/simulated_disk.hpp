@@ -67,8 +67,8 @@ class SimulatedDisk final : public storage::Disk {
   }
   // A file system without hard links.
   void refuse_links() { links_ = false; }
-  // What the machine would find if the power failed now, or, with Survival::all, if the process died: a disk of
-  // its own.
+  // What the machine would find if the power failed now, or, with Survival::all, if the process died: a disk
+  // of its own.
   [[nodiscard]] std::unique_ptr<SimulatedDisk> crashed_copy(Survival survival, std::uint64_t seed) const {
     auto copy = std::make_unique<SimulatedDisk>();
     {

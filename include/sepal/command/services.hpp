@@ -64,7 +64,7 @@ struct SaveStatus {
   std::chrono::milliseconds last_duration{0};
   std::uint64_t last_bytes = 0;
   std::uint64_t journal_position = 0;  // of what the last good save, or the load, holds
-  std::uint64_t changes_since = 0;  // adds and structural changes that no finished save holds
+  std::uint64_t changes_since = 0;     // adds and structural changes that no finished save holds
   std::uint64_t saves_done = 0;
 };
 

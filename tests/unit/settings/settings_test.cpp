@@ -190,7 +190,8 @@ TEST_CASE("an unknown setting is named with its line and what was probably meant
         "sepald.toml:1: unknown setting 'save-interval'; did you mean 'save_interval'?");
   CHECK(file_error("proto-max-bulk-len = 1\n") ==
         "sepald.toml:1: unknown setting 'proto-max-bulk-len'; did you mean 'item_bytes_max'?");
-  CHECK(file_error("appendonly = true\n") == "sepald.toml:1: unknown setting 'appendonly'; did you mean 'journal'?");
+  CHECK(file_error("appendonly = true\n") ==
+        "sepald.toml:1: unknown setting 'appendonly'; did you mean 'journal'?");
   CHECK(file_error("# x\n[server]\nport = 1\n") ==
         "sepald.toml:2: unknown setting 'server'; settings stand at the top of the file, without [sections]");
 }
