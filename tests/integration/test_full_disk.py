@@ -229,13 +229,12 @@ class FailingDiskTest(FullDiskCase):
         self.data = os.path.join(place, "data")
 
     def test_a_sync_that_fails_is_not_believed_and_a_save_makes_it_good(self):
-        for policy in ("everysec", "always"):
-            with self.subTest(policy):
-                daemon, answers = self.go_bad(self.fill, "", lambda: os.remove(self.ballast), "--journal", policy)
-                with Client.of(daemon) as client:
-                    self.assertGreater(int(client.info()["journal_failed_syncs"]), 0)
-                self.check_after_kill(daemon, answers)
-                shutil.rmtree(self.data)
+        # Under `always` whoever has added when the sync fails waits until a generation is durable, the client that
+        # asks here as well: there it is the fault tests that fail syncs.
+        daemon, answers = self.go_bad(self.fill, "", lambda: os.remove(self.ballast), "--journal", "everysec")
+        with Client.of(daemon) as client:
+            self.assertGreater(int(client.info()["journal_failed_syncs"]), 0)
+        self.check_after_kill(daemon, answers)
 
 
 if __name__ == "__main__":
