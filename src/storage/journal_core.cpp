@@ -30,10 +30,13 @@ constexpr int gather_part = 4;
 constexpr milliseconds gather_max{1};
 
 // Pages are prepared for twice of what was stored during the last sync, or as much as was stored between the
-// last two, and at least for this. Those that are not needed soon the system writes back, zeros or not.
+// last two, and at least for this.
 constexpr std::uint64_t window_bytes_min = std::uint64_t{1} << 20;
-// After which the system may have written some back.
-constexpr milliseconds pages_interval{1000};
+// The system writes back what was prepared when it wants to, and a page that was written has to be prepared
+// again. So the next few are, at every sync and this often while something is recorded; not more, because
+// they would be written again.
+constexpr std::uint64_t near_bytes = std::uint64_t{64} << 10;
+constexpr milliseconds near_interval{100};
 
 SteadyTime steady_now() {
   return std::chrono::steady_clock::now();
@@ -262,7 +265,7 @@ JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
 
 SteadyTime JournalCore::next_time() const {
   SteadyTime next = SteadyTime::max();
-  if (unsynced()) next = std::min(next, sync_time());
+  if (unsynced()) next = std::min({next, sync_time(), pages_time_});
   if (short_of_segments() || may_restart()) next = std::min(next, retry_time_);
   if (save_needed_ && !may_restart()) next = std::min(next, ask_time_);
   return next;
@@ -417,12 +420,10 @@ JournalSegments JournalCore::take_ahead() {
 
 std::vector<SegmentRange> JournalCore::next_pages() {
   const MutexLock lock(mutex_);
-  std::vector<SegmentRange> ranges;
-  const SteadyTime now = steady_now();
-  if (!active_ || (!pages_due_ && now < pages_time_)) return ranges;
-  pages_due_ = false;
-  pages_time_ = now + pages_interval;
-  ranges.push_back(active_->next_pages(window_bytes_));
+  pages_time_ = steady_now() + near_interval;
+  if (!active_) return {};
+  if (!std::exchange(pages_due_, false)) return {active_->pages(near_bytes)};
+  std::vector<SegmentRange> ranges{active_->next_pages(window_bytes_)};
   const std::uint64_t covered = ranges.back().to - ranges.back().from;
   if (covered < window_bytes_ && !ahead_.empty())
     ranges.push_back(ahead_.front()->next_pages(window_bytes_ - covered));

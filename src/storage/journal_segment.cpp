@@ -60,11 +60,17 @@ void JournalSegment::write_head(format::FrameHead head, std::uint64_t body_check
   std::memcpy(file_->bytes().data() + end_offset(), &head, sizeof head);
 }
 
-SegmentRange JournalSegment::next_pages(std::uint64_t window_bytes) {
+SegmentRange JournalSegment::pages(std::uint64_t byte_count) const {
   const std::uint64_t from = end_offset();
-  const std::uint64_t to = std::min<std::uint64_t>(from + window_bytes, file_->bytes().size());
-  pages_low_ = to == file_->bytes().size() ? never : from + window_bytes / 2;
-  return {.file = file_.get(), .from = from, .to = to};
+  return {.file = file_.get(),
+          .from = from,
+          .to = std::min<std::uint64_t>(from + byte_count, file_->bytes().size())};
+}
+
+SegmentRange JournalSegment::next_pages(std::uint64_t window_bytes) {
+  const SegmentRange range = pages(window_bytes);
+  pages_low_ = range.to == file_->bytes().size() ? never : range.from + window_bytes / 2;
+  return range;
 }
 
 bool JournalSegment::wants_pages() {

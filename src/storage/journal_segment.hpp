@@ -49,8 +49,9 @@ class JournalSegment {
   }
   void synced(std::uint64_t offset) { synced_ = offset; }
 
-  // The pages that are stored into next: from the last frame on `window_bytes`, as far as the file goes. When
-  // half of them are used up, wants_pages() is true once.
+  // What is stored into next, as far as the file goes.
+  [[nodiscard]] SegmentRange pages(std::uint64_t byte_count) const;
+  // The same, but when half of it is used up, wants_pages() is true once.
   [[nodiscard]] SegmentRange next_pages(std::uint64_t window_bytes);
   [[nodiscard]] bool wants_pages();
 

@@ -361,6 +361,9 @@ class PosixDisk final : public Disk {
     const auto size = static_cast<std::size_t>(byte_count);
     void* const bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
     if (bytes == MAP_FAILED) return failed("map", path, errno);
+    // Nothing is read, and reading ahead would make pages of a file one big piece, which is written, and then
+    // closed to stores, as a whole.
+    static_cast<void>(::madvise(bytes, size, MADV_RANDOM));
     return std::unique_ptr<MappedFile>(
         std::make_unique<PosixMappedFile>(path, identity, std::span(static_cast<std::byte*>(bytes), size)));
   }
