@@ -109,6 +109,8 @@ void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t bo
   const std::uint64_t bytes = format::frame_bytes(body.size());
   SEPAL_ASSERT(bytes <= frame_bytes_max_, "an operation that no segment has room for");
   if (!active_ || active_->room() < bytes) rotate();
+  // The first since the last sync: the thread may sleep without an end. Under `always` settle() wakes it.
+  if (policy() == JournalPolicy::everysec && !unsynced()) note_due();
   active_->append(body, body_checksum, synced_);
   position_.store(active_->end_position(), std::memory_order_release);
   ++frames_;

@@ -167,6 +167,33 @@ TEST_CASE("what several workers record at once is on the disk, what each does in
   }
 }
 
+TEST_CASE("what is recorded after a pause is synced in time as well", "[storage][journal]") {
+  test::SimulatedDisk disk;
+  REQUIRE(disk.make_directory("d"));
+  JournalOptions options = test::small_journal;
+  options.threaded = true;
+  std::mutex mutex;
+  std::condition_variable progress;
+  auto opened = Journal::open(disk, "d", 0, 1, options,
+                              {.on_progress =
+                                   [&] {
+                                     const std::lock_guard lock(mutex);
+                                     progress.notify_all();
+                                   },
+                               .on_save_needed = {}});
+  REQUIRE(opened);
+  Journal& journal = **opened;
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    REQUIRE(journal.log(0).admit(200) == Admission::granted);
+    journal.log(0).begin_add();
+    journal.log(0).added({.database = 0, .key = "key"}, test::fingerprints_from(round, 1));
+    std::unique_lock lock(mutex);
+    const auto synced = [&] { return journal.durable_position() == journal.position(); };
+    REQUIRE(progress.wait_for(lock, std::chrono::seconds(10), synced));
+  }
+  CHECK(journal.stop());
+}
+
 TEST_CASE("several workers go on after syncs that fail and disks that are full",
           "[storage][journal][stress][fault]") {
   Workers workers;
