@@ -18,6 +18,8 @@ namespace sepal::storage {
 
 // `error` with its sentence behind the name of what it is about, or before what to do about it.
 [[nodiscard]] Error about(std::string_view subject, const Error& error);
+inline constexpr std::string_view restore_or_salvage =
+    "restore the data directory from a backup, or save what is whole with sepal salvage";
 [[nodiscard]] Error with_advice(const Error& error, std::string_view advice);
 
 }  // namespace sepal::storage

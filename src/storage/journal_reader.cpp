@@ -15,8 +15,6 @@ constexpr std::uint64_t data_begin = sizeof(format::SegmentHeader);
 constexpr std::uint64_t word_bytes = format::frame_alignment;
 static_assert(data_begin % word_bytes == 0, "frames stand at multiples of it");
 
-constexpr std::string_view advice = "restore the data directory from a backup";
-
 format::FrameHead head_of(std::span<const std::byte> bytes) {
   format::FrameHead head;
   std::memcpy(&head, bytes.data(), sizeof head);
@@ -41,12 +39,26 @@ Result<JournalReader> JournalReader::open(Disk& disk, const Path& directory, con
   if (std::max(start.cut, start.highest_position) > format::position_max)
     return fail(Errc::damaged, "the generation in " + directory.string() +
                                    " names a position in the journal that none can have; " +
-                                   std::string(advice));
+                                   std::string(restore_or_salvage));
   auto segments = list_segments(disk, directory);
   if (!segments) return segments.error();
   JournalReader reader(disk, start);
   reader.segments_ = std::move(*segments);
   if (auto found = reader.find_start(); !found) return found.error();
+  return reader;
+}
+
+Result<JournalReader> JournalReader::open_segment(Disk& disk, const Path& path) {
+  auto segment = read_segment(disk, path);
+  if (!segment) return segment.error();
+  if (segment->header == SegmentFile::Header::of_another_version)
+    return about(path.string(), unsupported(segment->version, format::journal_version));
+  if (!segment->begins())
+    return about(path.string(), damaged_at(0, "it does not begin as a segment of the journal does"));
+  JournalReader reader(disk, {.cut = segment->first_position, .highest_position = 0});
+  reader.segments_.push_back(std::move(*segment));
+  reader.alone_ = true;
+  if (auto entered = reader.enter(0); !entered) return entered.error();
   return reader;
 }
 
@@ -68,7 +80,7 @@ Result<void> JournalReader::find_start() {
                                              std::to_string(first.first_position) +
                                              " of the journal, and the segments before it, from position " +
                                              std::to_string(start_.cut) + " on, are missing"),
-                     advice);
+                     restore_or_salvage);
 }
 
 Result<void> JournalReader::enter(std::size_t index) {
@@ -162,7 +174,7 @@ Result<bool> JournalReader::go_on() {
     if (first < position_)
       return with_advice(
           about(segments_[next].path.string(), damaged_at(0, "it begins before the one before it ends")),
-          advice);
+          restore_or_salvage);
     if (first == position_ || first == start_.highest_position) {
       passed_gap_ = passed_gap_ || first != position_;
       position_ = first;
@@ -172,19 +184,22 @@ Result<bool> JournalReader::go_on() {
   }
   const auto tail = look_behind(position_);
   if (!tail) return tail.error();
-  if (tail->synced_position > position_) return damage(tail->synced_position);
+  // A generation becomes current when the journal that it relies on has been synced.
+  const std::uint64_t relied_on = segments_.empty() ? 0 : start_.highest_position;
+  const std::uint64_t synced_position = std::max(tail->synced_position, relied_on);
+  if (synced_position > position_ && !alone_) return damage(synced_position);
   end_ = make_end(position_, *tail);
   return false;
 }
 
 Error JournalReader::damage(std::uint64_t synced_position) const {
-  const std::string what = "no whole frame stands here, and everything before position " +
-                           std::to_string(synced_position) +
-                           " of the journal, which is behind it, was on disk";
+  const std::string what = "no whole frame stands at position " + std::to_string(position_) +
+                           " of the journal, and everything before position " +
+                           std::to_string(synced_position) + " was on disk";
   const bool before_first = current_ == none;
   const SegmentFile& segment = segments_[before_first ? 0 : current_];
   return with_advice(about(segment.path.string(), damaged_at(before_first ? 0 : offset_of(position_), what)),
-                     advice);
+                     restore_or_salvage);
 }
 
 Result<JournalReader::Tail> JournalReader::look_behind(std::uint64_t position) {

@@ -6,14 +6,13 @@
 // What it means that no frame verifies at p:
 //   the next segment begins at p    it goes on there
 //   everything behind it is zeros   the journal ends
-//   a later frame says that more than p was synced when it was written
+//   a later frame says that more than p was synced, or the generation knows a filter at a position above p
 //                                   p was on disk once: damage
-//   otherwise                       what was written last had not got to the disk: a torn tail, which is cut
-//   off
+//   otherwise                       what was written last had not got to the disk: a torn tail, cut off
 //
-// One gap is right. A generation may know filters at a position above the end of what the journal kept: they
-// are saved a little later than the cut, and what the journal wrote last may be torn, or somebody removed it.
-// What is recorded from then on begins at that position (ReplayReport::position).
+// One gap is right. Who removes all segments has a generation that knows filters at a position behind its
+// cut, to which no journal leads. What is recorded from then on begins at the highest of these positions, and
+// a later start with the same generation finds it there.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -57,11 +56,16 @@ class JournalReader {
   // Errors: damaged and unsupported_version (file, offset, advice), those of Disk.
   static Result<JournalReader> open(Disk& disk, const Path& directory, const Start& start);
 
+  // Of one segment, whatever its file's name, from its begin on: it ends where no frame verifies. Errors as
+  // open().
+  static Result<JournalReader> open_segment(Disk& disk, const Path& path);
+
   // The next frames, without fillers, all of one segment; valid until the next call. None: that was the end.
   // Errors as open().
   Result<std::span<const JournalFrame>> next();
   // The segment of the frames that next() gave.
-  [[nodiscard]] const Path& path() const { return segments_[current_].path; }
+  [[nodiscard]] const SegmentFile& segment() const { return segments_[current_]; }
+  [[nodiscard]] const Path& path() const { return segment().path; }
 
   // Of what is to be read, with the empty end of the last segment.
   [[nodiscard]] std::uint64_t bytes_total() const;
@@ -110,6 +114,7 @@ class JournalReader {
   std::uint64_t position_;
   SegmentBytes bytes_;
   std::vector<JournalFrame> frames_;
+  bool alone_ = false;
   bool ended_ = false;
   bool passed_gap_ = false;
   JournalEnd end_;

@@ -16,8 +16,6 @@ namespace {
 // Of frames that are applied while the gate is closed: what takes a fraction of a millisecond.
 constexpr std::uint64_t closed_bytes_max = std::uint64_t{64} << 10;
 
-constexpr std::string_view advice = "restore the data directory from a backup";
-
 class Replay {
  public:
   Replay(JournalReader reader, keyspace::Keyspace& keyspace, Gate& gate, ReplayStart start,
@@ -75,7 +73,7 @@ class Replay {
 
   [[nodiscard]] Error named(const Error& error) const {
     const Error whole = about(reader_.path().string(), error);
-    return error.code == Errc::damaged ? with_advice(whole, advice) : whole;
+    return error.code == Errc::damaged ? with_advice(whole, restore_or_salvage) : whole;
   }
 
   bool go_on() {

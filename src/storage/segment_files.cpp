@@ -27,15 +27,16 @@ void judge(std::span<const std::byte> bytes, SegmentFile& segment) {
     return;
   }
   if (header.flags != 0 || header.checksum != format::segment_checksum(header)) return;
-  // A renamed file is not the segment that it says.
-  if (header.segment_number != segment.number) return;
   if (header.first_position > format::position_max) return;
   segment.header = SegmentFile::Header::right;
+  segment.number = header.segment_number;
   segment.first_position = header.first_position;
 }
 
-Result<SegmentFile> read_segment(Disk& disk, const Path& path, std::uint64_t number) {
-  SegmentFile segment{.number = number, .path = path};
+}  // namespace
+
+Result<SegmentFile> read_segment(Disk& disk, const Path& path) {
+  SegmentFile segment{.number = 0, .path = path};
   auto file = disk.open(path);
   if (!file) return file.error();
   const auto size = (*file)->size();
@@ -48,8 +49,6 @@ Result<SegmentFile> read_segment(Disk& disk, const Path& path, std::uint64_t num
   return segment;
 }
 
-}  // namespace
-
 Result<std::vector<SegmentFile>> list_segments(Disk& disk, const Path& directory) {
   const auto names = disk.list(directory);
   if (!names) return names.error();
@@ -58,8 +57,11 @@ Result<std::vector<SegmentFile>> list_segments(Disk& disk, const Path& directory
   for (const std::string& name : *names) {
     const auto number = format::segment_number(name);
     if (!number) continue;
-    auto segment = read_segment(disk, directory / name, *number);
+    auto segment = read_segment(disk, directory / name);
     if (!segment) return segment.error();
+    // A renamed file is not the segment that it says.
+    if (segment->begins() && segment->number != *number) segment->header = SegmentFile::Header::lost;
+    segment->number = *number;
     segments.push_back(std::move(*segment));
   }
   return segments;

@@ -27,6 +27,9 @@ struct SegmentFile {
   [[nodiscard]] bool begins() const { return header == Header::right; }
 };
 
+// Of any name: the number is what the header says.
+Result<SegmentFile> read_segment(Disk& disk, const Path& path);
+
 // By number; there may be none. Blocks. Errors: those of Disk; a directory that is not there has none.
 Result<std::vector<SegmentFile>> list_segments(Disk& disk, const Path& directory);
 

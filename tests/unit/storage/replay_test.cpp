@@ -141,7 +141,7 @@ TEST_CASE("what a later frame says was synced is damaged, not torn", "[storage][
     CHECK(replayed->error->code == Errc::damaged);
     CHECK(mentions(*replayed->error,
                    "data/journal-000000000001 is damaged at offset " + std::to_string(begin) + ":"));
-    CHECK(mentions(*replayed->error, "restore the data directory from a backup"));
+    CHECK(mentions(*replayed->error, "sepal salvage"));
   }
   // The last frame is not among what is known to be synced.
   sample.newest()[sample.journal.used() - 10] ^= std::byte{1};
@@ -252,6 +252,25 @@ TEST_CASE("a journal that is not there is fine, and goes on where the generation
   const auto again = replay(journal, start);
   REQUIRE_FALSE(again->error);
   CHECK(again->items() == 1);
+}
+
+TEST_CASE("a journal that ends before what the generation relies on is damaged", "[storage][replay]") {
+  Sample sample(3);
+  test::Filters filters;
+  const filter::Filter& filter = filters.add(0, "key", 3);
+  const auto replay_to = [&](std::uint64_t position) {
+    ReplayStart start;
+    start.positions.note(
+        {.database = 0, .key = "key", .filter = nullptr, .cut_position = 0, .journal_position = position},
+        filter);
+    return replay(sample.journal, std::move(start));
+  };
+  CHECK_FALSE(replay_to(sample.journal.position())->error);
+  const auto replayed = replay_to(sample.journal.position() + 8);
+  REQUIRE(replayed->error);
+  CHECK(replayed->error->code == Errc::damaged);
+  CHECK(mentions(*replayed->error,
+                 "data/journal-000000000001 is damaged at offset " + std::to_string(sample.journal.used())));
 }
 
 TEST_CASE("a generation cut behind all segments needs none of them", "[storage][replay]") {
