@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -12,13 +11,10 @@
 #include "generation_reader.hpp"
 #include "generation_writer.hpp"
 #include "known_files.hpp"
+#include "named_lines.hpp"
 
 namespace sepal::storage {
 namespace {
-
-constexpr std::string_view current_kind = "CURRENT";
-constexpr std::string_view seed_kind = "SEED";
-constexpr int seed_base = 16;
 
 // Creates a directory and those it stands in, and makes their names survive power loss.
 Result<void> make_directories(Disk& disk, const Path& directory) {
@@ -31,34 +27,6 @@ Result<void> make_directories(Disk& disk, const Path& directory) {
   // Also when it is there: it might be a file.
   if (auto done = disk.make_directory(directory); !done || *there) return done;
   return disk.sync_directory(parent);
-}
-
-// The value of a file that holds one sealed line; nothing when there is no such file.
-Result<std::optional<std::string>> read_sealed(Disk& disk, const Path& path, std::string_view kind) {
-  auto file = disk.open(path);
-  if (!file && file.error().code == Errc::not_found) return std::optional<std::string>();
-  if (!file) return file.error();
-  std::string line(format::sealed_line_bytes_max, '\0');
-  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(line.data(), line.size())));
-  if (!count) return count.error();
-  line.resize(*count);
-  auto value = format::decode_sealed_line(kind, line);
-  if (!value) return about(path.string(), value.error());
-  return std::optional<std::string>(std::move(*value));
-}
-
-std::string seed_text(std::uint64_t seed) {
-  std::string text(2 * sizeof seed, '\0');
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), seed, seed_base);
-  text.resize(static_cast<std::size_t>(end.ptr - text.data()));
-  return text;
-}
-
-std::optional<std::uint64_t> seed_of(std::string_view text) {
-  std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed, seed_base);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return seed;
 }
 
 }  // namespace
@@ -106,9 +74,7 @@ class DataDirectory::Implementation {
     }
     const Errc code = read.error().code;
     if (code != Errc::damaged && code != Errc::unsupported_version) return read.error();
-    return with_advice(read.error(), "restore the file from a backup, or move " + place.folder.string() +
-                                         " away and remove " + (directory_ / "CURRENT").string() +
-                                         " to start without it");
+    return with_advice(read.error(), restore_or_salvage);
   }
 
   [[nodiscard]] const Path& path() const { return directory_; }
@@ -119,19 +85,8 @@ class DataDirectory::Implementation {
     return directory_ / format::generation_name(number);
   }
 
-  // The number of the current generation; nothing when there is none.
   Result<std::optional<std::uint64_t>> read_current() const {
-    const Path path = directory_ / "CURRENT";
-    const std::string advice = "restore it from a backup, or move the generation folders away and remove " +
-                               path.string() + " to start empty";
-    const auto name = read_sealed(disk_, path, current_kind);
-    if (!name && name.error().code != Errc::damaged && name.error().code != Errc::unsupported_version)
-      return name.error();
-    if (!name) return with_advice(name.error(), advice);
-    if (!*name) return std::optional<std::uint64_t>();
-    const auto number = format::generation_number(**name);
-    if (!number) return with_advice(about(path.string(), damaged_at(0, "it names no generation")), advice);
-    return number;
+    return read_current_generation(disk_, directory_);
   }
 
   Result<void> find_seed(std::uint64_t seed_drawn, std::optional<std::uint64_t> seed_fixed) {
@@ -139,21 +94,12 @@ class DataDirectory::Implementation {
       seed_ = *seed_fixed;
       return {};
     }
-    const Path path = directory_ / "SEED";
-    const std::string advice = "restore it from a backup, or remove it: new filters then get a new seed";
-    const auto text = read_sealed(disk_, path, seed_kind);
-    if (!text && text.error().code != Errc::damaged && text.error().code != Errc::unsupported_version)
-      return text.error();
-    if (!text) return with_advice(text.error(), advice);
-    if (!*text) {
-      seed_ = seed_drawn;
-      const std::string line = format::sealed_line(seed_kind, seed_text(seed_drawn));
-      return replace_file(disk_, path, format::bytes_of(std::string_view(line)));
-    }
-    const auto seed = seed_of(**text);
-    if (!seed) return with_advice(about(path.string(), damaged_at(0, "it holds no number")), advice);
-    seed_ = *seed;
-    return {};
+    const auto seed = read_seed(disk_, directory_);
+    if (!seed) return seed.error();
+    seed_ = seed->value_or(seed_drawn);
+    if (*seed) return {};
+    const std::string line = seed_line(seed_drawn);
+    return replace_file(disk_, directory_ / "SEED", format::bytes_of(std::string_view(line)));
   }
 
   Result<std::vector<std::uint64_t>> generations() const {
@@ -186,7 +132,7 @@ class DataDirectory::Implementation {
     if (auto synced = disk_.sync_directory(place.folder); !synced) return synced.error();
     // The folder's own name, before CURRENT can say it.
     if (auto synced = disk_.sync_directory(directory_); !synced) return synced.error();
-    const std::string line = format::sealed_line(current_kind, written->report.name);
+    const std::string line = current_line(written->report.name);
     const auto replaced =
         replace_file(disk_, directory_ / "CURRENT", format::bytes_of(std::string_view(line)));
     if (!replaced) return replaced.error();

@@ -110,7 +110,10 @@ Result<void> JournalApplier::apply(const JournalFrame& frame, const DecodedOpera
 Result<void> JournalApplier::add(const JournalFrame& frame, const DecodedOperation& operation) {
   if (filter_ == nullptr) {
     filter_ = keyspace_.find(key_of(operation));
-    if (filter_ == nullptr) return damaged("an item is added to a key that is not there");
+    if (filter_ == nullptr) {
+      counts_.items_lost += operation.count;
+      return missing("an item is added to a key that is not there");
+    }
     database_ = operation.database;
     key_ = operation.key;
   }
@@ -125,7 +128,7 @@ Result<void> JournalApplier::add(const JournalFrame& frame, const DecodedOperati
 
 Result<void> JournalApplier::grow(const JournalFrame& frame, const DecodedOperation& operation) {
   filter::Filter* const filter = keyspace_.find(key_of(operation));
-  if (filter == nullptr) return damaged("a filter grows that is not there");
+  if (filter == nullptr) return missing("a filter grows that is not there");
   if (positions_.has(*filter, frame.position)) return {};
   const auto appended = keyspace_.append_layer(*filter, operation.layer);
   return appended ? appended : refused(appended.error());
@@ -139,9 +142,7 @@ Result<void> JournalApplier::change_keys(const DecodedOperation& operation) {
       return created ? created : refused(created.error());
     }
     case Operation::removed:
-      positions_.forget(keyspace_.find(key));
-      if (!keyspace_.remove(key)) return damaged("a key is removed that is not there");
-      return {};
+      return remove(key);
     case Operation::renamed:
       return rename(operation);
     case Operation::flushed:
@@ -157,12 +158,23 @@ Result<void> JournalApplier::change_keys(const DecodedOperation& operation) {
   }
 }
 
+Result<void> JournalApplier::remove(DatabaseKey key) {
+  positions_.forget(keyspace_.find(key));
+  return keyspace_.remove(key) ? Result<void>() : missing("a key is removed that is not there");
+}
+
 Result<void> JournalApplier::rename(const DecodedOperation& operation) {
-  if (operation.key != operation.target)
-    positions_.forget(keyspace_.find({.database = operation.database, .key = operation.target}));
-  if (!keyspace_.rename(operation.database, operation.key, operation.target))
-    return damaged("a key is renamed that is not there");
+  const DatabaseKey target{.database = operation.database, .key = operation.target};
+  if (operation.key != operation.target) positions_.forget(keyspace_.find(target));
+  if (keyspace_.rename(operation.database, operation.key, operation.target)) return {};
+  if (auto lost = missing("a key is renamed that is not there"); !lost) return lost;
+  // What is lost has taken its place.
+  static_cast<void>(keyspace_.remove(target));
   return {};
+}
+
+Result<void> JournalApplier::missing(const char* what) const {
+  return missing_keys_ == MissingKeys::lost ? Result<void>() : damaged(what);
 }
 
 }  // namespace sepal::storage

@@ -28,10 +28,17 @@ class JournalApplier {
     std::uint64_t operations = 0;
     std::uint64_t items = 0;
     std::uint64_t items_left_out = 0;  // the generation has them
+    std::uint64_t items_lost = 0;      // of keys that are missing
+  };
+  // What is said of a key that is not there.
+  enum class MissingKeys : std::uint8_t {
+    damage,
+    lost,  // its filter was lost, and so is what happens to it
   };
 
-  JournalApplier(keyspace::Keyspace& keyspace, FilterPositions positions)
-      : keyspace_(keyspace), positions_(std::move(positions)) {}
+  JournalApplier(keyspace::Keyspace& keyspace, FilterPositions positions,
+                 MissingKeys missing_keys = MissingKeys::damage)
+      : keyspace_(keyspace), positions_(std::move(positions)), missing_keys_(missing_keys) {}
 
   // Frames in their order. Errors: damaged, too_large and out_of_memory, with the offset, behind the file's
   // name. What stands before the operation is applied.
@@ -47,10 +54,14 @@ class JournalApplier {
   Result<void> grow(const JournalFrame& frame, const DecodedOperation& operation);
   Result<void> change_keys(const DecodedOperation& operation);
   Result<void> rename(const DecodedOperation& operation);
+  // `what` is wrong, unless keys may be missing.
+  [[nodiscard]] Result<void> missing(const char* what) const;
+  Result<void> remove(keyspace::DatabaseKey key);
   [[nodiscard]] bool continues(const DecodedOperation& operation) const;
 
   keyspace::Keyspace& keyspace_;
   FilterPositions positions_;
+  MissingKeys missing_keys_;
   Counts counts_;
   // What is collected, all for one filter.
   filter::Filter* filter_ = nullptr;

@@ -76,6 +76,7 @@ Result<std::uint64_t> RecordReader::read_header() {
 
 Result<LoadedFilter> RecordReader::read_record() {
   const std::uint64_t start = reader_.offset();
+  end_of_record_.reset();
   auto head = read_head();
   if (!head) return head.error();
   if (auto go_on = meter_.add(reader_.offset() - start); !go_on) return go_on.error();
@@ -108,6 +109,7 @@ Result<RecordReader::Head> RecordReader::read_head() {
   std::string long_head;
   const auto bytes = take_head(fixed_bytes + key_bytes + fixed->image_bytes, long_head);
   if (!bytes) return bytes.error();
+  end_of_record_ = reader_.offset() + format::stored_bitmap_bytes(fixed->bitmap_bytes).value_or(0);
   if (fixed->database >= keyspace::database_count) return damaged_at(start, "there is no such database");
   auto image = decode_image(start, bytes->subspan(fixed_bytes + key_bytes));
   if (!image) return image.error();

@@ -9,6 +9,7 @@
 #include <sepal/storage/snapshot_format.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class RecordReader {
   // The number of records that follow.
   Result<std::uint64_t> read_header();
   Result<LoadedFilter> read_record();
+  // When read_record() failed: where the record ends, if that is known.
+  [[nodiscard]] std::optional<std::uint64_t> end_of_record() const { return end_of_record_; }
 
  private:
   struct Head {
@@ -48,6 +51,7 @@ class RecordReader {
   const filter::FilterLimits& limits_;
   ProgressMeter& meter_;
   std::uint32_t version_ = format::version;  // of the file, as its header says
+  std::optional<std::uint64_t> end_of_record_;
 };
 
 }  // namespace sepal::storage

@@ -124,8 +124,8 @@ TEST_CASE("damage is reported with file, offset and advice", "[storage]") {
                            filter::image_layer_bytes + format::checksum_bytes;
   CHECK(error.detail ==
         folder + "filter-1-0 is damaged at offset " + std::to_string(bits) +
-            ": the checksum of a bitmap does not match; restore the file from a backup, or "
-            "move data/generation-000000000001 away and remove data/CURRENT to start without it");
+            ": the checksum of a bitmap does not match; restore the data directory from a backup, or "
+            "save what is whole with sepal salvage");
 }
 
 TEST_CASE("a missing file is refused, and who names it is said", "[storage]") {
@@ -135,7 +135,7 @@ TEST_CASE("a missing file is refused, and who names it is said", "[storage]") {
     const Error error = refused(files, folder + name);
     CHECK(error.code == Errc::damaged);
     CHECK(mentions(error, name == "MANIFEST" ? "CURRENT names it" : "MANIFEST names it"));
-    CHECK(mentions(error, "restore the file from a backup"));
+    CHECK(mentions(error, "restore the data directory from a backup"));
   }
 }
 

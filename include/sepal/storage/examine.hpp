@@ -1,0 +1,78 @@
+// Looks at a data directory, or at one file of it, without a daemon: for tools. What is looked at is not
+// written to, not even its lock; of a directory that a daemon uses meanwhile, files may be gone or grow.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/disk.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sepal::storage {
+
+// --- what a file holds ------------------------------------------------------------------------------------
+
+// What something is, and its values by name: a line for people, or for a program. Confined.
+class Fact {
+ public:
+  explicit Fact(std::string_view what);
+  // Any bytes: those that are not printed as they are, are written as \x01.
+  Fact& text(std::string_view name, std::string_view value);
+  Fact& number(std::string_view name, std::uint64_t value);
+  Fact& real(std::string_view name, double value);
+
+  [[nodiscard]] const std::string& line() const { return line_; }  // filter key="a" items=3
+  [[nodiscard]] std::string json() const { return json_ + "}"; }   // {"what":"filter","key":"a","items":3}
+
+ private:
+  Fact& put(std::string_view name, std::string_view text, std::string_view json);
+  std::string line_;
+  std::string json_;
+};
+
+using FactSink = std::function<void(const Fact&)>;
+
+// Tells what a filter file, a MANIFEST, a segment of the journal, CURRENT or SEED holds, whatever its name.
+// Blocks. Errors: damaged and unsupported_version (file and offset; what stands before has been told), those
+// of Disk.
+Result<void> inspect_file(Disk& disk, const Path& path, const FactSink& sink);
+
+// --- whether a directory is whole -------------------------------------------------------------------------
+
+struct Finding {
+  enum class Grade : std::uint8_t {
+    fine,
+    harmless,  // a start says so in its log, and goes on
+    damaged,   // a start stops
+  };
+  Grade grade = Grade::fine;
+  std::string text;  // of one line, with the file, and the offset where there is one
+};
+
+// Verifies what a start would read: CURRENT, SEED, all files of the current generation, and the journal from
+// its cut on. Whether the operations of the journal fit what they are applied to is not known before they
+// are. Memory: a buffer and a few filters. Blocks. Errors: those of Disk.
+Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
+                                              const ProgressSink& progress);
+
+// --- what can be saved of one that is not -----------------------------------------------------------------
+
+struct SalvageReport {
+  std::uint64_t filters = 0;      // that are saved
+  std::uint64_t items = 0;        // in them
+  std::uint64_t operations = 0;   // of the journal that were applied
+  std::vector<std::string> lost;  // a line each
+};
+
+// Writes a new data directory `into` with all filters of the generation that are whole, and what the journal
+// did with them up to where it is damaged: behind that nobody knows what a key names. A generation without a
+// MANIFEST is salvaged without the journal. `into` is new or empty, and not inside `directory`. Memory: all
+// filters. Blocks. Errors: out_of_range (`into`), those of Disk, too_large and out_of_memory.
+Result<SalvageReport> salvage_directory(Disk& disk, const Path& directory, const Path& into,
+                                        std::uint64_t seed_drawn, const ProgressSink& progress);
+
+}  // namespace sepal::storage

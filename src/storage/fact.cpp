@@ -1,0 +1,56 @@
+#include <sepal/storage/examine.hpp>
+
+#include <array>
+#include <charconv>
+
+namespace sepal::storage {
+namespace {
+
+bool is_plain(char c) {
+  return c >= ' ' && c <= '~' && c != '"' && c != '\\';
+}
+
+// Between quotes. What is not plain is `escape` and two hexadecimal digits.
+std::string quoted(std::string_view value, std::string_view escape) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text = "\"";
+  for (const char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (is_plain(c)) {
+      text += c;
+    } else {
+      text.append(escape).append({digits[byte >> 4], digits[byte & 15]});
+    }
+  }
+  return text + "\"";
+}
+
+}  // namespace
+
+Fact::Fact(std::string_view what) : line_(what), json_("{\"what\":" + quoted(what, "\\u00")) {}
+
+Fact& Fact::put(std::string_view name, std::string_view text, std::string_view json) {
+  line_.append(" ").append(name).append("=").append(text);
+  json_.append(",\"").append(name).append("\":").append(json);
+  return *this;
+}
+
+Fact& Fact::text(std::string_view name, std::string_view value) {
+  return put(name, quoted(value, "\\x"), quoted(value, "\\u00"));
+}
+
+Fact& Fact::number(std::string_view name, std::uint64_t value) {
+  const std::string text = std::to_string(value);
+  return put(name, text, text);
+}
+
+Fact& Fact::real(std::string_view name, double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view written(text.data(), static_cast<std::size_t>(end.ptr - text.data()));
+  // There is no such number in JSON.
+  const bool finite = value - value == 0;
+  return put(name, written, finite ? written : std::string_view("null"));
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,175 @@
+#include <sepal/storage/examine.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "damage.hpp"
+#include "generation_reader.hpp"
+#include "generation_writer.hpp"
+#include "journal_applier.hpp"
+#include "journal_reader.hpp"
+#include "named_lines.hpp"
+#include "operation_decoder.hpp"
+
+namespace sepal::storage {
+namespace {
+
+using Grade = Finding::Grade;
+
+// A file that lies about a filter's size cannot make it larger than the file.
+constexpr filter::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
+                                          .layers_max = std::numeric_limits<std::uint16_t>::max()};
+
+bool is_damage(const Error& error) {
+  return error.code == Errc::damaged || error.code == Errc::unsupported_version;
+}
+
+class Verification {
+ public:
+  Verification(Disk& disk, const Path& directory, const ProgressSink& progress)
+      : disk_(disk), directory_(directory), progress_(progress) {}
+
+  Result<std::vector<Finding>> run() {
+    if (auto there = disk_.list(directory_); !there) return there.error();
+    for (const auto step : {&Verification::seed, &Verification::generation, &Verification::journal}) {
+      const auto done = (this->*step)();
+      if (!done && !is_damage(done.error())) return done.error();
+      if (!done) find(Grade::damaged, done.error().detail);
+    }
+    return std::move(findings_);
+  }
+
+ private:
+  void find(Grade grade, std::string text) { findings_.push_back({.grade = grade, .text = std::move(text)}); }
+
+  Result<void> seed() {
+    const auto seed = read_seed(disk_, directory_);
+    if (!seed) return seed.error();
+    if (*seed) {
+      find(Grade::fine, (directory_ / "SEED").string() + " holds the seed of new filters");
+    } else {
+      find(Grade::harmless, (directory_ / "SEED").string() + " is not there: new filters get a new seed");
+    }
+    return {};
+  }
+
+  Result<void> generation() {
+    const auto current = read_current_generation(disk_, directory_);
+    if (!current) return current.error();
+    if (!*current) return no_generation();
+    const GenerationPlace place{.folder = directory_ / format::generation_name(**current),
+                                .number = **current};
+    const auto look = [this](std::span<LoadedFilter> filters) {
+      for (LoadedFilter& loaded : filters) {
+        highest_position_ = std::max(highest_position_, loaded.journal_position);
+        loaded.filter = nullptr;
+      }
+      return Result<void>();
+    };
+    const auto read = read_generation(disk_, place, any_filter, look, progress_);
+    if (!read) {
+      cut_known_ = false;
+      return is_damage(read.error()) ? with_advice(read.error(), restore_or_salvage) : read.error();
+    }
+    cut_ = read->report.journal_position;
+    find(Grade::fine, place.folder.string() + " has " + std::to_string(read->report.filters) +
+                          " filters in " + std::to_string(read->report.bytes) + " bytes, cut at position " +
+                          std::to_string(cut_) + " of the journal");
+    return {};
+  }
+
+  Result<void> no_generation() {
+    const auto names = disk_.list(directory_);
+    if (!names) return names.error();
+    const auto is_generation = [](const std::string& name) {
+      return format::generation_number(name).has_value();
+    };
+    const bool left = std::any_of(names->begin(), names->end(), is_generation);
+    const std::string current = (directory_ / "CURRENT").string();
+    if (left) {
+      find(Grade::harmless, current + " is not there, but generations are: a start does not read them");
+    } else {
+      find(Grade::fine, current + " is not there: nothing has been saved yet");
+    }
+    return {};
+  }
+
+  Result<void> journal() {
+    if (!cut_known_) {
+      find(Grade::harmless, "the journal was not looked at: where it begins is not known");
+      return {};
+    }
+    auto reader = JournalReader::open(disk_, directory_, {.cut = cut_, .highest_position = highest()});
+    if (!reader) return reader.error();
+    for (;;) {
+      const auto frames = reader->next();
+      if (!frames) return frames.error();
+      if (frames->empty()) break;
+      for (const JournalFrame& frame : *frames) {
+        if (resumes(frame)) return found_resumed(*reader, frame);
+        if (auto decoded = decode(frame); !decoded) return about(reader->path().string(), decoded.error());
+      }
+    }
+    find_end(reader->end(), reader->segment_count());
+    return {};
+  }
+
+  // Only a filter that was taken behind the cut tells of more.
+  [[nodiscard]] std::uint64_t highest() const { return highest_position_ > cut_ ? highest_position_ : 0; }
+
+  Result<void> decode(const JournalFrame& frame) {
+    OperationDecoder decoder(frame.body);
+    while (!decoder.at_end()) {
+      const auto operation = decoder.next();
+      if (!operation) return damaged_at(frame.offset, operation.error().detail);
+      ++operations_;
+      items_ += operation->count;
+    }
+    return {};
+  }
+
+  Result<void> found_resumed(JournalReader& reader, const JournalFrame& frame) {
+    const auto end = reader.end_before(frame);
+    if (!end) return end.error();
+    find(Grade::harmless,
+         end->path.string() + " from offset " + std::to_string(end->offset) +
+             " on cannot be used: the journal was off before, and no save has ended since; " +
+             std::to_string(end->cut_bytes) + " bytes");
+    find_contents(reader.segment_count());
+    return {};
+  }
+
+  void find_end(const JournalEnd& end, std::size_t segments) {
+    if (end.cut_bytes > 0)
+      find(Grade::harmless, (end.path.empty() ? directory_ : end.path).string() + " is torn at offset " +
+                                std::to_string(end.offset) + ": " + std::to_string(end.cut_bytes) +
+                                " bytes that were written last had not got to the disk");
+    find_contents(segments);
+  }
+
+  void find_contents(std::size_t segments) {
+    find(Grade::fine, "the journal has " + std::to_string(operations_) + " changes with " +
+                          std::to_string(items_) + " items behind the generation, in " +
+                          std::to_string(segments) + " segments");
+  }
+
+  Disk& disk_;
+  const Path& directory_;
+  const ProgressSink& progress_;
+  std::vector<Finding> findings_;
+  bool cut_known_ = true;
+  std::uint64_t cut_ = 0;
+  std::uint64_t highest_position_ = 0;
+  std::uint64_t operations_ = 0;
+  std::uint64_t items_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
+                                              const ProgressSink& progress) {
+  return Verification(disk, directory, progress).run();
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,121 @@
+"""`sepal verify`, `inspect` and `salvage` on directories that a real sepald has left, whole and damaged."""
+
+import glob
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+from daemon import DaemonTest, encode
+
+SEPAL = os.environ["SEPAL"]
+
+
+def sepal(*arguments):
+    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True)
+
+
+def ask(daemon, *requests):
+    """One reply line for each request."""
+    with daemon.connect() as connection:
+        replies = connection.makefile("rb")
+        connection.sendall(b"".join(encode(*request) for request in requests))
+        return [replies.readline().strip() for _ in requests]
+
+
+def contents(directory):
+    files = {}
+    for root, _, names in os.walk(directory):
+        for name in names:
+            with open(os.path.join(root, name), "rb") as file:
+                files[os.path.join(root, name)] = file.read()
+    return files
+
+
+def flip(path, offset):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x40]))
+
+
+class ExamineTest(DaemonTest):
+    def leave_directory(self):
+        """A generation with 100 items in `saved`, and 50 more of them and `recorded` in the journal."""
+        daemon = self.start()
+        adds = [("BF.ADD", "saved", "item %d" % i) for i in range(150)]
+        ask(daemon, ("BF.RESERVE", "saved", "0.000001", "1000"), *adds[:100], ("SAVE",))
+        ask(daemon, *adds[100:], ("BF.RESERVE", "recorded", "0.01", "10"), ("BF.ADD", "recorded", "one"))
+        daemon.kill()
+        return sorted(glob.glob(os.path.join(self.directory, "journal-*")))
+
+    def verify(self, status):
+        before = contents(self.directory)
+        verified = sepal("verify", self.directory)
+        self.assertEqual(verified.returncode, status, verified.stdout + verified.stderr)
+        self.assertEqual(contents(self.directory), before)
+        return verified.stdout
+
+    def test_what_a_killed_daemon_leaves_is_fine_and_what_is_damaged_is_named(self):
+        segments = self.leave_directory()
+        text = self.verify(0)
+        self.assertRegex(text, r"fine +\S*generation-0{11}1 has 1 filters")
+        self.assertRegex(text, r"with 51 items")
+        [pack] = glob.glob(os.path.join(self.directory, "generation-*", "pack-0"))
+        flip(pack, os.path.getsize(pack) - 20)
+        self.assertRegex(self.verify(1), r"DAMAGED +%s is damaged at offset \d+: " % re.escape(pack))
+        refused = self.start(wait=False)
+        self.assertEqual(refused.wait(), 1)
+        self.assertIn(pack + " is damaged at offset", refused.text())
+        self.assertIn("sepal salvage", refused.text())
+        self.assertTrue(segments)
+
+    def test_a_torn_tail_is_harmless_and_a_start_says_how_long_it_was(self):
+        segments = self.leave_directory()
+        told = [json.loads(line) for line in sepal("inspect", "--json", segments[0]).stdout.splitlines()]
+        last = [fact for fact in told if fact["what"] == "frame"][-1]
+        flip(segments[0], last["offset"] + 24 + last["bytes"] - 1)
+        self.assertRegex(self.verify(0), r"harmless +\S+ is torn at offset %d: \d+ bytes" % last["offset"])
+        daemon = self.start()
+        line = daemon.wait_for_line("journal cut off: ")
+        self.assertRegex(line, r"bytes=\d+ file=%s offset=%d" % (re.escape(segments[0]), last["offset"]))
+        self.assertEqual(ask(daemon, ("BF.CARD", "saved"), ("BF.CARD", "recorded")), [b":150", b":0"])
+
+    def test_salvage_saves_what_is_whole_and_says_what_is_lost(self):
+        segments = self.leave_directory()
+        [pack] = glob.glob(os.path.join(self.directory, "generation-*", "pack-0"))
+        flip(pack, os.path.getsize(pack) - 20)
+        before = contents(self.directory)
+        into = tempfile.mkdtemp(prefix="sepal-test-")
+        self.addCleanup(subprocess.run, ["rm", "-rf", into])
+        for refused in (self.directory, os.path.join(self.directory, "new")):
+            self.assertEqual(sepal("salvage", self.directory, "--into", refused).returncode, 1)
+        salvaged = sepal("salvage", self.directory, "--into", into)
+        self.assertEqual(salvaged.returncode, 0, salvaged.stderr)
+        self.assertEqual(contents(self.directory), before)
+        self.assertIn("lost   %s is damaged" % pack, salvaged.stdout)
+        self.assertIn("lost   50 items", salvaged.stdout)
+        self.assertIn("saved  1 filters with 1 items", salvaged.stdout)
+        daemon = self.start(directory=into)
+        self.assertEqual(ask(daemon, ("BF.CARD", "recorded"), ("EXISTS", "saved")), [b":1", b":0"])
+        self.assertTrue(segments)
+
+    def test_inspect_prints_every_kind_of_file_and_refuses_others(self):
+        self.leave_directory()
+        for path in contents(self.directory):
+            told = sepal("inspect", path)
+            if path.endswith("LOCK"):
+                self.assertEqual(told.returncode, 1)
+                self.assertIn("begins as no file of sepal does", told.stderr)
+            else:
+                self.assertEqual(told.returncode, 0, told.stderr)
+                self.assertTrue(told.stdout)
+        self.assertEqual(sepal("inspect", os.path.join(self.directory, "none")).returncode, 1)
+        self.assertNotEqual(sepal("verify").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,311 @@
+#include <sepal/base/gate.hpp>
+#include <sepal/storage/examine.hpp>
+#include <sepal/storage/replay.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/generation_files.hpp"
+#include "support/journal_files.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using test::Bytes;
+using test::FileMap;
+using test::SimulatedDisk;
+using Grade = Finding::Grade;
+
+namespace {
+
+constexpr keyspace::DatabaseKey recorded_key{.database = 1, .key = "recorded"};
+constexpr filter::FilterOptions some_options{.error_rate = 0.01, .capacity = 100, .seed = 7};
+const std::string folder = "data/generation-000000000001/";
+
+// A data directory with three filters in a generation, and one in the journal, with a torn tail.
+struct Directory {
+  FileMap files;
+  std::uint64_t torn_from = 0;  // offset in the segment
+
+  Directory() {
+    SimulatedDisk disk;
+    test::Filters filters;
+    filters.add(0, "small", 5, {.error_rate = 0.1, .capacity = 10, .seed = 1});
+    filters.add(3, "grown", 9, {.error_rate = 0.1, .capacity = 4, .seed = 2});
+    filters.add(0, "large", 5, {.error_rate = 0.01, .capacity = 200, .seed = 3});
+    auto directory = DataDirectory::open(disk, "data", 0x1f, std::nullopt, {.own_file_bytes_min = 200});
+    REQUIRE(directory);
+    REQUIRE((*directory)->save(filters.snapshot(), {}));
+    test::JournalFiles journal(0, 4096);
+    journal.created(recorded_key, some_options,
+                    (*filter::Filter::create(some_options, test::roomy))->newest_layer().plan());
+    journal.end_frame();
+    for (int item = 0; item < 4; ++item) {
+      const Fingerprint fingerprint = fingerprint_of("item " + std::to_string(item), some_options.seed);
+      torn_from = journal.used();
+      journal.added(recorded_key, {&fingerprint, 1});
+      journal.end_frame();
+    }
+    Bytes& segment = journal.files().begin()->second;
+    segment[torn_from + 30] ^= std::byte{1};
+    journal.put(disk, "data");
+    files = disk.files();
+  }
+
+  void put(SimulatedDisk& disk) const {
+    for (const auto& [path, contents] : files) disk.put(path, contents);
+  }
+  [[nodiscard]] std::vector<Finding> verify() const {
+    SimulatedDisk disk;
+    put(disk);
+    const auto findings = verify_directory(disk, "data", {});
+    REQUIRE(findings);
+    CHECK(disk.files() == files);  // nothing was written
+    return *findings;
+  }
+};
+
+// The one finding of this grade.
+std::string only(const std::vector<Finding>& findings, Grade grade) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    if (finding.grade != grade) continue;
+    CHECK(text.empty());
+    text = finding.text;
+  }
+  return text;
+}
+
+bool any(const std::vector<Finding>& findings, Grade grade) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [&](const Finding& finding) { return finding.grade == grade; });
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Salvaged {
+  SimulatedDisk disk;
+  SalvageReport report;
+  test::LoadOutcome loaded;
+
+  [[nodiscard]] std::uint64_t items(std::uint32_t database, const std::string& key) const {
+    const auto found = loaded.filters.find({database, key});
+    return found == loaded.filters.end() ? 0 : found->second->item_count();
+  }
+};
+
+std::unique_ptr<Salvaged> salvage(const Directory& directory) {
+  auto salvaged = std::make_unique<Salvaged>();
+  directory.put(salvaged->disk);
+  const auto report = salvage_directory(salvaged->disk, "data", "saved", 5, {});
+  INFO((report ? "" : report.error().detail));
+  REQUIRE(report);
+  salvaged->report = *report;
+  for (const auto& [path, contents] : salvaged->disk.files())
+    if (!path.starts_with("saved/")) CHECK(directory.files.at(path) == contents);
+  salvaged->loaded = test::open_and_load(salvaged->disk, "saved");
+  REQUIRE_FALSE(salvaged->loaded.error);
+  CHECK(salvaged->loaded.filters.size() == salvaged->report.filters);
+  return salvaged;
+}
+
+std::vector<std::string> inspected(const FileMap& files, const std::string& path, bool json = false) {
+  SimulatedDisk disk;
+  for (const auto& [name, contents] : files) disk.put(name, contents);
+  std::vector<std::string> lines;
+  const auto done =
+      inspect_file(disk, path, [&](const Fact& fact) { lines.push_back(json ? fact.json() : fact.line()); });
+  if (!done) lines.push_back("error: " + done.error().detail);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("verify finds nothing wrong with a whole directory, and a torn tail harmless",
+          "[storage][examine]") {
+  Directory directory;
+  const auto findings = directory.verify();
+  CHECK_FALSE(any(findings, Grade::damaged));
+  const std::string torn = only(findings, Grade::harmless);
+  CHECK(contains(torn, "data/journal-000000000001 is torn at offset " + std::to_string(directory.torn_from)));
+  CHECK(contains(findings.back().text, "4 changes with 3 items"));
+
+  directory.files["data/journal-000000000001"][directory.torn_from + 30] ^= std::byte{1};
+  CHECK_FALSE(any(directory.verify(), Grade::harmless));
+}
+
+TEST_CASE("verify names the file and the offset of damage, wherever it is", "[storage][examine]") {
+  const Directory whole;
+  for (const std::string& path : {std::string("data/CURRENT"), std::string("data/SEED"), folder + "MANIFEST",
+                                  folder + "pack-0", folder + "filter-1-0"}) {
+    Directory directory = whole;
+    directory.files[path].back() ^= std::byte{1};
+    CHECK(contains(only(directory.verify(), Grade::damaged), path + " is damaged at offset "));
+  }
+  Directory directory = whole;
+  directory.files.erase(folder + "filter-1-0");
+  CHECK(contains(only(directory.verify(), Grade::damaged), folder + "filter-1-0"));
+}
+
+TEST_CASE("verify refuses a directory that is not there, and finds an empty one fine", "[storage][examine]") {
+  SimulatedDisk disk;
+  const auto missing = verify_directory(disk, "data", {});
+  REQUIRE(!missing);
+  CHECK(missing.error().code == Errc::not_found);
+  REQUIRE(disk.make_directory("data"));
+  const auto findings = verify_directory(disk, "data", {});
+  REQUIRE(findings);
+  CHECK_FALSE(any(*findings, Grade::damaged));
+}
+
+TEST_CASE("inspect tells what each kind of file holds", "[storage][examine]") {
+  const Directory directory;
+  CHECK(inspected(directory.files, "data/SEED") ==
+        std::vector<std::string>{"line kind=\"SEED\" value=\"1f\""});
+  CHECK(contains(inspected(directory.files, "data/CURRENT")[0], "value=\"generation-000000000001\""));
+  const auto manifest = inspected(directory.files, folder + "MANIFEST");
+  REQUIRE(manifest.size() == 3);
+  CHECK(contains(manifest[0], "manifest generation=1 "));
+  CHECK(contains(manifest[0], "filters=3 items=19 "));
+  CHECK(contains(manifest[1], "file name=\"pack-0\""));
+  const auto pack = inspected(directory.files, folder + "pack-0");
+  CHECK(contains(pack[0], "filters count=2"));
+  const auto grown = std::find_if(pack.begin(), pack.end(),
+                                  [](const std::string& line) { return contains(line, "key=\"grown\""); });
+  REQUIRE(grown != pack.end());
+  CHECK(contains(*grown, "filter offset="));
+  CHECK(contains(*grown, "database=3 key=\"grown\" items=9 journal_position=0 error_rate=0.1 capacity=4 "));
+  CHECK(contains(*(grown + 1), "layer items=4 capacity=4 "));
+
+  const auto journal = inspected(directory.files, "data/journal-000000000001");
+  CHECK(journal[0] == "segment number=1 first_position=0 bytes=4096");
+  CHECK(journal[1].starts_with("frame offset=64 position=0 bytes="));
+  CHECK(contains(journal[2], "created database=1 key=\"recorded\" error_rate=0.01 capacity=100 "));
+  CHECK(journal[4] == "added database=1 key=\"recorded\" items=1");
+  CHECK(contains(journal.back(), "end offset=" + std::to_string(directory.torn_from)));
+  const auto json = inspected(directory.files, "data/journal-000000000001", true);
+  CHECK(json[4] == R"({"what":"added","database":1,"key":"recorded","items":1})");
+}
+
+TEST_CASE("inspect escapes keys, tells what is before damage, and refuses other files",
+          "[storage][examine]") {
+  Fact fact("filter");
+  fact.text("key", std::string("a\"\\\n\xff", 5));
+  CHECK(fact.line() == R"(filter key="a\x22\x5c\x0a\xff")");
+  CHECK(fact.json() == R"({"what":"filter","key":"a\u0022\u005c\u000a\u00ff"})");
+
+  Directory directory;
+  directory.files[folder + "pack-0"].back() ^= std::byte{1};
+  const auto pack = inspected(directory.files, folder + "pack-0");
+  CHECK(pack.size() > 2);
+  CHECK(contains(pack.back(), "error: " + folder + "pack-0 is damaged at offset "));
+  directory.files["data/other"] = Bytes(100, std::byte{7});
+  CHECK(contains(inspected(directory.files, "data/other")[0], "begins as no file of sepal does"));
+  directory.files["data/empty"] = Bytes(100);
+  CHECK(inspected(directory.files, "data/empty")[0] == "unused bytes=100");
+}
+
+TEST_CASE("salvage of a whole directory loses nothing", "[storage][examine]") {
+  const auto salvaged = salvage(Directory());
+  CHECK(salvaged->report.lost.empty());
+  CHECK(salvaged->report.filters == 4);
+  CHECK(salvaged->report.items == 22);
+  CHECK(salvaged->items(1, "recorded") == 3);
+  CHECK(salvaged->items(3, "grown") == 9);
+}
+
+TEST_CASE("salvage of a directory with a byte wrong anywhere loses at most what stands there",
+          "[storage][examine]") {
+  const Directory whole;
+  const std::vector<std::string> names{"small", "grown", "large"};
+  for (const std::string& path : {folder + "pack-0", folder + "filter-1-0"}) {
+    for (std::size_t at = 0; at < whole.files.at(path).size(); ++at) {
+      INFO(path << " offset " << at);
+      Directory directory = whole;
+      directory.files[path][at] ^= std::byte{0x11};
+      const auto salvaged = salvage(directory);
+      CHECK_FALSE(salvaged->report.lost.empty());
+      // Of the pack's two, the other one; and what the journal has.
+      CHECK(salvaged->report.filters >= 3);
+      CHECK(salvaged->items(1, "recorded") == 3);
+    }
+  }
+}
+
+TEST_CASE("salvage does without a CURRENT, a MANIFEST or a file", "[storage][examine]") {
+  for (const std::string& path :
+       {std::string("data/CURRENT"), folder + "MANIFEST", folder + "filter-1-0", std::string("data/SEED")}) {
+    for (const bool gone : {false, true}) {
+      INFO(path << " " << gone);
+      Directory directory;
+      if (gone) {
+        directory.files.erase(path);
+      } else {
+        directory.files[path].back() ^= std::byte{1};
+      }
+      const auto salvaged = salvage(directory);
+      CHECK((salvaged->report.lost.empty() == (gone && path == "data/SEED")));
+      CHECK(salvaged->items(3, "grown") == 9);
+      CHECK((salvaged->items(1, "recorded") == 3) == (path != folder + "MANIFEST"));
+    }
+  }
+}
+
+TEST_CASE("salvage leaves out what a journal does to filters that are lost, and what is behind damage",
+          "[storage][examine]") {
+  SimulatedDisk disk;
+  test::Filters filters;
+  filters.add(0, "lost", 5, some_options);
+  filters.add(0, "kept", 5, some_options);
+  auto directory = DataDirectory::open(disk, "data", 0x1f, std::nullopt, {.own_file_bytes_min = 1});
+  REQUIRE(directory);
+  REQUIRE((*directory)->save(filters.snapshot(), {}));
+  test::JournalFiles journal(0, 4096);
+  const Fingerprint fingerprint = fingerprint_of("new", some_options.seed);
+  journal.added({.database = 0, .key = "lost"}, {&fingerprint, 1});
+  journal.added({.database = 0, .key = "kept"}, {&fingerprint, 1});
+  journal.end_frame();
+  // What is renamed over another is gone with it.
+  journal.created({.database = 0, .key = "target"}, some_options,
+                  (*filter::Filter::create(some_options, test::roomy))->newest_layer().plan());
+  journal.renamed(0, "lost", "target");
+  journal.end_frame();
+  const std::size_t damaged_from = journal.used();
+  journal.removed({.database = 0, .key = "kept"});
+  journal.end_frame();
+  journal.sync();
+  journal.flushed_all();
+  journal.end_frame();
+  journal.files().begin()->second[damaged_from + 30] ^= std::byte{1};
+  journal.put(disk, "data");
+
+  auto files = disk.files();
+  for (auto& [path, contents] : files) {
+    const std::string_view text(reinterpret_cast<const char*>(contents.data()), contents.size());
+    if (path.find("filter-") != std::string::npos && text.find("lost") != std::string_view::npos)
+      contents.back() ^= std::byte{1};
+  }
+  Directory damaged;
+  damaged.files = files;
+  const auto salvaged = salvage(damaged);
+  CHECK(salvaged->items(0, "kept") == 6);
+  CHECK(salvaged->report.filters == 1);
+  REQUIRE(salvaged->report.lost.size() == 3);
+  CHECK(contains(salvaged->report.lost[2],
+                 "journal-000000000001 is damaged at offset " + std::to_string(damaged_from)));
+  CHECK(contains(salvaged->report.lost[1], "1 items"));
+}
+
+TEST_CASE("salvage writes into no directory that holds something", "[storage][examine]") {
+  SimulatedDisk disk;
+  Directory().put(disk);
+  disk.put("other/file", Bytes(1));
+  const auto refused = salvage_directory(disk, "data", "other", 5, {});
+  REQUIRE(!refused);
+  CHECK(refused.error().code == Errc::out_of_range);
+  CHECK(salvage_directory(disk, "data", "data", 5, {}).error().code == Errc::out_of_range);
+}
