@@ -1,0 +1,92 @@
+// The reader of the journal and what applies it, fed with data directories that anybody may have written.
+//
+// An input is a container of files (support/generation_files.hpp): segments, and maybe a generation. Its mode
+// may ask that checksums are made right first, so that what lies behind them is reached. Whatever a start
+// accepts has to be the same at the next start, once what was cut off is gone. The corpus holds real
+// journals: the test "write the corpus of journals", which is hidden, makes them.
+#include <sepal/base/gate.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/examine.hpp>
+#include <sepal/storage/replay.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "../support/generation_files.hpp"
+#include "../support/journal_files.hpp"
+#include "../support/simulated_disk.hpp"
+#include "../support/storage_fixture.hpp"
+
+namespace {
+
+using namespace sepal;
+
+constexpr filter::FilterLimits limits{.bytes_max = std::uint64_t{1} << 20, .layers_max = 16};
+
+void require(bool claim) {
+  if (!claim) std::abort();
+}
+
+struct Machine {
+  test::FreeingHousekeeper housekeeper;
+  static constexpr keyspace::KeyspaceOptions options{.machine_bytes = std::uint64_t{1} << 20};
+  keyspace::Keyspace keyspace{options, housekeeper};
+  Gate gate{1};
+};
+
+Result<storage::ReplayReport> start(test::SimulatedDisk& disk, Machine& machine) {
+  auto directory = storage::DataDirectory::open(disk, "data", 1, std::nullopt);
+  if (!directory) return directory.error();
+  storage::FilterPositions positions;
+  const auto take = [&](std::span<storage::LoadedFilter> filters) {
+    for (storage::LoadedFilter& loaded : filters) {
+      positions.note(loaded, *loaded.filter);
+      if (auto put = machine.keyspace.put({.database = loaded.database, .key = loaded.key}, loaded.filter);
+          !put)
+        return put;
+      loaded.filter = nullptr;
+    }
+    return Result<void>();
+  };
+  const auto loaded = (*directory)->load(limits, take, {});
+  if (!loaded) return loaded.error();
+  return storage::replay_journal(disk, "data", machine.keyspace, machine.gate,
+                                 {.cut = loaded->journal_position, .positions = std::move(positions)}, {});
+}
+
+void run(const test::Container& container) {
+  test::SimulatedDisk disk;
+  for (const auto& [path, contents] : container.files) disk.put("data/" + path, contents);
+  for (const auto& [path, contents] : container.files)
+    static_cast<void>(storage::inspect_file(disk, "data/" + path, [](const storage::Fact&) {}));
+  Machine machine;
+  const auto report = start(disk, machine);
+  if (!report) return require(!report.error().detail.empty());
+  require(storage::remove_beyond(disk, "data", *report).ok());
+  Machine again;
+  const auto second = start(disk, again);
+  require(second.ok() && second->position == report->position && second->beyond.empty());
+  test::FilterMap filters;
+  for (auto& entry : again.keyspace.cut()) filters[{entry.database, entry.key}] = entry.filter;
+  require(test::same(machine.keyspace.cut(), filters));
+}
+
+// Names that a path has no place for would only test the disk.
+bool ordinary(const std::string& path) {
+  return !path.empty() && path.find('\0') == std::string::npos && path.front() != '/' && path.back() != '/' &&
+         path.find("//") == std::string::npos && path.find('.') == std::string::npos;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  test::Container container = test::unpack(std::as_bytes(std::span(data, size)));
+  std::erase_if(container.files, [](const auto& file) { return !ordinary(file.first); });
+  if ((container.mode & test::mode_reseal) != 0) {
+    test::reseal(container.files, container.mode);
+    for (auto& [path, contents] : container.files) test::reseal_segment(path, contents);
+  }
+  run(container);
+  return 0;
+}

@@ -1,0 +1,247 @@
+// Data directories of every version that was ever written are read for ever, and hold what was put in.
+//
+// tests/golden/formats/<version>/ is a whole data directory. The newest is written by the hidden test "write
+// the directory", once for a version: when it has to change, it is a new version, beside the old.
+#include <sepal/base/gate.hpp>
+#include <sepal/keyspace/mutator.hpp>
+#include <sepal/storage/examine.hpp>
+#include <sepal/storage/replay.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "support/catch.hpp"
+#include "support/journal_files.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using test::Bytes;
+using test::SimulatedDisk;
+
+namespace {
+
+const std::filesystem::path formats = SEPAL_GOLDEN_FORMATS;
+constexpr std::uint64_t segment_bytes = 8192;
+// The generation's own files begin at this size, so that the directory stays small.
+constexpr DataDirectoryOptions small_files{.own_file_bytes_min = 400};
+
+std::string item_of(const std::string& key, std::uint64_t index) {
+  return key + "/" + std::to_string(index);
+}
+
+// --- version 2 --------------------------------------------------------------------------------------------
+
+// Adds items `from` to `to` - 1 of the key that the filter once had.
+void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
+         const std::string& name, std::uint64_t from, std::uint64_t to) {
+  std::vector<filter::Filter::AddOutcome> outcomes;
+  for (std::uint64_t i = from; i < to; ++i) {
+    const std::string item = item_of(name, i);
+    const std::string_view view = item;
+    mutator.add_alone(key, *keyspace.find(key), {&view, 1}, outcomes);
+  }
+}
+
+// What a cut holds, and what the journal does to it: every kind of operation, two segments, a filler, a
+// filter that was taken behind the cut, and a torn tail.
+void write_version_2(SimulatedDisk& disk) {
+  test::Filters filters;
+  keyspace::Keyspace& keyspace = filters.keyspace;
+  filters.add(0, "small", 20, {.error_rate = 0.01, .capacity = 100, .seed = 0x1f});
+  filters.add(0, "large", 300, {.error_rate = 0.001, .capacity = 300, .expansion = 0, .seed = 2});
+  filters.add(15, std::string("binary\0\xff", 8), 12,
+              {.error_rate = 0.1, .capacity = 4, .expansion = 3, .seed = 3});
+  filters.add(1, "flushed", 3, {.seed = 4});
+
+  test::JournalFiles journal(4096, segment_bytes);
+  keyspace::Mutator mutator(keyspace, &journal);
+  const std::uint64_t cut = journal.position();
+  SnapshotTaker taker(keyspace, test::some_time, cut);
+  taker.reserve();
+  add(mutator, keyspace, {.database = 0, .key = "small"}, "small", 20, 30);
+  journal.end_frame();
+  taker.step(1000, journal.position());
+  const Snapshot snapshot = taker.finish();
+
+  add(mutator, keyspace, {.database = 0, .key = "small"}, "small", 30, 250);
+  journal.end_frame();
+  journal.filler(100);
+  journal.sync();
+  REQUIRE(mutator.create({.database = 2, .key = "created"}, {.error_rate = 0.02, .capacity = 50, .seed = 5}));
+  add(mutator, keyspace, {.database = 2, .key = "created"}, "created", 0, 10);
+  journal.end_frame();
+  REQUIRE(mutator.create({.database = 2, .key = "removed"}, {.seed = 6}));
+  journal.end_frame();
+  REQUIRE(mutator.remove({.database = 2, .key = "removed"}));
+  journal.end_frame();
+  journal.begin_segment();
+  REQUIRE(mutator.rename(2, "created", "renamed"));
+  add(mutator, keyspace, {.database = 2, .key = "renamed"}, "created", 10, 20);
+  mutator.flush(1);
+  journal.end_frame();
+  journal.sync();
+  // Lost: it is the last, and torn.
+  mutator.flush_all();
+  journal.end_frame();
+  journal.files().rbegin()->second[journal.used() - 1] ^= std::byte{1};
+  journal.prepare_segment();
+
+  auto directory = DataDirectory::open(disk, "data", 0xfedcba9876543210, std::nullopt, small_files);
+  REQUIRE(directory);
+  REQUIRE((*directory)->save(snapshot, {}));
+  journal.put(disk, "data");
+}
+
+// All that is put in is found, and no more items are counted.
+bool holds(const filter::Filter& filter, const std::string& name, std::uint64_t items) {
+  for (std::uint64_t i = 0; i < items; ++i)
+    if (!test::contains(filter, item_of(name, i))) return false;
+  return true;
+}
+
+struct Expected {
+  std::uint32_t database = 0;
+  std::string key;
+  std::string name;  // of its items
+  std::uint64_t given = 0;
+  std::uint64_t counted = 0;  // the others answered that they were known
+  std::uint32_t layers = 1;
+  filter::FilterOptions options;
+};
+
+void require_holds(const keyspace::Keyspace& keyspace, const std::vector<Expected>& all) {
+  CHECK(keyspace.total_size() == all.size());
+  for (const Expected& expected : all) {
+    INFO(expected.key);
+    const filter::Filter* const filter = keyspace.find({.database = expected.database, .key = expected.key});
+    REQUIRE(filter != nullptr);
+    CHECK(filter->item_count() == expected.counted);
+    CHECK(filter->layer_count() == expected.layers);
+    CHECK(filter->options() == expected.options);
+    CHECK(holds(*filter, expected.name, expected.given));
+    CHECK_FALSE(test::contains(*filter, "something else"));
+  }
+}
+
+void read(const std::string& version, SimulatedDisk& disk) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(formats / version)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string contents{std::istreambuf_iterator<char>(file), {}};
+    const auto bytes = std::as_bytes(std::span(contents.data(), contents.size()));
+    disk.put("data" / entry.path().lexically_relative(formats / version), {bytes.begin(), bytes.end()});
+  }
+}
+
+// A start.
+ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
+  auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
+  INFO((directory ? "" : directory.error().detail));
+  REQUIRE(directory);
+  FilterPositions positions;
+  const auto take = [&](std::span<LoadedFilter> filters) {
+    for (LoadedFilter& loaded : filters) {
+      positions.note(loaded, *loaded.filter);
+      REQUIRE(keyspace.put({.database = loaded.database, .key = loaded.key}, loaded.filter));
+      loaded.filter = nullptr;
+    }
+    return Result<void>();
+  };
+  const auto loaded = (*directory)->load(test::roomy, take, {});
+  INFO((loaded ? "" : loaded.error().detail));
+  REQUIRE(loaded);
+  Gate gate(1);
+  const auto replayed = replay_journal(
+      disk, "data", keyspace, gate, {.cut = loaded->journal_position, .positions = std::move(positions)}, {});
+  INFO((replayed ? "" : replayed.error().detail));
+  REQUIRE(replayed);
+  return *replayed;
+}
+
+}  // namespace
+
+TEST_CASE("a data directory of version 1, of a time before the journal, holds what was put in", "[golden]") {
+  SimulatedDisk disk;
+  read("version-1", disk);
+  test::Filters filters;
+  start(disk, filters.keyspace);
+  require_holds(
+      filters.keyspace,
+      {{0, "key", "key", 3, 3, 1, {.error_rate = 0.01, .capacity = 10, .expansion = 2, .seed = 1}},
+       {2, "grown", "grown", 40, 40, 4, {.error_rate = 0.1, .capacity = 4, .expansion = 2, .seed = 2}},
+       {15,
+        std::string("\0\xff", 2),
+        std::string("\0\xff", 2),
+        5,
+        5,
+        1,
+        {.error_rate = 1e-4, .capacity = 5, .expansion = 0, .seed = 3}},
+       {0, "", "", 0, 0, 1, {.error_rate = 0.01, .capacity = 100, .expansion = 2, .seed = 7}}});
+}
+
+TEST_CASE("a data directory of version 2 holds what was put in, its journal included", "[golden]") {
+  SimulatedDisk disk;
+  read("version-2", disk);
+  const auto findings = verify_directory(disk, "data", {});
+  REQUIRE(findings);
+  for (const Finding& finding : *findings) CHECK(finding.grade != Finding::Grade::damaged);
+  test::Filters filters;
+  const ReplayReport report = start(disk, filters.keyspace);
+  CHECK(report.cut_bytes > 0);
+  CHECK(report.items_left_out == 10);
+  CHECK(report.beyond.size() == 1);
+  const std::string binary("binary\0\xff", 8);
+  require_holds(
+      filters.keyspace,
+      {{0,
+        "small",
+        "small",
+        250,
+        250,
+        2,
+        {.error_rate = 0.01, .capacity = 100, .expansion = 2, .seed = 0x1f}},
+       {0, "large", "large", 300, 300, 1, {.error_rate = 0.001, .capacity = 300, .expansion = 0, .seed = 2}},
+       {15, binary, binary, 12, 12, 2, {.error_rate = 0.1, .capacity = 4, .expansion = 3, .seed = 3}},
+       {2,
+        "renamed",
+        "created",
+        20,
+        20,
+        1,
+        {.error_rate = 0.02, .capacity = 50, .expansion = 2, .seed = 5}}});
+}
+
+TEST_CASE("what is written today is what the newest version's files are", "[golden]") {
+  SimulatedDisk written;
+  write_version_2(written);
+  SimulatedDisk committed;
+  read("version-2", committed);
+  auto files = written.files();
+  files.erase("data/LOCK");
+  // The version of Sepal stands in the MANIFEST.
+  for (const auto& [path, contents] : committed.files()) {
+    INFO(path);
+    if (!path.ends_with("MANIFEST")) CHECK((files[path] == contents));
+  }
+  CHECK(files.size() == committed.files().size());
+}
+
+TEST_CASE("write the directory of the newest version into the folder that SEPAL_GOLDEN names", "[.golden]") {
+  const char* const folder = std::getenv("SEPAL_GOLDEN");
+  REQUIRE(folder != nullptr);
+  SimulatedDisk disk;
+  write_version_2(disk);
+  for (const auto& [path, contents] : disk.files()) {
+    const auto target =
+        std::filesystem::path(folder) / std::filesystem::path(path).lexically_relative("data");
+    std::filesystem::create_directories(target.parent_path());
+    std::ofstream file(target, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(contents.data()), static_cast<std::streamsize>(contents.size()));
+    CHECK(file.good());
+  }
+}

@@ -1,0 +1,124 @@
+// The corpus of fuzz_journal_reader: real journals, in the container that the fuzz target reads.
+#include <sepal/keyspace/mutator.hpp>
+#include <sepal/storage/data_directory.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "support/catch.hpp"
+#include "support/generation_files.hpp"
+#include "support/journal_files.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+
+namespace {
+
+constexpr std::uint64_t segment_bytes = 1024;
+
+struct Sample {
+  std::string name;
+  test::FileMap files;
+};
+
+// What `fill` records, onto a generation with one filter that is cut where it begins.
+template <class Fill>
+test::FileMap files_with(const Fill& fill, bool with_generation) {
+  test::SimulatedDisk disk;
+  test::Filters filters;
+  test::JournalFiles journal(with_generation ? 512 : 0, segment_bytes);
+  keyspace::Mutator mutator(filters.keyspace, &journal);
+  if (with_generation) {
+    filters.add(0, "key", 3, {.error_rate = 0.1, .capacity = 4, .seed = 1});
+    auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
+    REQUIRE(directory);
+    REQUIRE((*directory)->save(snapshot_of(filters.keyspace, test::some_time, journal.position()), {}));
+  }
+  fill(journal, mutator, filters.keyspace);
+  journal.end_frame();
+  test::FileMap files = journal.files();
+  for (const auto& [path, contents] : disk.files())
+    if (!path.ends_with("LOCK")) files[path.substr(std::string("data/").size())] = contents;
+  return files;
+}
+
+void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::DatabaseKey key, int items) {
+  if (keyspace.find(key) == nullptr)
+    REQUIRE(mutator.create(key, {.error_rate = 0.1, .capacity = 4, .seed = 1}));
+  std::vector<filter::Filter::AddOutcome> outcomes;
+  for (int i = 0; i < items; ++i) {
+    const std::string item = "new " + std::to_string(i);
+    const std::string_view view = item;
+    mutator.add_alone(key, *keyspace.find(key), {&view, 1}, outcomes);
+  }
+}
+
+std::vector<Sample> samples() {
+  constexpr keyspace::DatabaseKey key{.database = 0, .key = "key"};
+  const auto adds = [&](test::JournalFiles& journal, keyspace::Mutator& mutator,
+                        keyspace::Keyspace& keyspace) {
+    add(mutator, keyspace, key, 5);
+    journal.end_frame();
+    journal.filler(64);
+    journal.sync();
+    add(mutator, keyspace, {.database = 3, .key = "other"}, 20);
+  };
+  const auto all = [&](test::JournalFiles& journal, keyspace::Mutator& mutator,
+                       keyspace::Keyspace& keyspace) {
+    adds(journal, mutator, keyspace);
+    journal.begin_segment();
+    static_cast<void>(mutator.rename(0, "key", "renamed"));
+    journal.end_frame();
+    journal.sync();
+    mutator.flush(3);
+    add(mutator, keyspace, key, 1);
+    static_cast<void>(mutator.remove(key));
+    journal.end_frame();
+    journal.prepare_segment();
+  };
+  const auto flushed = [&](test::JournalFiles& journal, keyspace::Mutator& mutator,
+                           keyspace::Keyspace& keyspace) {
+    adds(journal, mutator, keyspace);
+    mutator.flush_all();
+    journal.end_frame();
+    journal.resumed();
+    journal.end_frame();
+  };
+  std::vector<Sample> samples;
+  for (const bool generation : {false, true}) {
+    const std::string behind = generation ? "-generation" : "";
+    samples.push_back({"adds" + behind, files_with(adds, generation)});
+    samples.push_back({"all" + behind, files_with(all, generation)});
+    samples.push_back({"flushed" + behind, files_with(flushed, generation)});
+  }
+  return samples;
+}
+
+}  // namespace
+
+TEST_CASE("resealing a journal that is right changes nothing", "[storage][fuzz]") {
+  for (const Sample& sample : samples()) {
+    for (auto [path, contents] : sample.files) {
+      INFO(sample.name << " " << path);
+      const test::Bytes before = contents;
+      test::reseal_segment(path, contents);
+      CHECK((contents == before));
+    }
+  }
+}
+
+TEST_CASE("write the corpus of journals into the folder that SEPAL_CORPUS names", "[.corpus-journal]") {
+  const char* folder = std::getenv("SEPAL_CORPUS");
+  REQUIRE(folder != nullptr);
+  for (const Sample& sample : samples()) {
+    for (const std::uint8_t mode : {std::uint8_t{0}, test::mode_reseal}) {
+      std::ofstream file(std::filesystem::path(folder) / (sample.name + (mode == 0 ? "" : "-reseal")),
+                         std::ios::binary);
+      const test::Bytes bytes = test::pack({.mode = mode, .files = sample.files});
+      file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      CHECK(file.good());
+    }
+  }
+}
