@@ -50,17 +50,31 @@ class SimulatedDisk final : public storage::Disk {
 
   // The operation of this number fails once, and has no effect.
   void fail_at(std::uint64_t operation, Errc code) {
+    const std::lock_guard lock(mutex_);
     fail_at_ = operation;
     fail_code_ = code;
   }
-  void stop_failing() { fail_at_ = never; }
+  void stop_failing() {
+    const std::lock_guard lock(mutex_);
+    fail_at_ = never;
+  }
   // From this operation on there is no space, until free_space(). Reading and removing go on.
-  void fill_at(std::uint64_t operation) { full_from_ = operation; }
-  void free_space() { full_from_ = never; }
+  void fill_at(std::uint64_t operation) {
+    const std::lock_guard lock(mutex_);
+    full_from_ = operation;
+  }
+  void free_space() {
+    const std::lock_guard lock(mutex_);
+    full_from_ = never;
+  }
   // This many operations still have an effect; all later ones fail, until crash().
-  void lose_power_after(std::uint64_t operation) { power_until_ = operation; }
+  void lose_power_after(std::uint64_t operation) {
+    const std::lock_guard lock(mutex_);
+    power_until_ = operation;
+  }
   void crash(Survival survival, std::uint64_t seed) {
     std::mt19937_64 random(seed);
+    const std::lock_guard lock(mutex_);
     power_until_ = never;
     lock_holders_.clear();
     survive(*root_, survival, random);
@@ -80,7 +94,10 @@ class SimulatedDisk final : public storage::Disk {
     return copy;
   }
   void restart_count() { count_ = 0; }
-  [[nodiscard]] std::uint64_t operation_count() const { return count_; }
+  [[nodiscard]] std::uint64_t operation_count() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
   // Called before each operation with its name and path, without a lock held.
   void set_observer(std::function<void(const char*, const Path&)> observer) {
     observer_ = std::move(observer);
