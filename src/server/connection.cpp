@@ -13,6 +13,12 @@ namespace {
 // The reply buffer of a worker is given back above this.
 constexpr std::size_t reply_buffer_bytes_max = 1024 * 1024;
 
+// The room that a request was put off for may have come while the replies before it were held or sent, and
+// nothing more may come.
+Session::Step asked_anew(Session::Step step) {
+  return step == Session::Step::later ? Session::Step::run_again : step;
+}
+
 bool try_again() {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
@@ -66,7 +72,7 @@ Connection::Then Connection::run() {
 }
 
 Connection::Then Connection::release() {
-  return carry_on(session_.release());
+  return carry_on(asked_anew(session_.release()));
 }
 
 Connection::Then Connection::answer(const std::function<void(resp::Reply&)>& append) {
@@ -94,7 +100,7 @@ bool Connection::expired(SteadyTime now, std::chrono::seconds idle_timeout) cons
 Connection::Then Connection::carry_on(Session::Step step) {
   if (!send_output()) return Then::close;
   if (unsent_.empty()) return proceed(step);
-  after_sending_ = step;
+  after_sending_ = asked_anew(step);
   phase_ = Phase::sending;
   watch(writable);
   return Then::keep;

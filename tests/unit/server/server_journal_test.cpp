@@ -133,6 +133,49 @@ TEST_CASE("requests for which the journal has no room are run when it has made p
   world.server.stop(stop_patience);
 }
 
+TEST_CASE("room that comes while the replies before are held or on their way is not missed",
+          "[server][network]") {
+  JournalWorld world;
+  const auto client = world.connect();
+  REQUIRE(client->ask(add(0), 4) == ":1\r\n");
+  const auto put_off = [&] {
+    return eventually([&] { return world.ground.recording.grants_left < 0; }) &&
+           world.connect()->ask(ping, pong.size()) == pong;
+  };
+  const auto make_room = [&] {
+    world.ground.recording.grants_left = 1'000;
+    world.server.journal_progressed();
+    REQUIRE(world.connect()->ask(ping, pong.size()) == pong);
+  };
+  SECTION("held") {
+    world.ground.recording.awaited = 1;
+    world.ground.recording.grants_left = 1;
+    REQUIRE(client->send(add(1) + ping + add(2)));
+    REQUIRE(put_off());
+    world.ground.recording.awaited = 0;
+    make_room();
+    world.make_durable(1);
+    CHECK(client->readable(std::chrono::seconds(5)));
+    CHECK(client->receive(4 + pong.size()) == ":1\r\n" + pong);
+    REQUIRE(client->readable(std::chrono::seconds(5)));
+    CHECK(client->receive(4) == ":1\r\n");
+  }
+  SECTION("on their way") {
+    // More than the system buffers between the two.
+    const std::string text(std::size_t{32} << 20, 'x');
+    world.services.options.output_bytes_max = 2 * text.size();
+    world.ground.recording.grants_left = 0;
+    REQUIRE(client->send(request({"ECHO", text}) + add(1)));
+    REQUIRE(put_off());
+    make_room();
+    const std::size_t echo_bytes = request({text}).size() - 4;
+    REQUIRE(client->receive(echo_bytes).size() == echo_bytes);
+    REQUIRE(client->readable(std::chrono::seconds(5)));
+    CHECK(client->receive(4) == ":1\r\n");
+  }
+  world.server.stop(stop_patience);
+}
+
 TEST_CASE("a stop sends replies that become durable meanwhile, and cuts off the others",
           "[server][network]") {
   JournalWorld world;
