@@ -28,7 +28,8 @@ class JournalThread final : public Journal {
         options_(options),
         callbacks_(std::move(callbacks)),
         core_(options, position),
-        add_counts_(worker_count) {
+        add_counts_(worker_count),
+        told_durable_(position) {
     logs_.reserve(worker_count);
     for (std::size_t worker = 0; worker < worker_count; ++worker)
       logs_.push_back(std::make_unique<JournalLog>(core_, add_counts_, worker));
@@ -119,10 +120,8 @@ class JournalThread final : public Journal {
   }
 
   void do_chores(const JournalCore::Chores& chores) {
-    if (chores.sync) {
-      sync();
-      tell_progress();
-    }
+    if (chores.sync) sync();
+    tell_durable();
     if (chores.restart) restart();
     if (chores.prepare) prepare_segments();
     prepare_pages();
@@ -220,6 +219,12 @@ class JournalThread final : public Journal {
     return true;
   }
 
+  // Syncs have raised it, or generations, whoever saved them.
+  void tell_durable() {
+    const std::uint64_t durable = core_.durable_position();
+    if (std::exchange(told_durable_, durable) != durable) tell_progress();
+  }
+
   void tell_progress() {
     if (callbacks_.on_progress) callbacks_.on_progress();
   }
@@ -251,6 +256,7 @@ class JournalThread final : public Journal {
   std::uint64_t removed_until_ = 0;
   JournalSegments fresh_;  // for a restart
   Result<void> last_sync_;
+  std::uint64_t told_durable_;
   bool refusing_ = false;
   bool stopped_ = false;
 

@@ -21,7 +21,6 @@ constexpr std::uint64_t reserves_in_segment_min = 64;
 
 constexpr milliseconds retry_delay_first{100};
 constexpr milliseconds retry_delay_max{2000};
-constexpr milliseconds ask_interval{2000};
 
 // Under `always`, clients whose replies a sync has let go ask again at once. The next sync waits for them
 // this part of what the last one took: else it would serve those alone that came meanwhile, and these the one
@@ -154,18 +153,14 @@ void JournalCore::append_resumed() {
   resumed_due_ = false;
   append_frame(encoder.bytes(), Checksum::of(encoder.bytes()));
   gap_ = position_.load(std::memory_order_relaxed);
-  save_needed_ = true;
-  ask_time_ = {};
+  ask_save();
 }
 
 void JournalCore::generation_saved(std::uint64_t position) {
   const MutexLock lock(mutex_);
   saved_ = std::max(saved_, position);
   raise_durable(saved_);
-  if (!failed_ && saved_ >= gap_) {
-    save_needed_ = false;
-    raise_durable(synced_);
-  }
+  if (!failed_ && saved_ >= gap_) raise_durable(synced_);
   note_due();
 }
 
@@ -249,6 +244,15 @@ bool JournalCore::may_restart() const {
   return failed_ && policy() != JournalPolicy::off && saved_ >= position_.load(std::memory_order_relaxed);
 }
 
+bool JournalCore::needs_save() const {
+  return saved_ < gap_ || (failed_ && saved_ < position_.load(std::memory_order_relaxed));
+}
+
+void JournalCore::ask_save() {
+  ask_due_ = true;
+  note_due();
+}
+
 // What was recorded before the journal was switched off is synced at once.
 SteadyTime JournalCore::sync_time() const {
   if (sync_asked_ > synced_ || policy() == JournalPolicy::off) return SteadyTime::min();
@@ -261,7 +265,7 @@ JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
   chores.sync = unsynced() && sync_time() <= now;
   chores.prepare = short_of_segments() && retry_time_ <= now;
   chores.restart = may_restart() && retry_time_ <= now;
-  chores.ask_save = save_needed_ && ask_time_ <= now && !may_restart();
+  chores.ask_save = std::exchange(ask_due_, false) && needs_save();
   return chores;
 }
 
@@ -269,7 +273,6 @@ SteadyTime JournalCore::next_time() const {
   SteadyTime next = SteadyTime::max();
   if (unsynced()) next = std::min({next, sync_time(), pages_time_});
   if (short_of_segments() || may_restart()) next = std::min(next, retry_time_);
-  if (save_needed_ && !may_restart()) next = std::min(next, ask_time_);
   return next;
 }
 
@@ -279,9 +282,7 @@ JournalCore::Chores JournalCore::wait_for_chores() {
     const SteadyTime now = steady_now();
     const SteadyTime next = next_time();
     if (std::exchange(due_, false) || ending_ || next <= now) {
-      const Chores chores = chores_at(now);
-      if (chores.ask_save) ask_time_ = now + ask_interval;
-      return chores;
+      return chores_at(now);
     }
     sleeping_.store(true, std::memory_order_relaxed);
     if (next == SteadyTime::max()) {
@@ -347,8 +348,7 @@ void JournalCore::sync_failed(const std::string& reason) {
   failed_ = true;
   ++failed_syncs_;
   synced_or_not_.notify_all();
-  save_needed_ = true;
-  ask_time_ = {};
+  ask_save();
   refuse(reason);
 }
 
@@ -406,7 +406,6 @@ JournalSegments JournalCore::restart(JournalSegments fresh) {
   synced_ = position_.load(std::memory_order_relaxed);
   gap_ = synced_;
   failed_ = false;
-  save_needed_ = false;
   wanted_ = 0;
   append_resumed();
   accept();

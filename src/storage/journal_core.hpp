@@ -125,6 +125,8 @@ class JournalCore {
   [[nodiscard]] bool short_of_segments() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] bool unsynced() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] bool may_restart() const SEPAL_REQUIRES(mutex_);
+  [[nodiscard]] bool needs_save() const SEPAL_REQUIRES(mutex_);
+  void ask_save() SEPAL_REQUIRES(mutex_);
   [[nodiscard]] SteadyTime sync_time() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] SteadyTime next_time() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] Chores chores_at(SteadyTime now) SEPAL_REQUIRES(mutex_);
@@ -153,7 +155,7 @@ class JournalCore {
   std::uint64_t gap_ SEPAL_GUARDED_BY(mutex_) = 0;
   bool failed_ SEPAL_GUARDED_BY(mutex_) = false;       // a sync did
   bool resumed_due_ SEPAL_GUARDED_BY(mutex_) = false;  // to be recorded before anything else
-  bool save_needed_ SEPAL_GUARDED_BY(mutex_) = false;
+  bool ask_due_ SEPAL_GUARDED_BY(mutex_) = false;      // for a save
   std::string refusal_ SEPAL_GUARDED_BY(mutex_);
   std::string preparing_error_ SEPAL_GUARDED_BY(mutex_);  // of the last attempt; empty: it went well
   std::uint64_t frames_ SEPAL_GUARDED_BY(mutex_) = 0;
@@ -169,7 +171,6 @@ class JournalCore {
   std::uint64_t frames_synced_ SEPAL_GUARDED_BY(mutex_) = 0;
   SteadyTime retry_time_ SEPAL_GUARDED_BY(mutex_);
   std::chrono::milliseconds retry_delay_ SEPAL_GUARDED_BY(mutex_);
-  SteadyTime ask_time_ SEPAL_GUARDED_BY(mutex_);
   std::uint64_t window_bytes_ SEPAL_GUARDED_BY(mutex_);  // of pages prepared
   bool pages_due_ SEPAL_GUARDED_BY(mutex_) = false;
   SteadyTime pages_time_ SEPAL_GUARDED_BY(mutex_);

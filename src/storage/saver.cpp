@@ -151,7 +151,7 @@ class Saver::Implementation {
     const SteadyTime now = steady_now();
     looked_at_ = now;
     const bool may_try = now >= retry_at_;
-    if (demanded_ && may_try) return Order{.reason = "journal failed", .done = {}};
+    if (demanded_ && may_try) return Order{.reason = "journal incomplete", .done = {}};
     if (journal_is_long(journal_end) && may_try) return Order{.reason = "journal", .done = {}};
     if (options_.interval == milliseconds(0) || now < last_time_ + options_.interval) return std::nullopt;
     last_time_ = now;

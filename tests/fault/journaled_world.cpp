@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "support/catch.hpp"
 #include "support/storage_fixture.hpp"
@@ -177,9 +178,17 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   log.commit();
 }
 
+// As the saver does it: one that was demanded and failed is still demanded.
 Result<void> JournaledWorld::save(std::mt19937_64& random) {
+  const bool demanded = std::exchange(needs_save_, false);
   saving_ = true;
-  needs_save_ = false;
+  auto saved = try_save(random);
+  saving_ = false;
+  if (!saved && demanded) needs_save_ = true;
+  return saved;
+}
+
+Result<void> JournaledWorld::try_save(std::mt19937_64& random) {
   const auto interfere = [&] {
     for (std::uint32_t i = below(random, 3); i-- > 0;) change(random);
   };
@@ -201,7 +210,6 @@ Result<void> JournaledWorld::save(std::mt19937_64& random) {
   interfere_ = interfere;
   const auto report = directory_->save(snapshot, {});
   interfere_ = {};
-  saving_ = false;
   if (!report) return report.error();
   journal_->generation_saved(report->journal_position);
   return {};

@@ -65,6 +65,7 @@ class JournaledWorld {
   void begin_from(Model model);
 
  private:
+  Result<void> try_save(std::mt19937_64& random);
   void recover();
   Result<void> try_recover();
   [[nodiscard]] bool admitted(std::size_t item_count);

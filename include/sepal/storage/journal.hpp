@@ -62,9 +62,8 @@ class Journal {
     // On the journal's thread, without a lock: durable_position() or the room has grown, or changes are
     // accepted or refused from now on.
     std::function<void()> on_progress;
-    // On the journal's thread, without a lock: nothing is promised until a generation is cut from now on.
-    // Called again every few seconds until generation_saved() tells of one; a save that runs already is not
-    // enough.
+    // On the journal's thread, without a lock: nothing is promised until a generation is cut from now on. Once
+    // for each time that something went missing; a save that runs already is not enough.
     std::function<void()> on_save_needed;
   };
 
