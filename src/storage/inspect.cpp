@@ -179,7 +179,7 @@ class Inspection {
     while (!decoder.at_end()) {
       const auto operation = decoder.next();
       if (!operation) return damaged_at(frame.offset, operation.error().detail);
-      tell(*operation);
+      tell(**operation);
     }
     return {};
   }

@@ -15,6 +15,18 @@ Error damaged(const char* what) {
   return fail(Errc::damaged, what);
 }
 
+// So many that what the first asks for has come when it is used.
+constexpr std::size_t prefetched_adds = 64;
+
+std::size_t fingerprint_count(std::span<const std::byte> fingerprints) {
+  return fingerprints.size() / sizeof(Fingerprint);
+}
+
+// Operations of one frame often share the bytes of the key.
+bool same_key(const DatabaseKey& a, const DatabaseKey& b) {
+  return a.database == b.database && a.key == b.key;
+}
+
 DatabaseKey key_of(const DecodedOperation& operation) {
   return {.database = operation.database, .key = operation.key};
 }
@@ -69,61 +81,81 @@ Result<void> JournalApplier::apply(const JournalFrame& frame) {
   OperationDecoder decoder(frame.body);
   while (!decoder.at_end()) {
     const auto operation = decoder.next();
-    if (!operation) return at_offset(frame.offset, operation.error());
-    if (!continues(*operation)) {
-      if (auto settled = settle(); !settled) return settled;
+    if (!operation) {
+      auto settled = settle();
+      return settled ? at_offset(frame.offset, operation.error()) : settled;
     }
-    if (auto done = apply(frame, *operation); !done) return at_offset(frame.offset, done.error());
+    if ((*operation)->operation == Operation::added) {
+      adds_.push_back({.key = key_of(**operation),
+                       .fingerprints = (*operation)->fingerprints,
+                       .position = frame.position,
+                       .offset = frame.offset});
+    } else {
+      if (auto settled = settle(); !settled) return settled;
+      if (auto done = apply(frame, **operation); !done) return at_offset(frame.offset, done.error());
+    }
     ++counts_.operations;
   }
   return {};
 }
 
-// Whether it adds to the filter for which items are being collected.
-bool JournalApplier::continues(const DecodedOperation& operation) const {
-  return operation.operation == Operation::added && filter_ != nullptr && database_ == operation.database &&
-         key_ == operation.key;
+Result<void> JournalApplier::settle() {
+  Result<void> done;
+  for (std::span<const Add> adds = adds_; done && !adds.empty();) {
+    const auto few = adds.first(std::min(adds.size(), prefetched_adds));
+    prefetch(few);
+    done = add(few);
+    adds = adds.subspan(few.size());
+  }
+  adds_.clear();
+  return done;
 }
 
-Result<void> JournalApplier::settle() {
-  filter::Filter* const filter = std::exchange(filter_, nullptr);
-  if (collected_.empty()) return {};
-  const bool added = filter->add_recorded(collected_);
-  counts_.items += collected_.size();
+// Those of the first database; there is rarely another.
+void JournalApplier::prefetch(std::span<const Add> adds) {
+  keys_.clear();
+  for (std::size_t i = 0; i < adds.size(); ++i) {
+    if (i > 0 && same_key(adds[i].key, adds[i - 1].key)) continue;
+    if (adds[i].key.database == adds[0].key.database) keys_.push_back(adds[i].key.key);
+  }
+  if (keys_.size() > 1) keyspace_.prefetch(adds[0].key.database, keys_);
+}
+
+Result<void> JournalApplier::add(std::span<const Add> adds) {
+  while (!adds.empty()) {
+    std::size_t count = 1;
+    while (count < adds.size() && same_key(adds[count].key, adds[0].key)) ++count;
+    if (auto added = add_to_one(adds.first(count)); !added) return added;
+    adds = adds.subspan(count);
+  }
+  return {};
+}
+
+Result<void> JournalApplier::add_to_one(std::span<const Add> adds) {
+  filter::Filter* const filter = keyspace_.find(adds[0].key);
+  if (filter == nullptr) {
+    for (const Add& add : adds) counts_.items_lost += fingerprint_count(add.fingerprints);
+    const auto lost = missing("an item is added to a key that is not there");
+    return lost ? lost : at_offset(adds[0].offset, lost.error());
+  }
   collected_.clear();
-  if (added) return {};
-  return damaged_at(collected_from_,
-                    "from here on a filter gets more items than its newest layer has room for");
+  for (const Add& add : adds) {
+    if (positions_.has(*filter, add.position)) {
+      counts_.items_left_out += fingerprint_count(add.fingerprints);
+    } else {
+      append_fingerprints(add.fingerprints, collected_);
+    }
+  }
+  if (!collected_.empty() && !filter->add_recorded(collected_))
+    return damaged_at(adds[0].offset,
+                      "from here on a filter gets more items than its newest layer has room for");
+  counts_.items += collected_.size();
+  return {};
 }
 
 Result<void> JournalApplier::apply(const JournalFrame& frame, const DecodedOperation& operation) {
-  switch (operation.operation) {
-    case Operation::added:
-      return add(frame, operation);
-    case Operation::grown:
-      return grow(frame, operation);
-    default:
-      return change_keys(operation);
-  }
-}
-
-Result<void> JournalApplier::add(const JournalFrame& frame, const DecodedOperation& operation) {
-  if (filter_ == nullptr) {
-    filter_ = keyspace_.find(key_of(operation));
-    if (filter_ == nullptr) {
-      counts_.items_lost += operation.count;
-      return missing("an item is added to a key that is not there");
-    }
-    database_ = operation.database;
-    key_ = operation.key;
-  }
-  if (positions_.has(*filter_, frame.position)) {
-    counts_.items_left_out += operation.count;
-    return {};
-  }
-  if (collected_.empty()) collected_from_ = frame.offset;
-  append_fingerprints(operation, collected_);
-  return {};
+  if (operation.operation == Operation::grown) return grow(frame, operation);
+  return change_keys(operation);
 }
 
 Result<void> JournalApplier::grow(const JournalFrame& frame, const DecodedOperation& operation) {

@@ -4,16 +4,18 @@
 // layers and counts were taken at a position of their own, a little later: what was added to it before that,
 // and what it grew, is left out.
 //
-// Items for one filter are collected over as many operations as follow each other, because to set the bits of
-// many items at once is quicker than one by one.
+// Adds commute, so they wait until something else happens or until settle(): their keys and filters are asked
+// from memory together, and items for one filter that follow each other are set together.
 #pragma once
 
 #include <sepal/base/gate.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/replay.hpp>
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "journal_reader.hpp"
@@ -40,8 +42,8 @@ class JournalApplier {
                  MissingKeys missing_keys = MissingKeys::damage)
       : keyspace_(keyspace), positions_(std::move(positions)), missing_keys_(missing_keys) {}
 
-  // Frames in their order. Errors: damaged, too_large and out_of_memory, with the offset, behind the file's
-  // name. What stands before the operation is applied.
+  // Frames in their order; their bytes stay until settle(). Errors: damaged, too_large and out_of_memory,
+  // with the offset, behind the file's name. What stands before the operation is applied.
   Result<void> apply(const JournalFrame& frame);
   // After the last frame before the gate opens. Errors as apply().
   Result<void> settle();
@@ -49,26 +51,32 @@ class JournalApplier {
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
+  // An `added` that waits.
+  struct Add {
+    keyspace::DatabaseKey key;
+    std::span<const std::byte> fingerprints;
+    std::uint64_t position = 0;  // of its frame
+    std::uint64_t offset = 0;
+  };
+
   Result<void> apply(const JournalFrame& frame, const DecodedOperation& operation);
-  Result<void> add(const JournalFrame& frame, const DecodedOperation& operation);
+  void prefetch(std::span<const Add> adds);
+  Result<void> add(std::span<const Add> adds);
+  Result<void> add_to_one(std::span<const Add> adds);
   Result<void> grow(const JournalFrame& frame, const DecodedOperation& operation);
   Result<void> change_keys(const DecodedOperation& operation);
   Result<void> rename(const DecodedOperation& operation);
   // `what` is wrong, unless keys may be missing.
   [[nodiscard]] Result<void> missing(const char* what) const;
   Result<void> remove(keyspace::DatabaseKey key);
-  [[nodiscard]] bool continues(const DecodedOperation& operation) const;
 
   keyspace::Keyspace& keyspace_;
   FilterPositions positions_;
   MissingKeys missing_keys_;
   Counts counts_;
-  // What is collected, all for one filter.
-  filter::Filter* filter_ = nullptr;
-  std::uint32_t database_ = 0;
-  std::string key_;
-  std::vector<Fingerprint> collected_;
-  std::uint64_t collected_from_ = 0;  // offset of the first frame
+  std::vector<Add> adds_;
+  std::vector<std::string_view> keys_;  // of some of them
+  std::vector<Fingerprint> collected_;  // for one filter
 };
 
 // Whether the journal was off before this frame.

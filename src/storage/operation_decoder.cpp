@@ -46,14 +46,13 @@ filter::LayerPlan plan_of(const format::LayerShape& shape) {
 
 }  // namespace
 
-void append_fingerprints(const DecodedOperation& operation, std::vector<Fingerprint>& to) {
+void append_fingerprints(std::span<const std::byte> bytes, std::vector<Fingerprint>& to) {
   const std::size_t before = to.size();
-  to.resize(before + operation.count);
+  to.resize(before + bytes.size() / sizeof(Fingerprint));
   if constexpr (std::endian::native == std::endian::little) {
-    if (operation.count > 0)
-      std::memcpy(to.data() + before, operation.fingerprints.data(), operation.fingerprints.size());
+    if (!bytes.empty()) std::memcpy(to.data() + before, bytes.data(), bytes.size());
   } else {
-    const std::byte* from = operation.fingerprints.data();
+    const std::byte* from = bytes.data();
     for (std::size_t i = before; i < to.size(); ++i, from += sizeof(Fingerprint))
       to[i] = {.low = load_little_endian<std::uint64_t>(from),
                .high = load_little_endian<std::uint64_t>(from + sizeof(std::uint64_t))};
@@ -75,83 +74,83 @@ bool OperationDecoder::take(std::size_t count, std::string_view& into) {
   return true;
 }
 
-Result<DecodedOperation> OperationDecoder::next() {
+Result<const DecodedOperation*> OperationDecoder::next() {
   format::OperationHead head;
   if (!take(head)) return damaged(too_short);
-  DecodedOperation operation;
-  operation.operation = static_cast<Operation>(head.operation);
-  operation.database = head.database;
-  operation.count = head.count;
+  operation_.operation = static_cast<Operation>(head.operation);
+  operation_.database = head.database;
+  operation_.key = {};
+  operation_.count = head.count;
   if (head.operation < static_cast<std::uint8_t>(Operation::added) ||
       head.operation > static_cast<std::uint8_t>(Operation::resumed))
     return damaged("an operation is of a kind that this build does not know");
   if (head.database >= keyspace::database_count) return damaged("there is no such database");
   if ((head.flags[0] & ~format::operation_same_key) != 0 || head.flags[1] != 0 || head.reserved != 0)
     return damaged("an operation has flags that this build does not know");
-  if (operation.count != 0 && operation.operation != Operation::added)
+  if (operation_.count != 0 && operation_.operation != Operation::added)
     return damaged("an operation has a count that it should not have");
-  if (auto taken = take_key(head, operation); !taken) return taken.error();
-  if (auto taken = take_rest(operation); !taken) return taken.error();
-  has_key_ = has_key(operation.operation) && operation.operation != Operation::renamed;
-  key_ = operation.key;
-  database_ = operation.database;
-  return operation;
+  if (auto taken = take_key(head); !taken) return taken.error();
+  if (auto taken = take_rest(); !taken) return taken.error();
+  has_key_ = has_key(operation_.operation) && operation_.operation != Operation::renamed;
+  key_ = operation_.key;
+  database_ = operation_.database;
+  return &operation_;
 }
 
-Result<void> OperationDecoder::take_key(const format::OperationHead& head, DecodedOperation& operation) {
+Result<void> OperationDecoder::take_key(const format::OperationHead& head) {
   const bool same = (head.flags[0] & format::operation_same_key) != 0;
-  if (!has_key(operation.operation)) {
+  if (!has_key(operation_.operation)) {
     if (same || head.key_bytes != 0) return damaged("an operation has a key that it should not have");
     return {};
   }
   if (!same) {
-    if (!take(head.key_bytes, operation.key)) return damaged(too_short);
+    if (!take(head.key_bytes, operation_.key)) return damaged(too_short);
     return {};
   }
-  if (head.key_bytes != 0 || !has_key_ || database_ != operation.database)
+  if (head.key_bytes != 0 || !has_key_ || database_ != operation_.database)
     return damaged("an operation names the key of none before it");
-  operation.key = key_;
+  operation_.key = key_;
   return {};
 }
 
-Result<void> OperationDecoder::take_rest(DecodedOperation& operation) {
-  switch (operation.operation) {
+Result<void> OperationDecoder::take_rest() {
+  switch (operation_.operation) {
     case Operation::added: {
       // A count of 32 bits, so that the product fits.
-      const std::uint64_t bytes = std::uint64_t{operation.count} * sizeof(Fingerprint);
+      const std::uint64_t bytes = std::uint64_t{operation_.count} * sizeof(Fingerprint);
       if (body_.size() - at_ < bytes) return damaged(too_short);
-      operation.fingerprints = body_.subspan(at_, static_cast<std::size_t>(bytes));
-      at_ += operation.fingerprints.size();
+      operation_.fingerprints = body_.subspan(at_, static_cast<std::size_t>(bytes));
+      at_ += operation_.fingerprints.size();
       return {};
     }
     case Operation::created: {
       format::FilterShape shape;
       if (!take(shape)) return damaged(too_short);
       if (shape.reserved != 0) return damaged("a filter has flags that this build does not know");
-      operation.options = options_of(shape);
-      return take_layer(operation);
+      operation_.options = options_of(shape);
+      return take_layer();
     }
     case Operation::grown:
-      return take_layer(operation);
+      return take_layer();
     case Operation::renamed:
-      return take_target(operation);
+      return take_target();
     default:
       return {};
   }
 }
 
-Result<void> OperationDecoder::take_layer(DecodedOperation& operation) {
+Result<void> OperationDecoder::take_layer() {
   format::LayerShape shape;
   if (!take(shape)) return damaged(too_short);
-  operation.layer = plan_of(shape);
+  operation_.layer = plan_of(shape);
   return {};
 }
 
-Result<void> OperationDecoder::take_target(DecodedOperation& operation) {
+Result<void> OperationDecoder::take_target() {
   format::TargetHead target;
   if (!take(target)) return damaged(too_short);
   if (target.reserved != 0) return damaged("a new name has flags that this build does not know");
-  if (!take(target.key_bytes, operation.target)) return damaged(too_short);
+  if (!take(target.key_bytes, operation_.target)) return damaged(too_short);
   return {};
 }
 

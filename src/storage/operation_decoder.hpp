@@ -15,7 +15,7 @@
 
 namespace sepal::storage {
 
-// Views are of the frame's body.
+// Views are of the frame's body. Only what belongs to the kind means something.
 struct DecodedOperation {
   format::Operation operation{};
   std::uint32_t database = 0;
@@ -27,8 +27,8 @@ struct DecodedOperation {
   std::string_view target;                  // renamed
 };
 
-// Behind those that are there already.
-void append_fingerprints(const DecodedOperation& operation, std::vector<Fingerprint>& to);
+// Behind those that are there already. The bytes are those of DecodedOperation::fingerprints.
+void append_fingerprints(std::span<const std::byte> bytes, std::vector<Fingerprint>& to);
 
 // Confined.
 class OperationDecoder {
@@ -38,20 +38,21 @@ class OperationDecoder {
   [[nodiscard]] bool at_end() const { return at_ == body_.size(); }
   // Of the operation that comes next, in the body.
   [[nodiscard]] std::size_t offset() const { return at_; }
-  // Not at the end. Errors: damaged, with what is wrong and without a place.
-  Result<DecodedOperation> next();
+  // Not at the end. Valid until the next call. Errors: damaged, with what is wrong and without a place.
+  Result<const DecodedOperation*> next();
 
  private:
   template <class Structure>
   bool take(Structure& into);
   bool take(std::size_t count, std::string_view& into);
-  Result<void> take_key(const format::OperationHead& head, DecodedOperation& operation);
-  Result<void> take_rest(DecodedOperation& operation);
-  Result<void> take_layer(DecodedOperation& operation);
-  Result<void> take_target(DecodedOperation& operation);
+  Result<void> take_key(const format::OperationHead& head);
+  Result<void> take_rest();
+  Result<void> take_layer();
+  Result<void> take_target();
 
   std::span<const std::byte> body_;
   std::size_t at_ = 0;
+  DecodedOperation operation_;
   bool has_key_ = false;
   std::uint32_t database_ = 0;  // of the key
   std::string_view key_;        // of the operation before

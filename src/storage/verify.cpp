@@ -124,7 +124,7 @@ class Verification {
       const auto operation = decoder.next();
       if (!operation) return damaged_at(frame.offset, operation.error().detail);
       ++operations_;
-      items_ += operation->count;
+      items_ += (*operation)->count;
     }
     return {};
   }

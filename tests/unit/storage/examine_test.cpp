@@ -300,6 +300,29 @@ TEST_CASE("salvage leaves out what a journal does to filters that are lost, and 
   CHECK(contains(salvaged->report.lost[1], "1 items"));
 }
 
+TEST_CASE("salvage keeps what stands before a change that makes no sense", "[storage][examine]") {
+  SimulatedDisk disk;
+  test::Filters filters;
+  filters.add(0, "kept", 5, some_options);
+  auto directory = DataDirectory::open(disk, "data", 0x1f, std::nullopt);
+  REQUIRE(directory);
+  REQUIRE((*directory)->save(filters.snapshot(), {}));
+  test::JournalFiles journal(0, 4096);
+  for (const char* item : {"new", "newer"}) {
+    const Fingerprint fingerprint = fingerprint_of(item, some_options.seed);
+    journal.added({.database = 0, .key = "kept"}, {&fingerprint, 1});
+    journal.end_frame();
+  }
+  journal.frame_of(Bytes(sizeof(format::OperationHead), std::byte{0xff}));
+  journal.put(disk, "data");
+
+  Directory damaged;
+  damaged.files = disk.files();
+  const auto salvaged = salvage(damaged);
+  CHECK(salvaged->items(0, "kept") == 7);
+  CHECK(salvaged->report.lost.size() == 1);
+}
+
 TEST_CASE("salvage writes into no directory that holds something", "[storage][examine]") {
   SimulatedDisk disk;
   Directory().put(disk);
