@@ -122,6 +122,7 @@ class JournalThread final : public Journal {
   void do_chores(const JournalCore::Chores& chores) {
     if (chores.sync) sync();
     tell_durable();
+    if (chores.tell) tell_progress();
     if (chores.restart) restart();
     if (chores.prepare) prepare_segments();
     prepare_pages();
@@ -177,6 +178,10 @@ class JournalThread final : public Journal {
   }
 
   Result<std::unique_ptr<JournalSegment>> make_segment() {
+    if (next_number_ > format::segment_number_max)
+      return fail(Errc::io, "cannot name a segment after " +
+                                (directory_ / format::segment_name(next_number_ - 1)).string() +
+                                ", which has the highest number there is; move it away");
     const std::uint64_t number = next_number_++;
     const Path path = directory_ / format::segment_name(number);
     auto file = disk_.create_mapped(path, options_.segment_bytes);

@@ -142,6 +142,8 @@ void JournalCore::set_policy(JournalPolicy policy) {
     resumed_due_ = true;
     append_resumed();
   }
+  // Whoever waits for room asks no more when there is no journal, and no room is prepared.
+  tell_due_ = true;
   note_due();
 }
 
@@ -266,6 +268,7 @@ JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
   chores.prepare = short_of_segments() && retry_time_ <= now;
   chores.restart = may_restart() && retry_time_ <= now;
   chores.ask_save = std::exchange(ask_due_, false) && needs_save();
+  chores.tell = std::exchange(tell_due_, false);
   return chores;
 }
 

@@ -41,6 +41,7 @@ class JournalCore {
     bool prepare = false;   // segments, while wants_segment()
     bool restart = false;   // with so many segments as segments_to_restart()
     bool ask_save = false;  // with on_save_needed
+    bool tell = false;      // with on_progress: nobody has to wait for room any more
   };
   // A sync that is under way.
   struct Sync {
@@ -156,6 +157,7 @@ class JournalCore {
   bool failed_ SEPAL_GUARDED_BY(mutex_) = false;       // a sync did
   bool resumed_due_ SEPAL_GUARDED_BY(mutex_) = false;  // to be recorded before anything else
   bool ask_due_ SEPAL_GUARDED_BY(mutex_) = false;      // for a save
+  bool tell_due_ SEPAL_GUARDED_BY(mutex_) = false;
   std::string refusal_ SEPAL_GUARDED_BY(mutex_);
   std::string preparing_error_ SEPAL_GUARDED_BY(mutex_);  // of the last attempt; empty: it went well
   std::uint64_t frames_ SEPAL_GUARDED_BY(mutex_) = 0;

@@ -291,3 +291,13 @@ TEST_CASE_METHOD(JournalFixture, "a stop syncs everything and removes what was p
   disk.crash(test::Survival::synced, 1);
   CHECK(added() == test::numbers_from(1, 1));
 }
+
+TEST_CASE_METHOD(JournalFixture, "segments whose numbers come to an end are refused, by name",
+                 "[storage][journal]") {
+  const std::string last = format::segment_name(format::segment_number_max);
+  disk.put(Path("d") / last, {});
+  const auto opened = try_open();
+  REQUIRE(!opened);
+  CHECK(opened.error().code == Errc::io);
+  CHECK(opened.error().detail.find(last) != std::string::npos);
+}

@@ -418,3 +418,13 @@ TEST_CASE_METHOD(JournalFixture, "switched off after a failed sync, the journal 
   CHECK(journal->status().accepting);
   CHECK(add(2));
 }
+
+TEST_CASE_METHOD(JournalFixture, "who waits for room hears that there is no journal any more",
+                 "[storage][journal]") {
+  open();
+  REQUIRE(log().admit(4 * test::small_segment_bytes) == Admission::later);
+  const int before = progress_count;
+  journal->set_policy(JournalPolicy::off);
+  journal->work();
+  CHECK(progress_count > before);
+}
