@@ -175,8 +175,8 @@ Result<bool> JournalReader::go_on() {
       return with_advice(
           about(segments_[next].path.string(), damaged_at(0, "it begins before the one before it ends")),
           restore_or_salvage);
-    if (first == position_ || first == start_.highest_position) {
-      passed_gap_ = passed_gap_ || first != position_;
+    const bool nothing_before = current_ == none && next == 0;
+    if (first == position_ || (nothing_before && first == start_.highest_position)) {
       position_ = first;
       if (auto entered = enter(next); !entered) return entered.error();
       return true;

@@ -71,8 +71,6 @@ class JournalReader {
   [[nodiscard]] std::uint64_t bytes_total() const;
   [[nodiscard]] std::uint64_t position() const { return position_; }
   [[nodiscard]] std::size_t segment_count() const { return segments_.size(); }
-  // Whether there was the gap.
-  [[nodiscard]] bool passed_gap() const { return passed_gap_; }
 
   // Once next() has given none.
   [[nodiscard]] const JournalEnd& end() const { return end_; }
@@ -116,7 +114,6 @@ class JournalReader {
   std::vector<JournalFrame> frames_;
   bool alone_ = false;
   bool ended_ = false;
-  bool passed_gap_ = false;
   JournalEnd end_;
 };
 

@@ -254,6 +254,36 @@ TEST_CASE("a journal that is not there is fine, and goes on where the generation
   CHECK(again->items() == 1);
 }
 
+TEST_CASE("only a journal whose segments before are all gone may begin behind the generation's cut",
+          "[storage][replay]") {
+  Sample sample(3);
+  sample.journal.sync();
+  sample.journal.begin_segment();
+  const std::uint64_t second = sample.journal.position();
+  add(sample.journal, 3);
+  test::Filters filters;
+  const filter::Filter& filter = filters.add(0, "key", 3);
+  const auto replay_from = [&](const JournalFiles& journal, std::uint64_t cut) {
+    ReplayStart start{.cut = cut, .positions = {}};
+    start.positions.note(
+        {.database = 0, .key = "key", .filter = nullptr, .cut_position = cut, .journal_position = second},
+        filter);
+    return replay(journal, std::move(start));
+  };
+  REQUIRE_FALSE(replay_from(sample.journal, 0)->error);
+  SECTION("damage before a segment that begins there") {
+    sample.journal.files().begin()->second[Sample::offset_of(sample.positions[1])] ^= std::byte{1};
+    const auto replayed = replay_from(sample.journal, 0);
+    REQUIRE(replayed->error);
+    CHECK(mentions(*replayed->error, "data/journal-000000000001 is damaged at offset " +
+                                         std::to_string(Sample::offset_of(sample.positions[1]))));
+  }
+  SECTION("a lost header before it") {
+    sample.journal.files().begin()->second[3] ^= std::byte{1};
+    CHECK(replay_from(sample.journal, 0)->error);
+  }
+}
+
 TEST_CASE("a journal that ends before what the generation relies on is damaged", "[storage][replay]") {
   Sample sample(3);
   test::Filters filters;
