@@ -163,6 +163,7 @@ Result<void> Daemon::begin_service(const storage::GenerationReport& loaded, std:
       storage::SaverCallbacks{
           .changes = [this] { return changes(); },
           .journal_position = [this] { return journal_view_.position(); },
+          .journal_gap = [this] { return journal_view_.gap(); },
           .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
           .saved = [this](std::uint64_t at) { journal_view_.generation_saved(at); }},
       storage::Saver::Loaded{.at = facts_.started_wall, .journal_position = loaded.journal_position});

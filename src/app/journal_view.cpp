@@ -14,6 +14,11 @@ std::uint64_t JournalView::position() const {
   return journal == nullptr ? begin_.load() : journal->position();
 }
 
+std::uint64_t JournalView::gap() const {
+  const storage::Journal* const journal = journal_;
+  return journal == nullptr ? 0 : journal->gap();
+}
+
 void JournalView::generation_saved(std::uint64_t position) {
   storage::Journal* const journal = journal_;
   if (journal != nullptr) journal->generation_saved(position);

@@ -18,6 +18,7 @@ class JournalView final : public command::Journal {
   void begins_at(std::uint64_t position) { begin_ = position; }
 
   [[nodiscard]] std::uint64_t position() const;
+  [[nodiscard]] std::uint64_t gap() const;
   void generation_saved(std::uint64_t position);
   Result<void> sync_until(std::uint64_t position);
 

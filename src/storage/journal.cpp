@@ -51,6 +51,7 @@ class JournalThread final : public Journal {
 
   [[nodiscard]] keyspace::WorkerLog& log(std::size_t worker) override { return *logs_[worker]; }
   [[nodiscard]] std::uint64_t position() const override { return core_.position(); }
+  [[nodiscard]] std::uint64_t gap() const override { return core_.gap(); }
   [[nodiscard]] std::uint64_t durable_position() const override { return core_.durable_position(); }
 
   [[nodiscard]] JournalStatus status() const override {

@@ -158,6 +158,11 @@ void JournalCore::append_resumed() {
   ask_save();
 }
 
+std::uint64_t JournalCore::gap() const {
+  const MutexLock lock(mutex_);
+  return gap_;
+}
+
 void JournalCore::generation_saved(std::uint64_t position) {
   const MutexLock lock(mutex_);
   saved_ = std::max(saved_, position);

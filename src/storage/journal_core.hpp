@@ -76,6 +76,7 @@ class JournalCore {
 
   void release(std::uint64_t& reserve);
   void set_policy(JournalPolicy policy);  // the gate is closed
+  [[nodiscard]] std::uint64_t gap() const;
   void generation_saved(std::uint64_t position);
   // Has the thread sync up to here at once.
   void ask_sync(std::uint64_t position);

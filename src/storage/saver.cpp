@@ -213,7 +213,7 @@ class Saver::Implementation {
   // The order has begun.
   Result<GenerationReport> save(const Order& order, const std::function<bool()>& go_on) {
     const SteadyTime start = steady_now();
-    const Cut cut = take_cut();
+    const Cut cut = take_whole_cut();
     spdlog::info("save started: reason={} filters={} gate_seconds={:.6f} seconds={:.3f}", order.reason,
                  cut.snapshot.entries.size(), cut.gate_seconds, seconds_between(start, steady_now()));
     SaveWatch watch(steady_now());
@@ -252,6 +252,18 @@ class Saver::Implementation {
     std::uint64_t changes = 0;
     double gate_seconds = 0;  // the longest that the gate was closed
   };
+
+  // A replay would end at the gap, before what the filters have, and so would every later one.
+  Cut take_whole_cut() {
+    Cut cut = take_cut();
+    while (spans_gap(cut.snapshot)) cut = take_cut();
+    return cut;
+  }
+
+  [[nodiscard]] bool spans_gap(const Snapshot& snapshot) const {
+    const std::uint64_t gap = callbacks_.journal_gap ? callbacks_.journal_gap() : 0;
+    return snapshot.journal_position < gap && gap <= snapshot.taken_until();
+  }
 
   Cut take_cut() {
     Cut cut;

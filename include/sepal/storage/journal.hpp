@@ -62,8 +62,8 @@ class Journal {
     // On the journal's thread, without a lock: durable_position() or the room has grown, or changes are
     // accepted or refused from now on.
     std::function<void()> on_progress;
-    // On the journal's thread, without a lock: nothing is promised until a generation is cut from now on. Once
-    // for each time that something went missing; a save that runs already is not enough.
+    // On the journal's thread, without a lock: nothing is promised until a generation is cut from now on.
+    // Once for each time that something went missing; a save that runs already is not enough.
     std::function<void()> on_save_needed;
   };
 
@@ -80,6 +80,9 @@ class Journal {
 
   // With the gate closed: where a cut of this instant stands.
   [[nodiscard]] virtual std::uint64_t position() const = 0;
+  // Something is missing before it: the journal was off, or a sync failed. No generation may be of before and
+  // after, for nothing leads from the one to the other. 0: nothing is.
+  [[nodiscard]] virtual std::uint64_t gap() const = 0;
   // Everything below it survives a power cut, by syncs or by a generation.
   [[nodiscard]] virtual std::uint64_t durable_position() const = 0;
   [[nodiscard]] virtual JournalStatus status() const = 0;

@@ -286,6 +286,8 @@ TEST_CASE_METHOD(JournalFixture, "from off on, the first frame says so, and noth
   REQUIRE(operations().size() == 2);
   CHECK(operations()[0].operation == format::Operation::resumed);
   CHECK(segments().at(0).first_position == 100);
+  CHECK(journal->gap() > 100);
+  CHECK(journal->gap() <= resumed);
 
   journal->work();
   CHECK(journal->status().synced_position == journal->position());

@@ -26,6 +26,7 @@ struct Saving {
   std::atomic<std::uint64_t> journal_step{0};  // by which the journal grows whenever somebody looks
   std::atomic<std::uint64_t> position_synced{0};
   std::atomic<bool> journal_fails{false};
+  std::atomic<std::uint64_t> journal_gap{0};
   std::atomic<std::uint64_t> position_saved{0};
   std::unique_ptr<Saver> saver;
 
@@ -37,6 +38,7 @@ struct Saving {
         *directory, filters.keyspace, gate,
         SaverCallbacks{.changes = [this] { return changes.load(); },
                        .journal_position = [this] { return journal_position += journal_step; },
+                       .journal_gap = [this] { return journal_gap.load(); },
                        .sync_journal =
                            [this](std::uint64_t position) {
                              position_synced = position;
@@ -353,5 +355,17 @@ TEST_CASE("a generation that relies on the journal behind its cut waits until th
   const auto failed = saving.save();
   REQUIRE_FALSE(failed);
   CHECK(failed.error().detail == "the journal");
+  CHECK(saving.position_saved == report->journal_position);
+}
+
+TEST_CASE("what is taken of filters is not parted from its cut by a gap in the journal", "[storage]") {
+  Saving saving;
+  saving.add("key");
+  saving.journal_step = 100;
+  // As if the journal were switched on between the cut and what is taken then.
+  saving.journal_gap = 250;
+  const auto report = saving.save();
+  REQUIRE(report);
+  CHECK(report->journal_position >= 250);
   CHECK(saving.position_saved == report->journal_position);
 }
