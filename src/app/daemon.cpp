@@ -143,15 +143,18 @@ Result<void> Daemon::load() {
     spdlog::info("loaded: filters={} bytes={} seconds={:.3f} generation={}", report->filters, report->bytes,
                  seconds_since(start), report->name);
   }
+  const std::uint64_t changes_loaded = changes();
   const auto replayed = replay(loader, *report);
   if (stop_signal_.requested()) return {};
   if (!replayed) return replayed.error();
-  if (const auto begun = begin_service(*report, *replayed); !begun) return begun;
+  const storage::Saver::Loaded loaded{
+      .at = facts_.started_wall, .journal_position = report->journal_position, .changes = changes_loaded};
+  if (const auto begun = begin_service(loaded, *replayed); !begun) return begun;
   spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
   return {};
 }
 
-Result<void> Daemon::begin_service(const storage::GenerationReport& loaded, std::uint64_t position) {
+Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::uint64_t position) {
   journal_view_.begins_at(position);
   storage::JournalPolicy policy{};
   {
@@ -166,7 +169,7 @@ Result<void> Daemon::begin_service(const storage::GenerationReport& loaded, std:
           .journal_gap = [this] { return journal_view_.gap(); },
           .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
           .saved = [this](std::uint64_t at) { journal_view_.generation_saved(at); }},
-      storage::Saver::Loaded{.at = facts_.started_wall, .journal_position = loaded.journal_position});
+      loaded);
   auto journal = storage::Journal::open(*disk_, data_->path(), position, settings_.server.worker_count,
                                         {.policy = policy, .segment_bytes = facts_.journal_segment_bytes},
                                         {.on_progress = [this] { serving_->server.journal_progressed(); },
@@ -198,6 +201,7 @@ Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationRe
                                  : "what was written last had not got to the disk");
   if (const auto removed = storage::remove_beyond(*disk_, data_->path(), *report); !removed)
     return removed.error();
+  items_replayed_ = report->items;
   return report->position;
 }
 
@@ -250,9 +254,10 @@ Result<void> Daemon::stop(command::StopMode mode) {
   return outcome;
 }
 
-// Grows with every change, never shrinks: the keyspace counts structure, the workers count items.
+// Grows with every change, never shrinks: the keyspace counts structure, the workers count items, and so did
+// the replay.
 std::uint64_t Daemon::changes() const {
-  std::uint64_t sum = keyspace_->structure_changes();
+  std::uint64_t sum = keyspace_->structure_changes() + items_replayed_;
   for (const command::WorkerStats& stats : worker_stats_) sum += stats.items_added.get();
   return sum;
 }

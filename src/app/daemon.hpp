@@ -12,6 +12,7 @@
 #include <sepal/storage/journal.hpp>
 #include <sepal/storage/saver.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -49,7 +50,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   // Where the journal goes on.
   Result<std::uint64_t> replay(Loader& loader, const storage::GenerationReport& loaded);
   // From now on clients may ask for everything. The journal begins at `position`.
-  Result<void> begin_service(const storage::GenerationReport& loaded, std::uint64_t position);
+  Result<void> begin_service(const storage::Saver::Loaded& loaded, std::uint64_t position);
   Result<void> stop(command::StopMode mode);
   [[nodiscard]] std::uint64_t changes() const;
   [[nodiscard]] storage::SaverStatus saver_status() const;
@@ -78,6 +79,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Gate gate_;
   std::unique_ptr<keyspace::Keyspace> keyspace_;
   std::vector<command::WorkerStats> worker_stats_;
+  std::atomic<std::uint64_t> items_replayed_{0};  // Written once.
   JournalView journal_view_;
   std::unique_ptr<storage::Saver> saver_;  // null until all is loaded; guarded by the gate then
   std::unique_ptr<Serving> serving_;

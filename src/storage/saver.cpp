@@ -51,7 +51,7 @@ class Saver::Implementation {
       : directory_(directory), keyspace_(keyspace), gate_(gate), callbacks_(std::move(callbacks)) {
     status_.last_success = loaded.at;
     status_.journal_position = loaded.journal_position;
-    status_.changes_saved = callbacks_.changes();
+    status_.changes_saved = loaded.changes;
     thread_ = std::thread([this] { run(); });
   }
 

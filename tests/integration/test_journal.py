@@ -84,6 +84,27 @@ class JournalTest(DaemonTest):
             daemon.kill()
         self.assertEqual(len(self.known(*range(20))), 20)
 
+    def test_what_was_replayed_is_a_change_since_the_last_save(self):
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "k", "saved")
+            self.save(client)
+            client.call("BF.MADD", "k", "a", "b")
+            client.call("RENAME", "k", "l")
+        daemon.kill()
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            self.assertEqual(client.info()["rdb_changes_since_last_save"], "3")
+            client.call("BF.ADD", "l", "c")
+            self.assertEqual(client.info()["rdb_changes_since_last_save"], "4")
+        # So a stop saves it, and the next start need not replay it again.
+        daemon.stop()
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            self.assertEqual(client.info()["rdb_changes_since_last_save"], "0")
+            self.assertEqual(client.call("BF.CARD", "l"), 4)
+        daemon.kill()
+
     def test_a_server_that_is_full_starts_again_from_its_journal(self):
         daemon = self.start("--maxmemory", "1mb")
         with Client.of(daemon) as client:

@@ -68,6 +68,7 @@ class Saver {
   struct Loaded {
     WallTime at{};
     std::uint64_t journal_position = 0;  // of the generation's cut
+    std::uint64_t changes = 0;           // the value of `changes` then: what was replayed came after
   };
   Saver(DataDirectory& directory, keyspace::Keyspace& keyspace, Gate& gate, SaverCallbacks callbacks,
         const Loaded& loaded);
