@@ -182,6 +182,7 @@ Result<bool> JournalReader::go_on() {
       return true;
     }
   }
+  if (became_shorter()) return shorter();
   const auto tail = look_behind(position_);
   if (!tail) return tail.error();
   // A generation becomes current when the journal that it relies on has been synced.
@@ -190,6 +191,21 @@ Result<bool> JournalReader::go_on() {
   if (synced_position > position_ && !alone_) return damage(synced_position);
   end_ = make_end(position_, *tail);
   return false;
+}
+
+// A file has its length before its header is written. What is read from behind it on misses nothing.
+bool JournalReader::became_shorter() const {
+  if (current_ == none || alone_) return false;
+  const SegmentFile& segment = segments_[current_];
+  return segment.byte_count < segment.segment_bytes &&
+         position_ - segment.first_position < segment.segment_bytes - data_begin;
+}
+
+Error JournalReader::shorter() const {
+  const SegmentFile& segment = segments_[current_];
+  const std::string what = "it has " + std::to_string(segment.byte_count) + " bytes and should have " +
+                           std::to_string(segment.segment_bytes);
+  return with_advice(about(segment.path.string(), damaged_at(segment.byte_count, what)), restore_or_salvage);
 }
 
 Error JournalReader::damage(std::uint64_t synced_position) const {

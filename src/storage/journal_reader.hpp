@@ -5,6 +5,7 @@
 //
 // What it means that no frame verifies at p:
 //   the next segment begins at p    it goes on there
+//   its file became shorter         damage: frames may have stood there
 //   everything behind it is zeros   the journal ends
 //   a later frame says that more than p was synced, or the generation knows a filter at a position above p
 //                                   p was on disk once: damage
@@ -93,6 +94,8 @@ class JournalReader {
   Result<std::size_t> collect_frames();
   Result<std::uint64_t> frame_at(std::uint64_t end, JournalFrame& frame);
   Result<bool> go_on();
+  [[nodiscard]] bool became_shorter() const;
+  [[nodiscard]] Error shorter() const;
   [[nodiscard]] Error damage(std::uint64_t synced_position) const;
 
   struct Tail {

@@ -31,6 +31,7 @@ void judge(std::span<const std::byte> bytes, SegmentFile& segment) {
   segment.header = SegmentFile::Header::right;
   segment.number = header.segment_number;
   segment.first_position = header.first_position;
+  segment.segment_bytes = header.segment_bytes;
 }
 
 }  // namespace

@@ -22,7 +22,9 @@ struct SegmentFile {
   std::uint64_t byte_count = 0;
   Header header = Header::unused;
   std::uint32_t version = 0;
-  std::uint64_t first_position = 0;  // where the header is right
+  // Where the header is right:
+  std::uint64_t first_position = 0;
+  std::uint64_t segment_bytes = 0;  // that the file should have
 
   [[nodiscard]] bool begins() const { return header == Header::right; }
 };

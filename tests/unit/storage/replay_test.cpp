@@ -284,6 +284,59 @@ TEST_CASE("only a journal whose segments before are all gone may begin behind th
   }
 }
 
+TEST_CASE("a segment that became shorter is damaged where the journal would end in it", "[storage][replay]") {
+  Sample sample(3);
+  Bytes& first = sample.newest();
+  sample.journal.begin_segment();
+  add(sample.journal, 3);
+  const auto cut_off = [](Bytes& file, std::size_t byte_count) { file.resize(byte_count); };
+  SECTION("in the last one, between two frames") {
+    cut_off(sample.newest(), sizeof(format::SegmentHeader));
+    const auto replayed = replay(sample.journal);
+    REQUIRE(replayed->error);
+    CHECK(replayed->error->code == Errc::damaged);
+    CHECK(mentions(*replayed->error, "data/journal-000000000002 is damaged at offset 64: it has 64 bytes"));
+    // What stands before is applied, for salvage.
+    CHECK(replayed->items() == 3);
+    CHECK_FALSE(replay(sample.journal, {.cut = std::uint64_t{1} << 40, .positions = {}})->error);
+  }
+  SECTION("in one before") {
+    cut_off(first, Sample::offset_of(sample.positions[2]));
+    CHECK(mentions(*replay(sample.journal)->error, "data/journal-000000000001 is damaged at offset " +
+                                                       std::to_string(first.size()) + ": it has"));
+  }
+  SECTION("behind its last frame, with another segment") {
+    cut_off(first, Sample::offset_of(sample.positions[2]) +
+                       (Sample::offset_of(sample.positions[2]) - Sample::offset_of(sample.positions[1])));
+    CHECK(replay(sample.journal)->items() == 4);
+  }
+}
+
+TEST_CASE("segments below the cut that came back after they were removed do no harm", "[storage][replay]") {
+  Sample sample(1);
+  for (std::uint64_t item = 1; item < 6; ++item) {
+    sample.journal.sync();
+    sample.journal.begin_segment();
+    add(sample.journal, item);
+  }
+  const std::uint64_t cut = sample.journal.position();
+  add(sample.journal, 6);
+  auto& files = sample.journal.files();
+  files.erase("journal-000000000002");
+  files.erase("journal-000000000004");
+  files["journal-000000000003"].clear();
+  files["journal-000000000005"].resize(100);
+  test::Filters filters;
+  Gate gate(1);
+  REQUIRE(filters.keyspace.create(some_key, some_options));
+  SimulatedDisk disk;
+  sample.journal.put(disk, "data");
+  const auto report = replay_journal(disk, "data", filters.keyspace, gate, {.cut = cut, .positions = {}}, {});
+  REQUIRE(report);
+  CHECK(report->items == 1);
+  CHECK(report->position == sample.journal.position());
+}
+
 TEST_CASE("a journal that ends before what the generation relies on is damaged", "[storage][replay]") {
   Sample sample(3);
   test::Filters filters;
