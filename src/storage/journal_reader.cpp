@@ -128,13 +128,14 @@ Result<std::span<const JournalFrame>> JournalReader::next() {
   return std::span<const JournalFrame>();
 }
 
-// As many as one look at the file has.
+// As many as one look at the file has. The last one may reach beyond where the next segment begins: then one
+// of the two is wrong.
 Result<std::size_t> JournalReader::collect_frames() {
   frames_.clear();
   const std::uint64_t end = data_end();
   for (std::uint64_t offset = offset_of(position_); offset < end;) {
     JournalFrame frame{.position = position_, .offset = offset, .body = {}};
-    const auto bytes = frame_at(end, frame);
+    const auto bytes = frame_at(bytes_.byte_count(), frame);
     if (!bytes) return bytes.error();
     if (*bytes == 0) break;
     if (!frame.body.empty()) frames_.push_back(frame);

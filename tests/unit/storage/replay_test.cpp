@@ -2,6 +2,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/storage/replay.hpp>
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -228,6 +229,20 @@ TEST_CASE("a segment that begins at an earlier end takes the place of what was c
   REQUIRE_FALSE(replayed->error);
   CHECK(replayed->items() == 5);
   CHECK(replayed->report.position == next.position());
+}
+
+TEST_CASE("a segment that begins inside a frame of the one before is damaged", "[storage][replay]") {
+  Sample sample(2);
+  sample.journal.begin_segment();
+  format::SegmentHeader header;
+  std::memcpy(&header, sample.newest().data(), sizeof header);
+  header.first_position = sample.positions.back() + 8;
+  std::memcpy(sample.newest().data(), &header, sizeof header);
+  test::reseal_segment(sample.journal.newest_name(), sample.newest());
+  const auto damaged = replay(sample.journal);
+  REQUIRE(damaged->error);
+  CHECK(damaged->error->code == Errc::damaged);
+  CHECK(mentions(*damaged->error, sample.journal.newest_name()));
 }
 
 TEST_CASE("a journal that is not there is fine, and goes on where the generation ends", "[storage][replay]") {
