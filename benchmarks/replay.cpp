@@ -51,6 +51,7 @@ class Nobody final : public keyspace::Housekeeper {
   void dispose(keyspace::FilterPtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
   void settle(keyspace::FilterPtr, filter::LayerView) override {}
+  void due_at(keyspace::Deadline) override {}
 };
 
 [[noreturn]] void give_up(const Error& error) {

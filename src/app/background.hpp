@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "expiry.hpp"
 #include "page_settling.hpp"
 
 namespace sepal::app {
@@ -26,6 +27,10 @@ class Background final : public keyspace::Housekeeper {
   void dispose(keyspace::FilterPtr filter) override;
   void dispose_database(std::shared_ptr<const void> database) override;
   void settle(keyspace::FilterPtr filter, filter::LayerView layer) override;
+  void due_at(keyspace::Deadline deadline) override { expiry_.due_at(deadline); }
+
+  // What removes keys in their time.
+  [[nodiscard]] Expiry& expiry() { return expiry_; }
 
   // Blocks until everything that was posted before has run.
   void drain();
@@ -41,6 +46,7 @@ class Background final : public keyspace::Housekeeper {
   std::vector<Task> waiting_ SEPAL_GUARDED_BY(mutex_);
   bool busy_ SEPAL_GUARDED_BY(mutex_) = false;
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
+  Expiry expiry_;
   // Confined to thread_.
   PageSettling settling_;
   bool dropped_ = false;  // A task had a filter that settling_ may be the last to hold.

@@ -170,7 +170,9 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
           .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
           .saved = [this](std::uint64_t at) { journal_view_.generation_saved(at); }},
       loaded);
-  auto journal = storage::Journal::open(*disk_, data_->path(), position, settings_.server.worker_count,
+  // One log more than there are workers: of what expires.
+  const std::size_t expiry_log = settings_.server.worker_count;
+  auto journal = storage::Journal::open(*disk_, data_->path(), position, expiry_log + 1,
                                         {.policy = policy, .segment_bytes = facts_.journal_segment_bytes},
                                         {.on_progress = [this] { serving_->server.journal_progressed(); },
                                          .on_save_needed = [&demanding = *saver] { demanding.demand(); }});
@@ -181,6 +183,7 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
   journal_view_.show(*journal_, facts_.journal_segment_bytes);
   for (std::size_t worker = 0; worker < settings_.server.worker_count; ++worker)
     serving_->services.logs[worker] = &journal_->log(worker);
+  background_.expiry().begin(gate_, *keyspace_, journal_->log(expiry_log));
   // Clients may have changed them since they were read.
   options_changed(settings_.runtime);
   serving_->services.load.running = false;
@@ -230,6 +233,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
   const SteadyTime start = std::chrono::steady_clock::now();
   spdlog::info("stopping: connections={}", serving_->server.count());
   serving_->server.stop(flush_patience);
+  background_.expiry().stop();
   background_.drain();
   spdlog::info("connections closed: seconds={:.3f}", seconds_since(start));
   if (saver_ == nullptr) {

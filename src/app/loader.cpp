@@ -51,7 +51,8 @@ Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
 Result<void> Loader::take(std::span<storage::LoadedFilter> filters) {
   const GateClosed closed(gate_);
   for (storage::LoadedFilter& loaded : filters) {
-    const auto done = keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter);
+    const auto done =
+        keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline);
     if (!done) return done;
     positions_.note(loaded, *loaded.filter);
     loaded.filter = nullptr;

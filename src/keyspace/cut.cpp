@@ -32,9 +32,11 @@ bool Cut::step(std::size_t entry_count, std::vector<CutEntry>& to) {
   while (database_ < database_count && to.size() < end) {
     const KeyTable* const changed = changed_[database_].get();
     Sharing sharing(to);
-    position_ = tables_[database_]->visit_segments(position_, end - to.size(), [&](const Entry& entry) {
-      if (changed == nullptr || changed->find(entry.key.view()) == nullptr) sharing.add(database_, entry);
-    });
+    const auto take = [&](const Entry& entry, Deadline deadline) {
+      if (changed == nullptr || changed->find(entry.key.view()) == nullptr)
+        sharing.add(database_, entry, deadline);
+    };
+    position_ = tables_[database_]->visit_segments(position_, end - to.size(), take);
     if (position_ == 0) ++database_;
   }
   if (database_ < database_count) return false;
@@ -55,7 +57,10 @@ void Cut::keep(const KeyTable& table, DatabaseKey key) {
   if (changed->find(key.key) != nullptr) return;
   changed->insert(key.key, nullptr);
   if (const FilterPtr* const named = table.find(key.key))
-    kept_.push_back({.database = key.database, .key = std::string(key.key), .filter = *named});
+    kept_.push_back({.database = key.database,
+                     .key = std::string(key.key),
+                     .filter = *named,
+                     .deadline = table.deadline(key.key)});
 }
 
 }  // namespace sepal::keyspace

@@ -33,7 +33,8 @@ KeyTable::~KeyTable() {
 }
 
 std::uint64_t KeyTable::byte_count() const {
-  return sizeof(KeyTable) + directory_.capacity() * sizeof(Segment*) + segment_bytes_ + long_key_bytes_;
+  return sizeof(KeyTable) + directory_.capacity() * sizeof(Segment*) + segment_bytes_ + long_key_bytes_ +
+         order_.size() * order_bytes;
 }
 
 std::uint64_t KeyTable::entry_bytes(std::string_view key) {
@@ -44,11 +45,14 @@ std::uint64_t KeyTable::least_bytes() const {
   return empty_bytes_ + size_ * Segment::entry_bytes + long_key_bytes_;
 }
 
-const FilterPtr* KeyTable::find(std::string_view key) const {
+const FilterPtr* KeyTable::find(std::string_view key, WallTime now) const {
   const std::uint64_t hash = hash_(key, seed_);
   const Segment& segment = *directory_[slot_of(hash)];
   const std::size_t index = segment.find(hash, key);
-  return index == Segment::not_found ? nullptr : &segment.at(index).filter;
+  if (index == Segment::not_found) return nullptr;
+  if (segment.with_deadlines() && is_past(segment.deadline(index), now)) [[unlikely]]
+    return nullptr;
+  return &segment.at(index).filter;
 }
 
 FilterPtr* KeyTable::find(std::string_view key) {
@@ -60,7 +64,8 @@ void KeyTable::insert(std::string_view key, FilterPtr filter) {
   while (directory_[slot_of(hash)]->size() >= Segment::capacity_max && may_split(*directory_[slot_of(hash)]))
     split(slot_of(hash));
   const std::size_t slot = slot_of(hash);
-  if (directory_[slot]->is_full()) refit(slot, directory_[slot]->size() + 1);
+  if (const Segment& segment = *directory_[slot]; segment.is_full())
+    refit(slot, segment.size() + 1, segment.earliest() != no_deadline);
   directory_[slot]->insert(hash, key, std::move(filter));
   long_key_bytes_ += StoredKey::heap_bytes(key.size());
   ++size_;
@@ -72,12 +77,63 @@ FilterPtr KeyTable::take(std::string_view key) {
   Segment& segment = *directory_[slot];
   const std::size_t index = segment.find(hash, key);
   if (index == Segment::not_found) return nullptr;
+  const Deadline earliest_before = segment.earliest();
+  count_deadline(segment.deadline(index), no_deadline);
   FilterPtr filter = segment.take(index);
-  if (segment.is_sparse()) refit(slot, segment.size());
+  reorder(segment, earliest_before);
+  if (segment.is_sparse()) refit(slot, segment.size(), segment.earliest() != no_deadline);
   long_key_bytes_ -= StoredKey::heap_bytes(key.size());
   --size_;
   merge(hash);
   return filter;
+}
+
+KeyTable::Place KeyTable::place_of(std::string_view key, std::uint64_t hash) const {
+  Segment& segment = *directory_[slot_of(hash)];
+  return {.segment = &segment, .index = segment.find(hash, key)};
+}
+
+Deadline KeyTable::deadline(std::string_view key) const {
+  const Place place = place_of(key, hash_(key, seed_));
+  return place.index == Segment::not_found ? no_deadline : place.segment->deadline(place.index);
+}
+
+void KeyTable::set_deadline(std::string_view key, Deadline deadline) {
+  const std::uint64_t hash = hash_(key, seed_);
+  Place place = place_of(key, hash);
+  SEPAL_ASSERT(place.index != Segment::not_found, "a deadline of no key");
+  if (deadline == place.segment->deadline(place.index)) return;
+  if (!place.segment->with_deadlines()) {
+    refit(slot_of(hash), place.segment->size(), true);
+    place = place_of(key, hash);
+  }
+  Segment& segment = *place.segment;
+  const Deadline earliest_before = segment.earliest();
+  count_deadline(segment.deadline(place.index), deadline);
+  segment.set_deadline(place.index, deadline);
+  reorder(segment, earliest_before);
+}
+
+void KeyTable::count_deadline(Deadline before, Deadline after) {
+  deadline_count_ -= before == no_deadline ? 0 : 1;
+  deadline_count_ += after == no_deadline ? 0 : 1;
+  deadline_sum_ -= static_cast<std::uint64_t>(before);
+  deadline_sum_ += static_cast<std::uint64_t>(after);
+}
+
+void KeyTable::reorder(Segment& segment, Deadline earliest_before) {
+  const Deadline earliest = segment.earliest();
+  if (earliest == earliest_before) return;
+  if (earliest_before != no_deadline) order_.erase({earliest_before, &segment});
+  if (earliest != no_deadline) order_.emplace(earliest, &segment);
+}
+
+std::optional<std::string_view> KeyTable::earliest_key() const {
+  if (order_.empty()) return std::nullopt;
+  const auto& [deadline, segment] = *order_.begin();
+  std::size_t index = 0;
+  while (segment->deadline(index) != deadline) ++index;
+  return segment->at(index).key.view();
 }
 
 void KeyTable::prefetch(std::span<const std::string_view> keys) const {
@@ -130,33 +186,40 @@ ScanStep KeyTable::scan(ScanRequest request) const {
   if (request.cursor >> position_bits != 0) return step;
   const std::uint64_t key_count = std::max<std::uint64_t>(request.count_min, 1);
   step.keys.reserve(std::min(key_count, size_));
+  std::uint64_t visited = 0;
   std::uint64_t last_position = 0;
-  visit_from(request.cursor << bits_below_position, [&](std::uint64_t hash, const Entry& entry) {
+  const auto visit = [&](std::uint64_t hash, const Entry& entry, Deadline deadline) {
     const std::uint64_t position = hash >> bits_below_position;
     // Keys of one position go together: the cursor could not tell them apart.
-    if (step.keys.size() >= key_count && position != last_position) {
+    if (visited >= key_count && position != last_position) {
       step.cursor = position;
       return false;
     }
-    step.keys.emplace_back(entry.key.view());
+    if (!is_past(deadline, request.now)) step.keys.emplace_back(entry.key.view());
+    ++visited;
     last_position = position;
     return true;
-  });
+  };
+  visit_from(request.cursor << bits_below_position, visit);
   return step;
 }
 
-const Entry* KeyTable::any(std::uint64_t random) const {
+const Entry* KeyTable::any(std::uint64_t random, WallTime now) const {
   if (size_ == 0) return nullptr;
-  const std::uint64_t bits = mixed(random);
-  std::size_t slot = slot_of(bits);
-  // Empty segments are few: they merge with their neighbour unless that one is well filled.
-  while (directory_[slot]->size() == 0) {
-    slot = slot_after(slot);
-    if (slot == directory_.size()) slot = 0;
+  for (int tries = 0; tries < any_tries_max; ++tries) {
+    random = mixed(random + static_cast<std::uint64_t>(tries));
+    std::size_t slot = slot_of(random);
+    // Empty segments are few: they merge with their neighbour unless that one is well filled.
+    while (directory_[slot]->size() == 0) {
+      slot = slot_after(slot);
+      if (slot == directory_.size()) slot = 0;
+    }
+    const Segment& segment = *directory_[slot];
+    const std::uint64_t low_half = random & 0xffff'ffff;
+    const std::size_t index = (low_half * segment.size()) >> 32;
+    if (!is_past(segment.deadline(index), now)) return &segment.at(index);
   }
-  const Segment& segment = *directory_[slot];
-  const std::uint64_t low_half = bits & 0xffff'ffff;
-  return &segment.at((low_half * segment.size()) >> 32);
+  return nullptr;
 }
 
 std::size_t KeyTable::directory_slots_max() const {
@@ -174,6 +237,7 @@ bool KeyTable::may_split(const Segment& segment) const {
 
 void KeyTable::place(std::size_t slot, std::unique_ptr<Segment> segment) {
   segment_bytes_ += segment->byte_count();
+  reorder(*segment, no_deadline);
   ++segments_at_depth_[segment->depth()];
   const std::size_t places = std::size_t{1} << (depth_ - segment->depth());
   std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(slot), places, segment.release());
@@ -182,14 +246,16 @@ void KeyTable::place(std::size_t slot, std::unique_ptr<Segment> segment) {
 void KeyTable::drop(std::size_t slot) {
   const std::unique_ptr<Segment> segment(directory_[slot]);
   segment_bytes_ -= segment->byte_count();
+  if (const Deadline earliest = segment->earliest(); earliest != no_deadline)
+    order_.erase({earliest, segment.get()});
   --segments_at_depth_[segment->depth()];
 }
 
 // Moves the segment to a block of the size that so many entries need.
-void KeyTable::refit(std::size_t slot, std::size_t entry_count) {
+void KeyTable::refit(std::size_t slot, std::size_t entry_count, bool with_deadlines) {
   slot = slot_begin(slot);
   Segment& segment = *directory_[slot];
-  auto fitting = Segment::create(segment.depth(), entry_count);
+  auto fitting = Segment::create(segment.depth(), entry_count, with_deadlines);
   fitting->take_from(segment, 0);
   drop(slot);
   place(slot, std::move(fitting));
@@ -206,8 +272,9 @@ void KeyTable::split(std::size_t slot) {
   const std::uint64_t next_bit = std::uint64_t{1} << (64 - depth);
   const std::size_t lower_count =
       segment.partition([&](std::string_view key) { return (hash_(key, seed_) & next_bit) == 0; });
-  auto lower = Segment::create(depth, lower_count);
-  auto upper = Segment::create(depth, segment.size() - lower_count);
+  const bool with_deadlines = segment.earliest() != no_deadline;
+  auto lower = Segment::create(depth, lower_count, with_deadlines);
+  auto upper = Segment::create(depth, segment.size() - lower_count, with_deadlines);
   upper->take_from(segment, lower_count);
   lower->take_from(segment, 0);
   drop(slot);
@@ -228,7 +295,8 @@ void KeyTable::merge(std::uint64_t hash) {
     Segment& upper = *directory_[upper_slot];
     const std::size_t size = lower.size() + upper.size();
     if (lower.depth() != upper.depth() || size > merged_size_max) break;
-    auto merged = Segment::create(depth - 1, size);
+    const bool with_deadlines = lower.earliest() != no_deadline || upper.earliest() != no_deadline;
+    auto merged = Segment::create(depth - 1, size, with_deadlines);
     merged->take_from(lower, 0);
     merged->take_from(upper, 0);
     drop(lower_slot);

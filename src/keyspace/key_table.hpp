@@ -16,6 +16,9 @@
 // order of hashes, and within a segment keys are put in that order when somebody asks for it (visit_from). So
 // it never depends on the size of the table: a scan is a position among the hashes, and stays right whatever
 // happens in between.
+// Segments of which a key has a deadline are kept in the order of their earliest one, which is enough to find
+// the keys whose time has come: no key is in an order of its own, and a segment's earliest deadline rarely
+// changes.
 // After removals two segments that differ in their last bit merge when half a segment holds both
 // (merged_size_max), and the directory halves when no segment needs its last bit.
 //
@@ -28,12 +31,15 @@
 #pragma once
 
 #include <sepal/base/hash.hpp>
+#include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -73,27 +79,38 @@ class KeyTable {
     return std::make_unique<KeyTable>(seed_, hash_);
   }
 
-  // Null when the key is not there. Valid until the table changes.
-  [[nodiscard]] const FilterPtr* find(std::string_view key) const;
+  // Null when the key is not there, or past its deadline at `now`. Valid until the table changes.
+  [[nodiscard]] const FilterPtr* find(std::string_view key, WallTime now = {}) const;
   [[nodiscard]] FilterPtr* find(std::string_view key);
   // The key must not be there.
   void insert(std::string_view key, FilterPtr filter);
   // Null when the key was not there.
   FilterPtr take(std::string_view key);
 
+  // None as well when the key is not there.
+  [[nodiscard]] Deadline deadline(std::string_view key) const;
+  // The key must be there.
+  void set_deadline(std::string_view key, Deadline deadline);
+  // Of all keys.
+  [[nodiscard]] Deadline earliest() const { return order_.empty() ? no_deadline : order_.begin()->first; }
+  [[nodiscard]] DeadlineSummary deadlines() const { return {.count = deadline_count_, .sum = deadline_sum_}; }
+  // A key with the earliest deadline, if there is one. Valid until the table changes.
+  [[nodiscard]] std::optional<std::string_view> earliest_key() const;
+
   // For finds and inserts of these keys that follow soon, together: asks for the memory that they will read
   // before any of them waits for it. Any keys, any number; changes nothing, allocates nothing. Shared.
   void prefetch(std::span<const std::string_view> keys) const;
 
-  // Calls visit(entry) for all entries, in any order.
+  // Calls visit(entry, deadline) for all entries, in any order.
   template <class Visit>
   void visit_all(Visit visit) const;
-  // Calls visit(entry) for entries whose hash is at least `hash_min`, in any order, for at least `count_min`
-  // of them if there are as many. Returns the hash below which all have been visited now, 0 when that is all.
+  // Calls visit(entry, deadline) for entries whose hash is at least `hash_min`, in any order, for at least
+  // `count_min` of them if there are as many. Returns the hash below which all have been visited now, 0 when
+  // that is all.
   template <class Visit>
   std::uint64_t visit_segments(std::uint64_t hash_min, std::size_t count_min, Visit visit) const;
-  // Calls visit(hash, entry) in the order of hashes for all whose hash is at least `hash_min`, until it
-  // returns false.
+  // Calls visit(hash, entry, deadline) in the order of hashes for all whose hash is at least `hash_min`,
+  // until it returns false.
   template <class Visit>
   void visit_from(std::uint64_t hash_min, Visit visit) const;
 
@@ -101,17 +118,19 @@ class KeyTable {
   struct ScanRequest {
     std::uint64_t cursor = 0;
     std::uint64_t count_min = 1;
+    WallTime now{};  // keys that are past their deadline are visited, and not among those of the answer
   };
   [[nodiscard]] ScanStep scan(ScanRequest request) const;
 
   // Each entry about equally likely: a segment's share of the hashes is about its share of the keys. Null
-  // when the table is empty.
-  [[nodiscard]] const Entry* any(std::uint64_t random) const;
+  // when the table is empty, or all of the few that were tried are past their deadline.
+  [[nodiscard]] const Entry* any(std::uint64_t random, WallTime now = {}) const;
 
  private:
   static constexpr std::uint32_t depth_limit = 48;
   static constexpr std::size_t merged_size_max = Segment::capacity_max / 2;
   static constexpr std::size_t prefetch_window = 32;
+  static constexpr int any_tries_max = 100;
 
   // An entry of a segment that waits for its turn.
   struct Turn {
@@ -138,13 +157,25 @@ class KeyTable {
   [[nodiscard]] std::uint64_t hash_min_of(std::size_t slot) const {
     return depth_ == 0 ? 0 : static_cast<std::uint64_t>(slot) << (64 - depth_);
   }
+  // What a node of order_ takes: three pointers, a colour, what it holds, and what allocating it does.
+  static constexpr std::uint64_t order_bytes = 64;
+
+  // Where a key is.
+  struct Place {
+    Segment* segment = nullptr;
+    std::size_t index = 0;
+  };
+  [[nodiscard]] Place place_of(std::string_view key, std::uint64_t hash) const;
+  void count_deadline(Deadline before, Deadline after);
+  // After a change of deadlines in a segment, whose earliest one was this before.
+  void reorder(Segment& segment, Deadline earliest_before);
   // The segment gets all places that its depth gives it, from `slot` on.
   void place(std::size_t slot, std::unique_ptr<Segment> segment);
   // Destroys the segment. Its places are given to others at once.
   void drop(std::size_t slot);
   [[nodiscard]] std::size_t directory_slots_max() const;
   [[nodiscard]] bool may_split(const Segment& segment) const;
-  void refit(std::size_t slot, std::size_t entry_count);
+  void refit(std::size_t slot, std::size_t entry_count, bool with_deadlines);
   void split(std::size_t slot);
   void merge(std::uint64_t hash);
   void double_directory();
@@ -163,13 +194,17 @@ class KeyTable {
   std::uint32_t depth_ = 0;          // D: the directory has 2^D places
   std::vector<Segment*> directory_;  // Owns them, each once, in however many places it stands.
   std::array<std::uint64_t, depth_limit + 1> segments_at_depth_{};
+  std::set<std::pair<Deadline, Segment*>> order_;  // those with a deadline, by their earliest
+  std::uint64_t deadline_count_ = 0;
+  DeadlineSum deadline_sum_ = 0;
 };
 
 template <class Visit>
 void KeyTable::visit_all(Visit visit) const {
   for (std::size_t slot = 0; slot < directory_.size(); slot = slot_after(slot)) {
     const Segment& segment = *directory_[slot];
-    for (std::size_t index = 0; index < segment.size(); ++index) visit(segment.at(index));
+    for (std::size_t index = 0; index < segment.size(); ++index)
+      visit(segment.at(index), segment.deadline(index));
   }
 }
 
@@ -184,7 +219,7 @@ std::uint64_t KeyTable::visit_segments(std::uint64_t hash_min, std::size_t count
     for (std::size_t index = 0; index < segment.size(); ++index) {
       const Entry& entry = segment.at(index);
       if (!whole && hash_of(entry.key.view()) < hash_min) continue;
-      visit(entry);
+      visit(entry, segment.deadline(index));
       ++visited;
     }
   }
@@ -199,7 +234,7 @@ void KeyTable::visit_from(std::uint64_t hash_min, Visit visit) const {
     line_up(segment, hash_min, turns);
     while (!turns.empty()) {
       const Turn turn = next_of(turns);
-      if (!visit(turn.hash, segment.at(turn.index))) return;
+      if (!visit(turn.hash, segment.at(turn.index), segment.deadline(turn.index))) return;
     }
   }
 }

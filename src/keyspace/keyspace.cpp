@@ -48,9 +48,34 @@ KeyTable& Keyspace::table(std::uint32_t database) const {
   return *databases_[database];
 }
 
-filter::Filter* Keyspace::find(DatabaseKey key) const {
-  const FilterPtr* const found = std::as_const(table(key.database)).find(key.key);
+filter::Filter* Keyspace::find(DatabaseKey key, WallTime now) const {
+  const FilterPtr* const found = std::as_const(table(key.database)).find(key.key, now);
   return found == nullptr ? nullptr : found->get();
+}
+
+Deadline Keyspace::deadline(DatabaseKey key) const {
+  return table(key.database).deadline(key.key);
+}
+
+DeadlineSummary Keyspace::deadlines(std::uint32_t database) const {
+  return table(database).deadlines();
+}
+
+Deadline Keyspace::earliest_deadline() const {
+  Deadline earliest = no_deadline;
+  for (const auto& database : databases_) {
+    const Deadline of_table = database->earliest();
+    if (earliest == no_deadline || (of_table != no_deadline && of_table < earliest)) earliest = of_table;
+  }
+  return earliest;
+}
+
+std::optional<NamedKey> Keyspace::next_due(WallTime now) const {
+  const Deadline earliest = earliest_deadline();
+  if (!is_past(earliest, now)) return std::nullopt;
+  std::uint32_t database = 0;
+  while (databases_[database]->earliest() != earliest) ++database;
+  return NamedKey{.database = database, .key = std::string(*databases_[database]->earliest_key())};
 }
 
 void Keyspace::prefetch(std::uint32_t database, std::span<const std::string_view> keys) const {
@@ -67,20 +92,22 @@ std::uint64_t Keyspace::total_size() const {
   return sum;
 }
 
-std::optional<std::string> Keyspace::random_key(std::uint32_t database, std::uint64_t random) const {
-  const Entry* const entry = table(database).any(random);
+std::optional<std::string> Keyspace::random_key(std::uint32_t database, std::uint64_t random,
+                                                WallTime now) const {
+  const Entry* const entry = table(database).any(random, now);
   if (entry == nullptr) return std::nullopt;
   return std::string(entry->key.view());
 }
 
-ScanStep Keyspace::scan(std::uint32_t database, std::uint64_t cursor, std::uint64_t count_min) const {
-  return table(database).scan({.cursor = cursor, .count_min = count_min});
+ScanStep Keyspace::scan(std::uint32_t database, std::uint64_t cursor, std::uint64_t count_min,
+                        WallTime now) const {
+  return table(database).scan({.cursor = cursor, .count_min = count_min, .now = now});
 }
 
-void Keyspace::for_each_key(std::uint32_t database,
-                            const std::function<void(std::string_view)>& visit) const {
-  table(database).visit_from(0, [&](std::uint64_t, const Entry& entry) {
-    visit(entry.key.view());
+void Keyspace::for_each_key(std::uint32_t database, const std::function<void(std::string_view)>& visit,
+                            WallTime now) const {
+  table(database).visit_from(0, [&](std::uint64_t, const Entry& entry, Deadline deadline) {
+    if (!is_past(deadline, now)) visit(entry.key.view());
     return true;
   });
 }
@@ -184,13 +211,14 @@ Result<void> Keyspace::append_layer(filter::Filter& filter, const filter::LayerP
   return {};
 }
 
-Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
+Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   SEPAL_ASSERT(filter != nullptr, "a key that names no filter");
   if (key.database >= database_count) return fail(Errc::out_of_range);
   if (key.key.size() > key_bytes_max) return too_long();
   KeyTable& keys = table(key.database);
   FilterPtr* const present = keys.find(key.key);
   if (present == nullptr && total_size() >= options_.keys_max) return fail(Errc::key_limit);
+  const bool replaces = present != nullptr;
   const std::uint64_t bytes_freed = present == nullptr ? 0 : (*present)->byte_count();
   const std::uint64_t entry_bytes = present == nullptr ? KeyTable::entry_bytes(key.key) : 0;
   const auto bytes_needed = checked_add(filter->byte_count(), entry_bytes);
@@ -203,9 +231,32 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter) {
     housekeeper_.dispose(std::exchange(*present, std::move(filter)));
   else
     keys.insert(key.key, std::move(filter));
+  if (deadline != no_deadline || replaces) store_deadline(key, deadline);
   count_table(key.database);
   changed();
   return {};
+}
+
+void Keyspace::store_deadline(DatabaseKey key, Deadline deadline) {
+  const Deadline earliest = earliest_deadline();
+  table(key.database).set_deadline(key.key, deadline);
+  if (deadline != no_deadline && (earliest == no_deadline || deadline < earliest))
+    housekeeper_.due_at(deadline);
+}
+
+bool Keyspace::set_deadline(DatabaseKey key, Deadline deadline) {
+  if (find(key) == nullptr || this->deadline(key) == deadline) return false;
+  about_to_change(key);
+  store_deadline(key, deadline);
+  count_table(key.database);
+  changed();
+  return true;
+}
+
+bool Keyspace::expire(DatabaseKey key, WallTime now) {
+  if (!is_past(table(key.database).earliest(), now) || !is_past(deadline(key), now)) return false;
+  expired_count_.fetch_add(1, std::memory_order_relaxed);
+  return remove(key);
 }
 
 filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, std::string_view item) {
@@ -245,6 +296,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   if (from == to) return {};
   about_to_change({.database = database, .key = from});
   about_to_change({.database = database, .key = to});
+  const Deadline deadline = keys.deadline(from);
   FilterPtr moved = keys.take(from);
   if (FilterPtr* const present = keys.find(to)) {
     filter_bytes_ -= (*present)->byte_count();
@@ -252,6 +304,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   } else {
     keys.insert(to, std::move(moved));
   }
+  keys.set_deadline(to, deadline);
   count_table(database);
   changed();
   return {};
@@ -259,7 +312,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
 
 std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
   std::uint64_t sum = 0;
-  table(database).visit_all([&](const Entry& entry) { sum += entry.filter->byte_count(); });
+  table(database).visit_all([&](const Entry& entry, Deadline) { sum += entry.filter->byte_count(); });
   return sum;
 }
 
@@ -319,7 +372,8 @@ std::vector<CutEntry> Keyspace::cut() const {
   entries.reserve(total_size());
   Sharing sharing(entries);
   for (std::uint32_t database = 0; database < database_count; ++database)
-    table(database).visit_all([&](const Entry& entry) { sharing.add(database, entry); });
+    table(database).visit_all(
+        [&](const Entry& entry, Deadline deadline) { sharing.add(database, entry, deadline); });
   return entries;
 }
 

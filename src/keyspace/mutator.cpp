@@ -77,6 +77,18 @@ bool Mutator::remove(DatabaseKey key) {
   return removed;
 }
 
+bool Mutator::expire(DatabaseKey key, WallTime now) {
+  const bool expired = keyspace_.expire(key, now);
+  if (expired && log_ != nullptr) log_->removed(key);
+  return expired;
+}
+
+bool Mutator::set_deadline(DatabaseKey key, Deadline deadline) {
+  const bool set = keyspace_.set_deadline(key, deadline);
+  if (set && log_ != nullptr) log_->expires(key, deadline);
+  return set;
+}
+
 Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std::string_view to) {
   const auto renamed = keyspace_.rename(database, from, to);
   if (renamed && from != to && log_ != nullptr) log_->renamed(database, from, to);
@@ -117,14 +129,17 @@ std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item
                                          std::uint32_t layers_max) {
   // A layer is told, and what was added before it.
   const std::uint64_t of_growth = 2 * std::min<std::uint64_t>(item_count, layers_max);
-  const std::uint64_t calls = 2 + of_growth + item_count / AddsAlone::told_together_max;
+  // What is gone, what is created, its deadline, and what remains to be told at the end.
+  constexpr std::uint64_t once = 4;
+  const std::uint64_t calls = once + of_growth + item_count / AddsAlone::told_together_max;
   return calls * (record_bytes_max + key_bytes) + item_count * sizeof(Fingerprint);
 }
 
 std::uint64_t record_bytes_of_keys(std::span<const std::string_view> keys) {
   std::uint64_t bytes = record_bytes_max;
-  // What is longer is no key.
-  for (const std::string_view key : keys) bytes += record_bytes_max + std::min(key.size(), key_bytes_max);
+  // What is longer is no key. Each may be named twice.
+  for (const std::string_view key : keys)
+    bytes += 2 * (record_bytes_max + std::min(key.size(), key_bytes_max));
   return bytes;
 }
 

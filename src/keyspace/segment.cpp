@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -21,11 +22,17 @@ std::size_t Segment::capacity_for(std::size_t entry_count) {
   return (wanted + capacity_step - 1) / capacity_step * capacity_step;
 }
 
-std::unique_ptr<Segment> Segment::create(std::uint32_t depth, std::size_t entry_count) {
+Segment::Segment(std::uint32_t depth, std::uint32_t capacity, bool with_deadlines)
+    : depth_(depth), capacity_(capacity), with_deadlines_(with_deadlines) {
+  if (with_deadlines) std::uninitialized_fill_n(deadlines(), capacity_ + std::size_t{1}, no_deadline);
+}
+
+std::unique_ptr<Segment> Segment::create(std::uint32_t depth, std::size_t entry_count, bool with_deadlines) {
   const std::size_t capacity = capacity_for(entry_count);
   SEPAL_ASSERT(capacity <= std::numeric_limits<std::uint32_t>::max(), "a segment beyond all limits of keys");
-  void* const block = ::operator new(sizeof(Segment) + capacity * entry_bytes);
-  return std::unique_ptr<Segment>(::new (block) Segment(depth, static_cast<std::uint32_t>(capacity)));
+  void* const block = ::operator new(block_bytes(capacity, with_deadlines));
+  return std::unique_ptr<Segment>(::new (block)
+                                      Segment(depth, static_cast<std::uint32_t>(capacity), with_deadlines));
 }
 
 Segment::~Segment() {
@@ -54,6 +61,10 @@ void Segment::insert(std::uint64_t hash, std::string_view key, FilterPtr filter)
 
 FilterPtr Segment::take(std::size_t index) {
   FilterPtr filter = std::move(at(index).filter);
+  if (with_deadlines_) {
+    set_deadline(index, no_deadline);
+    std::swap(deadlines()[index], deadlines()[size_ - 1]);
+  }
   --size_;
   if (index != size_) {
     tags()[index] = tags()[size_];
@@ -63,14 +74,36 @@ FilterPtr Segment::take(std::size_t index) {
   return filter;
 }
 
+void Segment::set_deadline(std::size_t index, Deadline deadline) {
+  Deadline& earliest = deadlines()[capacity_];
+  const Deadline before = std::exchange(deadlines()[index], deadline);
+  if (deadline != no_deadline && (earliest == no_deadline || deadline <= earliest)) {
+    earliest = deadline;
+  } else if (before != no_deadline && before == earliest) {
+    find_earliest();
+  }
+}
+
+void Segment::find_earliest() {
+  Deadline earliest = no_deadline;
+  for (std::size_t index = 0; index < size_; ++index) {
+    const Deadline each = deadlines()[index];
+    if (each != no_deadline && (earliest == no_deadline || each < earliest)) earliest = each;
+  }
+  deadlines()[capacity_] = earliest;
+}
+
 void Segment::take_from(Segment& other, std::size_t first_index) {
   const std::size_t moved = other.size_ - first_index;
   SEPAL_ASSERT(moved <= capacity_ - size_, "entries beyond the places of their segment");
   std::memcpy(tags() + size_, other.tags() + first_index, moved);
   std::uninitialized_move_n(other.entries() + first_index, moved, entries() + size_);
   std::destroy_n(other.entries() + first_index, moved);
+  if (other.with_deadlines_ && with_deadlines_)
+    std::copy_n(other.deadlines() + first_index, moved, deadlines() + size_);
   size_ += static_cast<std::uint32_t>(moved);
   other.size_ = static_cast<std::uint32_t>(first_index);
+  if (with_deadlines_) find_earliest();
 }
 
 void Segment::prefetch_keys() const {

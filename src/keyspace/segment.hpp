@@ -1,11 +1,12 @@
 // A run of the key table: all keys whose hashes begin with the same `depth` bits, in any order. One block of
 // memory:
 //
-//     Segment | tag tag tag ... free | entry entry entry ... free
+//     Segment | tag tag tag ... free | entry entry entry ... free [| deadline deadline ... free | earliest]
 //
 // A tag is the last byte of a key's hash. A search looks for the byte among the tags, which are a cache line
 // or two, and compares keys where it stands: another key has the same tag once in 256 times. An insert writes
 // behind the last entry and moves nothing; a removal moves the last entry into the hole.
+// Deadlines are only there when one of the keys has had one since the block was made.
 // No more of a hash is kept. Who needs it whole (to split a segment, to visit keys in order) computes it from
 // the key again, which is cheaper than eight bytes in each entry.
 //
@@ -16,6 +17,7 @@
 // (capacity_for), so that memory stays close to what the entries need.
 #pragma once
 
+#include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <cstddef>
@@ -40,11 +42,12 @@ class alignas(Entry) Segment {
   // A segment of so many entries is split before it takes another, where the table allows.
   static constexpr std::size_t capacity_max = 64;
   static constexpr std::size_t not_found = ~std::size_t{0};
-  // Of one entry, without a long key's bytes.
+  // Of one entry, without a long key's bytes and a deadline.
   static constexpr std::uint64_t entry_bytes = sizeof(std::uint8_t) + sizeof(Entry);
 
   // An empty one with room for `entry_count` and some more; with no room at all for none.
-  [[nodiscard]] static std::unique_ptr<Segment> create(std::uint32_t depth, std::size_t entry_count);
+  [[nodiscard]] static std::unique_ptr<Segment> create(std::uint32_t depth, std::size_t entry_count,
+                                                       bool with_deadlines = false);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -59,7 +62,7 @@ class alignas(Entry) Segment {
     return size_ == 0 ? capacity_ != 0 : capacity_ - size_ > size_ / 4 + 2 * capacity_step;
   }
   // Memory of this segment, without long keys' bytes and filters.
-  [[nodiscard]] std::uint64_t byte_count() const { return sizeof(Segment) + capacity_ * entry_bytes; }
+  [[nodiscard]] std::uint64_t byte_count() const { return block_bytes(capacity_, with_deadlines_); }
 
   // Indices are below size(). Valid until the segment changes.
   [[nodiscard]] const Entry& at(std::size_t index) const { return entries()[index]; }
@@ -71,12 +74,23 @@ class alignas(Entry) Segment {
   void insert(std::uint64_t hash, std::string_view key, FilterPtr filter);
   FilterPtr take(std::size_t index);
 
+  // Whether there is room for deadlines. Without it no key has one.
+  [[nodiscard]] bool with_deadlines() const { return with_deadlines_; }
+  [[nodiscard]] Deadline deadline(std::size_t index) const {
+    return with_deadlines_ ? deadlines()[index] : no_deadline;
+  }
+  // Of all keys.
+  [[nodiscard]] Deadline earliest() const { return deadline(capacity_); }
+  // There must be room.
+  void set_deadline(std::size_t index, Deadline deadline);
+
   // For a look at all keys that follows soon.
   void prefetch_keys() const;
   // Puts the entries for whose keys `comes_first` says true before the others. Returns how many they are.
   template <class ComesFirst>
   [[nodiscard]] std::size_t partition(ComesFirst comes_first);
-  // Takes the entries of another segment from an index on. There must be room for them.
+  // Takes the entries of another segment from an index on. There must be room for them. The other one's
+  // earliest() stays as it is.
   void take_from(Segment& other, std::size_t first_index);
 
   // For a search or an insert that follows soon: ask for the memory it begins with ...
@@ -89,9 +103,13 @@ class alignas(Entry) Segment {
   // Keeps the entries behind the tags aligned.
   static constexpr std::size_t capacity_step = alignof(Entry);
 
-  Segment(std::uint32_t depth, std::uint32_t capacity) : depth_(depth), capacity_(capacity) {}
+  Segment(std::uint32_t depth, std::uint32_t capacity, bool with_deadlines);
 
   [[nodiscard]] static std::size_t capacity_for(std::size_t entry_count);
+  [[nodiscard]] static std::uint64_t block_bytes(std::size_t capacity, bool with_deadlines) {
+    return sizeof(Segment) + capacity * entry_bytes +
+           (with_deadlines ? (capacity + 1) * sizeof(Deadline) : 0);
+  }
   [[nodiscard]] static std::uint8_t tag_of(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
   [[nodiscard]] const std::uint8_t* tags() const { return reinterpret_cast<const std::uint8_t*>(this + 1); }
   [[nodiscard]] std::uint8_t* tags() { return reinterpret_cast<std::uint8_t*>(this + 1); }
@@ -99,15 +117,24 @@ class alignas(Entry) Segment {
     return static_cast<const Entry*>(static_cast<const void*>(tags() + capacity_));
   }
   [[nodiscard]] Entry* entries() { return static_cast<Entry*>(static_cast<void*>(tags() + capacity_)); }
+  [[nodiscard]] const Deadline* deadlines() const {
+    return static_cast<const Deadline*>(static_cast<const void*>(entries() + capacity_));
+  }
+  [[nodiscard]] Deadline* deadlines() {
+    return static_cast<Deadline*>(static_cast<void*>(entries() + capacity_));
+  }
+  void find_earliest();
   // The first index from `index` on that has the tag, or not_found.
   [[nodiscard]] std::size_t find_tag(std::uint8_t tag, std::size_t index) const;
 
   std::uint32_t depth_;
   std::uint32_t size_ = 0;
   std::uint32_t capacity_;
+  bool with_deadlines_;
 };
 
-static_assert(sizeof(Segment) % alignof(Entry) == 0 && alignof(Entry) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+static_assert(alignof(Deadline) <= alignof(Entry) && sizeof(Segment) % alignof(Entry) == 0 &&
+              alignof(Entry) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 
 template <class ComesFirst>
 std::size_t Segment::partition(ComesFirst comes_first) {
@@ -120,6 +147,7 @@ std::size_t Segment::partition(ComesFirst comes_first) {
     }
     --end;
     std::swap(tags()[first_count], tags()[end]);
+    if (with_deadlines_) std::swap(deadlines()[first_count], deadlines()[end]);
     std::swap(at(first_count), at(end));
   }
   return first_count;

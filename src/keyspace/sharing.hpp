@@ -27,12 +27,15 @@ class Sharing {
   Sharing(const Sharing&) = delete;
   Sharing& operator=(const Sharing&) = delete;
 
-  void add(std::uint32_t database, const Entry& entry) {
+  void add(std::uint32_t database, const Entry& entry, Deadline deadline) {
     const std::size_t index = to_.size();
     if (index - first_ >= ahead) share(index - ahead);
     __builtin_prefetch(entry.filter.get(), 1);
     waiting_[index % ahead] = &entry.filter;
-    to_.push_back({.database = database, .key = std::string(entry.key.view()), .filter = nullptr});
+    to_.push_back({.database = database,
+                   .key = std::string(entry.key.view()),
+                   .filter = nullptr,
+                   .deadline = deadline});
   }
 
  private:

@@ -145,7 +145,8 @@ class GenerationReader {
   }
 
   static FilterState state_of(const LoadedFilter& loaded) {
-    FilterState state{.database = loaded.database, .key = loaded.key, .layers = {}};
+    FilterState state{
+        .database = loaded.database, .key = loaded.key, .deadline = loaded.deadline, .layers = {}};
     for (const filter::LayerView& layer : loaded.filter->layers())
       state.layers.push_back({.identity = layer.identity(), .item_count = layer.item_count()});
     return state;

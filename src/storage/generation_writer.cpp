@@ -49,7 +49,8 @@ class SnapshotFilter {
     return count;
   }
   [[nodiscard]] FilterState state() const {
-    FilterState state{.database = entry().database, .key = entry().key, .layers = {}};
+    FilterState state{
+        .database = entry().database, .key = entry().key, .deadline = entry().deadline, .layers = {}};
     for (const Snapshot::Layer& layer : layers_)
       state.layers.push_back({.identity = layer.view.identity(), .item_count = layer.item_count});
     return state;
@@ -220,6 +221,7 @@ class GenerationWriter {
     head.image_bytes = static_cast<std::uint32_t>(into.size() - image_at);
     head.bitmap_bytes = filter.bitmap_bytes();
     head.journal_position = filter.journal_position();
+    head.deadline = static_cast<std::uint64_t>(filter.entry().deadline);
     std::memcpy(into.data(), &head, sizeof head);
     std::memcpy(into.data() + sizeof head, key.data(), key.size());
     image_.options = filter.entry().filter->options();

@@ -38,6 +38,8 @@ std::string_view name_of(format::Operation operation) {
       return "flushed_all";
     case format::Operation::resumed:
       return "resumed";
+    case format::Operation::expires:
+      return "expires";
   }
   return "unknown";
 }
@@ -141,6 +143,8 @@ class Inspection {
     fact.number("offset", loaded.offset).number("database", loaded.database).text("key", loaded.key);
     fact.number("items", loaded.filter->item_count()).number("journal_position", loaded.journal_position);
     add_options(fact, loaded.filter->options());
+    if (loaded.deadline != keyspace::no_deadline)
+      fact.number("deadline_milliseconds", static_cast<std::uint64_t>(loaded.deadline));
     sink_(fact);
     for (const filter::LayerView& layer : loaded.filter->layers()) {
       Fact of_layer("layer");
@@ -200,6 +204,8 @@ class Inspection {
     }
     if (kind == Operation::grown) add_layer(fact, operation.layer);
     if (kind == Operation::renamed) fact.text("to", operation.target);
+    if (kind == Operation::expires)
+      fact.number("deadline_milliseconds", static_cast<std::uint64_t>(operation.deadline));
     sink_(fact);
   }
 

@@ -175,6 +175,8 @@ Result<void> JournalApplier::change_keys(const DecodedOperation& operation) {
     }
     case Operation::removed:
       return remove(key);
+    case Operation::expires:
+      return expire(operation);
     case Operation::renamed:
       return rename(operation);
     case Operation::flushed:
@@ -193,6 +195,13 @@ Result<void> JournalApplier::change_keys(const DecodedOperation& operation) {
 Result<void> JournalApplier::remove(DatabaseKey key) {
   positions_.forget(keyspace_.find(key));
   return keyspace_.remove(key) ? Result<void>() : missing("a key is removed that is not there");
+}
+
+Result<void> JournalApplier::expire(const DecodedOperation& operation) {
+  const DatabaseKey key = key_of(operation);
+  if (keyspace_.find(key) == nullptr) return missing("a deadline is set for a key that is not there");
+  static_cast<void>(keyspace_.set_deadline(key, operation.deadline));
+  return {};
 }
 
 Result<void> JournalApplier::rename(const DecodedOperation& operation) {

@@ -65,6 +65,7 @@ class JournalApplier {
   Result<void> add_to_one(std::span<const Add> adds);
   Result<void> grow(const JournalFrame& frame, const DecodedOperation& operation);
   Result<void> change_keys(const DecodedOperation& operation);
+  Result<void> expire(const DecodedOperation& operation);
   Result<void> rename(const DecodedOperation& operation);
   // `what` is wrong, unless keys may be missing.
   [[nodiscard]] Result<void> missing(const char* what) const;

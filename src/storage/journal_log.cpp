@@ -75,6 +75,11 @@ void JournalLog::removed(DatabaseKey key) {
   pending_.removed(key);
 }
 
+void JournalLog::expires(DatabaseKey key, keyspace::Deadline deadline) {
+  make_room_in_frame(expires_bytes_max(key.key.size()));
+  pending_.expires(key, deadline);
+}
+
 void JournalLog::renamed(std::uint32_t database, std::string_view from, std::string_view to) {
   make_room_in_frame(renamed_bytes_max(from.size(), to.size()));
   pending_.renamed(database, from, to);

@@ -36,6 +36,7 @@ class JournalLog final : public keyspace::WorkerLog {
                const filter::LayerPlan& first_layer) override;
   void grown(keyspace::DatabaseKey key, const filter::LayerPlan& layer) override;
   void removed(keyspace::DatabaseKey key) override;
+  void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline) override;
   void renamed(std::uint32_t database, std::string_view from, std::string_view to) override;
   void flushed(std::uint32_t database) override;
   void flushed_all() override;

@@ -1,13 +1,14 @@
 // Which of a generation's files hold one filter each, and what they hold, as far as this process knows: it
 // has written or loaded them. A file that would be written again with the same contents can be linked.
 //
-// The contents are the same when the key is, and the layers and their counts are: a bit only changes when a
-// count does. The bits of a file were read after its counts, but if the counts are still those, nothing was
-// added in between. Layers are told apart by their identity, and one that has none is in the same filter as
-// before when another of that filter is. Options and shapes of a filter never change.
+// The contents are the same when key and deadline are, and the layers and their counts are: a bit only
+// changes when a count does. The bits of a file were read after its counts, but if the counts are still
+// those, nothing was added in between. Layers are told apart by their identity, and one that has none is in
+// the same filter as before when another of that filter is. Options and shapes of a filter never change.
 #pragma once
 
 #include <sepal/filter/filter.hpp>
+#include <sepal/keyspace/deadline.hpp>
 #include <sepal/storage/disk.hpp>
 #include <sepal/storage/snapshot_format.hpp>
 
@@ -29,6 +30,7 @@ struct FilterState {
   };
   std::uint32_t database = 0;
   std::string key;
+  keyspace::Deadline deadline = keyspace::no_deadline;
   std::vector<Layer> layers;
   friend bool operator==(const FilterState&, const FilterState&) = default;
 

@@ -23,6 +23,7 @@ bool has_key(Operation operation) {
     case Operation::grown:
     case Operation::removed:
     case Operation::renamed:
+    case Operation::expires:
       return true;
     default:
       return false;
@@ -82,7 +83,7 @@ Result<const DecodedOperation*> OperationDecoder::next() {
   operation_.key = {};
   operation_.count = head.count;
   if (head.operation < static_cast<std::uint8_t>(Operation::added) ||
-      head.operation > static_cast<std::uint8_t>(Operation::resumed))
+      head.operation > static_cast<std::uint8_t>(format::last_operation))
     return damaged("an operation is of a kind that this build does not know");
   if (head.database >= keyspace::database_count) return damaged("there is no such database");
   if ((head.flags[0] & ~format::operation_same_key) != 0 || head.flags[1] != 0 || head.reserved != 0)
@@ -134,6 +135,8 @@ Result<void> OperationDecoder::take_rest() {
       return take_layer();
     case Operation::renamed:
       return take_target();
+    case Operation::expires:
+      return take_deadline();
     default:
       return {};
   }
@@ -143,6 +146,14 @@ Result<void> OperationDecoder::take_layer() {
   format::LayerShape shape;
   if (!take(shape)) return damaged(too_short);
   operation_.layer = plan_of(shape);
+  return {};
+}
+
+Result<void> OperationDecoder::take_deadline() {
+  format::DeadlineShape shape;
+  if (!take(shape)) return damaged(too_short);
+  operation_.deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
+  if (operation_.deadline < 0) return damaged("a deadline lies before all time");
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/layer_plan.hpp>
+#include <sepal/keyspace/deadline.hpp>
 #include <sepal/storage/journal_format.hpp>
 
 #include <cstddef>
@@ -24,6 +25,7 @@ struct DecodedOperation {
   std::span<const std::byte> fingerprints;  // which these are, at any alignment
   filter::FilterOptions options;            // created
   filter::LayerPlan layer;                  // created, grown
+  keyspace::Deadline deadline = 0;          // expires
   std::string_view target;                  // renamed
 };
 
@@ -48,6 +50,7 @@ class OperationDecoder {
   Result<void> take_key(const format::OperationHead& head);
   Result<void> take_rest();
   Result<void> take_layer();
+  Result<void> take_deadline();
   Result<void> take_target();
 
   std::span<const std::byte> body_;

@@ -103,6 +103,13 @@ void OperationEncoder::removed(DatabaseKey key) {
   begin(Operation::removed, key);
 }
 
+void OperationEncoder::expires(DatabaseKey key, keyspace::Deadline deadline) {
+  begin(Operation::expires, key);
+  format::DeadlineShape shape;
+  shape.deadline = static_cast<std::uint64_t>(deadline);
+  append(format::bytes_of(shape));
+}
+
 void OperationEncoder::renamed(std::uint32_t database, std::string_view from, std::string_view to) {
   begin(Operation::renamed, {.database = database, .key = from});
   format::TargetHead target;

@@ -25,6 +25,9 @@ namespace sepal::storage {
 [[nodiscard]] constexpr std::uint64_t removed_bytes_max(std::size_t key_bytes) {
   return sizeof(format::OperationHead) + key_bytes;
 }
+[[nodiscard]] constexpr std::uint64_t expires_bytes_max(std::size_t key_bytes) {
+  return sizeof(format::OperationHead) + key_bytes + sizeof(format::DeadlineShape);
+}
 [[nodiscard]] constexpr std::uint64_t renamed_bytes_max(std::size_t from_bytes, std::size_t to_bytes) {
   return sizeof(format::OperationHead) + from_bytes + sizeof(format::TargetHead) + to_bytes;
 }
@@ -44,6 +47,7 @@ class OperationEncoder {
                const filter::LayerPlan& first_layer);
   void grown(keyspace::DatabaseKey key, const filter::LayerPlan& layer);
   void removed(keyspace::DatabaseKey key);
+  void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline);
   void renamed(std::uint32_t database, std::string_view from, std::string_view to);
   void flushed(std::uint32_t database);
   void flushed_all();

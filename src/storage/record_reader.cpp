@@ -87,7 +87,8 @@ Result<LoadedFilter> RecordReader::read_record() {
                       .key = std::move(head->key),
                       .filter = std::move(*filter),
                       .journal_position = head->journal_position,
-                      .offset = start};
+                      .offset = start,
+                      .deadline = head->deadline};
 }
 
 Result<format::RecordHead> RecordReader::peek_fixed_head() {
@@ -111,12 +112,15 @@ Result<RecordReader::Head> RecordReader::read_head() {
   if (!bytes) return bytes.error();
   end_of_record_ = reader_.offset() + format::stored_bitmap_bytes(fixed->bitmap_bytes).value_or(0);
   if (fixed->database >= keyspace::database_count) return damaged_at(start, "there is no such database");
+  const auto deadline = static_cast<keyspace::Deadline>(std::uint64_t{fixed->deadline});
+  if (deadline < 0) return damaged_at(start, "a deadline lies before all time");
   auto image = decode_image(start, bytes->subspan(fixed_bytes + key_bytes));
   if (!image) return image.error();
   return Head{.database = fixed->database,
               .key = std::string(reinterpret_cast<const char*>(bytes->data()) + fixed_bytes, key_bytes),
               .bitmap_bytes = fixed->bitmap_bytes,
               .journal_position = fixed->journal_position,
+              .deadline = deadline,
               .image = std::move(*image)};
 }
 

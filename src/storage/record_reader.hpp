@@ -36,6 +36,7 @@ class RecordReader {
     std::string key;
     std::uint64_t bitmap_bytes = 0;
     std::uint64_t journal_position = 0;
+    keyspace::Deadline deadline = keyspace::no_deadline;
     filter::ImageHeader image;
   };
   Result<Head> read_head();

@@ -34,6 +34,7 @@ class Freeing final : public keyspace::Housekeeper {
   void dispose(keyspace::FilterPtr) override {}
   void dispose_database(std::shared_ptr<const void>) override {}
   void settle(keyspace::FilterPtr, filter::LayerView) override {}
+  void due_at(keyspace::Deadline) override {}
 };
 
 // The records of one filter file, damaged or not.
@@ -212,7 +213,7 @@ class Salvage {
       loaded.cut_position = cut_;
       const filter::Filter& filter = *loaded.filter;
       positions_.note(loaded, filter);
-      return keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter);
+      return keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline);
     };
     RecordSalvage records(**file, *size, buffer_, progress_);
     auto done = records.run(take, [&](const Error& error) { lose(about(path.string(), error).detail); });

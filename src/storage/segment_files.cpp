@@ -22,7 +22,7 @@ void judge(std::span<const std::byte> bytes, SegmentFile& segment) {
   if (header.magic != format::SegmentHeader::expected_magic) return;
   // Before the checksum: another version may have it elsewhere.
   segment.version = header.version;
-  if (header.version != format::journal_version) {
+  if (!format::is_known_journal(header.version)) {
     segment.header = SegmentFile::Header::of_another_version;
     return;
   }

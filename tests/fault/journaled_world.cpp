@@ -63,7 +63,8 @@ Result<void> JournaledWorld::try_recover() {
     const GateClosed closed(gate_);
     for (auto& loaded : filters) {
       start.positions.note(loaded, *loaded.filter);
-      if (auto done = keyspace_.put({loaded.database, loaded.key}, std::move(loaded.filter)); !done)
+      if (auto done = keyspace_.put({loaded.database, loaded.key}, std::move(loaded.filter), loaded.deadline);
+          !done)
         return done;
     }
     return {};
@@ -168,9 +169,12 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   } else if (kind == 1) {
     mutator.flush(database);
     std::erase_if(model, [&](const auto& entry) { return entry.first.first == database; });
-  } else if (kind < 10) {
+  } else if (kind < 7) {
     mutator.remove({database, from});
     model.erase({database, from});
+  } else if (kind < 12) {
+    const auto deadline = static_cast<keyspace::Deadline>(below(random, 3));
+    if (mutator.set_deadline({database, from}, deadline)) model[{database, from}].deadline = deadline;
   } else if (mutator.rename(database, from, to) && from != to) {
     model[{database, to}] = std::move(model[{database, from}]);
     model.erase({database, from});
@@ -227,6 +231,7 @@ bool JournaledWorld::holds(const Model& model, const Model& next) const {
     const auto& [key, known] = entry;
     const filter::Filter* const filter = keyspace_.find({key.first, key.second});
     if (filter == nullptr || filter->item_count() < known.item_count) return false;
+    if (keyspace_.deadline({key.first, key.second}) != known.deadline) return false;
     const auto later = next.find(key);
     const std::uint64_t most = later == next.end() ? known.item_count : later->second.item_count;
     return filter->item_count() <= std::max(most, known.item_count) &&

@@ -24,10 +24,11 @@
 
 namespace sepal::test {
 
-// What clients know of a filter: what they were told about it.
+// What clients know of a filter and its key: what they were told about them.
 struct ModelFilter {
   std::uint64_t item_count = 0;
   std::set<std::uint32_t> items;  // whose add was answered, by number
+  keyspace::Deadline deadline = keyspace::no_deadline;
 };
 using Model = std::map<std::pair<std::uint32_t, std::string>, ModelFilter>;
 

@@ -34,7 +34,7 @@ std::string item_of(const std::string& key, std::uint64_t index) {
   return key + "/" + std::to_string(index);
 }
 
-// --- version 2 --------------------------------------------------------------------------------------------
+// --- the newest version -----------------------------------------------------------------------------------
 
 // Adds items `from` to `to` - 1 of the key that the filter once had.
 void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
@@ -49,7 +49,7 @@ void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::Dat
 
 // What a cut holds, and what the journal does to it: every kind of operation, two segments, a filler, a
 // filter that was taken behind the cut, and a torn tail.
-void write_version_2(SimulatedDisk& disk) {
+void write_newest(SimulatedDisk& disk) {
   test::Filters filters;
   keyspace::Keyspace& keyspace = filters.keyspace;
   filters.add(0, "small", 20, {.error_rate = 0.01, .capacity = 100, .seed = 0x1f});
@@ -57,6 +57,8 @@ void write_version_2(SimulatedDisk& disk) {
   filters.add(15, std::string("binary\0\xff", 8), 12,
               {.error_rate = 0.1, .capacity = 4, .expansion = 3, .seed = 3});
   filters.add(1, "flushed", 3, {.seed = 4});
+  REQUIRE(keyspace.set_deadline({.database = 0, .key = "small"}, 1'000));
+  REQUIRE(keyspace.set_deadline({.database = 0, .key = "large"}, 33'177'117'420'000));
 
   test::JournalFiles journal(4096, segment_bytes);
   keyspace::Mutator mutator(keyspace, &journal);
@@ -80,6 +82,8 @@ void write_version_2(SimulatedDisk& disk) {
   REQUIRE(mutator.remove({.database = 2, .key = "removed"}));
   journal.end_frame();
   journal.begin_segment();
+  REQUIRE(mutator.set_deadline({.database = 2, .key = "created"}, 0x0102030405060708));
+  REQUIRE(mutator.set_deadline({.database = 0, .key = "small"}, keyspace::no_deadline));
   REQUIRE(mutator.rename(2, "created", "renamed"));
   add(mutator, keyspace, {.database = 2, .key = "renamed"}, "created", 10, 20);
   mutator.flush(1);
@@ -112,6 +116,7 @@ struct Expected {
   std::uint64_t counted = 0;  // the others answered that they were known
   std::uint32_t layers = 1;
   filter::FilterOptions options;
+  keyspace::Deadline deadline = keyspace::no_deadline;
 };
 
 void require_holds(const keyspace::Keyspace& keyspace, const std::vector<Expected>& all) {
@@ -123,6 +128,7 @@ void require_holds(const keyspace::Keyspace& keyspace, const std::vector<Expecte
     CHECK(filter->item_count() == expected.counted);
     CHECK(filter->layer_count() == expected.layers);
     CHECK(filter->options() == expected.options);
+    CHECK(keyspace.deadline({.database = expected.database, .key = expected.key}) == expected.deadline);
     CHECK(holds(*filter, expected.name, expected.given));
     CHECK_FALSE(test::contains(*filter, "something else"));
   }
@@ -147,7 +153,7 @@ ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
   const auto take = [&](std::span<LoadedFilter> filters) {
     for (LoadedFilter& loaded : filters) {
       positions.note(loaded, *loaded.filter);
-      REQUIRE(keyspace.put({.database = loaded.database, .key = loaded.key}, loaded.filter));
+      REQUIRE(keyspace.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline));
       loaded.filter = nullptr;
     }
     return Result<void>();
@@ -161,6 +167,30 @@ ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
   INFO((replayed ? "" : replayed.error().detail));
   REQUIRE(replayed);
   return *replayed;
+}
+
+// What versions 2 and 3 have in common: the same was done, and in version 3 keys have deadlines as well.
+void require_journaled(const std::string& version, keyspace::Deadline of_large,
+                       keyspace::Deadline of_renamed) {
+  SimulatedDisk disk;
+  read(version, disk);
+  const auto findings = verify_directory(disk, "data", {});
+  REQUIRE(findings);
+  for (const Finding& finding : *findings) CHECK(finding.grade != Finding::Grade::damaged);
+  test::Filters filters;
+  const ReplayReport report = start(disk, filters.keyspace);
+  CHECK(report.cut_bytes > 0);
+  CHECK(report.items_left_out == 10);
+  CHECK(report.beyond.size() == 1);
+  const std::string binary("binary\0\xff", 8);
+  const filter::FilterOptions small{.error_rate = 0.01, .capacity = 100, .seed = 0x1f};
+  const filter::FilterOptions large{.error_rate = 0.001, .capacity = 300, .expansion = 0, .seed = 2};
+  const filter::FilterOptions binary_options{.error_rate = 0.1, .capacity = 4, .expansion = 3, .seed = 3};
+  const filter::FilterOptions renamed{.error_rate = 0.02, .capacity = 50, .expansion = 2, .seed = 5};
+  require_holds(filters.keyspace, {{0, "small", "small", 250, 250, 2, small},
+                                   {0, "large", "large", 300, 300, 1, large, of_large},
+                                   {15, binary, binary, 12, 12, 2, binary_options},
+                                   {2, "renamed", "created", 20, 20, 1, renamed, of_renamed}});
 }
 
 }  // namespace
@@ -184,43 +214,19 @@ TEST_CASE("a data directory of version 1, of a time before the journal, holds wh
        {0, "", "", 0, 0, 1, {.error_rate = 0.01, .capacity = 100, .expansion = 2, .seed = 7}}});
 }
 
-TEST_CASE("a data directory of version 2 holds what was put in, its journal included", "[golden]") {
-  SimulatedDisk disk;
-  read("version-2", disk);
-  const auto findings = verify_directory(disk, "data", {});
-  REQUIRE(findings);
-  for (const Finding& finding : *findings) CHECK(finding.grade != Finding::Grade::damaged);
-  test::Filters filters;
-  const ReplayReport report = start(disk, filters.keyspace);
-  CHECK(report.cut_bytes > 0);
-  CHECK(report.items_left_out == 10);
-  CHECK(report.beyond.size() == 1);
-  const std::string binary("binary\0\xff", 8);
-  require_holds(
-      filters.keyspace,
-      {{0,
-        "small",
-        "small",
-        250,
-        250,
-        2,
-        {.error_rate = 0.01, .capacity = 100, .expansion = 2, .seed = 0x1f}},
-       {0, "large", "large", 300, 300, 1, {.error_rate = 0.001, .capacity = 300, .expansion = 0, .seed = 2}},
-       {15, binary, binary, 12, 12, 2, {.error_rate = 0.1, .capacity = 4, .expansion = 3, .seed = 3}},
-       {2,
-        "renamed",
-        "created",
-        20,
-        20,
-        1,
-        {.error_rate = 0.02, .capacity = 50, .expansion = 2, .seed = 5}}});
+TEST_CASE("a data directory of version 2, of a time before deadlines, holds what was put in", "[golden]") {
+  require_journaled("version-2", keyspace::no_deadline, keyspace::no_deadline);
+}
+
+TEST_CASE("a data directory of version 3 holds what was put in, its deadlines included", "[golden]") {
+  require_journaled("version-3", 33'177'117'420'000, 0x0102030405060708);
 }
 
 TEST_CASE("what is written today is what the newest version's files are", "[golden]") {
   SimulatedDisk written;
-  write_version_2(written);
+  write_newest(written);
   SimulatedDisk committed;
-  read("version-2", committed);
+  read("version-3", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.
@@ -235,7 +241,7 @@ TEST_CASE("write the directory of the newest version into the folder that SEPAL_
   const char* const folder = std::getenv("SEPAL_GOLDEN");
   REQUIRE(folder != nullptr);
   SimulatedDisk disk;
-  write_version_2(disk);
+  write_newest(disk);
   for (const auto& [path, contents] : disk.files()) {
     const auto target =
         std::filesystem::path(folder) / std::filesystem::path(path).lexically_relative("data");

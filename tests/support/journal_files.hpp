@@ -40,6 +40,9 @@ class JournalFiles final : public keyspace::MutationLog {
   }
   void grown(keyspace::DatabaseKey key, const filter::LayerPlan& layer) override { body_.grown(key, layer); }
   void removed(keyspace::DatabaseKey key) override { body_.removed(key); }
+  void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline) override {
+    body_.expires(key, deadline);
+  }
   void renamed(std::uint32_t database, std::string_view from, std::string_view to) override {
     body_.renamed(database, from, to);
   }

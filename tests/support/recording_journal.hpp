@@ -15,13 +15,14 @@
 namespace sepal::test {
 
 struct Recorded {
-  enum class Kind : std::uint8_t { added, created, grown, removed, renamed, flushed, flushed_all };
+  enum class Kind : std::uint8_t { added, created, grown, removed, expires, renamed, flushed, flushed_all };
   Kind kind = Kind::added;
   std::uint32_t database = 0;
   std::string key{};
   std::string target{};
   filter::FilterOptions options{};
   filter::LayerPlan layer{};
+  keyspace::Deadline deadline = keyspace::no_deadline;
   std::vector<Fingerprint> fingerprints{};
 
   // As WorkerLog::admit counts them.
@@ -91,6 +92,11 @@ class RecordingJournal {
     }
     void removed(keyspace::DatabaseKey key) override {
       waiting_.push_back(named(Recorded::Kind::removed, key));
+    }
+    void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline) override {
+      Recorded recorded = named(Recorded::Kind::expires, key);
+      recorded.deadline = deadline;
+      waiting_.push_back(std::move(recorded));
     }
     void renamed(std::uint32_t database, std::string_view from, std::string_view to) override {
       Recorded recorded = named(Recorded::Kind::renamed, {.database = database, .key = from});

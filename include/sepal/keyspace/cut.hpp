@@ -1,4 +1,5 @@
-// All keys and filters of one instant, taken in short steps while the keyspace goes on changing in between.
+// All keys, filters and deadlines of one instant, taken in short steps while the keyspace goes on changing in
+// between.
 //
 //     hashes of a database's keys     0 ......... position ............ end
 //                                      taken      | still in the table

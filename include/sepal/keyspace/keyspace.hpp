@@ -8,6 +8,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/plan_memo.hpp>
+#include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 
 #include <array>
@@ -53,6 +54,8 @@ class Housekeeper {
   virtual void dispose_database(std::shared_ptr<const void> database) = 0;
   // Moves a new big layer into huge pages (LayerView) when requests have filled it.
   virtual void settle(FilterPtr filter, filter::LayerView layer) = 0;
+  // A key has got a deadline that is sooner than all there were.
+  virtual void due_at(Deadline deadline) = 0;
 };
 
 // Position in a scan: 0 starts, and 0 as an answer ends.
@@ -66,8 +69,17 @@ struct CutEntry {
   std::uint32_t database = 0;
   std::string key;
   FilterPtr filter;
+  Deadline deadline = no_deadline;
 };
 
+struct NamedKey {
+  std::uint32_t database = 0;
+  std::string key;
+};
+
+// Where a member is told a time, keys that are past their deadline then are left out as if they had been
+// removed. Without one, and for members that take none, they are keys like others: whoever has a keyspace
+// changed by clients removes them first (expire).
 class Keyspace {
  public:
   Keyspace(const KeyspaceOptions& options, Housekeeper& housekeeper);
@@ -76,21 +88,32 @@ class Keyspace {
   // --- shared ---------------------------------------------------------------------------------------------
 
   // Null when the key names nothing. The pointer is good while the caller stays inside the gate.
-  [[nodiscard]] filter::Filter* find(DatabaseKey key) const;
+  [[nodiscard]] filter::Filter* find(DatabaseKey key, WallTime now = {}) const;
   // Asks for these keys and their filters from memory, so that a find() or create() of each that follows
   // waits little.
   void prefetch(std::uint32_t database, std::span<const std::string_view> keys) const;
+  // Of a key; none as well when there is no such key.
+  [[nodiscard]] Deadline deadline(DatabaseKey key) const;
+  [[nodiscard]] DeadlineSummary deadlines(std::uint32_t database) const;
+  // Of all keys of all databases.
+  [[nodiscard]] Deadline earliest_deadline() const;
+  // A key that has been past its deadline for the longest time, if any is.
+  [[nodiscard]] std::optional<NamedKey> next_due(WallTime now) const;
   [[nodiscard]] std::uint64_t size(std::uint32_t database) const;
   [[nodiscard]] std::uint64_t total_size() const;
-  // Any key, each about equally likely; nothing when the database is empty. `random` decides.
-  [[nodiscard]] std::optional<std::string> random_key(std::uint32_t database, std::uint64_t random) const;
+  // Any key, each about equally likely; nothing when the database is empty, and perhaps nothing while nearly
+  // all keys are past their deadline. `random` decides.
+  [[nodiscard]] std::optional<std::string> random_key(std::uint32_t database, std::uint64_t random,
+                                                      WallTime now = {}) const;
 
   // Visits about `count_min` keys from `cursor` on. Over a whole iteration a key that was there throughout is
   // visited exactly once, whatever is created, deleted or renamed meanwhile: keys are visited in the order of
   // their hash, which no growth of the table changes. Any number is a valid cursor.
-  [[nodiscard]] ScanStep scan(std::uint32_t database, std::uint64_t cursor, std::uint64_t count_min) const;
+  [[nodiscard]] ScanStep scan(std::uint32_t database, std::uint64_t cursor, std::uint64_t count_min,
+                              WallTime now = {}) const;
   // Every key, in the order of scan.
-  void for_each_key(std::uint32_t database, const std::function<void(std::string_view)>& visit) const;
+  void for_each_key(std::uint32_t database, const std::function<void(std::string_view)>& visit,
+                    WallTime now = {}) const;
 
   [[nodiscard]] std::uint64_t memory_used() const;  // bytes of filters, keys and tables, as accounted
   [[nodiscard]] std::uint64_t memory_peak() const;
@@ -114,13 +137,18 @@ class Keyspace {
   // key_limit, memory_limit, out_of_range (there is no such database). The pointer is not null. The limit is
   // compared with all filters and keys, without what the table keeps free: so filters and keys that create()
   // and add_alone() have fitted into a limit fit into it again, in whatever order they come.
-  Result<void> put(DatabaseKey key, FilterPtr filter);
+  Result<void> put(DatabaseKey key, FilterPtr filter, Deadline deadline = no_deadline);
   // Adds one item, growing the filter; keeps the memory account. `filter` is what find() gave.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item);
 
   bool remove(DatabaseKey key);  // false when there was none
-  // Moves the filter from one key to another of the same database, replacing what is there; onto itself it
-  // changes nothing. Errors: no_such_key, key_too_long (the target).
+  // Removes the key when it is past its deadline, and counts it; else false.
+  bool expire(DatabaseKey key, WallTime now);
+  // With no_deadline the key stays for ever. False, and nothing changes, when there is no such key or that is
+  // its deadline already.
+  bool set_deadline(DatabaseKey key, Deadline deadline);
+  // Moves the filter and its deadline from one key to another of the same database, replacing what is there;
+  // onto itself it changes nothing. Errors: no_such_key, key_too_long (the target).
   Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
   void flush(std::uint32_t database);
   void flush_all();
@@ -142,6 +170,8 @@ class Keyspace {
 
   // Counts of what happened, for INFO and for the decision to save. Any thread.
   [[nodiscard]] std::uint64_t structure_changes() const;
+  [[nodiscard]] std::uint64_t expired_count() const { return expired_count_.load(std::memory_order_relaxed); }
+  void reset_expired_count() { expired_count_.store(0, std::memory_order_relaxed); }
 
  private:
   [[nodiscard]] KeyTable& table(std::uint32_t database) const;
@@ -154,6 +184,7 @@ class Keyspace {
   filter::Filter& insert(DatabaseKey key, FilterPtr filter);
   void dispose_table(std::uint32_t database);
   void settle_newest_layer(filter::Filter& filter);
+  void store_deadline(DatabaseKey key, Deadline deadline);
   void about_to_change(DatabaseKey key);     // before what the key names does
   void count_table(std::uint32_t database);  // after each change of the table
   void changed();  // after each change of structure: counts it and brings the account up to date
@@ -170,6 +201,7 @@ class Keyspace {
   std::atomic<std::uint64_t> memory_used_{0};
   std::atomic<std::uint64_t> memory_peak_{0};
   std::atomic<std::uint64_t> structure_changes_{0};
+  std::atomic<std::uint64_t> expired_count_{0};
 };
 
 }  // namespace sepal::keyspace

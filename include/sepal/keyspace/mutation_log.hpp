@@ -14,6 +14,7 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/layer_plan.hpp>
+#include <sepal/keyspace/deadline.hpp>
 
 #include <cstdint>
 #include <span>
@@ -53,7 +54,10 @@ class MutationLog {
   // The filter has a new newest layer.
   virtual void grown(DatabaseKey key, const filter::LayerPlan& layer) = 0;
   virtual void removed(DatabaseKey key) = 0;
-  // What was under `to` is gone.
+  // From now on this is the key's deadline, or it has none. A key that is removed because it is past it is
+  // told as removed, so that nobody needs a clock to repeat what was recorded.
+  virtual void expires(DatabaseKey key, Deadline deadline) = 0;
+  // What was under `to` is gone. The deadline goes with the filter.
   virtual void renamed(std::uint32_t database, std::string_view from, std::string_view to) = 0;
   virtual void flushed(std::uint32_t database) = 0;
   virtual void flushed_all() = 0;

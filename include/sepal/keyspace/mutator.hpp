@@ -32,6 +32,8 @@ class Mutator {
   // As those of Keyspace.
   Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
   bool remove(DatabaseKey key);
+  bool expire(DatabaseKey key, WallTime now);
+  bool set_deadline(DatabaseKey key, Deadline deadline);
   Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
   void flush(std::uint32_t database);
   void flush_all();
@@ -51,10 +53,11 @@ class Mutator {
 
 // Of try_add().
 [[nodiscard]] std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count);
-// Of create() and add_alone().
+// Of expire(), create(), set_deadline() and add_alone().
 [[nodiscard]] std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item_count,
                                                        std::uint32_t layers_max);
-// Of removing these keys, of renaming the first to the second, or of a flush.
+// Of expire() for each of these keys, and then of removing them, of renaming the first to the second, or of a
+// flush.
 [[nodiscard]] std::uint64_t record_bytes_of_keys(std::span<const std::string_view> keys);
 
 }  // namespace sepal::keyspace

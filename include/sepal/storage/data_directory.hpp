@@ -68,6 +68,7 @@ struct LoadedFilter {
   // from there until after the cut.
   std::uint64_t journal_position = 0;
   std::uint64_t offset = 0;  // of its record in its file
+  keyspace::Deadline deadline = keyspace::no_deadline;
 };
 
 // Loaded filters are handed over as soon as there are a few, so that who closes a gate to take them does so

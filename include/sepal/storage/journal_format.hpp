@@ -14,7 +14,8 @@
 //       created      FilterShape  LayerShape
 //       grown        LayerShape
 //       removed      -
-//       renamed      TargetHead  target key    (in the same database)
+//       expires      DeadlineShape
+//       renamed      TargetHead  target key    (in the same database; the deadline goes along)
 //       flushed      -               (of the database)
 //       flushed_all  -
 //       resumed      -               the journal was off before: what happened until here is not in it
@@ -39,7 +40,12 @@
 
 namespace sepal::storage::format {
 
-inline constexpr std::uint32_t journal_version = 1;
+inline constexpr std::uint32_t journal_version = 2;
+// Read as well: it has no `expires`.
+inline constexpr std::uint32_t journal_version_without_deadlines = 1;
+[[nodiscard]] constexpr bool is_known_journal(std::uint32_t found) {
+  return found == journal_version || found == journal_version_without_deadlines;
+}
 
 // No journal gets there, and no sum of a position and a length wraps.
 inline constexpr std::uint64_t position_max = std::uint64_t{1} << 62;
@@ -86,7 +92,9 @@ enum class Operation : std::uint8_t {
   flushed = 6,
   flushed_all = 7,
   resumed = 8,
+  expires = 9,
 };
+inline constexpr Operation last_operation = Operation::expires;
 
 struct OperationHead {
   std::uint8_t operation = 0;
@@ -115,6 +123,11 @@ struct LayerShape {
   U32 probe_count = 0;
 };
 static_assert(sizeof(LayerShape) == 32 && alignof(LayerShape) == 1);
+
+struct DeadlineShape {
+  U64 deadline = 0;  // in milliseconds since 1970-01-01 00:00 UTC; 0: none
+};
+static_assert(sizeof(DeadlineShape) == 8 && alignof(DeadlineShape) == 1);
 
 struct TargetHead {
   U32 key_bytes = 0;  // of the key that follows

@@ -47,8 +47,10 @@ class Little {
 using U32 = Little<std::uint32_t>;
 using U64 = Little<std::uint64_t>;
 
-inline constexpr std::uint32_t version = 2;  // of the filter files and of the MANIFEST alike
-// Read as well: of a time before the journal, its heads end before their journal_position, which is then 0.
+inline constexpr std::uint32_t version = 3;  // of the filter files and of the MANIFEST alike
+// Read as well: what their heads end before is then 0. Of a time before keys had deadlines, and before the
+// journal.
+inline constexpr std::uint32_t version_without_deadlines = 2;
 inline constexpr std::uint32_t version_without_journal = 1;
 inline constexpr std::size_t checksum_bytes = 8;
 inline constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
@@ -72,8 +74,9 @@ struct RecordHead {
   U32 image_bytes = 0;       // of the image header (filter/image.hpp)
   U64 bitmap_bytes = 0;      // of all layers, without the checksums of the chunks
   U64 journal_position = 0;  // at which the layers and counts of the image header were taken
+  U64 deadline = 0;          // of the key, in milliseconds since 1970-01-01 00:00 UTC; 0: none
 };
-static_assert(sizeof(RecordHead) == 32 && alignof(RecordHead) == 1);
+static_assert(sizeof(RecordHead) == 40 && alignof(RecordHead) == 1);
 
 struct ManifestHead {
   static constexpr std::array<char, 8> expected_magic{'S', 'E', 'P', 'A', 'L', 'M', 'A', 'N'};
@@ -95,10 +98,13 @@ static_assert(sizeof(ManifestHead) == 72 && alignof(ManifestHead) == 1);
 template <class Head>
 [[nodiscard]] constexpr std::size_t head_bytes(std::uint32_t found) {
   static_assert(std::is_same_v<Head, RecordHead> || std::is_same_v<Head, ManifestHead>);
-  return sizeof(Head) - (found == version_without_journal ? sizeof(U64) : 0);
+  std::size_t bytes = sizeof(Head);
+  if (std::is_same_v<Head, RecordHead> && found <= version_without_deadlines) bytes -= sizeof(U64);
+  if (found == version_without_journal) bytes -= sizeof(U64);
+  return bytes;
 }
 [[nodiscard]] constexpr bool is_known(std::uint32_t found) {
-  return found == version || found == version_without_journal;
+  return found >= version_without_journal && found <= version;
 }
 
 struct ManifestFile {

@@ -17,6 +17,7 @@
 namespace {
 
 using sepal::hash64;
+using sepal::keyspace::Deadline;
 using sepal::keyspace::Entry;
 using sepal::keyspace::FilterPtr;
 using sepal::keyspace::KeyTable;
@@ -48,7 +49,7 @@ void check_same(const KeyTable& table, const Model& model, std::uint64_t from) {
   // Keys of one hash come in any order among themselves, so hashes are compared in order and keys as a set.
   auto expected = model.lower_bound({from, ""});
   Model visited;
-  table.visit_from(from, [&](std::uint64_t hash, const Entry& entry) {
+  table.visit_from(from, [&](std::uint64_t hash, const Entry& entry, Deadline) {
     REQUIRE(expected != model.end());
     REQUIRE(expected->first == hash);
     ++expected;
@@ -61,7 +62,7 @@ void check_same(const KeyTable& table, const Model& model, std::uint64_t from) {
 
 void check_all_visited(const KeyTable& table, const Model& model) {
   std::multiset<std::string> visited;
-  table.visit_all([&](const Entry& entry) { visited.emplace(entry.key.view()); });
+  table.visit_all([&](const Entry& entry, Deadline) { visited.emplace(entry.key.view()); });
   std::multiset<std::string> expected;
   for (const auto& [hash, key] : model) expected.insert(key);
   REQUIRE(visited == expected);

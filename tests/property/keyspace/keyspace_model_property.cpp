@@ -16,6 +16,7 @@ namespace {
 
 using namespace sepal;
 using keyspace::database_count;
+using keyspace::Deadline;
 using keyspace::FilterPtr;
 using keyspace::Keyspace;
 
@@ -27,6 +28,7 @@ class CountingHousekeeper final : public keyspace::Housekeeper {
   }
   void dispose_database(std::shared_ptr<const void>) override { ++disposed_count; }
   void settle(FilterPtr, filter::LayerView) override {}
+  void due_at(keyspace::Deadline) override {}
   std::uint64_t disposed_count = 0;
 };
 
@@ -44,6 +46,8 @@ class Trial {
     if (dice < 700) return remove(database, name);
     if (dice < 850) return rename(database, name, any_name());
     if (dice < 950) return replace(database, name);
+    if (dice < 970) return set_deadline(database, name);
+    if (dice < 980) return expire_some();
     if (dice < 998) return grow(database, name);
     flush(database, dice == 999 && below(4) == 0);
   }
@@ -57,6 +61,7 @@ class Trial {
       std::set<std::string> visited;
       keys_.for_each_key(database, [&](std::string_view key) { REQUIRE(visited.emplace(key).second); });
       REQUIRE(visited.size() == expected.size());
+      check_deadlines(database);
       for (const auto& [name, filter] : expected) {
         REQUIRE(visited.count(name) == 1);
         REQUIRE(keys_.find({.database = database, .key = name}) == filter);
@@ -97,6 +102,7 @@ class Trial {
   void remove(std::uint32_t database, const std::string& name) {
     const auto disposed_before = housekeeper_.disposed_count;
     const bool expected = expected_[database].erase(name) != 0;
+    deadlines_[database].erase(name);
     REQUIRE(keys_.remove({.database = database, .key = name}) == expected);
     REQUIRE(housekeeper_.disposed_count == disposed_before + (expected ? 1 : 0));
   }
@@ -107,12 +113,71 @@ class Trial {
     if (!renamed || from == to) return;
     expected[to] = expected[from];
     expected.erase(from);
+    auto& deadlines = deadlines_[database];
+    deadlines.erase(to);
+    if (auto moved = deadlines.extract(from)) {
+      moved.key() = to;
+      deadlines.insert(std::move(moved));
+    }
+  }
+  void set_deadline(std::uint32_t database, const std::string& name) {
+    const auto deadline = static_cast<Deadline>(below(5) == 0 ? 0 : 1 + below(1000));
+    auto& deadlines = deadlines_[database];
+    const auto present = deadlines.find(name);
+    const bool changes = expected_[database].count(name) != 0 &&
+                         deadline != (present == deadlines.end() ? 0 : present->second);
+    REQUIRE(keys_.set_deadline({.database = database, .key = name}, deadline) == changes);
+    if (!changes) return;
+    deadlines.erase(name);
+    if (deadline != 0) deadlines[name] = deadline;
+  }
+  // Those that come first, in the order of their deadlines.
+  void expire_some() {
+    const WallTime now{std::chrono::milliseconds(below(200))};
+    for (int count = 0; count < 20; ++count) {
+      Deadline earliest = 0;
+      for (const auto& [database, deadlines] : deadlines_)
+        for (const auto& [name, deadline] : deadlines)
+          if (earliest == 0 || deadline < earliest) earliest = deadline;
+      REQUIRE(keys_.earliest_deadline() == earliest);
+      const auto due = keys_.next_due(now);
+      REQUIRE(due.has_value() == keyspace::is_past(earliest, now));
+      if (!due) return;
+      REQUIRE(deadlines_[due->database].at(due->key) == earliest);
+      REQUIRE(keys_.expire({.database = due->database, .key = due->key}, now));
+      expected_[due->database].erase(due->key);
+      deadlines_[due->database].erase(due->key);
+    }
+  }
+  void check_deadlines(std::uint32_t database) {
+    const WallTime now{std::chrono::milliseconds(below(1000))};
+    keyspace::DeadlineSum sum = 0;
+    std::set<std::string> alive;
+    for (const auto& [name, filter] : expected_[database]) {
+      const auto found = deadlines_[database].find(name);
+      const Deadline deadline = found == deadlines_[database].end() ? 0 : found->second;
+      sum += static_cast<std::uint64_t>(deadline);
+      REQUIRE(keys_.deadline({.database = database, .key = name}) == deadline);
+      const bool past = keyspace::is_past(deadline, now);
+      REQUIRE((keys_.find({.database = database, .key = name}, now) == nullptr) == past);
+      if (!past) alive.insert(name);
+    }
+    REQUIRE(keys_.deadlines(database).count == deadlines_[database].size());
+    REQUIRE((keys_.deadlines(database).sum == sum));
+    std::set<std::string> scanned;
+    for (std::uint64_t cursor = 0, first = 1; first != 0 || cursor != 0; first = 0) {
+      auto step = keys_.scan(database, cursor, 1 + below(20), now);
+      for (std::string& key : step.keys) REQUIRE(scanned.insert(std::move(key)).second);
+      cursor = step.cursor;
+    }
+    REQUIRE(scanned == alive);
   }
   void replace(std::uint32_t database, const std::string& name) {
     auto filter = filter::Filter::create({.capacity = 1 + below(20)}, {.bytes_max = 1 << 20});
     REQUIRE(filter);
     REQUIRE(keys_.put({.database = database, .key = name}, *filter));
     expected_[database][name] = filter->get();
+    deadlines_[database].erase(name);
   }
   void grow(std::uint32_t database, const std::string& name) {
     filter::Filter* const filter = keys_.find({.database = database, .key = name});
@@ -125,9 +190,11 @@ class Trial {
     if (all) {
       keys_.flush_all();
       expected_.clear();
+      deadlines_.clear();
     } else {
       keys_.flush(database);
       expected_[database].clear();
+      deadlines_[database].clear();
     }
   }
   void check_cut(std::uint64_t total) {
@@ -137,6 +204,7 @@ class Trial {
       const auto found = expected_[entry.database].find(entry.key);
       REQUIRE(found != expected_[entry.database].end());
       REQUIRE(found->second == entry.filter.get());
+      REQUIRE(entry.deadline == keys_.deadline({.database = entry.database, .key = entry.key}));
     }
   }
 
@@ -145,6 +213,7 @@ class Trial {
   CountingHousekeeper housekeeper_;
   Keyspace keys_;
   std::map<std::uint32_t, std::map<std::string, filter::Filter*>> expected_;
+  std::map<std::uint32_t, std::map<std::string, Deadline>> deadlines_;  // of those that have one
 };
 
 }  // namespace

@@ -38,6 +38,7 @@ struct ModelFilter {
   filter::FilterOptions options;
   std::vector<ModelLayer> layers;
   std::set<std::pair<std::uint64_t, std::uint64_t>> told;  // fingerprints
+  keyspace::Deadline deadline = keyspace::no_deadline;
 };
 
 void append_layer(ModelFilter& filter, const filter::LayerPlan& plan) {
@@ -72,7 +73,7 @@ class Model {
       for (const auto& [key, filter] : databases_[database]) expected.insert(key);
       REQUIRE(names == expected);
       for (const auto& [key, filter] : databases_[database])
-        check_filter(*keys.find({.database = database, .key = key}), filter);
+        check(keys, {.database = database, .key = key}, filter);
     }
   }
 
@@ -95,6 +96,12 @@ class Model {
       case Recorded::Kind::removed:
         REQUIRE(database.erase(operation.key) == 1);
         return;
+      case Recorded::Kind::expires: {
+        // What changes nothing is not told.
+        ModelFilter& filter = database.at(operation.key);
+        REQUIRE(std::exchange(filter.deadline, operation.deadline) != operation.deadline);
+        return;
+      }
       case Recorded::Kind::renamed: {
         auto moved = database.extract(operation.key);
         REQUIRE_FALSE(moved.empty());
@@ -110,7 +117,9 @@ class Model {
     }
   }
 
-  static void check_filter(const filter::Filter& filter, const ModelFilter& expected) {
+  static void check(const Keyspace& keys, DatabaseKey key, const ModelFilter& expected) {
+    REQUIRE(keys.deadline(key) == expected.deadline);
+    const filter::Filter& filter = *keys.find(key);
     REQUIRE(filter.options() == expected.options);
     REQUIRE(filter.item_count() == expected.told.size());
     const auto layers = filter.layers();
@@ -147,8 +156,12 @@ class Worker {
     const auto dice = below(1000);
     if (dice < 940) return add(key);
     const GateClosed closed(gate_);
-    if (dice < 960) {
+    if (dice < 950) {
       mutator_.remove(key);
+    } else if (dice < 955) {
+      mutator_.expire(key, WallTime(std::chrono::milliseconds(below(100))));
+    } else if (dice < 970) {
+      mutator_.set_deadline(key, static_cast<keyspace::Deadline>(below(4) * 30));
     } else if (dice < 985) {
       static_cast<void>(mutator_.rename(key.database, key.key, any_name()));
     } else if (dice < 995) {

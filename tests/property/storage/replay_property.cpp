@@ -5,6 +5,7 @@
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/replay.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -73,7 +74,12 @@ class Workload {
         return;
       case 4:
       case 5:
+        static_cast<void>(mutator_.set_deadline({.database = database, .key = key},
+                                                static_cast<keyspace::Deadline>(below(4))));
+        return;
       case 6:
+      case 7:
+      case 8:
         static_cast<void>(mutator_.rename(database, key, some_key()));
         return;
       default:
@@ -128,7 +134,8 @@ class Generation {
       const auto layers = entries_[i].filter->layers();
       for (std::uint32_t layer = 0; layer < header.layers.size(); ++layer)
         (*filter)->fill_bits(layer, 0, test::bits_of(layers[layer]));
-      REQUIRE(keyspace.put({.database = entries_[i].database, .key = entries_[i].key}, *filter));
+      REQUIRE(keyspace.put({.database = entries_[i].database, .key = entries_[i].key}, *filter,
+                           entries_[i].deadline));
       start.positions.note({.database = entries_[i].database,
                             .key = entries_[i].key,
                             .filter = nullptr,
@@ -152,7 +159,10 @@ class Generation {
 bool same(const std::vector<keyspace::CutEntry>& a, keyspace::Keyspace& b) {
   test::FilterMap map;
   for (auto& entry : b.cut()) map[{entry.database, entry.key}] = entry.filter;
-  return test::same(a, map);
+  const auto same_deadline = [&](const keyspace::CutEntry& entry) {
+    return b.deadline({.database = entry.database, .key = entry.key}) == entry.deadline;
+  };
+  return test::same(a, map) && std::ranges::all_of(a, same_deadline);
 }
 
 std::string text_of(const Result<storage::ReplayReport>& report) {

@@ -12,7 +12,7 @@ using namespace sepal::keyspace;
 
 namespace {
 
-using Content = std::map<std::pair<std::uint32_t, std::string>, filter::Filter*>;
+using Content = std::map<std::pair<std::uint32_t, std::string>, std::pair<filter::Filter*, Deadline>>;
 
 struct Changing {
   test::FreeingHousekeeper housekeeper;
@@ -23,14 +23,16 @@ struct Changing {
   }
   [[nodiscard]] Content content() const {
     Content content;
-    for (const CutEntry& entry : keys.cut()) content[{entry.database, entry.key}] = entry.filter.get();
+    for (const CutEntry& entry : keys.cut())
+      content[{entry.database, entry.key}] = {entry.filter.get(), entry.deadline};
     return content;
   }
 };
 
 Content content_of(const std::vector<CutEntry>& entries) {
   Content content;
-  for (const CutEntry& entry : entries) content[{entry.database, entry.key}] = entry.filter.get();
+  for (const CutEntry& entry : entries)
+    content[{entry.database, entry.key}] = {entry.filter.get(), entry.deadline};
   CHECK(content.size() == entries.size());
   return content;
 }
@@ -96,7 +98,7 @@ TEST_CASE("whatever changes between the steps of a cut, it is that of the instan
       const auto database = static_cast<std::uint32_t>(below(2) * 3);
       const std::string key = std::to_string(below(200));
       const std::string other = std::to_string(below(200));
-      switch (below(12)) {
+      switch (below(14)) {
         case 0:
         case 1:
         case 2:
@@ -121,6 +123,11 @@ TEST_CASE("whatever changes between the steps of a cut, it is that of the instan
           for (int i = 0; i < 300 && below(20) != 0; ++i)
             static_cast<void>(
                 changing.keys.remove({.database = database, .key = key + "/" + std::to_string(i)}));
+          break;
+        case 9:
+        case 10:
+          static_cast<void>(changing.keys.set_deadline({.database = database, .key = key},
+                                                       static_cast<Deadline>(below(3))));
           break;
         default:
           changing.create(database, key);

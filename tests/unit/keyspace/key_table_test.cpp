@@ -13,6 +13,7 @@
 
 namespace {
 
+using sepal::keyspace::Deadline;
 using sepal::keyspace::Entry;
 using sepal::keyspace::FilterPtr;
 using sepal::keyspace::KeyTable;
@@ -35,7 +36,7 @@ std::uint64_t spelled_hash(std::string_view key, std::uint64_t) {
 
 std::vector<std::string> keys_of(const KeyTable& table) {
   std::vector<std::string> keys;
-  table.visit_from(0, [&](std::uint64_t, const Entry& entry) {
+  table.visit_from(0, [&](std::uint64_t, const Entry& entry, Deadline) {
     keys.emplace_back(entry.key.view());
     return true;
   });
@@ -45,7 +46,7 @@ std::vector<std::string> keys_of(const KeyTable& table) {
 bool in_order(const KeyTable& table) {
   std::uint64_t last = 0;
   bool ordered = true;
-  table.visit_from(0, [&](std::uint64_t hash, const Entry&) {
+  table.visit_from(0, [&](std::uint64_t hash, const Entry&, Deadline) {
     ordered = ordered && hash >= last;
     last = hash;
     return true;
@@ -210,7 +211,7 @@ TEST_CASE("all entries are visited once in any order, and in the order of hashes
   constexpr int key_count = 5000;
   for (int i = 0; i < key_count; ++i) table.insert("a key that may be long " + std::to_string(i), filter);
   std::vector<std::string> visited;
-  table.visit_all([&](const Entry& entry) { visited.emplace_back(entry.key.view()); });
+  table.visit_all([&](const Entry& entry, Deadline) { visited.emplace_back(entry.key.view()); });
   std::vector<std::string> ordered = keys_of(table);
   CHECK(in_order(table));
   std::sort(visited.begin(), visited.end());

@@ -23,9 +23,11 @@ class RecordingHousekeeper final : public keyspace::Housekeeper {
     disposed_databases.push_back(std::move(database));
   }
   void settle(FilterPtr filter, filter::LayerView layer) override { settling.emplace_back(filter, layer); }
+  void due_at(keyspace::Deadline deadline) override { due.push_back(deadline); }
   std::vector<FilterPtr> disposed;
   std::vector<std::pair<FilterPtr, filter::LayerView>> settling;
   std::vector<std::shared_ptr<const void>> disposed_databases;
+  std::vector<keyspace::Deadline> due;
 };
 
 struct Fixture {

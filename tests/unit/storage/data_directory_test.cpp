@@ -217,6 +217,13 @@ TEST_CASE("a file is linked as long as neither the key nor the filter under it c
   REQUIRE(filters.keyspace.rename(0, "other", "key"));
   CHECK(linked_bytes(*directory, filters) == 0);
 
+  // The record has the key's deadline as well.
+  REQUIRE(filters.keyspace.set_deadline({.database = 0, .key = "key"}, 1000));
+  CHECK(linked_bytes(*directory, filters) == 0);
+  CHECK(linked_bytes(*directory, filters) > 0);
+  REQUIRE(filters.keyspace.set_deadline({.database = 0, .key = "key"}, keyspace::no_deadline));
+  CHECK(linked_bytes(*directory, filters) == 0);
+
   // Another filter of the same key, shape and count.
   CHECK(filters.keyspace.remove({.database = 0, .key = "key"}));
   filters.add(0, "key", 10, big);

@@ -115,8 +115,11 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   OperationHead head = head_of(Operation::removed);
   head.operation = 0;
   CHECK(says(refused(bytes_of(head, "key")), "of a kind"));
-  head.operation = 9;
+  head.operation = static_cast<std::uint8_t>(storage::format::last_operation) + 1;
   CHECK(says(refused(bytes_of(head, "key")), "of a kind"));
+  const std::string negative = "key" + std::string(7, '\0') + "\x80";
+  CHECK(says(refused(bytes_of(head_of(Operation::expires), negative)), "a deadline"));
+  CHECK(says(refused(bytes_of(head_of(Operation::expires), "key")), "longer than"));
   head = head_of(Operation::removed);
   head.database = keyspace::database_count;
   CHECK(says(refused(bytes_of(head, "key")), "no such database"));

@@ -1,0 +1,132 @@
+#include "expiry.hpp"
+
+#include <sepal/keyspace/mutator.hpp>
+
+#include <algorithm>
+#include <optional>
+
+namespace sepal::app {
+namespace {
+
+using keyspace::Admission;
+using keyspace::Deadline;
+using keyspace::no_deadline;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// The gate is closed for so long at a time, and for a few keys more.
+constexpr microseconds closed_max{300};
+constexpr int keys_at_once = 8;
+// A pause is so many times as long as the gate was closed before.
+constexpr int pause_ratio = 3;
+constexpr microseconds pause_min{200};
+// When the journal has no room, or takes nothing.
+constexpr milliseconds journal_pause{100};
+// The clock of the wall may be set: it is looked at so often, as long as there are deadlines.
+constexpr milliseconds look_period{1000};
+
+// Removes keys that are due until the time is over.
+class Removal {
+ public:
+  Removal(keyspace::Keyspace& keyspace, keyspace::WorkerLog& log)
+      : keyspace_(keyspace),
+        log_(log.recording() ? &log : nullptr),
+        mutator_(keyspace, log_),
+        now_(std::chrono::system_clock::now()) {}
+
+  // False when there is nothing left to do now.
+  bool remove_few() {
+    for (int count = 0; count < keys_at_once; ++count) {
+      const std::optional<keyspace::NamedKey> due = keyspace_.next_due(now_);
+      if (!due || !admitted(due->key)) return false;
+      mutator_.expire({.database = due->database, .key = due->key}, now_);
+    }
+    return true;
+  }
+  [[nodiscard]] bool refused() const { return refused_; }
+
+ private:
+  bool admitted(std::string_view key) {
+    if (log_ == nullptr) return true;
+    refused_ = log_->admit(keyspace::record_bytes_of_keys({&key, 1})) != Admission::granted;
+    return !refused_;
+  }
+
+  keyspace::Keyspace& keyspace_;
+  keyspace::WorkerLog* log_;
+  keyspace::Mutator mutator_;
+  WallTime now_;
+  bool refused_ = false;
+};
+
+}  // namespace
+
+Expiry::~Expiry() {
+  stop();
+}
+
+void Expiry::begin(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log) {
+  due_at(keyspace.earliest_deadline());
+  thread_ = std::thread([this, &gate, &keyspace, &log] { run(gate, keyspace, log); });
+}
+
+void Expiry::stop() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Expiry::due_at(Deadline deadline) {
+  if (deadline == no_deadline) return;
+  {
+    const MutexLock lock(mutex_);
+    if (next_ == no_deadline || deadline < next_) next_ = deadline;
+  }
+  changed_.notify_all();
+}
+
+void Expiry::run(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log) {
+  for (Pause pause; wait(pause);) pause = remove_some(gate, keyspace, log);
+}
+
+Expiry::Pause Expiry::remove_some(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log) {
+  const GateClosed closed(gate);
+  const SteadyTime start = std::chrono::steady_clock::now();
+  Removal removal(keyspace, log);
+  SteadyTime now = start;
+  for (bool more = true; more && now - start < closed_max; now = std::chrono::steady_clock::now())
+    more = removal.remove_few();
+  log.commit();
+  const auto closed_for = std::chrono::duration_cast<microseconds>(now - start);
+  return {.at_least = removal.refused() ? journal_pause : std::max(pause_ratio * closed_for, pause_min),
+          .until = keyspace.earliest_deadline()};
+}
+
+bool Expiry::wait(const Pause& pause) {
+  const SteadyTime earliest_end = std::chrono::steady_clock::now() + pause.at_least;
+  due_at(pause.until);
+  const MutexLock lock(mutex_);
+  while (!stopping_) {
+    const auto pause_left = earliest_end - std::chrono::steady_clock::now();
+    if (pause_left > SteadyTime::duration::zero()) {
+      changed_.wait_for(mutex_, pause_left);
+      continue;
+    }
+    if (next_ == no_deadline) {
+      changed_.wait(mutex_);
+      continue;
+    }
+    const Deadline left = next_ - keyspace::deadline_at(std::chrono::system_clock::now());
+    if (left <= 0) {
+      next_ = no_deadline;
+      return true;
+    }
+    changed_.wait_for(mutex_, milliseconds(std::min<Deadline>(left, look_period.count())));
+  }
+  return false;
+}
+
+}  // namespace sepal::app

@@ -1,0 +1,139 @@
+#include <sepal/keyspace/deadline.hpp>
+
+#include <string>
+#include <utility>
+
+#include "../../../src/keyspace/key_table.hpp"
+#include "support/catch.hpp"
+#include "support/freeing_housekeeper.hpp"
+
+using namespace sepal;
+using namespace sepal::keyspace;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr WallTime at(std::int64_t milliseconds_since_1970) {
+  return WallTime(milliseconds(milliseconds_since_1970));
+}
+
+class Waking final : public Housekeeper {
+ public:
+  void dispose(FilterPtr) override { ++disposed; }
+  void dispose_database(std::shared_ptr<const void>) override {}
+  void settle(FilterPtr, filter::LayerView) override {}
+  void due_at(Deadline deadline) override { due.push_back(deadline); }
+  std::vector<Deadline> due;
+  int disposed = 0;
+};
+
+struct Fixture {
+  Waking housekeeper;
+  Keyspace keys{{}, housekeeper};
+
+  void create(const std::string& key, Deadline deadline = no_deadline, std::uint32_t database = 0) {
+    REQUIRE(keys.create({.database = database, .key = key}, {}));
+    if (deadline != no_deadline) REQUIRE(keys.set_deadline({.database = database, .key = key}, deadline));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a deadline is past from its millisecond on, and none never is", "[keyspace][expiry]") {
+  CHECK_FALSE(is_past(1000, at(999)));
+  CHECK(is_past(1000, at(1000)));
+  CHECK_FALSE(is_past(no_deadline, at(1'000'000)));
+  CHECK_FALSE(is_past(1, WallTime{}));
+}
+
+TEST_CASE("keys without a deadline take no memory for those that others have not", "[keyspace][expiry]") {
+  KeyTable table(1);
+  for (int i = 0; i < 1000; ++i) table.insert("key " + std::to_string(i), nullptr);
+  const std::uint64_t bytes_before = table.byte_count();
+  table.set_deadline("key 500", no_deadline);
+  CHECK(table.byte_count() == bytes_before);
+  table.set_deadline("key 500", 7);
+  CHECK(table.byte_count() > bytes_before);
+  CHECK(table.byte_count() < bytes_before + 1000);
+}
+
+TEST_CASE("keys keep their deadlines however the table grows and shrinks", "[keyspace][expiry]") {
+  KeyTable table(1);
+  const auto name = [](int i) { return "key " + std::to_string(i); };
+  const auto expected = [](int i) { return static_cast<Deadline>(i % 3 == 0 ? 0 : 1 + i * 7919 % 1000); };
+  constexpr int count = 5000;
+  for (int i = 0; i < count; ++i) {
+    table.insert(name(i), nullptr);
+    table.set_deadline(name(i), expected(i));
+  }
+  for (int i = 0; i < count; ++i) REQUIRE(table.deadline(name(i)) == expected(i));
+  for (int i = 0; i < count; ++i)
+    if (i % 50 != 1) static_cast<void>(table.take(name(i)));
+  for (int i = 1; i < count; i += 50) REQUIRE(table.deadline(name(i)) == expected(i));
+  Deadline last = 0;
+  while (const auto earliest = table.earliest_key()) {
+    const std::string key(*earliest);
+    REQUIRE(table.deadline(key) == table.earliest());
+    REQUIRE(table.earliest() >= last);
+    last = table.earliest();
+    static_cast<void>(table.take(key));
+  }
+  CHECK(table.deadlines().count == 0);
+  CHECK((table.deadlines().sum == 0));
+}
+
+TEST_CASE("the housekeeper hears of deadlines that are sooner than all others", "[keyspace][expiry]") {
+  Fixture fixture;
+  fixture.create("a", 500);
+  fixture.create("b", 600);
+  fixture.create("c", 400, 3);
+  CHECK_FALSE(fixture.keys.set_deadline({.database = 3, .key = "c"}, 400));
+  CHECK_FALSE(fixture.keys.set_deadline({.database = 3, .key = "nokey"}, 1));
+  CHECK(fixture.housekeeper.due == std::vector<Deadline>{500, 400});
+  CHECK(fixture.keys.earliest_deadline() == 400);
+}
+
+TEST_CASE("what is due comes in the order of the deadlines, over all databases", "[keyspace][expiry]") {
+  Fixture fixture;
+  fixture.create("a", 500);
+  fixture.create("b", 600);
+  fixture.create("c", 400, 3);
+  fixture.create("d");
+  CHECK_FALSE(fixture.keys.next_due(at(399)));
+  std::string order;
+  while (const auto due = fixture.keys.next_due(at(599))) {
+    order += due->key;
+    CHECK(fixture.keys.expire({.database = due->database, .key = due->key}, at(599)));
+  }
+  CHECK(order == "ca");
+  CHECK(fixture.keys.expired_count() == 2);
+  CHECK_FALSE(fixture.keys.expire({.database = 0, .key = "b"}, at(599)));
+  CHECK_FALSE(fixture.keys.expire({.database = 0, .key = "d"}, at(599)));
+}
+
+TEST_CASE("a scan visits keys past their deadline and does not answer them", "[keyspace][expiry]") {
+  Fixture fixture;
+  for (int i = 0; i < 300; ++i) fixture.create(std::to_string(i), i < 299 ? 10 : no_deadline);
+  std::size_t seen = 0;
+  int steps = 0;
+  std::uint64_t cursor = 0;
+  do {
+    const ScanStep step = fixture.keys.scan(0, cursor, 10, at(10));
+    seen += step.keys.size();
+    cursor = step.cursor;
+    ++steps;
+  } while (cursor != 0);
+  CHECK(seen == 1);
+  CHECK(steps > 20);
+  CHECK(fixture.keys.scan(0, 0, 1000).keys.size() == 300);
+}
+
+TEST_CASE("a filter that is put under a key has the deadline that comes with it", "[keyspace][expiry]") {
+  Fixture fixture;
+  fixture.create("a", 500);
+  auto filter = filter::Filter::create({}, {.bytes_max = 1 << 20});
+  REQUIRE(fixture.keys.put({.database = 0, .key = "a"}, *filter));
+  CHECK(fixture.keys.deadline({.database = 0, .key = "a"}) == no_deadline);
+  REQUIRE(fixture.keys.put({.database = 0, .key = "b"}, *filter, 7));
+  CHECK(fixture.keys.deadline({.database = 0, .key = "b"}) == 7);
+}
