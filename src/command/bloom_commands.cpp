@@ -8,12 +8,14 @@
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>
+#include <optional>
 
 #include "arguments.hpp"
 #include "bloom_options.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
 #include "scratch.hpp"
+#include "timing.hpp"
 
 namespace sepal::command {
 namespace {
@@ -100,7 +102,7 @@ void add_to_full(Context& context, const Filter& filter, const Addition& additio
 
 Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
-  Filter* const filter = context.services.keyspace.find(key);
+  Filter* const filter = find(context, addition.key);
   if (filter == nullptr && !addition.create) {
     context.reply.error(text::filter_not_found);
     return Next::done;
@@ -172,11 +174,27 @@ void append_one_field(resp::Reply& reply, const Field& field, const Filter& filt
   append_value(reply, field, filter);
 }
 
+// What the reference takes, and the two words of EX where one of the options is that.
+std::size_t reserve_words_max(Words words) {
+  constexpr std::size_t options_at = 4;
+  const auto is_expiry = [](std::string_view word) { return equal_ignoring_case(word, "EX"); };
+  const bool expires = words.size() > options_at && std::ranges::any_of(words.subspan(options_at), is_expiry);
+  return expires ? 9 : 7;
+}
+
+// With the gate closed.
+void reserve(Context& context, const ReserveRequest& request, keyspace::Deadline deadline) {
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  const auto created = context.changes.create(key, request.options);
+  if (!created) return context.reply.error(command::text_of(created.error().code));
+  if (deadline != keyspace::no_deadline) context.changes.set_deadline(key, deadline);
+  context.reply.ok();
+}
+
 }  // namespace
 
 Next bf_reserve(Context& context) {
-  constexpr std::size_t words_max = 7;
-  if (context.words.size() > words_max) {
+  if (context.words.size() > reserve_words_max(context.words)) {
     context.reply.error(wrong_arity(context.spec.name));
     return Next::done;
   }
@@ -185,22 +203,22 @@ Next bf_reserve(Context& context) {
     context.reply.error(refusal->text);
     return Next::done;
   }
-  const auto& options = std::get<filter::FilterOptions>(parsed);
-  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  if (context.services.keyspace.find(key) != nullptr) {
+  const auto& request = std::get<ReserveRequest>(parsed);
+  const std::optional<keyspace::Deadline> deadline =
+      request.seconds ? time_of(*request.seconds, {.seconds = true}, context.now) : keyspace::no_deadline;
+  if (!deadline) {
+    context.reply.error(bad_expire_time(context.spec.name));
+    return Next::done;
+  }
+  if (find(context, context.words[1]) != nullptr) {
     context.reply.error(command::text_of(Errc::key_exists));
     return Next::done;
   }
   if (!context.alone) {
-    context.services.keyspace.plan_ahead(options);
+    context.services.keyspace.plan_ahead(request.options);
     return Next::need_alone;
   }
-  const auto created = context.changes.create(key, options);
-  if (created) {
-    context.reply.ok();
-  } else {
-    context.reply.error(command::text_of(created.error().code));
-  }
+  reserve(context, request, *deadline);
   return Next::done;
 }
 
@@ -214,7 +232,7 @@ Next bf_add(Context& context) {
 
 Next bf_add_together(Context& context, Words items) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  Filter* const filter = context.services.keyspace.find(key);
+  Filter* const filter = find(context, key.key);
   const std::span<bool> added = context.scratch.flags(items.size());
   if (filter == nullptr || !context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
   count_added(context, added);

@@ -51,9 +51,16 @@ std::optional<Refusal> store(const Parsed<Value>& parsed, Value& into) {
   return std::nullopt;
 }
 
-// [EXPANSION expansion] [NONSCALING], in any order; the last of a repeated word counts.
+Parsed<std::int64_t> parse_seconds(std::string_view word) {
+  const std::optional<std::int64_t> seconds = parse_integer(word);
+  if (!seconds) return Refusal{text::not_an_integer};
+  if (*seconds <= 0) return Refusal{text::reserve_bad_expiry};
+  return *seconds;
+}
+
+// [EXPANSION expansion] [NONSCALING] [EX seconds], in any order; the last of a repeated word counts.
 std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> words,
-                                             filter::FilterOptions& options) {
+                                             ReserveRequest& request) {
   bool nonscaling = false;
   std::optional<std::uint32_t> expansion;
   for (std::size_t at = 0; at < words.size(); ++at) {
@@ -63,13 +70,16 @@ std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> w
       if (++at == words.size()) return Refusal{text::reserve_no_expansion};
       if (const auto refusal = store(parse_expansion(words[at], reserve_expansion), expansion.emplace()))
         return refusal;
+    } else if (equal_ignoring_case(words[at], "EX")) {
+      if (++at == words.size()) return Refusal{text::syntax};
+      if (const auto refusal = store(parse_seconds(words[at]), request.seconds.emplace())) return refusal;
     } else {
       return Refusal{text::reserve_unknown_word};
     }
   }
   if (nonscaling && expansion.value_or(0) != 0) return Refusal{text::reserve_contradiction};
-  if (expansion) options.expansion = *expansion;
-  if (nonscaling) options.expansion = 0;
+  if (expansion) request.options.expansion = *expansion;
+  if (nonscaling) request.options.expansion = 0;
   return std::nullopt;
 }
 
@@ -99,14 +109,15 @@ std::optional<Refusal> store_insert_value(InsertOption option, std::string_view 
 
 }  // namespace
 
-Parsed<filter::FilterOptions> parse_reserve(std::span<const std::string_view> words,
-                                            const filter::FilterOptions& defaults) {
-  filter::FilterOptions options = defaults;
+Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
+                                     const filter::FilterOptions& defaults) {
+  ReserveRequest request{.options = defaults, .seconds = std::nullopt};
+  filter::FilterOptions& options = request.options;
   if (const auto refusal = store(parse_rate(words[0], reserve_rate), options.error_rate)) return *refusal;
   if (const auto refusal = store(parse_capacity(words[1], reserve_capacity), options.capacity))
     return *refusal;
-  if (const auto refusal = parse_reserve_options(words.subspan(2), options)) return *refusal;
-  return options;
+  if (const auto refusal = parse_reserve_options(words.subspan(2), request)) return *refusal;
+  return request;
 }
 
 std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const std::string_view> words,

@@ -8,6 +8,7 @@
 #include <sepal/filter/filter.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <variant>
@@ -16,10 +17,14 @@
 
 namespace sepal::command {
 
-// `words`: error_rate capacity [EXPANSION expansion] [NONSCALING], what follows the key. `defaults` gives the
-// expansion and the seed.
-[[nodiscard]] Parsed<filter::FilterOptions> parse_reserve(std::span<const std::string_view> words,
-                                                          const filter::FilterOptions& defaults);
+struct ReserveRequest {
+  filter::FilterOptions options;
+  std::optional<std::int64_t> seconds;  // that the key is to stay; above 0
+};
+// `words`: error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds], what follows the key.
+// `defaults` gives the expansion and the seed.
+[[nodiscard]] Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
+                                                   const filter::FilterOptions& defaults);
 
 struct InsertRequest {
   filter::FilterOptions options;

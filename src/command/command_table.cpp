@@ -17,19 +17,21 @@
 #include "command_index.hpp"
 #include "table_bloom.hpp"
 #include "table_connection.hpp"
+#include "table_expire.hpp"
 #include "table_keys.hpp"
 #include "table_server.hpp"
 
 namespace sepal::command {
 namespace {
 
-constexpr std::size_t top_row_count =
-    std::size(bloom_rows) + std::size(connection_rows) + std::size(key_rows) + std::size(server_rows);
+constexpr std::size_t top_row_count = std::size(bloom_rows) + std::size(connection_rows) +
+                                      std::size(expire_rows) + std::size(key_rows) + std::size(server_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
   auto at = std::ranges::copy(bloom_rows, rows.begin()).out;
   at = std::ranges::copy(connection_rows, at).out;
+  at = std::ranges::copy(expire_rows, at).out;
   at = std::ranges::copy(key_rows, at).out;
   std::ranges::copy(server_rows, at);
   std::ranges::sort(rows, {}, &CommandSpec::name);
@@ -62,7 +64,7 @@ constexpr std::size_t slot_of(std::string_view name) {
   const auto byte = [&](std::size_t at) {
     return static_cast<std::size_t>(static_cast<unsigned char>(lower(name[at])));
   };
-  return (name.size() * 73 + byte(0) * 17 + byte(name.size() / 2) * 5 + byte(name.size() - 1)) % slot_count;
+  return (name.size() + byte(0) * 7 + byte(name.size() / 2) * 19 + byte(name.size() - 1)) % slot_count;
 }
 
 struct Index {

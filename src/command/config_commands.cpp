@@ -120,6 +120,7 @@ Next config_rewrite(Context& context) {
 Next config_reset_stat(Context& context) {
   for (WorkerStats& worker : context.services.workers) worker.reset();
   context.services.clients.reset_counts();
+  context.services.keyspace.reset_expired_count();
   context.services.rates->reset(context.steady_now);
   context.reply.ok();
   return Next::done;

@@ -60,6 +60,15 @@ std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::stri
                          : keyspace::record_bytes_of_adds_alone(key_bytes, item_count, layers_max);
 }
 
+// What is past its deadline is gone before a request changes something in its place.
+void expire_keys(Context& context) {
+  const KeyRange& keys = context.spec.keys;
+  if (keys.first == 0) return;
+  const auto last = keys.last < 0 ? context.words.size() - 1 : static_cast<std::size_t>(keys.last);
+  for (auto at = static_cast<std::size_t>(keys.first); at <= last; at += static_cast<std::size_t>(keys.step))
+    context.changes.expire({.database = context.client.database, .key = context.words[at]}, context.now);
+}
+
 }  // namespace
 
 WorkerStats::WorkerStats() : commands(command_row_count()), errors(std::make_unique<ErrorCounts>()) {}
@@ -107,6 +116,7 @@ Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
       return {.next = Next::later, .spec = spec};
   }
   Context context = context_of(client, reply, words, *spec, log, alone, now, steady_now);
+  if (alone && spec->flags.has(Flag::write)) expire_keys(context);
   return {.next = run_handler(context), .spec = spec};
 }
 

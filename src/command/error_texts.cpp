@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "arguments.hpp"
+
 namespace sepal::command {
 namespace {
 
@@ -42,6 +44,14 @@ std::string wrong_arity(std::string_view command_name) {
   std::string text = "ERR wrong number of arguments for '";
   text.append(command_name).append("' command");
   return text;
+}
+
+std::string bad_expire_time(std::string_view command_name) {
+  return "ERR invalid expire time in '" + std::string(command_name) + "' command";
+}
+
+std::string unsupported_option(std::string_view word) {
+  return "ERR Unsupported option " + std::string(echoed(word));
 }
 
 std::string too_many_names() {

@@ -29,6 +29,17 @@ Next rename(Context& context);
 Next rename_if_free(Context& context);
 Next type(Context& context);
 
+// expire_commands.cpp
+Next expire(Context& context);
+Next expire_at(Context& context);
+Next expire_time(Context& context);
+Next milliseconds_expire(Context& context);       // PEXPIRE
+Next milliseconds_expire_at(Context& context);    // PEXPIREAT
+Next milliseconds_expire_time(Context& context);  // PEXPIRETIME
+Next milliseconds_to_live(Context& context);      // PTTL
+Next persist(Context& context);
+Next time_to_live(Context& context);
+
 // scan_commands.cpp
 Next keys(Context& context);
 Next scan(Context& context);

@@ -80,7 +80,8 @@ void append_stats(const Context& context, InfoLines& lines) {
   lines.real("instantaneous_input_kbps", rate.bytes_in / bytes_per_kilobyte, 2);
   lines.real("instantaneous_output_kbps", rate.bytes_out / bytes_per_kilobyte, 2);
   lines.count("rejected_connections", context.services.clients.rejected_count());
-  lines.zeros({"sync_full", "sync_partial_ok", "sync_partial_err", "expired_keys"});
+  lines.zeros({"sync_full", "sync_partial_ok", "sync_partial_err"});
+  lines.count("expired_keys", context.services.keyspace.expired_count());
   lines.line("expired_stale_perc", "0.00");
   lines.zeros({"expired_time_cap_reached_count", "evicted_keys", "evicted_clients"});
   lines.count("keyspace_hits", sum_of(context, &WorkerStats::key_hits));

@@ -3,6 +3,7 @@
 
 #include "info_text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 
@@ -154,12 +155,21 @@ void append_cluster(const Context&, InfoLines& lines) {
   lines.zeros({"cluster_enabled"});
 }
 
+// What the keys with a deadline have left on average, in milliseconds.
+std::int64_t average_time_left(const keyspace::DeadlineSummary& deadlines, WallTime now) {
+  if (deadlines.count == 0) return 0;
+  const auto average = static_cast<keyspace::Deadline>(deadlines.sum / deadlines.count);
+  return std::max<std::int64_t>(average - keyspace::deadline_at(now), 0);
+}
+
 void append_keyspace(const Context& context, InfoLines& lines) {
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database) {
     const std::uint64_t size = context.services.keyspace.size(database);
     if (size == 0) continue;
+    const keyspace::DeadlineSummary deadlines = context.services.keyspace.deadlines(database);
     lines.line("db" + std::to_string(database),
-               "keys=" + std::to_string(size) + ",expires=0,avg_ttl=0,subexpiry=0");
+               "keys=" + std::to_string(size) + ",expires=" + std::to_string(deadlines.count) +
+                   ",avg_ttl=" + std::to_string(average_time_left(deadlines, context.now)) + ",subexpiry=0");
   }
 }
 

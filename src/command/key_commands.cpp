@@ -55,17 +55,16 @@ Next rename(Context& context) {
 }
 
 Next rename_if_free(Context& context) {
-  const keyspace::Keyspace& keyspace = context.services.keyspace;
-  const std::uint32_t database = context.client.database;
-  if (keyspace.find({.database = database, .key = context.words[1]}) == nullptr) {
+  if (find(context, context.words[1]) == nullptr) {
     context.reply.error(text::no_such_key);
     return Next::done;
   }
-  if (keyspace.find({.database = database, .key = context.words[2]}) != nullptr) {
+  if (find(context, context.words[2]) != nullptr) {
     context.reply.integer(0);
     return Next::done;
   }
-  const Result<void> renamed = context.changes.rename(database, context.words[1], context.words[2]);
+  const Result<void> renamed =
+      context.changes.rename(context.client.database, context.words[1], context.words[2]);
   if (renamed) {
     context.reply.integer(1);
   } else {
@@ -81,8 +80,8 @@ Next dbsize(Context& context) {
 
 Next random_key(Context& context) {
   const auto entropy = static_cast<std::uint64_t>(context.steady_now.time_since_epoch().count());
-  const std::optional<std::string> key =
-      context.services.keyspace.random_key(context.client.database, context.scratch.random(entropy));
+  const std::optional<std::string> key = context.services.keyspace.random_key(
+      context.client.database, context.scratch.random(entropy), context.now);
   if (key) {
     context.reply.bulk(*key);
   } else {

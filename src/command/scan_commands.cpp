@@ -67,11 +67,12 @@ Next keys(Context& context) {
   // The matches are encoded aside, because their number comes first.
   resp::Reply matched;
   std::size_t count = 0;
-  context.services.keyspace.for_each_key(context.client.database, [&](std::string_view key) {
+  const auto append = [&](std::string_view key) {
     if (!matches(context.words[1], key)) return;
     matched.bulk(key);
     ++count;
-  });
+  };
+  context.services.keyspace.for_each_key(context.client.database, append, context.now);
   context.reply.array(count);
   context.reply.raw(matched.bytes());
   return Next::done;
@@ -85,7 +86,7 @@ Next scan(Context& context) {
   }
   const auto& request = std::get<ScanRequest>(parsed);
   keyspace::ScanStep step =
-      context.services.keyspace.scan(context.client.database, request.cursor, request.count);
+      context.services.keyspace.scan(context.client.database, request.cursor, request.count, context.now);
   std::erase_if(step.keys, [&](const std::string& key) {
     return !request.type_exists || (request.pattern && !matches(*request.pattern, key));
   });

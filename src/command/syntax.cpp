@@ -12,9 +12,22 @@ namespace {
 
 // What an argument's name says about its type; a string when it is not here.
 constexpr std::pair<std::string_view, std::string_view> types[] = {
-    {"key", "key"},          {"newkey", "key"},     {"error_rate", "double"}, {"error", "double"},
-    {"capacity", "integer"}, {"count", "integer"},  {"cursor", "integer"},    {"expansion", "integer"},
-    {"index", "integer"},    {"maxage", "integer"}, {"protover", "integer"},  {"client-id", "integer"},
+    {"key", "key"},
+    {"newkey", "key"},
+    {"error_rate", "double"},
+    {"error", "double"},
+    {"seconds", "integer"},
+    {"milliseconds", "integer"},
+    {"unix-time-seconds", "unix-time"},
+    {"unix-time-milliseconds", "unix-time"},
+    {"capacity", "integer"},
+    {"count", "integer"},
+    {"cursor", "integer"},
+    {"expansion", "integer"},
+    {"index", "integer"},
+    {"maxage", "integer"},
+    {"protover", "integer"},
+    {"client-id", "integer"},
     {"pattern", "pattern"},
 };
 

@@ -97,11 +97,11 @@ inline constexpr CommandSpec bloom_rows[] = {
      .flags = bloom_write,
      .keys = one_key_rw,
      .categories = "@write @fast @bloom",
-     .summary = "Creates an empty filter for an error rate and a capacity",
+     .summary = "Creates an empty filter for an error rate and a capacity; EX lets it expire",
      .since = "1.0.0",
      .group = "module",
      .complexity = "O(1)",
-     .syntax = "key error_rate capacity [EXPANSION expansion] [NONSCALING]",
+     .syntax = "key error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds]",
      .run = bf_reserve},
 };
 

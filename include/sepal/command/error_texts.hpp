@@ -15,6 +15,12 @@ namespace sepal::command {
 // "ERR wrong number of arguments for 'bf.add' command"
 [[nodiscard]] std::string wrong_arity(std::string_view command_name);
 
+// "ERR invalid expire time in 'expire' command"
+[[nodiscard]] std::string bad_expire_time(std::string_view command_name);
+
+// "ERR Unsupported option ..."
+[[nodiscard]] std::string unsupported_option(std::string_view word);
+
 // "ERR too many command names: the limit is ..."
 [[nodiscard]] std::string too_many_names();
 
@@ -52,6 +58,7 @@ inline constexpr std::string_view reserve_no_expansion = "ERR no expansion";
 inline constexpr std::string_view reserve_expansion_range = "ERR expansion must be in the range [0, 32768]";
 inline constexpr std::string_view reserve_contradiction = "Nonscaling filters cannot expand";
 inline constexpr std::string_view reserve_unknown_word = "ERR unknown argument received";
+inline constexpr std::string_view reserve_bad_expiry = "ERR invalid expire time in 'bf.reserve' command";
 inline constexpr std::string_view insert_bad_rate = "Bad error rate";
 inline constexpr std::string_view insert_bad_capacity = "Bad capacity";
 inline constexpr std::string_view insert_bad_expansion = "Bad expansion";
@@ -61,6 +68,10 @@ inline constexpr std::string_view insert_unknown_word = "Unknown argument receiv
 inline constexpr std::string_view key_too_long = "ERR the key is longer than 65536 bytes";
 inline constexpr std::string_view no_such_key = "ERR no such key";
 inline constexpr std::string_view bad_cursor = "ERR invalid cursor";
+inline constexpr std::string_view expire_contradiction =
+    "ERR NX and XX, GT or LT options at the same time are not compatible";
+inline constexpr std::string_view expire_greater_and_less =
+    "ERR GT and LT options at the same time are not compatible";
 
 // Connections.
 inline constexpr std::string_view database_range = "ERR DB index is out of range";

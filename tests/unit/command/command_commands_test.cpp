@@ -74,7 +74,9 @@ TEST_CASE("COMMAND DOCS answers what a row knows", "[command]") {
             "*[*[$name, $expansion, $type, $integer, $display_text, $expansion]]], "
             "*[$name, $nonscaling, $type, $pure-token, $display_text, $nonscaling, $token, $NONSCALING, "
             "$flags, "
-            "*[+optional]]]") != std::string::npos);
+            "*[+optional]], "
+            "*[$name, $ex, $type, $block, $token, $EX, $flags, *[+optional], $arguments, "
+            "*[*[$name, $seconds, $type, $integer, $display_text, $seconds]]]]") != std::string::npos);
   const std::string rename = world.send({"COMMAND", "DOCS", "rename"});
   CHECK(rename.find("$newkey, $key_spec_index, :1") != std::string::npos);
   const std::string config = world.send({"COMMAND", "DOCS", "CONFIG"});

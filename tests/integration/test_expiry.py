@@ -1,0 +1,136 @@
+"""Keys that go in their time: while the server runs, across restarts, and a great many in the same second."""
+
+import os
+import subprocess
+import threading
+import time
+import unittest
+
+from client import Client
+from daemon import DaemonTest
+
+SEPAL = os.environ["SEPAL"]
+MANY = 100000
+
+
+def wait_until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+class ExpiryTest(DaemonTest):
+    def test_a_key_expires_without_anybody_asking_for_it(self):
+        with Client.of(self.start()) as client:
+            client.call("BF.ADD", "stays", "a")
+            client.call("BF.RESERVE", "goes", "0.01", "100", "EX", "1")
+            client.call("BF.ADD", "soon", "a")
+            client.call("PEXPIRE", "soon", "20")
+            self.assertEqual(client.call("TTL", "goes"), 1)
+            self.assertTrue(wait_until(lambda: client.call("DBSIZE") == 1))
+            self.assertEqual(client.call("KEYS", "*"), [b"stays"])
+            self.assertEqual(client.info("stats")["expired_keys"], "2")
+            self.assertEqual(client.info("keyspace")["db0"], "keys=1,expires=0,avg_ttl=0,subexpiry=0")
+
+    def set_deadlines(self, client):
+        for key in ("soon", "later", "persisted", "renamed"):
+            client.call("BF.ADD", key, "a")
+        client.call("PEXPIRE", "soon", "300")
+        for key in ("later", "persisted", "renamed"):
+            client.call("PEXPIREAT", key, "33177117420123")
+
+    def change_deadlines(self, client):
+        client.call("PERSIST", "persisted")
+        client.call("RENAME", "renamed", "new")
+        client.call("BF.RESERVE", "reserved", "0.01", "10", "EX", "1000")
+
+    def check_after_start(self, daemon):
+        with Client.of(daemon) as client:
+            self.assertTrue(wait_until(lambda: client.call("DBSIZE") == 4))
+            self.assertEqual(client.call("BF.EXISTS", "soon", "a"), 0)
+            self.assertEqual(client.call("PEXPIRETIME", "later"), 33177117420123)
+            self.assertEqual(client.call("PEXPIRETIME", "new"), 33177117420123)
+            self.assertEqual(client.call("TTL", "persisted"), -1)
+            self.assertGreater(client.call("TTL", "reserved"), 900)
+            self.assertEqual(client.call("BF.EXISTS", "later", "a"), 1)
+
+    def test_deadlines_are_those_of_before_after_a_stop(self):
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            self.set_deadlines(client)
+            self.change_deadlines(client)
+        self.assertEqual(daemon.stop(), 0)
+        time.sleep(0.3)
+        self.check_after_start(self.start())
+
+    def test_deadlines_are_those_of_before_after_a_kill(self):
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            self.set_deadlines(client)
+            client.call("SAVE")
+            self.change_deadlines(client)
+        daemon.kill()
+        time.sleep(0.3)
+        daemon = self.start()
+        self.check_after_start(daemon)
+        # What expired was recorded: nothing of it comes back, whatever the clock says.
+        daemon.kill()
+        daemon = self.start()
+        self.check_after_start(daemon)
+        daemon.kill()
+        verified = subprocess.run([SEPAL, "verify", daemon.directory], capture_output=True, text=True, check=False)
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+
+    def test_an_expired_key_is_made_anew_at_once(self):
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            for _ in range(50):
+                client.call("BF.ADD", "k", "a")
+                client.call("PEXPIRE", "k", "1")
+                time.sleep(0.002)
+                self.assertEqual(client.call("BF.ADD", "k", "a"), 1)
+                self.assertEqual(client.call("PTTL", "k"), -1)
+                client.call("DEL", "k")
+
+    def test_a_great_many_that_expire_together_are_gone_soon_and_stall_nobody(self):
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            due = int(time.time() * 1000) + 6000
+            for first in range(0, MANY, 500):
+                numbers = range(first, first + 500)
+                client.pipeline([("BF.RESERVE", "key:%d" % n, "0.01", "100") for n in numbers])
+                client.pipeline([("PEXPIREAT", "key:%d" % n, str(due)) for n in numbers])
+            client.call("BF.ADD", "stays", "a")
+            expires = int(client.info("keyspace")["db0"].split("expires=")[1].split(",")[0])
+            self.assertGreater(expires, 0)
+            worst = self.worst_answer(daemon, lambda: client.call("DBSIZE") == 1)
+            # Seconds of all at once would be far above; the machine may have other things to do.
+            self.assertLess(worst, 1.0)
+            self.assertEqual(client.info("stats")["expired_keys"], str(MANY))
+            self.assertEqual(client.call("BF.EXISTS", "stays", "a"), 1)
+
+    def worst_answer(self, daemon, done):
+        """The longest that a client waited for one answer until `done`."""
+        times = []
+        ended = threading.Event()
+
+        def ask():
+            with Client.of(daemon) as asking:
+                while not ended.is_set():
+                    start = time.monotonic()
+                    asking.call("BF.EXISTS", "stays", "a")
+                    times.append(time.monotonic() - start)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        self.assertTrue(wait_until(done, 60))
+        ended.set()
+        thread.join()
+        return max(times)
+
+
+if __name__ == "__main__":
+    unittest.main()
