@@ -250,19 +250,15 @@ class Saver::Implementation {
   struct Cut {
     Snapshot snapshot;
     std::uint64_t changes = 0;
+    std::uint64_t journal_gap = 0;
     double gate_seconds = 0;  // the longest that the gate was closed
   };
 
-  // A replay would end at the gap, before what the filters have, and so would every later one.
+  // A replay would end at a gap between the cut and what filters have, and so would every later one.
   Cut take_whole_cut() {
     Cut cut = take_cut();
-    while (spans_gap(cut.snapshot)) cut = take_cut();
+    while (journal_gap() != cut.journal_gap) cut = take_cut();
     return cut;
-  }
-
-  [[nodiscard]] bool spans_gap(const Snapshot& snapshot) const {
-    const std::uint64_t gap = callbacks_.journal_gap ? callbacks_.journal_gap() : 0;
-    return snapshot.journal_position < gap && gap <= snapshot.taken_until();
   }
 
   Cut take_cut() {
@@ -271,6 +267,7 @@ class Saver::Implementation {
     {
       const GateClosed closed(gate_);
       cut.changes = callbacks_.changes();
+      cut.journal_gap = journal_gap();
       taker.emplace(keyspace_, std::chrono::system_clock::now(), journal_position());
     }
     taker->reserve();
@@ -286,6 +283,10 @@ class Saver::Implementation {
     }
     cut.snapshot = taker->finish();
     return cut;
+  }
+
+  [[nodiscard]] std::uint64_t journal_gap() const {
+    return callbacks_.journal_gap ? callbacks_.journal_gap() : 0;
   }
 
   [[nodiscard]] std::uint64_t journal_position() const {

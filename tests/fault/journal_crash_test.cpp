@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::uint32_t changes_of_workload = 60;
 constexpr std::uint32_t save_period = 23;
+constexpr std::uint32_t switching_save_period = 5;
 constexpr int chances = 3;
 
 // SEPAL_CRASH_POINTS: how many, for each policy.
@@ -34,6 +35,7 @@ class Crashes {
   explicit Crashes(JournalPolicy policy) : policy_(policy) {}
 
   [[nodiscard]] std::uint64_t points() const { return points_; }
+  [[nodiscard]] std::uint64_t linked_bytes() const { return linked_bytes_; }
 
   void run(std::uint64_t seed) {
     begin(seed);
@@ -46,6 +48,29 @@ class Crashes {
       if (change % save_period == 0) REQUIRE(world.save(random_));
       if (random_() % 4 == 0) world.journal().work();
     }
+    linked_bytes_ += world.linked_bytes();
+  }
+
+  // With the journal switched off and on. What is recovered is of no moment that the clients knew, but from
+  // then on nothing is lost. Every second disk fails now and then.
+  void run_switching(std::uint64_t seed) {
+    begin(seed);
+    JournaledWorld world(std::make_unique<SimulatedDisk>(), policy_);
+    REQUIRE(world.error() == "");
+    world.switch_policies();
+    switching_ = true;
+    watch(world);
+    for (std::uint32_t change = 1; change <= changes_of_workload; ++change) {
+      if (seed % 2 == 0) trouble(world.disk());
+      world.change(random_);
+      crash_here(world);
+      world.journal().work();
+      if (change % switching_save_period == 0 || world.needs_save()) {
+        const auto saved = world.save(random_);
+        REQUIRE((saved || seed % 2 == 0));
+      }
+    }
+    linked_bytes_ += world.linked_bytes();
   }
 
   // The same on a disk of which now and then an operation fails, or has no space for a while.
@@ -64,6 +89,7 @@ class Crashes {
     world.disk().stop_failing();
     world.disk().free_space();
     recover_service(world);
+    linked_bytes_ += world.linked_bytes();
   }
 
  private:
@@ -113,6 +139,11 @@ class Crashes {
 
   void crash_here(JournaledWorld& world) {
     ++step_;
+    if (switching_) {
+      for (const Survival survival : {Survival::all, Survival::synced, Survival::chance})
+        check_anew(world, survival);
+      return;
+    }
     check(world, Survival::all, world.models().size() - 1);
     check(world, Survival::synced, world.durable_model());
     for (int i = 0; i < chances; ++i) check(world, Survival::chance, world.durable_model());
@@ -134,6 +165,15 @@ class Crashes {
     if (points_ % 16 == 0) go_on(recovered, world.models()[model - 1]);
   }
 
+  void check_anew(JournaledWorld& world, Survival survival) {
+    ++points_;
+    INFO("workload " << seed_ << " step " << step_ << " survival " << static_cast<int>(survival) << " point "
+                     << points_);
+    JournaledWorld recovered(world.disk().crashed_copy(survival, points_), policy_);
+    REQUIRE(recovered.error() == "");
+    go_on(recovered, recovered.outline());
+  }
+
   // Recovered servers are servers: they change, and recover again.
   void go_on(JournaledWorld& world, const test::Model& model) {
     world.begin_from(model);
@@ -150,27 +190,36 @@ class Crashes {
   std::uint64_t step_ = 0;
   std::uint64_t points_ = 0;
   bool looking_ = false;
+  bool switching_ = false;
+  std::uint64_t linked_bytes_ = 0;
 };
 
+// Returns how many bytes of generations were linked.
 template <class Run>
-void crash_everywhere(JournalPolicy policy, const Run& run) {
+std::uint64_t crash_everywhere(JournalPolicy policy, const Run& run) {
   Crashes crashes(policy);
   for (std::uint64_t seed = 1; crashes.points() < points_wanted(); ++seed) (crashes.*run)(seed);
-  WARN("crash points tried: " << crashes.points());
+  WARN("crash points tried: " << crashes.points() << ", bytes linked: " << crashes.linked_bytes());
+  return crashes.linked_bytes();
 }
 
 }  // namespace
 
 TEST_CASE("under always no crash at any step loses a change that was answered", "[storage][fault][crash]") {
-  crash_everywhere(JournalPolicy::always, &Crashes::run);
+  CHECK(crash_everywhere(JournalPolicy::always, &Crashes::run) > 0);
 }
 
 TEST_CASE("under everysec a power cut loses nothing before the last sync, and a kill nothing",
           "[storage][fault][crash]") {
-  crash_everywhere(JournalPolicy::everysec, &Crashes::run);
+  CHECK(crash_everywhere(JournalPolicy::everysec, &Crashes::run) > 0);
 }
 
 TEST_CASE("a disk that fails now and then loses nothing that was durable, and changes are taken again",
           "[storage][fault][crash]") {
   crash_everywhere(GENERATE(JournalPolicy::always, JournalPolicy::everysec), &Crashes::run_failing);
+}
+
+TEST_CASE("what is recorded after a crash is not lost, whenever the journal was off before",
+          "[storage][fault][crash]") {
+  CHECK(crash_everywhere(JournalPolicy::everysec, &Crashes::run_switching) > 0);
 }

@@ -21,6 +21,9 @@ constexpr std::uint64_t segment_bytes = 16 << 10;
 constexpr keyspace::KeyspaceOptions small_filters{
     .memory_max = std::uint64_t{1} << 33, .capacity = 8, .seed = 7};
 const storage::Path data = "data";
+// Of a filter that stays as it is from save to save, mostly: so large that its file can be linked.
+constexpr const char* still_key = "still";
+constexpr std::uint64_t still_capacity = 3000;
 constexpr std::size_t key_bytes_max = 16;
 constexpr std::uint32_t databases = 2;
 // Of what needs a few rounds of the journal's work; more than it takes.
@@ -91,7 +94,19 @@ void JournaledWorld::begin_from(Model model) {
   models_ = {std::move(model)};
 }
 
+Model JournaledWorld::outline() const {
+  Model model;
+  for (std::uint32_t database = 0; database < databases; ++database)
+    keyspace_.for_each_key(database, [&](std::string_view name) {
+      const keyspace::DatabaseKey key{.database = database, .key = name};
+      model[{database, std::string(name)}] = {
+          .item_count = keyspace_.find(key)->item_count(), .items = {}, .deadline = keyspace_.deadline(key)};
+    });
+  return model;
+}
+
 bool JournaledWorld::admitted(std::size_t item_count) {
+  if (!journal_->log(0).recording()) return true;
   const std::uint64_t bytes =
       keyspace::record_bytes_of_adds_alone(key_bytes_max, item_count, small_filters.layers_max);
   for (int tries = 0; tries < tries_max; ++tries) {
@@ -102,7 +117,14 @@ bool JournaledWorld::admitted(std::size_t item_count) {
   return false;
 }
 
+void JournaledWorld::switch_policy(std::mt19937_64& random) {
+  constexpr std::array policies{JournalPolicy::off, JournalPolicy::everysec, JournalPolicy::always};
+  const GateClosed closed(gate_);
+  journal_->set_policy(policies[below(random, policies.size())]);
+}
+
 void JournaledWorld::change(std::mt19937_64& random) {
+  if (switching_ && below(random, 4) == 0) switch_policy(random);
   if (!admitted(batch_items_max)) return;
   Model model = models_.back();
   if (below(random, 6) == 0) {
@@ -112,14 +134,15 @@ void JournaledWorld::change(std::mt19937_64& random) {
   }
   models_.push_back(std::move(model));
   ends_.push_back(journal_->position());
-  if (policy_ != JournalPolicy::always || saving_) return;
+  if (policy_ != JournalPolicy::always || saving_ || switching_) return;
   for (int tries = 0;
        tries < tries_max && durable_model() + 1 < models_.size() && journal_->status().accepting; ++tries)
     journal_->work();
 }
 
 void JournaledWorld::add(std::mt19937_64& random, Model& model) {
-  const std::string key = keys[below(random, keys.size())];
+  const bool still = models_.size() == 1 || below(random, 30) == 0;
+  const std::string key = still ? still_key : keys[below(random, keys.size())];
   const std::uint32_t database = below(random, databases);
   std::vector<std::uint32_t> numbers(1 + below(random, batch_items_max));
   for (auto& number : numbers) number = below(random, item_numbers);
@@ -127,7 +150,7 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model) {
   for (const auto number : numbers) texts.push_back(item_of(number));
   const std::vector<std::string_view> items(texts.begin(), texts.end());
   auto& log = journal_->log(0);
-  keyspace::Mutator mutator(keyspace_, &log);
+  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   const GateClosed closed(gate_);
   filter::Filter* filter = keyspace_.find({database, key});
   std::uint64_t added_count = 0;
@@ -139,7 +162,7 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model) {
   } else {
     if (filter == nullptr)
       filter = *mutator.create({database, key}, {.error_rate = 0.001,
-                                                 .capacity = small_filters.capacity,
+                                                 .capacity = still ? still_capacity : small_filters.capacity,
                                                  .expansion = 1 + below(random, 2),
                                                  .seed = small_filters.seed});
     std::vector<filter::Filter::AddOutcome> outcomes;
@@ -160,7 +183,7 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   const std::string from = keys[below(random, keys.size())];
   const std::string to = keys[below(random, keys.size())];
   auto& log = journal_->log(0);
-  keyspace::Mutator mutator(keyspace_, &log);
+  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   const GateClosed closed(gate_);
   const std::uint32_t kind = below(random, 20);
   if (kind == 0) {
@@ -186,16 +209,13 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
 Result<void> JournaledWorld::save(std::mt19937_64& random) {
   const bool demanded = std::exchange(needs_save_, false);
   saving_ = true;
-  auto saved = try_save(random);
+  auto saved = try_save(random, demanded ? storage::Linking::none : storage::Linking::unchanged);
   saving_ = false;
   if (!saved && demanded) needs_save_ = true;
   return saved;
 }
 
-Result<void> JournaledWorld::try_save(std::mt19937_64& random) {
-  const auto interfere = [&] {
-    for (std::uint32_t i = below(random, 3); i-- > 0;) change(random);
-  };
+storage::Snapshot JournaledWorld::take_snapshot(const std::function<void()>& interfere) {
   std::unique_ptr<storage::SnapshotTaker> taker;
   {
     const GateClosed closed(gate_);
@@ -207,14 +227,27 @@ Result<void> JournaledWorld::try_save(std::mt19937_64& random) {
     const GateClosed closed(gate_);
     last = taker->step(2, journal_->position());
   }
-  const storage::Snapshot snapshot = taker->finish();
+  return taker->finish();
+}
+
+Result<void> JournaledWorld::try_save(std::mt19937_64& random, storage::Linking linking) {
+  const auto interfere = [&] {
+    for (std::uint32_t i = below(random, 3); i-- > 0;) change(random);
+  };
+  std::uint64_t gap = journal_->gap();
+  storage::Snapshot snapshot = take_snapshot(interfere);
+  while (journal_->gap() != gap) {
+    gap = journal_->gap();
+    snapshot = take_snapshot(interfere);
+  }
   if (snapshot.taken_until() > snapshot.journal_position) {
     if (auto synced = journal_->sync_until(snapshot.taken_until()); !synced) return synced.error();
   }
   interfere_ = interfere;
-  const auto report = directory_->save(snapshot, {});
+  const auto report = directory_->save(snapshot, {}, linking);
   interfere_ = {};
   if (!report) return report.error();
+  linked_bytes_ += report->linked_bytes;
   journal_->generation_saved(report->journal_position);
   return {};
 }

@@ -46,6 +46,9 @@ class JournaledWorld {
   // Makes one random change, or a few adds; under `always` it is durable when this returns. Nothing happens
   // while changes are refused.
   void change(std::mt19937_64& random);
+  // Switches the journal off and on, now and then, with the changes from now on. What was changed while it
+  // was off is in a generation or lost, so the models promise nothing any more.
+  void switch_policies() { switching_ = true; }
   // Saves, with changes between its steps and during its writing, if `random` says so.
   Result<void> save(std::mt19937_64& random);
   // Called within a save's writing, before an operation of the disk: makes some changes.
@@ -64,14 +67,20 @@ class JournaledWorld {
   [[nodiscard]] bool holds(const Model& model, const Model& next) const;
   // Goes on from what was recovered, which holds this.
   void begin_from(Model model);
+  // The keys, counts and deadlines that are there, without items.
+  [[nodiscard]] Model outline() const;
+  // That some save did not have to write.
+  [[nodiscard]] std::uint64_t linked_bytes() const { return linked_bytes_; }
 
  private:
-  Result<void> try_save(std::mt19937_64& random);
+  Result<void> try_save(std::mt19937_64& random, storage::Linking linking);
   void recover();
   Result<void> try_recover();
   [[nodiscard]] bool admitted(std::size_t item_count);
   void add(std::mt19937_64& random, Model& model);
   void change_key(std::mt19937_64& random, Model& model);
+  void switch_policy(std::mt19937_64& random);
+  [[nodiscard]] storage::Snapshot take_snapshot(const std::function<void()>& interfere);
 
   std::unique_ptr<SimulatedDisk> disk_;
   FreeingHousekeeper housekeeper_;
@@ -82,6 +91,8 @@ class JournaledWorld {
   storage::JournalPolicy policy_;
   bool needs_save_ = false;
   bool saving_ = false;
+  bool switching_ = false;
+  std::uint64_t linked_bytes_ = 0;
   std::function<void()> interfere_;  // while a generation is written
   std::string error_;
   std::vector<Model> models_{Model{}};

@@ -49,7 +49,8 @@ struct SaverCallbacks {
   std::function<std::uint64_t()> changes;
   // Where the journal ends; exact with the gate closed, about right otherwise. Any thread. May be empty.
   std::function<std::uint64_t()> journal_position;
-  // Something is missing from the journal before this position. Any thread. May be empty.
+  // Before this position something is missing from the journal: it grows whenever that happens. Any thread.
+  // May be empty.
   std::function<std::uint64_t()> journal_gap;
   // Returns when the journal is on disk up to this position. Blocks. May be empty.
   std::function<Result<void>(std::uint64_t journal_position)> sync_journal;
