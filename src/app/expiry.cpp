@@ -89,7 +89,11 @@ void Expiry::due_at(Deadline deadline) {
 }
 
 void Expiry::run(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log) {
-  for (Pause pause; wait(pause);) pause = remove_some(gate, keyspace, log);
+  for (Pause pause; wait(pause);) {
+    pause = remove_some(gate, keyspace, log);
+    // Nobody waits for it, but it is not to stay unsynced.
+    static_cast<void>(log.settle(false));
+  }
 }
 
 Expiry::Pause Expiry::remove_some(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log) {

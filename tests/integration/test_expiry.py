@@ -35,6 +35,18 @@ class ExpiryTest(DaemonTest):
             self.assertEqual(client.info("stats")["expired_keys"], "2")
             self.assertEqual(client.info("keyspace")["db0"], "keys=1,expires=0,avg_ttl=0,subexpiry=0")
 
+    def test_what_expires_is_synced_under_always_though_nobody_waits_for_it(self):
+        with Client.of(self.start("--journal", "always")) as client:
+            client.call("BF.RESERVE", "k", "0.01", "100")
+            client.call("PEXPIRE", "k", "20")
+            position = int(client.info()["journal_position"])
+
+            def synced():
+                info = client.info()
+                return position < int(info["journal_position"]) == int(info["journal_synced_position"])
+
+            self.assertTrue(wait_until(synced, seconds=5))
+
     def set_deadlines(self, client):
         for key in ("soon", "later", "persisted", "renamed"):
             client.call("BF.ADD", key, "a")
