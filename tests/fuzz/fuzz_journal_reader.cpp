@@ -42,9 +42,8 @@ Result<storage::ReplayReport> start(test::SimulatedDisk& disk, Machine& machine)
   const auto take = [&](std::span<storage::LoadedFilter> filters) {
     for (storage::LoadedFilter& loaded : filters) {
       positions.note(loaded, *loaded.filter);
-      if (auto put = machine.keyspace.put({.database = loaded.database, .key = loaded.key}, loaded.filter);
-          !put)
-        return put;
+      const keyspace::DatabaseKey key{.database = loaded.database, .key = loaded.key};
+      if (auto put = machine.keyspace.put(key, loaded.filter, loaded.deadline); !put) return put;
       loaded.filter = nullptr;
     }
     return Result<void>();

@@ -34,6 +34,7 @@ struct Directory {
     test::Filters filters;
     filters.add(0, "small", 5, {.error_rate = 0.1, .capacity = 10, .seed = 1});
     filters.add(3, "grown", 9, {.error_rate = 0.1, .capacity = 4, .seed = 2});
+    REQUIRE(filters.keyspace.set_deadline({.database = 3, .key = "grown"}, 12345));
     filters.add(0, "large", 5, {.error_rate = 0.01, .capacity = 200, .seed = 3});
     auto directory = DataDirectory::open(disk, "data", 0x1f, std::nullopt, {.own_file_bytes_min = 200});
     REQUIRE(directory);
@@ -179,6 +180,7 @@ TEST_CASE("inspect tells what each kind of file holds", "[storage][examine]") {
   REQUIRE(grown != pack.end());
   CHECK(contains(*grown, "filter offset="));
   CHECK(contains(*grown, "database=3 key=\"grown\" items=9 journal_position=0 error_rate=0.1 capacity=4 "));
+  CHECK(contains(*grown, " deadline_milliseconds=12345"));
   CHECK(contains(*(grown + 1), "layer items=4 capacity=4 "));
 
   const auto journal = inspected(directory.files, "data/journal-000000000001");
@@ -216,6 +218,11 @@ TEST_CASE("salvage of a whole directory loses nothing", "[storage][examine]") {
   CHECK(salvaged->report.items == 22);
   CHECK(salvaged->items(1, "recorded") == 3);
   CHECK(salvaged->items(3, "grown") == 9);
+  const auto pack = inspected(salvaged->disk.files(), "saved/generation-000000000001/pack-0");
+  const auto deadlines = std::count_if(pack.begin(), pack.end(), [](const std::string& line) {
+    return contains(line, "key=\"grown\"") && contains(line, " deadline_milliseconds=12345");
+  });
+  CHECK(deadlines == 1);
 }
 
 TEST_CASE("salvage of a directory with a byte wrong anywhere loses at most what stands there",

@@ -32,6 +32,7 @@ test::FileMap files_with(const Fill& fill, bool with_generation) {
   keyspace::Mutator mutator(filters.keyspace, &journal);
   if (with_generation) {
     filters.add(0, "key", 3, {.error_rate = 0.1, .capacity = 4, .seed = 1});
+    REQUIRE(filters.keyspace.set_deadline({.database = 0, .key = "key"}, 1000));
     auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
     REQUIRE(directory);
     REQUIRE((*directory)->save(snapshot_of(filters.keyspace, test::some_time, journal.position()), {}));
@@ -86,12 +87,21 @@ std::vector<Sample> samples() {
     journal.resumed();
     journal.end_frame();
   };
+  const auto deadlines = [&](test::JournalFiles& journal, keyspace::Mutator& mutator,
+                             keyspace::Keyspace& keyspace) {
+    add(mutator, keyspace, key, 1);
+    static_cast<void>(mutator.set_deadline(key, 2000));
+    static_cast<void>(mutator.rename(0, "key", "renamed"));
+    journal.end_frame();
+    static_cast<void>(mutator.set_deadline({.database = 0, .key = "renamed"}, sepal::keyspace::no_deadline));
+  };
   std::vector<Sample> samples;
   for (const bool generation : {false, true}) {
     const std::string behind = generation ? "-generation" : "";
     samples.push_back({"adds" + behind, files_with(adds, generation)});
     samples.push_back({"all" + behind, files_with(all, generation)});
     samples.push_back({"flushed" + behind, files_with(flushed, generation)});
+    samples.push_back({"deadlines" + behind, files_with(deadlines, generation)});
   }
   return samples;
 }
