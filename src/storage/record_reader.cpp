@@ -111,6 +111,7 @@ Result<RecordReader::Head> RecordReader::read_head() {
   const auto bytes = take_head(fixed_bytes + key_bytes + fixed->image_bytes, long_head);
   if (!bytes) return bytes.error();
   end_of_record_ = reader_.offset() + format::stored_bitmap_bytes(fixed->bitmap_bytes).value_or(0);
+  if (key_bytes > keyspace::key_bytes_max) return damaged_at(start, "a key is longer than a key may be");
   if (fixed->database >= keyspace::database_count) return damaged_at(start, "there is no such database");
   const auto deadline = static_cast<keyspace::Deadline>(std::uint64_t{fixed->deadline});
   if (deadline < 0) return damaged_at(start, "a deadline lies before all time");

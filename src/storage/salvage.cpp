@@ -137,14 +137,16 @@ class Salvage {
     return fail(Errc::out_of_range, into.string() + " is not empty; name a new directory");
   }
 
-  // The number that CURRENT names, or else the highest.
+  // The number that CURRENT names, if it is there, or else the highest that is.
   Result<std::optional<std::uint64_t>> choose_generation() {
     const auto current = read_current_generation(disk_, directory_);
     if (!current && !is_damage(current.error())) return current.error();
-    if (current && *current) return *current;
-    if (!current) lose(current.error().detail);
     const auto names = disk_.list(directory_);
     if (!names) return names.error();
+    if (current && *current && std::ranges::count(*names, format::generation_name(**current)) > 0)
+      return *current;
+    if (!current) lose(current.error().detail);
+    if (current && *current) lose(format::generation_name(**current) + ", which CURRENT names, is not there");
     std::optional<std::uint64_t> highest;
     for (const std::string& name : *names)
       if (const auto number = format::generation_number(name)) highest = std::max(highest, number);

@@ -339,3 +339,48 @@ TEST_CASE("salvage writes into no directory that holds something", "[storage][ex
   CHECK(refused.error().code == Errc::out_of_range);
   CHECK(salvage_directory(disk, "data", "data", 5, {}).error().code == Errc::out_of_range);
 }
+
+TEST_CASE("a key that is longer than a key may be is found by verify and lost by salvage, and no other",
+          "[storage][examine]") {
+  SimulatedDisk disk;
+  test::Filters filters;
+  filters.add(0, "a", 5);
+  filters.add(0, "b", 5);
+  Snapshot snapshot = filters.snapshot();
+  snapshot.entries[0].key.assign(keyspace::key_bytes_max + 1, 'k');
+  auto directory = DataDirectory::open(disk, "data", 0x1f, std::nullopt);
+  REQUIRE(directory);
+  REQUIRE((*directory)->save(snapshot, {}));
+  const auto findings = verify_directory(disk, "data", {});
+  REQUIRE(findings);
+  CHECK(only(*findings, Grade::damaged).find("pack-0") != std::string::npos);
+  const auto report = salvage_directory(disk, "data", "saved", 1, {});
+  REQUIRE(report);
+  CHECK(report->filters == 1);
+  CHECK(report->lost.size() == 1);
+}
+
+TEST_CASE("salvage takes the newest generation there is when the one of CURRENT is not",
+          "[storage][examine]") {
+  Directory directory;
+  FileMap& files = directory.files;
+  SimulatedDisk disk;
+  FileMap moved;
+  for (auto& [path, contents] : files)
+    moved[path.starts_with(folder) ? "data/generation-000000000003/" + path.substr(folder.size()) : path] =
+        contents;
+  files = moved;
+  directory.put(disk);
+  const auto report = salvage_directory(disk, "data", "saved", 1, {});
+  REQUIRE(report);
+  CHECK(report->filters == 4);
+  CHECK_FALSE(report->lost.empty());
+
+  std::erase_if(files, [](const auto& file) { return file.first.starts_with("data/generation-"); });
+  SimulatedDisk none;
+  directory.put(none);
+  const auto left = salvage_directory(none, "data", "saved", 1, {});
+  REQUIRE(left);
+  CHECK(left->filters == 1);
+  CHECK_FALSE(left->lost.empty());
+}
