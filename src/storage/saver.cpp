@@ -205,6 +205,7 @@ class Saver::Implementation {
 
   void begin(Order& order) SEPAL_REQUIRES(mutex_) {
     order.demanded = std::exchange(demanded_, false);
+    demanded_runs_ = order.demanded;
     status_.running = true;
     status_.progress = {};
     status_.started_at = steady_now();
@@ -241,7 +242,7 @@ class Saver::Implementation {
       const auto left = goes_on_at - steady_now();
       if (left <= SteadyTime::duration::zero()) return true;
       const MutexLock lock(mutex_);
-      if (closing_) return true;
+      if (in_a_hurry()) return true;
       wake_.wait_for(mutex_, std::min<SteadyTime::duration>(left, give_up_period));
     }
     return false;
@@ -342,7 +343,12 @@ class Saver::Implementation {
   std::uint64_t note(const Progress& progress) {
     const MutexLock lock(mutex_);
     status_.progress = progress;
-    return closing_ ? 0 : options_.bytes_per_second_max;
+    return in_a_hurry() ? 0 : options_.bytes_per_second_max;
+  }
+
+  // Somebody waits for the end of the save that runs, or for the one after it.
+  [[nodiscard]] bool in_a_hurry() const SEPAL_REQUIRES(mutex_) {
+    return closing_ || demanded_ || demanded_runs_;
   }
 
   DataDirectory& directory_;
@@ -357,6 +363,7 @@ class Saver::Implementation {
   SteadyTime last_time_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // of a save, or of a look for changes
   SteadyTime looked_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // for anything that is due
   bool demanded_ SEPAL_GUARDED_BY(mutex_) = false;
+  bool demanded_runs_ SEPAL_GUARDED_BY(mutex_) = false;          // or ran last
   SteadyTime retry_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // not before, after a failure
   milliseconds retry_pause_ SEPAL_GUARDED_BY(mutex_) = retry_pause_min;
   std::optional<Order> order_ SEPAL_GUARDED_BY(mutex_);

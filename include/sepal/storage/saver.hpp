@@ -36,8 +36,9 @@ struct SaverStatus {
 
 // When to save unasked, and how fast.
 struct SaverOptions {
-  std::chrono::milliseconds interval{0};   // counted from the last time, when something changed; 0: never
-  std::uint64_t bytes_per_second_max = 0;  // but for the save at stop; 0: as fast as the disk
+  std::chrono::milliseconds interval{0};  // counted from the last time, when something changed; 0: never
+  // But for the save at stop, and while one is demanded; 0: as fast as the disk.
+  std::uint64_t bytes_per_second_max = 0;
   // When the journal since the last cut is longer than this and than this share of the data. 0: never.
   std::uint64_t journal_bytes_min = 0;
   double journal_share = 0;

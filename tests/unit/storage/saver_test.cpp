@@ -325,6 +325,25 @@ TEST_CASE("a save keeps to its bandwidth, and the one at a stop does not", "[sto
   REQUIRE(saving.saver->save_at_stop([] { return false; }));
 }
 
+TEST_CASE("a save that the journal demands keeps to no bandwidth, nor does one before it", "[storage]") {
+  Saving saving;
+  {
+    const GateClosed closed(saving.gate);
+    saving.filters.add(0, "key", 1, {.error_rate = 0.01, .capacity = 4'000'000, .seed = 5});
+  }
+  saving.saver->set_options({.bytes_per_second_max = 1});
+  std::promise<bool> slow;
+  REQUIRE(saving.saver->start([&](const Result<GenerationReport>& report) { slow.set_value(report.ok()); }));
+  auto ended = slow.get_future();
+  CHECK(ended.wait_for(100ms) == std::future_status::timeout);
+  saving.saver->demand();
+  CHECK(ended.wait_for(10s) == std::future_status::ready);
+  for (int waits = 0; waits < 1000 && saving.saver->status().saves_done < 2; ++waits)
+    std::this_thread::sleep_for(10ms);
+  CHECK(saving.saver->status().saves_done == 2);
+  saving.saver->set_options({});
+}
+
 TEST_CASE("a last save that is given up ends the running save as well", "[storage]") {
   Saving saving;
   Held held(saving.disk);
