@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Guards a database from look-ups of what it does not have. Explained in docs/guides/guarding-a-database.md.
+
+Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 when not set).
+"""
+
+import os
+import sqlite3
+
+import redis
+
+KEY = "guard:users"
+NEXT = KEY + ":next"
+# Added last to every filter. A filter that is not there denies this one, too.
+COMPLETE = "\0complete"
+BATCH = 1000
+
+
+class Users:
+    def __init__(self, database, filters):
+        self.database = database
+        self.filters = filters
+        self.query_count = 0
+
+    def may_exist(self, name):
+        """False only when the database certainly does not have it."""
+        try:
+            complete, found = self.filters.bf().mexists(KEY, COMPLETE, name)
+        except redis.RedisError:
+            return True
+        return bool(found or not complete)
+
+    def find(self, name):
+        if not self.may_exist(name):
+            return None
+        self.query_count += 1
+        return self.database.execute("SELECT name, mail FROM users WHERE name = ?", (name,)).fetchone()
+
+    def add(self, name, mail):
+        """The filter comes first: an item that it has in vain costs a query, one that it lacks is a user denied."""
+        try:
+            (reply,) = self.filters.bf().insert(KEY, [name], noCreate=True)
+            if isinstance(reply, Exception):
+                raise reply
+        except redis.ResponseError as error:
+            if str(error) != "not found":
+                raise
+        with self.database:
+            self.database.execute("INSERT INTO users VALUES (?, ?)", (name, mail))
+
+
+def fill(database, filters, error_rate, capacity):
+    """Makes the filter from the table, while nobody adds to it. Readers see none of it until it is complete."""
+    bloom = filters.bf()
+    bloom.create(NEXT, error_rate, capacity)
+    try:
+        rows = database.execute("SELECT name FROM users")
+        while names := [name for (name,) in rows.fetchmany(BATCH)]:
+            for reply in bloom.madd(NEXT, *names):
+                if isinstance(reply, Exception):
+                    raise reply
+        bloom.add(NEXT, COMPLETE)
+        filters.rename(NEXT, KEY)
+    except BaseException:
+        filters.delete(NEXT)
+        raise
+
+
+def connect(port=int(os.environ.get("SEPAL_PORT", "6379"))):
+    # A guard that is slower than what it guards is none: do not wait for it for long.
+    return redis.Redis(os.environ.get("SEPAL_HOST", "127.0.0.1"), port, socket_timeout=1, socket_connect_timeout=1)
+
+
+def main():
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE users (name TEXT PRIMARY KEY, mail TEXT)")
+    with database:
+        database.executemany("INSERT INTO users VALUES (?, ?)",
+                             (("user-%d" % i, "%d@example.org" % i) for i in range(10_000)))
+    filters = connect()
+    users = Users(database, filters)
+
+    assert users.find("user-1") and users.find("nobody") is None
+    print("without a filter: 2 look-ups, %d queries" % users.query_count)
+
+    fill(database, filters, error_rate=0.001, capacity=10_001)
+    users.query_count = 0
+    assert all(users.find("missing-%d" % i) is None for i in range(20_000))
+    print("with a filter: 20000 look-ups of missing names, %d queries" % users.query_count)
+    assert users.query_count < 100, "far more than one in a thousand"
+
+    assert all(users.find("user-%d" % i) for i in range(0, 10_000, 10))
+    users.add("late", "late@example.org")
+    assert users.find("late") == ("late", "late@example.org")
+    print("nobody was denied")
+
+    users.filters = connect(port=1)
+    assert users.find("user-1") and users.find("missing-1") is None
+    print("without sepald: the database answers")
+    filters.delete(KEY)
+
+
+if __name__ == "__main__":
+    main()

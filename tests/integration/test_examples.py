@@ -1,0 +1,160 @@
+"""The examples, each against a new sepald; and the guides, whose code is that of the examples."""
+
+import contextlib
+import os
+import pathlib
+import re
+import runpy
+import sqlite3
+import subprocess
+import sys
+import threading
+import types
+import unittest
+
+import redis
+
+from daemon import DaemonTest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").iterdir())
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+SECONDS_MAX = 120
+INTERPRETERS = {".py": [sys.executable], ".sh": ["bash"]}
+
+
+def run(example, port):
+    environment = dict(os.environ, SEPAL_HOST="127.0.0.1", SEPAL_PORT=str(port))
+    return subprocess.run([*INTERPRETERS[example.suffix], example], env=environment, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=SECONDS_MAX)
+
+
+class ExamplesTest(DaemonTest):
+    def test_every_example_does_what_it_says_and_leaves_no_key(self):
+        for example in EXAMPLES:
+            with self.subTest(example.name):
+                daemon = self.start(directory=os.path.join(self.directory, example.name))
+                done = run(example, daemon.port)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertNotEqual(done.stdout, "")
+                with daemon.connect() as connection:
+                    connection.sendall(b"DBSIZE\r\n")
+                    self.assertEqual(connection.recv(64), b":0\r\n")
+                self.assertEqual(daemon.stop(), 0)
+
+    def test_every_example_fails_without_a_server(self):
+        daemon = self.start()
+        self.assertEqual(daemon.stop(), 0)
+        for example in EXAMPLES:
+            with self.subTest(example.name):
+                self.assertNotEqual(run(example, daemon.port).returncode, 0)
+
+    def test_every_example_can_be_started_as_it_is(self):
+        for example in EXAMPLES:
+            with self.subTest(example.name):
+                self.assertTrue(os.access(example, os.X_OK))
+                self.assertTrue(example.read_text(encoding="utf-8").startswith("#!/usr/bin/env "))
+
+
+class RenameAfterFirstInsert:
+    """Filters whose rebuild ends between the two writes of an application."""
+
+    def __init__(self, filters, example):
+        self.filters, self.example, self.insert_count = filters, example, 0
+
+    def bf(self):
+        return self
+
+    def insert(self, *arguments, **options):
+        self.insert_count += 1
+        try:
+            return self.filters.bf().insert(*arguments, **options)
+        finally:
+            if self.insert_count == 1:
+                self.filters.rename(self.example.NEXT, self.example.KEY)
+
+
+class RebuildTest(DaemonTest):
+    """The moments that a run of the example may miss."""
+
+    def setUp(self):
+        super().setUp()
+        self.example = types.SimpleNamespace(**runpy.run_path(str(ROOT / "examples" / "rebuild_with_writers.py")))
+        self.filters = redis.Redis(port=self.start().port)
+        self.addCleanup(self.filters.close)
+        self.path = os.path.join(self.directory, "users.sqlite")
+        self.database = self.connect_database()
+        self.database.execute("CREATE TABLE users (name TEXT PRIMARY KEY)")
+        self.filters.bf().create(self.example.KEY, 0.001, 1000)
+
+    def connect_database(self):
+        database = self.example.connect_database(self.path)
+        self.addCleanup(database.close)
+        return database
+
+    def is_known(self, name):
+        return bool(self.filters.bf().exists(self.example.KEY, name))
+
+    def test_an_item_added_while_the_filter_is_replaced_is_not_lost(self):
+        self.filters.bf().create(self.example.NEXT, 0.001, 1000)
+        self.example.add_user(self.database, RenameAfterFirstInsert(self.filters, self.example), "alice")
+        self.assertFalse(self.filters.exists(self.example.NEXT))
+        self.assertTrue(self.is_known("alice"))
+
+    def rebuild(self):
+        with contextlib.closing(self.example.connect_database(self.path)) as database:
+            self.example.rebuild(database, self.filters, 0.001)
+
+    def test_a_rebuild_waits_for_a_transaction_that_found_none_running(self):
+        rebuild = threading.Thread(target=self.rebuild)
+        with self.example.writing(self.database):
+            self.database.execute("INSERT INTO users VALUES ('alice')")
+            self.example.insert_if_there(self.filters, self.example.NEXT, "alice")
+            self.example.insert_if_there(self.filters, self.example.KEY, "alice")
+            rebuild.start()
+            # One that did not wait would end here.
+            rebuild.join(0.5)
+            self.assertTrue(self.is_known("alice"))
+        rebuild.join()
+        self.assertFalse(self.filters.exists(self.example.NEXT))
+        self.assertTrue(self.is_known("alice"))
+
+    def test_a_second_rebuild_is_refused_and_one_that_fails_leaves_the_old_filter(self):
+        self.example.add_user(self.database, self.filters, "alice")
+        self.filters.bf().create(self.example.NEXT, 0.001, 1000)
+        with self.assertRaisesRegex(redis.ResponseError, "item exists"):
+            self.rebuild()
+        self.assertTrue(self.filters.exists(self.example.NEXT))
+        self.filters.delete(self.example.NEXT)
+        self.database.execute("ALTER TABLE users RENAME COLUMN name TO nickname")
+        with self.assertRaises(sqlite3.OperationalError):
+            self.rebuild()
+        self.assertFalse(self.filters.exists(self.example.NEXT))
+        self.assertTrue(self.is_known("alice"))
+
+
+class GuidesTest(unittest.TestCase):
+    def test_every_guide_is_in_the_readme_and_every_example_in_a_guide(self):
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        guides = "".join(guide.read_text(encoding="utf-8") for guide in GUIDES)
+        for guide in GUIDES:
+            self.assertIn("docs/guides/" + guide.name, readme)
+        for example in EXAMPLES:
+            self.assertIn("examples/" + example.name, guides)
+
+    def test_the_code_in_a_guide_is_that_of_an_example(self):
+        sources = [example.read_text(encoding="utf-8") for example in EXAMPLES]
+        for guide in GUIDES:
+            for code in re.findall(r"^```(?:python|bash)\n(.*?)^```$", guide.read_text(encoding="utf-8"), re.M | re.S):
+                with self.subTest(guide.name):
+                    self.assertTrue(any(code in source for source in sources), code)
+
+    def test_what_a_guide_links_to_is_there(self):
+        for guide in GUIDES:
+            for target in re.findall(r"\]\(([^)#:]+)\)", guide.read_text(encoding="utf-8")):
+                with self.subTest(guide.name):
+                    self.assertTrue((guide.parent / target).exists(), target)
+
+
+if __name__ == "__main__":
+    unittest.main()
