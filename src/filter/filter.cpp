@@ -351,8 +351,11 @@ bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> ad
 }
 
 Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans) {
-  const Fingerprint fingerprint = fingerprint_of(item, seed_);
-  if (known(fingerprint)) return {};
+  return add_alone(fingerprint_of(item, seed_), limits, plans);
+}
+
+Filter::AddOutcome Filter::add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans) {
+  if (known(item)) return {};
   stack().newest().sweep();
   if (!stack().newest().claim(1)) {
     const Refusal refusal = grow(limits, plans);
@@ -360,7 +363,7 @@ Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& 
     const bool claimed = stack().newest().claim(1);
     SEPAL_ASSERT(claimed, "a new layer has room");
   }
-  const bool added = stack().newest().add_claimed(fingerprint);
+  const bool added = stack().newest().add_claimed(item);
   SEPAL_ASSERT(added, "an item that no layer knows changes a bit");
   return {.added = true, .refusal = Refusal::none};
 }

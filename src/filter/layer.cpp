@@ -16,6 +16,7 @@
 
 #include "heap_bytes.hpp"
 #include "probe.hpp"
+#include "set_items.hpp"
 
 namespace sepal::filter {
 namespace {
@@ -203,6 +204,20 @@ bool Layer::add_claimed(const Fingerprint& fingerprint) {
   const SpinGuard guard(shard.lock);
   const bool added = set(shape, block, fingerprint);
   if (added) count_one(shard.item_count);
+  return added;
+}
+
+std::uint64_t Layer::add_run(std::span<const Fingerprint> items, std::size_t count) {
+  if (count == 0) return 0;
+  const Blocks shape = blocks();
+  const std::uint64_t added = set_items(shape, items, count);
+  // Added to, not stored: another run may share the counter.
+  if (small_)
+    item_count_.fetch_add(static_cast<std::uint32_t>(added), std::memory_order_relaxed);
+  else
+    store()
+        .shards->of_block(block_of(items[0], shape.block_count))
+        .item_count.fetch_add(added, std::memory_order_relaxed);
   return added;
 }
 

@@ -72,6 +72,9 @@ class Layer {
   void prefetch_for_add(const Fingerprint& fingerprint) const;
   // True if the item was new. Then it has used one claim.
   bool add_claimed(const Fingerprint& fingerprint);
+  // Adds the first `count` items, for which room is claimed, while nobody else adds to their blocks; asks for
+  // the blocks of those behind them from memory. Returns how many were new, and so used a claim.
+  std::uint64_t add_run(std::span<const Fingerprint> items, std::size_t count);
   // One item without a claim. no_room: nothing changed, and the newest layer may have room that sweep()
   // finds.
   Added add(const Fingerprint& fingerprint);

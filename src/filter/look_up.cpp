@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 
 #include "avx512_kernel.hpp"
+#include "block_width.hpp"
 #include "probe.hpp"
 
 namespace sepal::filter {
@@ -16,17 +16,6 @@ namespace {
 constexpr std::uint32_t group_probes = 4;
 // So few probes are one group: whether the item is there is then the only branch.
 constexpr std::uint32_t one_group_probes_max = 8;
-
-struct AnyWidth {
-  std::uint64_t block_bits;
-  [[nodiscard]] std::uint64_t position(std::uint64_t product) const { return scaled(product, block_bits); }
-};
-
-// The same position: the product of a fraction and 2^n is the fraction's first n bits.
-struct PowerOfTwo {
-  int shift;
-  [[nodiscard]] std::uint64_t position(std::uint64_t product) const { return product >> shift; }
-};
 
 template <class Width>
 bool holds(const Blocks& blocks, const Width& width, const Fingerprint& item, std::uint32_t group) {
@@ -46,12 +35,6 @@ bool holds(const Blocks& blocks, const Width& width, const Fingerprint& item, st
 
 std::uint32_t group_of(const Blocks& blocks) {
   return blocks.probe_count <= one_group_probes_max ? one_group_probes_max : group_probes;
-}
-
-template <class Use>
-auto with_width(const Blocks& blocks, const Use& use) {
-  if (!std::has_single_bit(blocks.block_bits)) return use(AnyWidth{.block_bits = blocks.block_bits});
-  return use(PowerOfTwo{.shift = 64 - std::countr_zero(blocks.block_bits)});
 }
 
 template <class Width>

@@ -169,6 +169,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
     Refusal refusal = Refusal::none;
   };
   AddOutcome add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans = nullptr);
+  // The same for an item's fingerprint under the filter's seed.
+  AddOutcome add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans = nullptr);
 
   // --- building from an image (exclusive: nobody else knows the filter yet) -----------------------------
 
@@ -198,6 +200,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
  private:
+  friend class BulkAdd;
+
   explicit Filter(const FilterOptions& options);
   static Result<FilterPtr> assemble(const FilterOptions& options, std::span<const LayerState> layers,
                                     const FilterLimits& limits, Paging paging);

@@ -1,0 +1,61 @@
+#include "set_items.hpp"
+
+#include <algorithm>
+#include <atomic>
+
+#include "block_width.hpp"
+#include "probe.hpp"
+
+namespace sepal::filter {
+namespace {
+
+// So many cache lines are on their way from memory: more than a core can wait for at once.
+constexpr std::size_t lines_ahead = 24;
+constexpr std::uint32_t line_words = 8;
+
+// An item's probes reach nearly all lines of its block, so all are asked for, to write to them. Inline, or
+// GCC takes the call for one without an effect and leaves it out.
+[[gnu::always_inline]] inline void prefetch(const Blocks& blocks, const Fingerprint& item) {
+  const std::uint64_t block_words = blocks.block_bits / word_bits;
+  const std::uint64_t* const block = blocks.words + block_of(item, blocks.block_count) * block_words;
+  for (std::uint64_t word = 0; word < block_words; word += line_words) __builtin_prefetch(block + word, 1);
+}
+
+// Others may be looking items up, so words are touched through atomics. Every word is stored, changed or
+// not: whether a bit is new is a coin's toss, and a branch on it costs more than the store.
+template <class Width>
+bool set(const Blocks& blocks, const Width& width, const Fingerprint& item) {
+  std::uint64_t* const block =
+      blocks.words + block_of(item, blocks.block_count) * (blocks.block_bits / word_bits);
+  std::uint64_t changed = 0;
+  for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe) {
+    const std::uint64_t position = width.position(item.high * probe_multipliers[probe]);
+    const std::atomic_ref<std::uint64_t> word(block[position / word_bits]);
+    const std::uint64_t before = word.load(std::memory_order_relaxed);
+    const std::uint64_t bit = std::uint64_t{1} << (position % word_bits);
+    word.store(before | bit, std::memory_order_relaxed);
+    changed |= bit & ~before;
+  }
+  return changed != 0;
+}
+
+}  // namespace
+
+std::uint64_t set_items(const Blocks& blocks, std::span<const Fingerprint> items, std::size_t count) {
+  // A copy: the compiler cannot know that the stores leave the shape alone.
+  const Blocks shape = blocks;
+  const std::size_t block_lines = std::max<std::size_t>(shape.block_bits / (line_words * word_bits), 1);
+  const std::size_t items_ahead = std::max<std::size_t>(lines_ahead / block_lines, 1);
+  // What fits the cache is not asked for; a single block does, however many lines it has.
+  const std::size_t prefetched = shape.block_count == 1 ? 0 : items.size();
+  return with_width(shape, [&](const auto& width) {
+    std::uint64_t changed = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (i + items_ahead < prefetched) prefetch(shape, items[i + items_ahead]);
+      changed += set(shape, width, items[i]) ? 1 : 0;
+    }
+    return changed;
+  });
+}
+
+}  // namespace sepal::filter
