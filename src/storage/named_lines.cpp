@@ -1,5 +1,6 @@
 #include "named_lines.hpp"
 
+#include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/snapshot_format.hpp>
 
 #include <charconv>

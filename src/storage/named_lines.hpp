@@ -1,4 +1,5 @@
-// CURRENT and SEED: the files of a data directory that hold one sealed line each.
+// CURRENT and SEED: the files of a data directory that hold one sealed line each. What reads SEED is
+// sepal/storage/data_directory.hpp's.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -11,12 +12,9 @@
 
 namespace sepal::storage {
 
-// Nothing where there is no such file. Blocks. Errors: damaged and unsupported_version, with file and advice,
-// those of Disk.
-
-// The number of the generation that CURRENT names.
+// The number of the generation that CURRENT names; nothing where there is no such file. Blocks. Errors:
+// damaged and unsupported_version, with file and advice, those of Disk.
 Result<std::optional<std::uint64_t>> read_current_generation(Disk& disk, const Path& directory);
-Result<std::optional<std::uint64_t>> read_seed(Disk& disk, const Path& directory);
 
 // What they hold.
 [[nodiscard]] std::string current_line(std::string_view generation_name);

@@ -1,0 +1,35 @@
+// One filter in a file of its own, outside of any data directory: what `sepal build` and `sepal merge` leave,
+// and what a server imports. The file is a filter file as a generation has them, with one record
+// (docs/formats.md); nothing seals it but its own checksums.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
+#include <sepal/filter/image.hpp>
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/disk.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace sepal::storage {
+
+struct FilterFile {
+  std::string key;  // may be empty: whoever imports the filter names it
+  keyspace::FilterPtr filter;
+  // As it is to be written: the filter's own but for the counts of its layers.
+  filter::ImageHeader header;
+};
+
+// Written aside, synced and renamed: as replace_file() promises. Returns the bytes of the file. Blocks.
+// Nobody adds to the filter. Errors: those of the disk; io when `progress` gave up, with nothing left behind.
+Result<std::uint64_t> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
+                                        const ProgressSink& progress);
+
+// Verifies every checksum. Blocks; memory: the filter, which is within `limits`, and one fixed buffer.
+// Errors: damaged (also when the file holds no filter or several), unsupported_version, too_large,
+// out_of_memory, and those of the disk; the sentence begins with the file's name.
+Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const filter::FilterLimits& limits,
+                                    const ProgressSink& progress);
+
+}  // namespace sepal::storage

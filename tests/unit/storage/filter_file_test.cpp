@@ -1,0 +1,122 @@
+// A filter in a file of its own.
+#include <sepal/storage/filter_file.hpp>
+
+#include <algorithm>
+#include <string>
+
+#include "support/catch.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::storage;
+using test::Bytes;
+using test::SimulatedDisk;
+
+namespace {
+
+const Path target = "out/users.sepal";
+
+// With two layers, some items, and a bitmap of more than a chunk.
+FilterFile sample() {
+  test::Filters filters;
+  filters.add(0, "sample", 5000, {.error_rate = 0.001, .capacity = 4900, .expansion = 250, .seed = 9});
+  FilterFile file{.key = "users", .filter = filters.snapshot().entries[0].filter, .header = {}};
+  file.header = filter::header_of(*file.filter);
+  return file;
+}
+
+std::unique_ptr<SimulatedDisk> disk_with(const Path& path, Bytes contents) {
+  auto disk = std::make_unique<SimulatedDisk>();
+  disk->put(path, std::move(contents));
+  return disk;
+}
+
+Bytes written_sample() {
+  const auto disk = disk_with("out/other", {});
+  REQUIRE(write_filter_file(*disk, target, sample(), {}));
+  return disk->files()[target];
+}
+
+}  // namespace
+
+TEST_CASE("a filter file brings back the filter and its key", "[storage]") {
+  const auto disk = disk_with(target, written_sample());
+  const auto read = read_filter_file(*disk, target, test::roomy, {});
+  REQUIRE(read);
+  CHECK(read->key == "users");
+  CHECK(test::same(*read->filter, *sample().filter));
+  CHECK(disk->files().count(target.string() + ".tmp") == 0);
+}
+
+TEST_CASE("the counts in a filter file are those that the writer was told", "[storage]") {
+  const auto disk = disk_with("out/other", {});
+  FilterFile file = sample();
+  file.header.layers[1].item_count = 4711;
+  REQUIRE(write_filter_file(*disk, target, file, {}));
+  const auto read = read_filter_file(*disk, target, test::roomy, {});
+  REQUIRE(read);
+  CHECK(read->header.layers[1].item_count == 4711);
+}
+
+TEST_CASE("no byte of a filter file can be changed unnoticed", "[storage]") {
+  const Bytes written = written_sample();
+  REQUIRE(written.size() > 2 << 20);
+  // All of the heads, and some of the rest.
+  for (std::size_t at = 0; at < written.size(); at += at < 300 ? 1 : 9973) {
+    Bytes changed = written;
+    changed[at] ^= std::byte{1};
+    const auto read = read_filter_file(*disk_with(target, std::move(changed)), target, test::roomy, {});
+    REQUIRE_FALSE(read);
+    CHECK(read.error().detail.find(target.string()) == 0);
+  }
+  for (const std::size_t length : {std::size_t{0}, std::size_t{31}, written.size() - 1}) {
+    Bytes cut(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(length));
+    CHECK_FALSE(read_filter_file(*disk_with(target, std::move(cut)), target, test::roomy, {}));
+  }
+  Bytes longer = written;
+  longer.push_back(std::byte{0});
+  CHECK_FALSE(read_filter_file(*disk_with(target, std::move(longer)), target, test::roomy, {}));
+}
+
+TEST_CASE("a filter file that cannot be written leaves the old one, and nothing beside it",
+          "[storage][fault]") {
+  const Bytes old(100, std::byte{42});
+  const auto trial = disk_with(target, old);
+  trial->restart_count();
+  REQUIRE(write_filter_file(*trial, target, sample(), {}));
+  // The last step makes the new name survive a loss of power; there the new file is in place already.
+  for (std::uint64_t step = 1; step < trial->operation_count(); ++step) {
+    const auto disk = disk_with(target, old);
+    disk->restart_count();
+    disk->fail_at(step, Errc::disk_full);
+    const auto written = write_filter_file(*disk, target, sample(), {});
+    REQUIRE_FALSE(written);
+    CHECK(written.error().code == Errc::disk_full);
+    CHECK(disk->files().size() == 1);
+    CHECK(disk->files()[target] == old);
+  }
+}
+
+TEST_CASE("writing a filter file ends when it is given up, and leaves nothing", "[storage]") {
+  const auto disk = disk_with("out/other", {});
+  const auto written = write_filter_file(*disk, target, sample(), [](const Progress&) { return false; });
+  REQUIRE_FALSE(written);
+  CHECK(written.error().code == Errc::io);
+  CHECK(disk->files().size() == 1);
+}
+
+TEST_CASE("the seed of a data directory is read without opening it", "[storage]") {
+  SimulatedDisk disk;
+  CHECK(read_seed(disk, "data")->has_value() == false);
+  // While a daemon holds the lock.
+  const auto directory = DataDirectory::open(disk, "data", 0x1234567890abcdef, std::nullopt);
+  REQUIRE(directory);
+  const auto seed = read_seed(disk, "data");
+  REQUIRE(seed);
+  CHECK(*seed == std::optional<std::uint64_t>(0x1234567890abcdef));
+  disk.put("data/SEED", Bytes(40, std::byte{'x'}));
+  const auto damaged = read_seed(disk, "data");
+  REQUIRE_FALSE(damaged);
+  CHECK(damaged.error().code == Errc::damaged);
+}
