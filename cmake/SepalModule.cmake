@@ -1,8 +1,9 @@
-# One static library for each module: src/<name>/*.cpp with the headers of include/sepal/<name>.
+# One static library for each module: src/<name>/*.cpp, but for a main.cpp, with the headers of include/sepal/<name>.
 #   sepal_module(<name> [USES <module>...] [LIBRARIES <target>...])
 function(sepal_module name)
   cmake_parse_arguments(ARG "" "" "USES;LIBRARIES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/sepal/${name}/*.hpp)
   list(TRANSFORM ARG_USES PREPEND sepal_)
   if(sources)

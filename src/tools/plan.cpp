@@ -6,39 +6,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <limits>
+
+#include "text.hpp"
 
 namespace sepal::tools {
 namespace {
 
 using filter::LayerPlan;
 
-// More than any machine holds, and few enough that no sum of sizes wraps.
-constexpr std::uint64_t bytes_max = std::uint64_t{1} << 50;
 constexpr std::array<double, 5> loads = {1, 1.25, 1.5, 2, 3};
 constexpr std::uint32_t growths_shown = 6;
 constexpr std::size_t bar_characters = 40;
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  std::array<char, 256> text;
-  va_list arguments;
-  va_start(arguments, pattern);
-  std::vsnprintf(text.data(), text.size(), pattern, arguments);
-  va_end(arguments);
-  return text.data();
-}
-
-// "1.2 MiB" beside the exact number, where that is long.
-std::string bytes_text(std::uint64_t bytes) {
-  constexpr std::array<const char*, 6> units = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double amount = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; amount >= 1024 && unit + 1 < units.size(); amount /= 1024) ++unit;
-  if (unit == 0) return format("%llu bytes", static_cast<unsigned long long>(bytes));
-  return format("%llu bytes (%.1f %s)", static_cast<unsigned long long>(bytes), amount, units[unit]);
-}
 
 // The rate that a filter is planned for when this one is asked.
 double kept_rate(const PlanRequest& request) {
@@ -54,7 +33,8 @@ Result<LayerPlan> plan_layer_of(const PlanRequest& request, std::uint32_t layer_
   const double asked = std::min(request.error_rate, filter::error_rate_max);
   const double share = request.expansion == 0 ? 1 : filter::layer_rate_share(layer_index);
   return filter::plan_layer(
-      {.capacity = capacity, .error_rate = std::max(asked * share, filter::error_rate_min)}, bytes_max);
+      {.capacity = capacity, .error_rate = std::max(asked * share, filter::error_rate_min)},
+      filter_bytes_max);
 }
 
 void describe(const PlanRequest& request, const LayerPlan& plan, std::vector<std::string>& lines) {
@@ -123,15 +103,25 @@ void describe_growth(const PlanRequest& request, const LayerPlan& first, std::ve
 
 }  // namespace
 
-Result<std::vector<std::string>> plan_report(const PlanRequest& request) {
-  if (!(request.error_rate > 0 && request.error_rate < 1))
+Result<void> check_options(const filter::FilterOptions& options) {
+  if (!(options.error_rate > 0 && options.error_rate < 1))
     return fail(Errc::out_of_range, "the error rate must lie between 0 and 1");
-  if (request.capacity == 0) return fail(Errc::out_of_range, "the capacity must be at least 1");
-  if (request.expansion > filter::expansion_max)
+  if (options.capacity == 0) return fail(Errc::out_of_range, "the capacity must be at least 1");
+  if (options.expansion > filter::expansion_max)
     return fail(Errc::out_of_range, format("the expansion must be at most %u", filter::expansion_max));
+  return {};
+}
+
+Error fits_nowhere() {
+  return fail(Errc::too_large, "a filter of this capacity and error rate fits into no machine's memory");
+}
+
+Result<std::vector<std::string>> plan_report(const PlanRequest& request) {
+  const auto sound = check_options(
+      {.error_rate = request.error_rate, .capacity = request.capacity, .expansion = request.expansion});
+  if (!sound) return sound.error();
   const auto plan = plan_layer_of(request, 0, request.capacity);
-  if (!plan)
-    return fail(Errc::too_large, "a filter of this capacity and error rate fits into no machine's memory");
+  if (!plan) return fits_nowhere();
 
   std::vector<std::string> lines;
   describe(request, *plan, lines);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
 
 #include <cstdint>
 #include <string>
@@ -14,6 +15,14 @@ struct PlanRequest {
   std::uint64_t capacity = 100;
   std::uint32_t expansion = 2;  // 0: the filter does not scale
 };
+
+// More than any machine holds, and few enough that no sum of sizes wraps.
+inline constexpr std::uint64_t filter_bytes_max = std::uint64_t{1} << 50;
+
+// Errors: out_of_range, with a sentence.
+Result<void> check_options(const filter::FilterOptions& options);
+// What a filter above filter_bytes_max is refused with.
+[[nodiscard]] Error fits_nowhere();
 
 // Lines without their ends. Errors: out_of_range for any of the three, with a sentence; too_large when no
 // machine could hold the filter.

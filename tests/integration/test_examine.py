@@ -114,7 +114,7 @@ class ExamineTest(DaemonTest):
                 self.assertEqual(told.returncode, 0, told.stderr)
                 self.assertTrue(told.stdout)
         self.assertEqual(sepal("inspect", os.path.join(self.directory, "none")).returncode, 1)
-        self.assertNotEqual(sepal("verify").returncode, 0)
+        self.assertEqual(sepal("verify").returncode, 2)
 
 
 if __name__ == "__main__":

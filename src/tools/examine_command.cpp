@@ -1,21 +1,19 @@
-#include "examine.hpp"
-
+// `sepal verify`, `sepal inspect`, `sepal salvage`: what an exit status and the lines of standard output are
+// made of.
 #include <sepal/storage/examine.hpp>
 
 #include <algorithm>
 #include <cstdio>
-#include <random>
+#include <filesystem>
+#include <memory>
 #include <string>
+
+#include "commands.hpp"
 
 namespace sepal::tools {
 namespace {
 
 using storage::Finding;
-
-int refuse(const char* tool, const std::string& why) {
-  std::fprintf(stderr, "sepal %s: %s\n", tool, why.c_str());
-  return exit_refused;
-}
 
 const char* name_of(Finding::Grade grade) {
   switch (grade) {
@@ -29,11 +27,6 @@ const char* name_of(Finding::Grade grade) {
   return "";
 }
 
-std::uint64_t random_seed() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
-
 // Whether `path` is `directory` or in it, links and dots aside.
 bool is_inside(const std::filesystem::path& path, const std::filesystem::path& directory) {
   std::error_code unreadable;
@@ -42,11 +35,9 @@ bool is_inside(const std::filesystem::path& path, const std::filesystem::path& d
   return std::mismatch(outer.begin(), outer.end(), whole.begin(), whole.end()).first == outer.end();
 }
 
-}  // namespace
-
-int verify(const VerifyRequest& request) {
+int verify(const std::filesystem::path& directory) {
   const auto disk = storage::make_posix_disk();
-  const auto findings = storage::verify_directory(*disk, request.directory, {});
+  const auto findings = storage::verify_directory(*disk, directory, {});
   if (!findings) return refuse("verify", findings.error().detail);
   const auto is_damaged = [](const Finding& finding) { return finding.grade == Finding::Grade::damaged; };
   for (const Finding& finding : *findings)
@@ -56,6 +47,11 @@ int verify(const VerifyRequest& request) {
   return damaged ? exit_refused : exit_good;
 }
 
+struct InspectRequest {
+  std::filesystem::path file;
+  bool json = false;  // a line of JSON for each thing
+};
+
 int inspect(const InspectRequest& request) {
   const auto disk = storage::make_posix_disk();
   const auto done = storage::inspect_file(*disk, request.file, [&](const storage::Fact& fact) {
@@ -64,12 +60,17 @@ int inspect(const InspectRequest& request) {
   return done ? exit_good : refuse("inspect", done.error().detail);
 }
 
+struct SalvageRequest {
+  std::filesystem::path directory;
+  std::filesystem::path into;
+};
+
 int salvage(const SalvageRequest& request) {
   if (is_inside(request.into, request.directory))
     return refuse("salvage", request.into.string() + " is inside " + request.directory.string() +
                                  ", which is not written to; name another directory");
   const auto disk = storage::make_posix_disk();
-  const auto report = storage::salvage_directory(*disk, request.directory, request.into, random_seed(), {});
+  const auto report = storage::salvage_directory(*disk, request.directory, request.into, drawn_seed(), {});
   if (!report) return refuse("salvage", report.error().detail);
   for (const std::string& lost : report->lost) std::printf("lost   %s\n", lost.c_str());
   std::printf("saved  %llu filters with %llu items, %llu changes of the journal among them, into %s\n",
@@ -77,6 +78,36 @@ int salvage(const SalvageRequest& request) {
               static_cast<unsigned long long>(report->items),
               static_cast<unsigned long long>(report->operations), request.into.string().c_str());
   return exit_good;
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& tools, int& exit_status) {
+  CLI::App& command = *tools.add_subcommand(
+      "verify", "Checks a data directory without starting or writing; exit status 1 when it is damaged");
+  const auto directory = std::make_shared<std::filesystem::path>();
+  command.add_option("DIR", *directory, "The data directory")->required();
+  command.callback([directory, &exit_status] { exit_status = verify(*directory); });
+}
+
+void add_inspect_command(CLI::App& tools, int& exit_status) {
+  CLI::App& command = *tools.add_subcommand("inspect", "Prints what a file of a data directory holds");
+  const auto request = std::make_shared<InspectRequest>();
+  command
+      .add_option("FILE", request->file, "A filter file, MANIFEST, segment of the journal, CURRENT or SEED")
+      ->required();
+  command.add_flag("--json", request->json, "A line of JSON for each thing");
+  command.callback([request, &exit_status] { exit_status = inspect(*request); });
+}
+
+void add_salvage_command(CLI::App& tools, int& exit_status) {
+  CLI::App& command =
+      *tools.add_subcommand("salvage", "Saves what is whole of a damaged data directory into a new one");
+  const auto request = std::make_shared<SalvageRequest>();
+  command.add_option("DIR", request->directory, "The damaged data directory; nothing is written to it")
+      ->required();
+  command.add_option("--into", request->into, "The new one")->required();
+  command.callback([request, &exit_status] { exit_status = salvage(*request); });
 }
 
 }  // namespace sepal::tools

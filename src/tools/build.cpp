@@ -1,0 +1,237 @@
+#include "build.hpp"
+
+#include <sepal/base/hash.hpp>
+#include <sepal/filter/bulk_add.hpp>
+#include <sepal/filter/image.hpp>
+#include <sepal/storage/filter_file.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "filter_output.hpp"
+#include "fingerprint_spool.hpp"
+#include "item_reader.hpp"
+#include "plan.hpp"
+
+namespace sepal::tools {
+namespace {
+
+using filter::BulkAdd;
+using filter::Filter;
+
+constexpr filter::FilterLimits limits{.bytes_max = filter_bytes_max, .layers_max = 64};
+
+// What a thread keeps from one block to the next.
+struct Lane {
+  NumberedBlock block;
+  std::vector<Fingerprint> items;
+  BulkAdd::Workspace workspace;
+};
+
+// The first error of any thread. Synchronised.
+class FirstError {
+ public:
+  void note(Error error) {
+    const MutexLock lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  [[nodiscard]] Result<void> outcome() const {
+    const MutexLock lock(mutex_);
+    return error_ ? Result<void>(*error_) : Result<void>();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::optional<Error> error_ SEPAL_GUARDED_BY(mutex_);
+};
+
+class Builder {
+ public:
+  Builder(storage::Disk& disk, const BuildRequest& request, Progress& progress)
+      : disk_(disk), request_(request), progress_(progress) {}
+
+  Result<BuildReport> run() {
+    auto done = look_at_inputs();
+    if (done && !request_.capacity) done = repeatable_ ? count() : spool();
+    if (done) done = make_filter();
+    if (done) done = spool_ ? add_from_spool() : add_from_inputs();
+    if (!done) return done.error();
+    return write();
+  }
+
+ private:
+  // Returns how many items there were in the lane's block.
+  using Work = std::function<Result<std::uint64_t>(Lane&)>;
+
+  Result<void> look_at_inputs() {
+    bool all_sizes_known = true;
+    for (const std::string& path : request_.inputs) {
+      const auto kind = look_at_input(path);
+      if (!kind) return fail(kind.error().code, input_name(path) + ": " + kind.error().detail);
+      repeatable_ = repeatable_ && kind->cheap_to_repeat;
+      all_sizes_known = all_sizes_known && kind->byte_count;
+      input_bytes_ += kind->byte_count.value_or(0);
+    }
+    if (!all_sizes_known) input_bytes_ = 0;
+    return {};
+  }
+
+  Result<void> count() {
+    ItemReader reader(request_.inputs, request_.items);
+    auto done = for_each_block("counting", reader, [this](Lane& lane) {
+      std::uint64_t count = 0;
+      for_each_item(request_.items.format, lane.block.bytes(), [&](std::string_view) { ++count; });
+      return count;
+    });
+    items_read_ = reader.item_count();
+    return done;
+  }
+
+  Result<void> spool() {
+    auto created = FingerprintSpool::create(request_.output.parent_path());
+    if (!created) return created.error();
+    spool_ = std::move(*created);
+    ItemReader reader(request_.inputs, request_.items);
+    auto done = for_each_block("reading", reader, [this](Lane& lane) -> Result<std::uint64_t> {
+      fingerprint(lane);
+      if (auto written = spool_->write(lane.block.number, lane.items); !written) return written.error();
+      return lane.items.size();
+    });
+    items_read_ = reader.item_count();
+    return done;
+  }
+
+  Result<void> make_filter() {
+    const filter::FilterOptions options{.error_rate = request_.error_rate,
+                                        .capacity = request_.capacity.value_or(items_read_),
+                                        .expansion = request_.expansion,
+                                        .seed = request_.seed};
+    if (options.capacity == 0 && !request_.capacity)
+      return fail(Errc::out_of_range, "there are no items; --capacity makes a filter without any");
+    if (auto sound = check_options(options); !sound) return sound;
+    auto created = Filter::create(options, limits);
+    if (!created && created.error().code == Errc::too_large) return fits_nowhere();
+    if (!created) return created.error();
+    filter_ = std::move(*created);
+    return {};
+  }
+
+  Result<void> add_from_inputs() {
+    BulkAdd adding(*filter_, limits);
+    ItemReader reader(request_.inputs, request_.items);
+    auto done = for_each_block("adding", reader, [&](Lane& lane) {
+      fingerprint(lane);
+      if (!adding.add(lane.block.number, lane.items, lane.workspace)) reader.stop();
+      return lane.items.size();
+    });
+    items_read_ = reader.item_count();
+    if (!done || !adding.refused()) return done;
+    return refusal(reader.place_of(adding.refused()->item), adding.refused()->why);
+  }
+
+  Result<void> add_from_spool() {
+    BulkAdd adding(*filter_, limits);
+    std::atomic<std::uint32_t> next{0};
+    std::atomic<std::uint64_t> done_count{0};
+    FirstError error;
+    progress_.begin("adding", items_read_);
+    on_all_threads([&] {
+      Lane lane;
+      for (std::uint32_t batch = next++; batch < spool_->batch_count(); batch = next++) {
+        if (auto read = spool_->read(batch, lane.items); !read) {
+          // The others wait for this batch, if an empty one.
+          error.note(read.error());
+          lane.items.clear();
+        }
+        // There is room for all: they were counted.
+        (void)adding.add(batch, lane.items, lane.workspace);
+        const auto count = done_count += lane.items.size();
+        progress_.update(count, count);
+      }
+    });
+    progress_.end();
+    return error.outcome();
+  }
+
+  Result<BuildReport> write() {
+    storage::FilterFile file{.key = request_.key, .filter = filter_, .header = filter::header_of(*filter_)};
+    const auto bytes = write_output(disk_, request_.output, file, progress_);
+    if (!bytes) return bytes.error();
+    return BuildReport{.items_read = items_read_,
+                       .items_added = filter_->item_count(),
+                       .capacity = filter_->capacity(),
+                       .layer_count = filter_->layer_count(),
+                       .file_bytes = *bytes};
+  }
+
+  void fingerprint(Lane& lane) const {
+    lane.items.clear();
+    for_each_item(request_.items.format, lane.block.bytes(),
+                  [&](std::string_view item) { lane.items.push_back(fingerprint_of(item, request_.seed)); });
+  }
+
+  Result<void> for_each_block(const char* phase, ItemReader& reader, const Work& work) {
+    FirstError error;
+    std::atomic<std::uint64_t> item_count{0};
+    progress_.begin(phase, input_bytes_);
+    on_all_threads([&] {
+      Lane lane;
+      while (reader.next(lane.block)) {
+        const auto count = work(lane);
+        if (!count) {
+          error.note(count.error());
+          reader.stop();
+          return;
+        }
+        reader.counted(lane.block, *count);
+        progress_.update(reader.position(), item_count += *count);
+      }
+    });
+    progress_.end();
+    if (auto read = reader.outcome(); !read) return read;
+    return error.outcome();
+  }
+
+  void on_all_threads(const std::function<void()>& work) const {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < request_.thread_count; ++i) threads.emplace_back(work);
+    work();
+  }
+
+  [[nodiscard]] Error refusal(const std::string& place, Filter::Refusal why) const;
+
+  storage::Disk& disk_;
+  const BuildRequest& request_;
+  Progress& progress_;
+  bool repeatable_ = true;
+  std::uint64_t input_bytes_ = 0;  // 0 when nobody knows
+  std::uint64_t items_read_ = 0;
+  std::unique_ptr<FingerprintSpool> spool_;
+  filter::FilterPtr filter_;
+};
+
+Error Builder::refusal(const std::string& place, Filter::Refusal why) const {
+  switch (why) {
+    case Filter::Refusal::full:
+      return fail(Errc::filter_full, place + ": the filter is full: it holds its capacity of " +
+                                         std::to_string(filter_->capacity()) +
+                                         " items and does not scale; give it a larger one");
+    case Filter::Refusal::layer_limit:
+      return fail(Errc::layer_limit, place + ": the filter would need more than " +
+                                         std::to_string(limits.layers_max) +
+                                         " layers; give it a larger capacity");
+    default:
+      return fail(Errc::out_of_memory, place + ": there is no memory for a further layer of the filter");
+  }
+}
+
+}  // namespace
+
+Result<BuildReport> build(storage::Disk& disk, const BuildRequest& request, Progress& progress) {
+  return Builder(disk, request, progress).run();
+}
+
+}  // namespace sepal::tools

@@ -1,0 +1,101 @@
+#include "fingerprint_spool.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace sepal::tools {
+namespace {
+
+constexpr mode_t spool_mode = 0600;
+
+// Some file systems have no files without a name; there it loses its name at once.
+int open_nameless(const std::string& folder) {
+  const int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, spool_mode);
+  if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return descriptor;
+  std::string name = folder + "/sepal-build-XXXXXX";
+  const int named = ::mkostemp(name.data(), O_CLOEXEC);
+  if (named >= 0) ::unlink(name.c_str());
+  return named;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FingerprintSpool>> FingerprintSpool::create(const std::filesystem::path& folder) {
+  const int descriptor = open_nameless(folder.empty() ? "." : folder.string());
+  if (descriptor < 0)
+    return fail(Errc::io, "cannot create a temporary file in " + (folder.empty() ? "." : folder.string()) +
+                              ": " + std::generic_category().message(errno));
+  return std::unique_ptr<FingerprintSpool>(new FingerprintSpool(descriptor, folder));
+}
+
+FingerprintSpool::FingerprintSpool(int descriptor, std::filesystem::path folder)
+    : descriptor_(descriptor), folder_(std::move(folder)) {}
+
+FingerprintSpool::~FingerprintSpool() {
+  ::close(descriptor_);
+}
+
+Result<void> FingerprintSpool::write(std::uint32_t batch, std::span<const Fingerprint> items) {
+  std::uint64_t offset = 0;
+  {
+    const MutexLock lock(mutex_);
+    if (batches_.size() <= batch) batches_.resize(batch + std::size_t{1});
+    batches_[batch] = {.first_item = item_count_, .item_count = items.size()};
+    offset = item_count_ * sizeof(Fingerprint);
+    item_count_ += items.size();
+  }
+  auto bytes = std::as_bytes(items);
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return failed("write", count < 0 ? errno : EIO);
+    offset += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Result<void> FingerprintSpool::read(std::uint32_t batch, std::vector<Fingerprint>& items) const {
+  Place place;
+  {
+    const MutexLock lock(mutex_);
+    place = batches_[batch];
+  }
+  items.resize(place.item_count);
+  std::uint64_t offset = place.first_item * sizeof(Fingerprint);
+  auto bytes = std::as_writable_bytes(std::span(items));
+  while (!bytes.empty()) {
+    const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return failed("read", count < 0 ? errno : EIO);
+    offset += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+std::uint32_t FingerprintSpool::batch_count() const {
+  const MutexLock lock(mutex_);
+  return static_cast<std::uint32_t>(batches_.size());
+}
+
+std::uint64_t FingerprintSpool::item_count() const {
+  const MutexLock lock(mutex_);
+  return item_count_;
+}
+
+Error FingerprintSpool::failed(const char* what, int error_number) const {
+  const bool full = error_number == ENOSPC || error_number == EDQUOT;
+  return fail(full ? Errc::disk_full : Errc::io,
+              std::string("cannot ") + what + " the temporary file in " +
+                  (folder_.empty() ? "." : folder_.string()) + ": " +
+                  std::generic_category().message(error_number) +
+                  (full ? "; it needs 16 bytes an item, and none when --capacity is given" : ""));
+}
+
+}  // namespace sepal::tools

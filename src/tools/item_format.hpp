@@ -1,0 +1,69 @@
+// How items stand one behind the other in a stream of bytes.
+#pragma once
+
+#include <sepal/base/endian.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace sepal::tools {
+
+enum class ItemFormat : std::uint8_t {
+  lines,            // each ends with a line feed, which is not part of it; the last one need not
+  nul,              // the same with a byte of zero
+  length_prefixed,  // each begins with its length in bytes: 32 bits, little endian
+};
+
+using ItemLength = std::uint32_t;
+
+// What stands around an item.
+[[nodiscard]] inline std::size_t framing_bytes(ItemFormat format) {
+  return format == ItemFormat::length_prefixed ? sizeof(ItemLength) : 1;
+}
+
+// How many bytes at the begin are whole items, with what stands around them. A length above `item_bytes_max`
+// ends them.
+[[nodiscard]] std::size_t whole_items_bytes(ItemFormat format, std::string_view bytes,
+                                            std::size_t item_bytes_max);
+
+// Calls visit(item) for each. Where items have ends, the last may lack it.
+//
+// Eight bytes at a time: in `differing` a byte is 0 where it is the delimiter, and the sum sets the highest
+// bit of all others without a carry into the next byte.
+template <class Visit>
+void split_at(char delimiter, std::string_view bytes, const Visit& visit) {
+  constexpr std::uint64_t lowest_bits = 0x0101010101010101;
+  constexpr std::uint64_t other_bits = 0x7f7f7f7f7f7f7f7f;
+  const std::uint64_t pattern = lowest_bits * static_cast<unsigned char>(delimiter);
+  const char* item = bytes.data();
+  const char* at = item;
+  const char* const end = item + bytes.size();
+  const auto end_item = [&](const char* found) {
+    visit(std::string_view(item, static_cast<std::size_t>(found - item)));
+    item = found + 1;
+  };
+  for (; end - at >= 8; at += 8) {
+    const std::uint64_t differing = load_little_endian<std::uint64_t>(at) ^ pattern;
+    std::uint64_t found = ~(((differing & other_bits) + other_bits) | differing | other_bits);
+    for (; found != 0; found &= found - 1) end_item(at + std::countr_zero(found) / 8);
+  }
+  for (; at < end; ++at)
+    if (*at == delimiter) end_item(at);
+  if (item < end) end_item(end);
+}
+
+// Of bytes that are whole items.
+template <class Visit>
+void for_each_item(ItemFormat format, std::string_view bytes, const Visit& visit) {
+  if (format != ItemFormat::length_prefixed)
+    return split_at(format == ItemFormat::lines ? '\n' : '\0', bytes, visit);
+  while (!bytes.empty()) {
+    const auto length = load_little_endian<ItemLength>(bytes.data());
+    visit(bytes.substr(sizeof length, length));
+    bytes.remove_prefix(sizeof length + length);
+  }
+}
+
+}  // namespace sepal::tools

@@ -1,0 +1,71 @@
+#include "item_reader.hpp"
+
+#include <utility>
+
+namespace sepal::tools {
+
+ItemReader::ItemReader(std::vector<std::string> paths, const ItemStreamOptions& options)
+    : paths_(std::move(paths)),
+      options_(options),
+      item_counts_(std::make_unique<std::atomic<std::uint64_t>[]>(paths_.size())) {}
+
+bool ItemReader::next(NumberedBlock& block) {
+  const MutexLock lock(mutex_);
+  if (error_ || stopped_.load(std::memory_order_relaxed)) return false;
+  const auto read_one = read(block);
+  if (!read_one) error_ = read_one.error();
+  return read_one && *read_one;
+}
+
+Result<bool> ItemReader::read(NumberedBlock& block) {
+  for (; input_ < paths_.size(); ++input_) {
+    if (!stream_) {
+      auto source = open_input(paths_[input_]);
+      if (!source) return source.error();
+      stream_.emplace(std::move(*source), options_);
+    }
+    const auto more = stream_->next(block);
+    position_.store(earlier_position_ + stream_->position(), std::memory_order_relaxed);
+    if (!more) return more;
+    if (*more) {
+      block.input = input_;
+      block.number = next_number_++;
+      return true;
+    }
+    earlier_position_ += stream_->position();
+    stream_.reset();
+  }
+  return false;
+}
+
+void ItemReader::counted(const NumberedBlock& block, std::uint64_t item_count) {
+  item_counts_[block.input].fetch_add(item_count, std::memory_order_relaxed);
+}
+
+std::uint64_t ItemReader::item_count() const {
+  std::uint64_t sum = 0;
+  for (std::size_t input = 0; input < paths_.size(); ++input) sum += item_counts_[input];
+  return sum;
+}
+
+Result<void> ItemReader::outcome() const {
+  const MutexLock lock(mutex_);
+  if (!error_) return {};
+  const bool of_item = error_->code == Errc::too_large || error_->code == Errc::damaged;
+  const std::string where = of_item ? place(input_, item_counts_[input_]) : input_name(paths_[input_]);
+  return fail(error_->code, where + ": " + error_->detail);
+}
+
+std::string ItemReader::place_of(std::uint64_t item_index) const {
+  std::size_t input = 0;
+  for (; input + 1 < paths_.size() && item_index >= item_counts_[input]; ++input)
+    item_index -= item_counts_[input];
+  return place(input, item_index);
+}
+
+std::string ItemReader::place(std::size_t input, std::uint64_t item_index) const {
+  const char* const separator = options_.format == ItemFormat::lines ? ":" : ": item ";
+  return input_name(paths_[input]) + separator + std::to_string(item_index + 1);
+}
+
+}  // namespace sepal::tools

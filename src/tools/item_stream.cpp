@@ -1,0 +1,84 @@
+#include "item_stream.hpp"
+
+#include <sepal/base/assert.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace sepal::tools {
+
+void ItemBlock::grow(std::size_t capacity) {
+  if (capacity <= capacity_) return;
+  auto larger = std::make_unique_for_overwrite<char[]>(capacity);
+  std::copy_n(buffer_.get(), used_, larger.get());
+  buffer_ = std::move(larger);
+  capacity_ = capacity;
+}
+
+void ItemBlock::append(std::string_view bytes) {
+  grow(used_ + bytes.size());
+  std::ranges::copy(bytes, room().begin());
+  used_ += bytes.size();
+}
+
+ItemStream::ItemStream(std::unique_ptr<ByteSource> source, const ItemStreamOptions& options)
+    : source_(std::move(source)), options_(options) {
+  SEPAL_ASSERT(options.block_bytes <= options.item_bytes_max, "a block is no longer than the longest item");
+}
+
+Result<bool> ItemStream::next(ItemBlock& block) {
+  block.used_ = 0;
+  block.grow(options_.block_bytes);
+  block.append(carried_);
+  carried_.clear();
+  for (;;) {
+    const bool at_end = fill(block);
+    if (cut(block, at_end)) return true;
+    if (failure_) return *failure_;
+    if (at_end && block.used_ == 0) return false;
+    if (const auto refused = refusal(block, at_end)) return *refused;
+    block.grow(std::min(2 * block.capacity_, options_.item_bytes_max + framing_bytes(options_.format)));
+  }
+}
+
+// True at the end of the source, which may be a failure; false when the block is full.
+bool ItemStream::fill(ItemBlock& block) {
+  while (!ended_ && !block.room().empty()) {
+    const auto count = source_->read(block.room());
+    if (!count) failure_ = count.error();
+    ended_ = !count || *count == 0;
+    if (count) block.used_ += *count;
+  }
+  return ended_;
+}
+
+// Leaves whole items in the block and carries the rest. False when there is none.
+bool ItemStream::cut(ItemBlock& block, bool at_end) {
+  const bool rest_is_item = at_end && !failure_ && options_.format != ItemFormat::length_prefixed;
+  const std::size_t whole_bytes =
+      rest_is_item ? block.used_ : whole_items_bytes(options_.format, block.bytes(), options_.item_bytes_max);
+  if (whole_bytes == 0) return false;
+  carried_ = block.bytes().substr(whole_bytes);
+  block.used_ = whole_bytes;
+  return true;
+}
+
+// Why a block without a whole item is not the begin of one.
+std::optional<Error> ItemStream::refusal(const ItemBlock& block, bool at_end) const {
+  const std::string_view bytes = block.bytes();
+  const std::string limit = std::to_string(options_.item_bytes_max) + " bytes";
+  if (options_.format != ItemFormat::length_prefixed) {
+    if (bytes.size() <= options_.item_bytes_max) return std::nullopt;
+    return fail(Errc::too_large, "is longer than " + limit);
+  }
+  if (bytes.size() >= sizeof(ItemLength)) {
+    const auto length = load_little_endian<ItemLength>(bytes.data());
+    if (length > options_.item_bytes_max)
+      return fail(Errc::too_large,
+                  "has a length of " + std::to_string(length) + " bytes, more than " + limit);
+  }
+  if (!at_end) return std::nullopt;
+  return fail(Errc::damaged, "is not whole: the input ends within it");
+}
+
+}  // namespace sepal::tools

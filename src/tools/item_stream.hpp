@@ -1,0 +1,72 @@
+// Items from one source, in blocks that end where an item ends.
+//
+//     source    | item | item | item | item | item |
+//     block     | item | item |
+//     carried                 | it
+//     block                   | item | item | item |
+#pragma once
+
+#include <sepal/base/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "byte_source.hpp"
+#include "item_format.hpp"
+
+namespace sepal::tools {
+
+struct ItemStreamOptions {
+  ItemFormat format = ItemFormat::lines;
+  std::size_t block_bytes = 512 << 10;  // of a usual block; it stays in a core's cache
+  // What is longer no client can ask for (resp::ParserLimits::bulk_bytes_max). At least block_bytes.
+  std::size_t item_bytes_max = std::size_t{512} << 20;
+};
+
+// Whole items. Confined; its buffer is kept from one use to the next.
+class ItemBlock {
+ public:
+  [[nodiscard]] std::string_view bytes() const { return {buffer_.get(), used_}; }
+
+ private:
+  friend class ItemStream;
+  // What is used stays.
+  void grow(std::size_t capacity);
+  void append(std::string_view bytes);
+  [[nodiscard]] std::span<char> room() const { return {buffer_.get() + used_, capacity_ - used_}; }
+
+  std::unique_ptr<char[]> buffer_;
+  std::size_t capacity_ = 0;
+  std::size_t used_ = 0;
+};
+
+// Confined. Blocks.
+class ItemStream {
+ public:
+  ItemStream(std::unique_ptr<ByteSource> source, const ItemStreamOptions& options);
+
+  // Fills a block with at least one item; false at the end. Errors, each once all whole items before it were
+  // given: too_large (an item), damaged (the source ends within an item), and those of the source. None names
+  // the source.
+  Result<bool> next(ItemBlock& block);
+
+  [[nodiscard]] std::uint64_t position() const { return source_->position(); }
+
+ private:
+  bool fill(ItemBlock& block);
+  bool cut(ItemBlock& block, bool at_end);
+  [[nodiscard]] std::optional<Error> refusal(const ItemBlock& block, bool at_end) const;
+
+  std::unique_ptr<ByteSource> source_;
+  ItemStreamOptions options_;
+  std::string carried_;  // the begin of an item
+  bool ended_ = false;
+  std::optional<Error> failure_;  // of the source
+};
+
+}  // namespace sepal::tools

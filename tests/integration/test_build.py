@@ -1,0 +1,194 @@
+"""`sepal build` as it is used: pipes, compressed lists, errors, signals."""
+
+import gzip
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import daemon
+
+SEPAL = os.environ["SEPAL"]
+SECONDS_MAX = 120
+
+
+class BuildTest(daemon.DaemonTest):
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def write(self, name, data):
+        with open(self.path(name), "wb") as file:
+            file.write(data)
+        return self.path(name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as file:
+            return file.read()
+
+    def sepal(self, *arguments, status=0, **options):
+        done = subprocess.run([SEPAL, *arguments], capture_output=True, timeout=SECONDS_MAX, **options)
+        self.assertEqual(done.returncode, status, done)
+        return done
+
+    def build(self, *arguments, output="out.sepal", **options):
+        """What it prints; the file is `output`."""
+        return self.sepal("build", *arguments, "-o", self.path(output), "--seed", "7", **options).stdout.decode()
+
+    def refusal(self, *arguments, **options):
+        """What it is refused with; nothing may be left."""
+        before = sorted(os.listdir(self.directory))
+        refused = self.sepal("build", *arguments, "-o", self.path("out.sepal"), status=1, **options)
+        self.assertEqual(sorted(os.listdir(self.directory)), before)
+        return refused.stderr.decode()
+
+
+LINES = b"".join(b"item %d\n" % number for number in range(200000))
+
+
+class InputTest(BuildTest):
+    def test_every_form_of_an_input_makes_the_same_file(self):
+        plain = self.write("lines.txt", LINES)
+        said = self.build(plain)
+        self.assertIn("200000 read", said)
+        self.assertIn("seed    7", said)
+        expected = self.read("out.sepal")
+        self.assertEqual(expected[:8], b"SEPALFLT")
+
+        cut = LINES.index(b"\n", 500000) + 1
+        items = LINES.splitlines()
+        prefixed = b"".join(len(item).to_bytes(4, "little") + item for item in items)
+        zipped = self.write("lines.gz", gzip.compress(LINES[:1000000]) + gzip.compress(LINES[1000000:]))
+        inputs = {
+            "standard input": dict(input=LINES),
+            "standard input, by its name": dict(arguments=["-"], input=LINES),
+            "one thread": dict(arguments=[plain, "--threads", "1"]),
+            "four threads": dict(arguments=[plain, "--threads", "4"]),
+            "nul": dict(arguments=["--format", "nul"], input=LINES.replace(b"\n", b"\0")),
+            "length": dict(arguments=["--format", "length"], input=prefixed),
+            "gzip": dict(arguments=[zipped]),
+            "gzip through a pipe": dict(input=self.read("lines.gz")),
+            "no end of the last line": dict(input=LINES[:-1]),
+            "two lists": dict(arguments=[self.write("begin.txt", LINES[:cut]), "-"], input=LINES[cut:]),
+        }
+        if shutil.which("zstd"):
+            packed = subprocess.run(["zstd", "-q", "-c"], input=LINES, capture_output=True).stdout
+            inputs["zstd"] = dict(arguments=[self.write("lines.zst", packed)])
+            inputs["zstd through a pipe"] = dict(input=packed)
+        for name, given in inputs.items():
+            with self.subTest(name):
+                given = dict(given)
+                self.build(*given.pop("arguments", []), output="other.sepal", **given)
+                self.assertEqual(self.read("other.sepal"), expected)
+
+    def test_a_file_on_standard_input_is_read_from_where_it_stands(self):
+        self.build(input=LINES)
+        expected = self.read("out.sepal")
+        with open(self.write("with a head", b"head\n" + LINES), "rb", buffering=0) as file:
+            file.read(5)
+            self.build(stdin=file)
+        self.assertEqual(self.read("out.sepal"), expected)
+
+    def test_the_seed_can_be_that_of_a_running_server(self):
+        data = self.path("data")
+        self.start(directory=data)
+        self.sepal("build", "-o", self.path("server.sepal"), "--seed-from", data, input=LINES)
+        said = self.sepal("build", "-o", self.path("again.sepal"), "--seed-from", data, input=LINES).stdout.decode()
+        self.assertEqual(self.read("server.sepal"), self.read("again.sepal"))
+        seed = int(re.search(r"seed +(\d+)", said).group(1))
+        with open(os.path.join(data, "SEED")) as file:
+            self.assertEqual(int(file.read().split()[2], 16), seed)
+
+    def test_without_a_seed_every_file_has_its_own(self):
+        for name in "a.sepal", "b.sepal":
+            self.sepal("build", "-o", self.path(name), input=b"a\n")
+        self.assertNotEqual(self.read("a.sepal"), self.read("b.sepal"))
+
+
+class ErrorTest(BuildTest):
+    def test_errors_name_the_input_and_the_line(self):
+        self.assertIn("absent.txt: cannot be opened: No such file", self.refusal("absent.txt"))
+        self.assertIn("there are no items", self.refusal(input=b""))
+        refused = self.refusal("--capacity", "3", "--nonscaling", "--seed", "7", input=b"a\nb\nc\nd\ne\n")
+        self.assertIn("standard input:4: the filter is full", refused)
+        damaged = bytearray(gzip.compress(LINES))
+        damaged[len(damaged) // 2] ^= 255
+        damaged = self.write("damaged.gz", damaged)
+        self.assertRegex(self.refusal(damaged), re.escape(damaged) + r":\d+: the gzip data is damaged")
+        refused = self.refusal("--format", "length", input=b"\1\0\0\0a\xff\xff\xff\xffb")
+        self.assertIn("standard input: item 2: has a length of 4294967295 bytes", refused)
+
+    def test_what_the_filter_cannot_be_is_refused(self):
+        self.assertIn("between 0 and 1", self.refusal("--error", "1", input=b"a"))
+        self.assertIn("no machine's memory", self.refusal("--capacity", "1" + 18 * "0", input=b"a"))
+        self.assertIn("there is no", self.refusal("--seed-from", self.directory, input=b"a"))
+        for arguments in (["--capacity", "-1"], ["--threads", "0"], ["--format", "xml"], ["--key", 65537 * "x"]):
+            done = subprocess.run([SEPAL, "build", "-o", self.path("x"), *arguments], capture_output=True, input=b"a")
+            self.assertNotEqual(done.returncode, 0, arguments)
+
+    def test_a_failure_leaves_the_old_file(self):
+        self.write("out.sepal", b"the old one")
+        self.refusal("absent.txt")
+        self.assertEqual(self.read("out.sepal"), b"the old one")
+
+
+class SignalTest(BuildTest):
+    def start_build(self, *arguments):
+        process = subprocess.Popen([SEPAL, "build", "-o", self.path("out.sepal"), *arguments],
+                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stdin.close)
+        return process
+
+    def test_a_build_that_is_interrupted_while_it_reads_leaves_nothing(self):
+        self.write("out.sepal", b"the old one")
+        for arguments in [], ["--capacity", "1000000"]:
+            process = self.start_build(*arguments)
+            process.stdin.write(LINES)
+            process.stdin.flush()
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(SECONDS_MAX), -signal.SIGINT)
+            self.assertEqual(os.listdir(self.directory), ["out.sepal"])
+        self.assertEqual(self.read("out.sepal"), b"the old one")
+
+    def test_a_build_that_is_interrupted_while_it_writes_leaves_nothing(self):
+        self.write("out.sepal", b"the old one")
+        process = self.start_build("--capacity", "300000000")
+        process.stdin.write(LINES)
+        process.stdin.close()
+        deadline = time.monotonic() + SECONDS_MAX
+        while not os.path.exists(self.path("out.sepal.tmp")) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(SECONDS_MAX), -signal.SIGTERM)
+        self.assertEqual(os.listdir(self.directory), ["out.sepal"])
+        self.assertEqual(self.read("out.sepal"), b"the old one")
+
+
+class ProgressTest(BuildTest):
+    def test_on_a_terminal_there_is_a_bar_with_rate_and_time_left(self):
+        master, slave = os.openpty()
+        self.addCleanup(os.close, master)
+        data = self.write("lines.txt", LINES * 60)
+        process = subprocess.Popen([SEPAL, "build", "-o", self.path("out.sepal"), "--threads", "1", data],
+                                   stdout=subprocess.DEVNULL, stderr=slave)
+        os.close(slave)
+        shown = b""
+        try:
+            while piece := os.read(master, 65536):
+                shown += piece
+        except OSError:  # The other end is closed.
+            pass
+        self.assertEqual(process.wait(SECONDS_MAX), 0)
+        self.assertRegex(shown, rb"\radding    \[#*\.*\] +\d+%  [\d.]+ M items/s  \d+:\d\d left")
+
+    def test_elsewhere_a_short_build_is_silent(self):
+        self.assertEqual(self.sepal("build", "-o", self.path("out.sepal"), input=b"a\n").stderr, b"")
+
+
+if __name__ == "__main__":
+    unittest.main()

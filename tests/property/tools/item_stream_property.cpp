@@ -1,0 +1,70 @@
+// Reading items does not care where the source is cut, nor how large the blocks are.
+#include <rapidcheck.h>
+
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/memory_source.hpp"
+
+using namespace sepal;
+using namespace sepal::tools;
+using test::joined;
+using test::MemorySource;
+using test::read_all;
+
+namespace {
+
+const std::vector<ItemFormat> formats = {ItemFormat::lines, ItemFormat::nul, ItemFormat::length_prefixed};
+
+// Of lengths that meet the edges of words and blocks; without what would end them.
+std::vector<std::string> some_items(ItemFormat format) {
+  const auto length = rc::gen::weightedOneOf<std::size_t>(
+      {{3, rc::gen::inRange<std::size_t>(0, 20)}, {1, rc::gen::inRange<std::size_t>(0, 300)}});
+  const auto byte = rc::gen::map(rc::gen::arbitrary<char>(), [format](char c) {
+    return (format == ItemFormat::lines && c == '\n') || (format == ItemFormat::nul && c == '\0') ? 'x' : c;
+  });
+  const auto item = rc::gen::mapcat(
+      length, [byte](std::size_t bytes) { return rc::gen::container<std::string>(bytes, byte); });
+  return *rc::gen::container<std::vector<std::string>>(item);
+}
+
+}  // namespace
+
+TEST_CASE("items are read back whatever the pieces and blocks are", "[tools][property]") {
+  CHECK(rc::check([] {
+    const ItemFormat format = *rc::gen::elementOf(formats);
+    const auto items = some_items(format);
+    const auto pieces = *rc::gen::nonEmpty<std::vector<std::size_t>>(
+        rc::gen::container<std::vector<std::size_t>>(rc::gen::inRange<std::size_t>(1, 50)));
+    std::size_t turn = 0;
+    auto source =
+        std::make_unique<MemorySource>(joined(format, items), [&] { return pieces[turn++ % pieces.size()]; });
+    const ItemStreamOptions options{
+        .format = format, .block_bytes = *rc::gen::inRange<std::size_t>(1, 400), .item_bytes_max = 400};
+    const auto read = read_all(std::move(source), options);
+    RC_ASSERT(!read.error);
+    RC_ASSERT(read.items == items);
+  }));
+}
+
+TEST_CASE("items are split as a reader splits them that looks at one byte after the other",
+          "[tools][property]") {
+  CHECK(rc::check([](const std::vector<bool>& delimiters, bool high_bit) {
+    // Bytes that differ from the delimiter in one bit, the ones that carries of a word-wise search could
+    // touch.
+    const char delimiter = high_bit ? '\0' : '\n';
+    std::string bytes;
+    for (const bool is_delimiter : delimiters)
+      bytes += is_delimiter ? delimiter : static_cast<char>(delimiter ^ *rc::gen::element(1, 2, 128, 255));
+    std::vector<std::string> expected, split;
+    std::string item;
+    for (const char byte : bytes) {
+      if (byte != delimiter) item += byte;
+      if (byte == delimiter) expected.push_back(std::exchange(item, ""));
+    }
+    if (!item.empty()) expected.push_back(item);
+    split_at(delimiter, bytes, [&](std::string_view found) { split.emplace_back(found); });
+    RC_ASSERT(split == expected);
+  }));
+}

@@ -1,0 +1,69 @@
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/memory_source.hpp"
+
+using namespace sepal;
+using namespace sepal::tools;
+using test::joined;
+using test::MemorySource;
+using test::read_all;
+using Items = std::vector<std::string>;
+
+namespace {
+
+constexpr std::size_t limit = 100;
+
+test::ReadItems read(ItemFormat format, const std::string& bytes, std::optional<Error> failure = {}) {
+  auto source = std::make_unique<MemorySource>(
+      bytes, [] { return std::size_t{7}; }, std::move(failure));
+  return read_all(std::move(source), {.format = format, .block_bytes = 16, .item_bytes_max = limit});
+}
+
+}  // namespace
+
+TEST_CASE("the last line need not end, and an empty line is an item", "[tools]") {
+  CHECK(read(ItemFormat::lines, "").items == Items{});
+  CHECK(read(ItemFormat::lines, "a").items == Items{"a"});
+  CHECK(read(ItemFormat::lines, "a\n").items == Items{"a"});
+  CHECK(read(ItemFormat::lines, "\n").items == Items{""});
+  CHECK(read(ItemFormat::lines, "a\n\nb\r\n").items == Items{"a", "", "b\r"});
+  CHECK(read(ItemFormat::nul, std::string("a\nb\0c", 5)).items == Items{"a\nb", "c"});
+}
+
+TEST_CASE("an item is read up to the longest there may be, and refused beyond", "[tools]") {
+  for (const ItemFormat format : {ItemFormat::lines, ItemFormat::nul, ItemFormat::length_prefixed}) {
+    const Items longest = {"first", std::string(limit, 'x'), "last"};
+    const auto whole = read(format, joined(format, longest));
+    CHECK_FALSE(whole.error);
+    CHECK(whole.items == longest);
+    const auto beyond =
+        read(format, joined(format, {"first", "second", std::string(limit + 1, 'x'), "last"}));
+    REQUIRE(beyond.error);
+    CHECK(beyond.error->code == Errc::too_large);
+    CHECK(beyond.items == Items{"first", "second"});
+  }
+  // Also without an end.
+  CHECK(read(ItemFormat::lines, std::string(limit, 'x')).items == Items{std::string(limit, 'x')});
+  CHECK(read(ItemFormat::lines, std::string(limit + 1, 'x')).error);
+}
+
+TEST_CASE("an input that ends within a length-prefixed item is refused behind the whole ones", "[tools]") {
+  const std::string bytes = joined(ItemFormat::length_prefixed, {"one", "two"});
+  const std::size_t second = sizeof(ItemLength) + 3;
+  for (std::size_t length = second + 1; length < bytes.size(); ++length) {
+    const auto cut = read(ItemFormat::length_prefixed, bytes.substr(0, length));
+    REQUIRE(cut.error);
+    CHECK(cut.error->code == Errc::damaged);
+    CHECK(cut.items == Items{"one"});
+  }
+  CHECK_FALSE(read(ItemFormat::length_prefixed, bytes.substr(0, second)).error);
+}
+
+TEST_CASE("a source that fails gives its whole items first, and no half one", "[tools]") {
+  const auto failed = read(ItemFormat::lines, "one\ntwo\nthr", fail(Errc::io, "the disk is gone"));
+  REQUIRE(failed.error);
+  CHECK(failed.error->detail == "the disk is gone");
+  CHECK(failed.items == Items{"one", "two"});
+}
