@@ -18,6 +18,7 @@ inline constexpr int exit_usage = 2;    // the command line is wrong
 
 void add_plan_command(CLI::App& tools, int& exit_status);
 void add_build_command(CLI::App& tools, int& exit_status);
+void add_merge_command(CLI::App& tools, int& exit_status);
 void add_verify_command(CLI::App& tools, int& exit_status);
 void add_inspect_command(CLI::App& tools, int& exit_status);
 void add_salvage_command(CLI::App& tools, int& exit_status);

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   int exit_status = exit_good;
   add_plan_command(tools, exit_status);
   add_build_command(tools, exit_status);
+  add_merge_command(tools, exit_status);
   add_verify_command(tools, exit_status);
   add_inspect_command(tools, exit_status);
   add_salvage_command(tools, exit_status);

@@ -1,4 +1,4 @@
-"""`sepal build` as it is used: pipes, compressed lists, errors, signals."""
+"""`sepal build` and `sepal merge` as they are used: pipes, compressed lists, errors, signals."""
 
 import gzip
 import os
@@ -167,6 +167,34 @@ class SignalTest(BuildTest):
         self.assertEqual(process.wait(SECONDS_MAX), -signal.SIGTERM)
         self.assertEqual(os.listdir(self.directory), ["out.sepal"])
         self.assertEqual(self.read("out.sepal"), b"the old one")
+
+
+class MergeTest(BuildTest):
+    def test_parts_of_a_list_merge_to_what_the_list_builds(self):
+        self.build(input=LINES, output="whole.sepal")
+        cut = LINES.index(b"\n", 1000000) + 1
+        for name, part in ("a.sepal", LINES[:cut]), ("b.sepal", LINES[cut:]):
+            self.build("--capacity", "200000", "--key", "users", input=part, output=name)
+        said = self.sepal("merge", self.path("a.sepal"), self.path("b.sepal"), "-o", self.path("both.sepal"),
+                          "--key", "")
+        self.assertIn(b"capacity 200000", said.stdout)
+        # All but the count and the checksums over it.
+        whole, both = self.read("whole.sepal"), self.read("both.sepal")
+        self.assertEqual(len(whole), len(both))
+        self.assertEqual(whole[1000:], both[1000:])
+
+    def test_what_cannot_be_merged_is_refused(self):
+        self.build(input=b"a\n", output="a.sepal")
+        self.build("--error", "0.1", input=b"a\n", output="b.sepal")
+        damaged = bytearray(self.read("a.sepal"))
+        damaged[-9] ^= 1
+        self.write("damaged.sepal", damaged)
+        for other, message in ("b.sepal", b"error rate"), ("damaged.sepal", b"damaged at offset"), \
+                ("absent.sepal", b"No such file"):
+            refused = self.sepal("merge", self.path("a.sepal"), self.path(other), "-o", self.path("c.sepal"), status=1)
+            self.assertIn(message, refused.stderr)
+            self.assertIn(other.encode(), refused.stderr)
+            self.assertFalse(os.path.exists(self.path("c.sepal")))
 
 
 class ProgressTest(BuildTest):

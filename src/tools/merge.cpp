@@ -1,0 +1,175 @@
+#include "merge.hpp"
+
+#include <sepal/filter/filter.hpp>
+#include <sepal/storage/filter_file.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "filter_output.hpp"
+#include "plan.hpp"
+#include "text.hpp"
+
+namespace sepal::tools {
+namespace {
+
+using filter::ImageHeader;
+using filter::LayerPlan;
+using storage::FilterFile;
+
+constexpr filter::FilterLimits limits{.bytes_max = filter_bytes_max, .layers_max = 64};
+constexpr std::size_t piece_bytes = 1 << 20;
+// An estimate from the set bits misses by less than the root of the count, nearly always by less than this
+// many.
+constexpr double estimate_tolerance = 4;
+
+// What two filters that cannot be merged differ in; nothing when they can.
+std::string difference(const ImageHeader& a, const ImageHeader& b) {
+  const auto text = [](const char* what, std::uint64_t one, std::uint64_t other) {
+    return format("%s (%llu and %llu)", what, static_cast<unsigned long long>(one),
+                  static_cast<unsigned long long>(other));
+  };
+  if (a.options.seed != b.options.seed) return text("seed", a.options.seed, b.options.seed);
+  if (a.options.error_rate != b.options.error_rate)
+    return format("error rate (%g and %g)", a.options.error_rate, b.options.error_rate);
+  if (a.options.capacity != b.options.capacity)
+    return text("capacity", a.options.capacity, b.options.capacity);
+  if (a.options.expansion != b.options.expansion)
+    return text("expansion", a.options.expansion, b.options.expansion);
+  if (a.layers.size() != b.layers.size()) return text("number of layers", a.layers.size(), b.layers.size());
+  const bool same = std::ranges::equal(a.layers, b.layers, {}, &filter::Filter::LayerState::plan,
+                                       &filter::Filter::LayerState::plan);
+  return same ? "" : "shape";
+}
+
+// `into` gets the bits of `from` as well.
+void unite(filter::Filter& into, const filter::Filter& from) {
+  const auto layers_into = into.layers();
+  const auto layers_from = from.layers();
+  std::vector<std::byte> united(piece_bytes);
+  std::vector<std::byte> other(piece_bytes);
+  for (std::uint32_t layer = 0; layer < layers_into.size(); ++layer) {
+    const std::uint64_t byte_count = layers_into[layer].plan().byte_count();
+    for (std::uint64_t at = 0; at < byte_count; at += piece_bytes) {
+      const std::size_t count = std::min<std::uint64_t>(piece_bytes, byte_count - at);
+      layers_into[layer].copy_bits(at, std::span(united).first(count));
+      layers_from[layer].copy_bits(at, std::span(other).first(count));
+      std::ranges::transform(united, other, united.begin(), std::bit_or<>());
+      into.fill_bits(layer, at, std::span(united).first(count));
+    }
+  }
+}
+
+// How many different items set this share of a layer's bits, in the mean. A bit is left by an item with the
+// same probability as by any other: unless the item picks its block, and a probe in it the bit.
+double items_of_fill(const LayerPlan& plan, double fill) {
+  if (fill >= 1) return std::numeric_limits<double>::infinity();
+  const double bits = plan.block_bits;
+  const double in_block = -std::expm1(plan.probe_count * std::log1p(-1 / bits));
+  return std::log1p(-fill) / std::log1p(-in_block / static_cast<double>(plan.block_count));
+}
+
+// Of one layer over all inputs.
+struct Counts {
+  std::uint64_t largest = 0;
+  std::uint64_t sum = 0;
+};
+
+class Merger {
+ public:
+  Merger(storage::Disk& disk, const MergeRequest& request, Progress& progress)
+      : disk_(disk), request_(request), progress_(progress) {}
+
+  Result<MergeReport> run() {
+    for (const storage::Path& path : request_.inputs) {
+      if (auto done = take(path); !done) return done.error();
+    }
+    if (auto done = count_items(); !done) return done.error();
+    if (request_.key) merged_.key = *request_.key;
+    const auto bytes = write_output(disk_, request_.output, merged_, progress_);
+    if (!bytes) return bytes.error();
+    report_.file_bytes = *bytes;
+    report_.capacity = merged_.filter->capacity();
+    return report_;
+  }
+
+ private:
+  Result<void> take(const storage::Path& path) {
+    std::error_code unknown;
+    const auto byte_count = std::filesystem::file_size(path, unknown);
+    progress_.begin("reading", unknown ? 0 : byte_count);
+    auto file = storage::read_filter_file(disk_, path, limits, [this](const storage::Progress& state) {
+      progress_.update(state.bytes_done, 0);
+      return true;
+    });
+    progress_.end();
+    if (!file) return file.error();
+    if (merged_.filter == nullptr) {
+      merged_ = std::move(*file);
+      counts_.resize(merged_.header.layers.size());
+      note_counts(merged_.header);
+      return {};
+    }
+    const std::string differing = difference(merged_.header, file->header);
+    if (!differing.empty())
+      return fail(Errc::out_of_range,
+                  path.string() + " differs from " + request_.inputs[0].string() + " in its " + differing +
+                      "; only filters of the same seed, error rate, capacity and expansion can be "
+                      "merged");
+    unite(*merged_.filter, *file->filter);
+    note_counts(file->header);
+    return {};
+  }
+
+  void note_counts(const ImageHeader& header) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      counts_[i].largest = std::max(counts_[i].largest, header.layers[i].item_count);
+      counts_[i].sum += header.layers[i].item_count;
+    }
+  }
+
+  Result<void> count_items() {
+    const auto layers = merged_.filter->layers();
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const LayerPlan& plan = merged_.header.layers[i].plan;
+      const double estimate = items_of_fill(plan, layers[i].fill(plan.byte_count()));
+      const auto capacity = static_cast<double>(plan.capacity);
+      if (counts_[i].sum > plan.capacity && estimate > capacity + estimate_tolerance * std::sqrt(capacity))
+        return overfull(estimate, plan.capacity);
+      const std::uint64_t most = std::min(counts_[i].sum, plan.capacity);
+      const double bounded =
+          std::clamp(estimate, static_cast<double>(counts_[i].largest), static_cast<double>(most));
+      merged_.header.layers[i].item_count = std::min(static_cast<std::uint64_t>(bounded + 0.5), most);
+      report_.item_estimate += merged_.header.layers[i].item_count;
+      report_.item_sum += counts_[i].sum;
+    }
+    return {};
+  }
+
+  static Error overfull(double estimate, std::uint64_t capacity) {
+    return fail(Errc::out_of_range,
+                "together the filters hold about " + amount_text(estimate) +
+                    " different items in a layer for " + std::to_string(capacity) +
+                    ", and would not keep their error rate; build each with the capacity of all");
+  }
+
+  storage::Disk& disk_;
+  const MergeRequest& request_;
+  Progress& progress_;
+  FilterFile merged_;
+  std::vector<Counts> counts_;  // of each layer
+  MergeReport report_;
+};
+
+}  // namespace
+
+Result<MergeReport> merge(storage::Disk& disk, const MergeRequest& request, Progress& progress) {
+  return Merger(disk, request, progress).run();
+}
+
+}  // namespace sepal::tools

@@ -1,0 +1,123 @@
+#include "../../../src/tools/merge.hpp"
+
+#include <sepal/storage/filter_file.hpp>
+
+#include <cmath>
+#include <string>
+
+#include "support/catch.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::tools;
+using test::SimulatedDisk;
+
+namespace {
+
+using filter::FilterOptions;
+
+constexpr FilterOptions usual{.error_rate = 0.01, .capacity = 10000, .expansion = 0, .seed = 3};
+
+// Nothing is shown in a test.
+Progress& silent() {
+  static Progress progress(nullptr, Progress::Style::none);
+  return progress;
+}
+
+// Holds the items first, first + 1, ...
+void put_filter(SimulatedDisk& disk, const storage::Path& path, const FilterOptions& options, int first,
+                int count) {
+  auto filter = filter::Filter::create(options, test::roomy);
+  REQUIRE(filter);
+  for (int i = first; i < first + count; ++i)
+    static_cast<void>((*filter)->add_alone("item " + std::to_string(i), test::roomy));
+  disk.put(path, {});
+  REQUIRE(storage::write_filter_file(
+      disk, path, {.key = path.stem(), .filter = *filter, .header = filter::header_of(**filter)}, {}));
+}
+
+Result<MergeReport> merge_files(SimulatedDisk& disk, const std::vector<storage::Path>& inputs) {
+  return merge(disk, {.inputs = inputs, .output = "out/c", .key = {}}, silent());
+}
+
+}  // namespace
+
+TEST_CASE("a merged filter holds the items of all, and says about how many", "[tools]") {
+  SimulatedDisk disk;
+  put_filter(disk, "out/a", usual, 0, 4000);
+  put_filter(disk, "out/b", usual, 3000, 4000);  // a quarter of them shared
+  const auto report = merge_files(disk, {"out/a", "out/b"});
+  REQUIRE(report);
+  CHECK(std::abs(static_cast<double>(report->item_estimate) - 7000) < 200);
+  CHECK(report->item_sum > 7900);
+  const auto merged = storage::read_filter_file(disk, "out/c", test::roomy, {});
+  REQUIRE(merged);
+  CHECK(merged->key == "a");
+  CHECK(merged->filter->item_count() == report->item_estimate);
+  for (int i = 0; i < 7000; ++i) REQUIRE(test::contains(*merged->filter, "item " + std::to_string(i)));
+}
+
+TEST_CASE("a filter that was filled in parts keeps its capacity when the parts are merged", "[tools]") {
+  SimulatedDisk disk;
+  put_filter(disk, "out/a", usual, 0, 5000);
+  put_filter(disk, "out/b", usual, 5000, 5000);
+  const auto report = merge_files(disk, {"out/a", "out/b"});
+  REQUIRE(report);
+  CHECK(report->item_estimate <= usual.capacity);
+  CHECK(report->item_estimate > usual.capacity * 95 / 100);
+}
+
+TEST_CASE("merging a filter with itself changes nothing but the estimate", "[tools]") {
+  SimulatedDisk disk;
+  put_filter(disk, "out/a", usual, 0, 10000);
+  const auto report = merge_files(disk, {"out/a", "out/a"});
+  REQUIRE(report);
+  const auto before = storage::read_filter_file(disk, "out/a", test::roomy, {});
+  const auto merged = storage::read_filter_file(disk, "out/c", test::roomy, {});
+  REQUIRE(before);
+  REQUIRE(merged);
+  CHECK(test::bits_of(merged->filter->newest_layer()) == test::bits_of(before->filter->newest_layer()));
+  CHECK(report->item_estimate >= before->filter->item_count());
+}
+
+TEST_CASE("filters that together would break their promise are not merged", "[tools]") {
+  SimulatedDisk disk;
+  put_filter(disk, "out/a", usual, 0, 9000);
+  put_filter(disk, "out/b", usual, 9000, 9000);
+  const auto report = merge_files(disk, {"out/a", "out/b"});
+  REQUIRE_FALSE(report);
+  CHECK(report.error().code == Errc::out_of_range);
+  CHECK(report.error().detail.find(" k different items in a layer for 10000") != std::string::npos);
+  CHECK(disk.files().count("out/c") == 0);
+}
+
+TEST_CASE("filters of another seed or shape are not merged, and the difference is named", "[tools]") {
+  const std::pair<FilterOptions, std::string> others[] = {
+      {{.error_rate = 0.01, .capacity = 10000, .expansion = 0, .seed = 4}, "seed (3 and 4)"},
+      {{.error_rate = 0.02, .capacity = 10000, .expansion = 0, .seed = 3}, "error rate (0.01 and 0.02)"},
+      {{.error_rate = 0.01, .capacity = 10001, .expansion = 0, .seed = 3}, "capacity (10000 and 10001)"},
+      {{.error_rate = 0.01, .capacity = 10000, .expansion = 2, .seed = 3}, "expansion (0 and 2)"},
+  };
+  for (const auto& [options, difference] : others) {
+    SimulatedDisk disk;
+    put_filter(disk, "out/a", usual, 0, 10);
+    put_filter(disk, "out/b", options, 0, 10);
+    const auto report = merge_files(disk, {"out/a", "out/b"});
+    REQUIRE_FALSE(report);
+    CHECK(report.error().detail.find("out/b differs from out/a in its " + difference) == 0);
+  }
+}
+
+TEST_CASE("filters that grew are merged layer by layer", "[tools]") {
+  const FilterOptions growing{.error_rate = 0.01, .capacity = 1000, .expansion = 4, .seed = 3};
+  SimulatedDisk disk;
+  put_filter(disk, "out/a", growing, 0, 2000);
+  put_filter(disk, "out/b", growing, 0, 1900);
+  const auto report = merge_files(disk, {"out/a", "out/b"});
+  REQUIRE(report);
+  const auto merged = storage::read_filter_file(disk, "out/c", test::roomy, {});
+  REQUIRE(merged);
+  CHECK(merged->filter->layer_count() == 2);
+  for (int i = 0; i < 2000; ++i) REQUIRE(test::contains(*merged->filter, "item " + std::to_string(i)));
+}
