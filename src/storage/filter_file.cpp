@@ -2,79 +2,27 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "damage.hpp"
 #include "progress_meter.hpp"
 #include "record_reader.hpp"
+#include "record_writer.hpp"
 #include "sealed_reader.hpp"
 #include "sealed_writer.hpp"
 
 namespace sepal::storage {
 namespace {
 
-Result<void> write_header(SealedWriter& writer) {
-  format::FilterFileHeader header;
-  header.record_count = 1;
-  const auto fields = format::bytes_of(header).first(sizeof header - format::checksum_bytes);
-  if (auto done = writer.append(fields); !done) return done;
-  return writer.append_checksum(Checksum::of(fields));
+// With the counts that are to be written.
+std::vector<Snapshot::Layer> layers_of(const FilterFile& file) {
+  const auto views = file.filter->layers();
+  SEPAL_ASSERT(views.size() == file.header.layers.size(), "a header of other layers than the filter has");
+  std::vector<Snapshot::Layer> layers;
+  for (std::size_t i = 0; i < views.size(); ++i)
+    layers.push_back({.view = views[i], .item_count = file.header.layers[i].item_count});
+  return layers;
 }
-
-Result<void> write_head(SealedWriter& writer, const FilterFile& file) {
-  const std::vector<std::byte> image = filter::encode(file.header);
-  format::RecordHead head;
-  head.key_bytes = static_cast<std::uint32_t>(file.key.size());
-  head.image_bytes = static_cast<std::uint32_t>(image.size());
-  head.bitmap_bytes = file.header.bitmap_bytes();
-  Checksum checksum;
-  for (const auto part : {format::bytes_of(head), format::bytes_of(std::string_view(file.key)),
-                          std::span(image).first(image.size())}) {
-    checksum.update(part);
-    if (auto done = writer.append(part); !done) return done;
-  }
-  return writer.append_checksum(checksum.value());
-}
-
-// The bitmaps of all layers, one behind the other, in chunks.
-class ChunkWriter {
- public:
-  ChunkWriter(SealedWriter& writer, const filter::Filter& filter, std::uint64_t bitmap_bytes)
-      : writer_(writer), layers_(filter.layers()), left_(bitmap_bytes) {}
-
-  Result<void> write(ProgressMeter& meter) {
-    while (left_ > 0) {
-      const auto count = left_ < format::chunk_bytes ? static_cast<std::size_t>(left_) : format::chunk_bytes;
-      const auto place = writer_.append_place(count);
-      if (!place) return place.error();
-      copy_next(*place);
-      if (auto done = writer_.append_checksum(Checksum::of(*place)); !done) return done;
-      if (auto go_on = meter.add(count); !go_on) return go_on;
-      left_ -= count;
-    }
-    return {};
-  }
-
- private:
-  void copy_next(std::span<std::byte> to) {
-    while (!to.empty()) {
-      const filter::LayerView& layer = layers_[layer_];
-      const std::uint64_t layer_left = layer.plan().byte_count() - offset_;
-      const std::size_t count = layer_left < to.size() ? static_cast<std::size_t>(layer_left) : to.size();
-      layer.copy_bits(offset_, to.first(count));
-      to = to.subspan(count);
-      offset_ += count;
-      if (count < layer_left) continue;
-      ++layer_;
-      offset_ = 0;
-    }
-  }
-
-  SealedWriter& writer_;
-  std::vector<filter::LayerView> layers_;
-  std::uint64_t left_;
-  std::size_t layer_ = 0;
-  std::uint64_t offset_ = 0;
-};
 
 Result<std::uint64_t> write_synced(Disk& disk, const Path& path, const FilterFile& file,
                                    const ProgressSink& progress) {
@@ -83,9 +31,10 @@ Result<std::uint64_t> write_synced(Disk& disk, const Path& path, const FilterFil
   SaveBuffer buffer;
   SealedWriter writer(std::move(*created), buffer);
   ProgressMeter meter(progress, file.header.bitmap_bytes());
-  Result<void> done = write_header(writer);
-  if (done) done = write_head(writer, file);
-  if (done) done = ChunkWriter(writer, *file.filter, file.header.bitmap_bytes()).write(meter);
+  RecordWriter records(writer, meter);
+  const std::vector<Snapshot::Layer> layers = layers_of(file);
+  Result<void> done = records.write_header(1);
+  if (done) done = records.write_record({.key = file.key, .options = file.header.options, .layers = layers});
   if (!done) return done.error();
   const auto sealed = writer.finish();
   if (!sealed) return sealed.error();

@@ -1,14 +1,11 @@
 #include "generation_writer.hpp"
 
-#include <sepal/filter/image.hpp>
-
-#include <cstring>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "progress_meter.hpp"
+#include "record_writer.hpp"
 #include "sealed_writer.hpp"
 
 namespace sepal::storage {
@@ -35,14 +32,17 @@ class SnapshotFilter {
         layers_(std::span(snapshot.layers).subspan(at.first_layer, snapshot.layer_counts[at.entry])) {}
 
   [[nodiscard]] const keyspace::CutEntry& entry() const { return snapshot_.entries[entry_]; }
-  [[nodiscard]] std::uint64_t journal_position() const { return snapshot_.journal_positions[entry_]; }
   [[nodiscard]] std::span<const Snapshot::Layer> layers() const { return layers_; }
 
-  [[nodiscard]] std::uint64_t bitmap_bytes() const {
-    std::uint64_t bytes = 0;
-    for (const Snapshot::Layer& layer : layers_) bytes += layer.view.plan().byte_count();
-    return bytes;
+  [[nodiscard]] Record record() const {
+    return {.database = entry().database,
+            .key = entry().key,
+            .journal_position = snapshot_.journal_positions[entry_],
+            .deadline = entry().deadline,
+            .options = entry().filter->options(),
+            .layers = layers_};
   }
+  [[nodiscard]] std::uint64_t bitmap_bytes() const { return bitmap_bytes_of(layers_); }
   [[nodiscard]] std::uint64_t item_count() const {
     std::uint64_t count = 0;
     for (const Snapshot::Layer& layer : layers_) count += layer.item_count;
@@ -60,30 +60,6 @@ class SnapshotFilter {
   const Snapshot& snapshot_;
   std::size_t entry_;
   std::span<const Snapshot::Layer> layers_;
-};
-
-// Runs through the bitmaps of one filter as if they were one.
-class BitmapReader {
- public:
-  explicit BitmapReader(const SnapshotFilter& filter) : layer_(filter.layers().data()) {}
-
-  // As many bytes as fit; the caller asks for no more than there are.
-  void copy_next(std::span<std::byte> to) {
-    while (!to.empty()) {
-      const std::uint64_t left = layer_->view.plan().byte_count() - offset_;
-      const std::size_t count = left < to.size() ? static_cast<std::size_t>(left) : to.size();
-      layer_->view.copy_bits(offset_, to.first(count));
-      to = to.subspan(count);
-      offset_ += count;
-      if (offset_ < layer_->view.plan().byte_count()) continue;
-      ++layer_;
-      offset_ = 0;
-    }
-  }
-
- private:
-  const Snapshot::Layer* layer_;
-  std::uint64_t offset_ = 0;
 };
 
 class GenerationWriter {
@@ -156,10 +132,11 @@ class GenerationWriter {
     auto file = disk_.create(place_.folder / name);
     if (!file) return file.error();
     SealedWriter writer(std::move(*file), buffer_);
-    Result<void> done = write_header(writer, filters.size());
+    RecordWriter records(writer, meter);
+    Result<void> done = records.write_header(filters.size());
     for (std::size_t i = 0; i < filters.size() && done; ++i) {
       if (i + prefetch_distance < filters.size()) prefetch(filters[i + prefetch_distance]);
-      done = write_record(writer, SnapshotFilter(snapshot_, filters[i]), meter);
+      done = records.write_record(SnapshotFilter(snapshot_, filters[i]).record());
     }
     if (!done) return done;
     const auto sealed = writer.finish();
@@ -177,74 +154,6 @@ class GenerationWriter {
     const auto* const filter =
         static_cast<const std::byte*>(static_cast<const void*>(snapshot_.entries[at.entry].filter.get()));
     for (std::size_t line = 0; line < lines; ++line) __builtin_prefetch(filter + line * line_bytes);
-  }
-
-  static Result<void> write_header(SealedWriter& writer, std::uint64_t record_count) {
-    format::FilterFileHeader header;
-    header.record_count = record_count;
-    const auto fields = format::bytes_of(header).first(sizeof header - format::checksum_bytes);
-    if (auto done = writer.append(fields); !done) return done;
-    return writer.append_checksum(Checksum::of(fields));
-  }
-
-  Result<void> write_record(SealedWriter& writer, const SnapshotFilter& filter, ProgressMeter& meter) {
-    const std::string& key = filter.entry().key;
-    if (key.size() > std::numeric_limits<std::uint32_t>::max())
-      return fail(Errc::too_large, "cannot save a key of " + std::to_string(key.size()) + " bytes");
-    const std::size_t image_bytes = filter::image_bytes(filter.layers().size());
-    const std::size_t head_bytes = sizeof(format::RecordHead) + key.size() + image_bytes;
-    if (head_bytes > SaveBuffer::capacity) return write_long_record(writer, filter, meter);
-    const auto place = writer.append_place(head_bytes);
-    if (!place) return place.error();
-    fill_head(filter, *place);
-    if (auto done = writer.append_checksum(Checksum::of(*place)); !done) return done;
-    return write_bits(writer, filter, meter);
-  }
-
-  // A key that does not fit into the buffer.
-  Result<void> write_long_record(SealedWriter& writer, const SnapshotFilter& filter, ProgressMeter& meter) {
-    std::vector<std::byte> head(sizeof(format::RecordHead) + filter.entry().key.size() +
-                                filter::image_bytes(filter.layers().size()));
-    fill_head(filter, head);
-    if (auto done = writer.append(head); !done) return done;
-    if (auto done = writer.append_checksum(Checksum::of(head)); !done) return done;
-    return write_bits(writer, filter, meter);
-  }
-
-  // Head, key and image header, one behind the other.
-  void fill_head(const SnapshotFilter& filter, std::span<std::byte> into) {
-    const std::string& key = filter.entry().key;
-    const std::size_t image_at = sizeof(format::RecordHead) + key.size();
-    format::RecordHead head;
-    head.database = filter.entry().database;
-    head.key_bytes = static_cast<std::uint32_t>(key.size());
-    head.image_bytes = static_cast<std::uint32_t>(into.size() - image_at);
-    head.bitmap_bytes = filter.bitmap_bytes();
-    head.journal_position = filter.journal_position();
-    head.deadline = static_cast<std::uint64_t>(filter.entry().deadline);
-    std::memcpy(into.data(), &head, sizeof head);
-    std::memcpy(into.data() + sizeof head, key.data(), key.size());
-    image_.options = filter.entry().filter->options();
-    image_.layers.clear();
-    for (const Snapshot::Layer& layer : filter.layers())
-      image_.layers.push_back({.plan = layer.view.plan(), .item_count = layer.item_count});
-    filter::encode(image_, into.subspan(image_at));
-  }
-
-  static Result<void> write_bits(SealedWriter& writer, const SnapshotFilter& filter, ProgressMeter& meter) {
-    BitmapReader bits(filter);
-    const std::uint64_t bitmap_bytes = filter.bitmap_bytes();
-    for (std::uint64_t done = 0; done < bitmap_bytes;) {
-      const std::uint64_t left = bitmap_bytes - done;
-      const auto count = left < format::chunk_bytes ? static_cast<std::size_t>(left) : format::chunk_bytes;
-      auto place = writer.append_place(count);
-      if (!place) return place.error();
-      bits.copy_next(*place);
-      if (auto sealed = writer.append_checksum(Checksum::of(*place)); !sealed) return sealed;
-      if (auto go_on = meter.add(count); !go_on) return go_on;
-      done += count;
-    }
-    return {};
   }
 
   Result<void> write_manifest() {
@@ -280,7 +189,6 @@ class GenerationWriter {
   const Snapshot& snapshot_;
   const KnownFiles& known_;
   SaveBuffer buffer_;
-  filter::ImageHeader image_;  // of the filter that is being written
   std::vector<Place> packed_;
   std::vector<Place> own_;
   std::vector<format::ListedFile> files_;

@@ -1,0 +1,49 @@
+// Writes the header and the records of one filter file, one behind the other (snapshot_format.hpp).
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/filter.hpp>
+#include <sepal/filter/image.hpp>
+#include <sepal/keyspace/deadline.hpp>
+#include <sepal/storage/snapshot.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "progress_meter.hpp"
+#include "sealed_writer.hpp"
+
+namespace sepal::storage {
+
+struct Record {
+  std::uint32_t database = 0;
+  std::string_view key;
+  std::uint64_t journal_position = 0;
+  keyspace::Deadline deadline = keyspace::no_deadline;
+  filter::FilterOptions options;
+  std::span<const Snapshot::Layer> layers;  // oldest first
+};
+
+[[nodiscard]] std::uint64_t bitmap_bytes_of(std::span<const Snapshot::Layer> layers);
+
+// Confined. Blocks. Errors: those of SealedWriter, io when the meter's sink gave up, too_large for a key.
+class RecordWriter {
+ public:
+  RecordWriter(SealedWriter& writer, ProgressMeter& meter) : writer_(writer), meter_(meter) {}
+
+  Result<void> write_header(std::uint64_t record_count);
+  Result<void> write_record(const Record& record);
+
+ private:
+  Result<void> write_long_head(const Record& record);
+  void fill_head(const Record& record, std::span<std::byte> into);
+  Result<void> write_bits(const Record& record);
+
+  SealedWriter& writer_;
+  ProgressMeter& meter_;
+  filter::ImageHeader image_;  // of the record that is being written
+};
+
+}  // namespace sepal::storage
