@@ -22,8 +22,6 @@ namespace {
 using filter::BulkAdd;
 using filter::Filter;
 
-constexpr filter::FilterLimits limits{.bytes_max = filter_bytes_max, .layers_max = 64};
-
 // What a thread keeps from one block to the next.
 struct Lane {
   NumberedBlock block;
@@ -112,7 +110,7 @@ class Builder {
     if (options.capacity == 0 && !request_.capacity)
       return fail(Errc::out_of_range, "there are no items; --capacity makes a filter without any");
     if (auto sound = check_options(options); !sound) return sound;
-    auto created = Filter::create(options, limits);
+    auto created = Filter::create(options, filter_limits);
     if (!created && created.error().code == Errc::too_large) return fits_nowhere();
     if (!created) return created.error();
     filter_ = std::move(*created);
@@ -120,7 +118,7 @@ class Builder {
   }
 
   Result<void> add_from_inputs() {
-    BulkAdd adding(*filter_, limits);
+    BulkAdd adding(*filter_, filter_limits);
     ItemReader reader(request_.inputs, request_.items);
     auto done = for_each_block("adding", reader, [&](Lane& lane) {
       fingerprint(lane);
@@ -133,7 +131,7 @@ class Builder {
   }
 
   Result<void> add_from_spool() {
-    BulkAdd adding(*filter_, limits);
+    BulkAdd adding(*filter_, filter_limits);
     std::atomic<std::uint32_t> next{0};
     std::atomic<std::uint64_t> done_count{0};
     FirstError error;
@@ -221,7 +219,7 @@ Error Builder::refusal(const std::string& place, Filter::Refusal why) const {
                                          " items and does not scale; give it a larger one");
     case Filter::Refusal::layer_limit:
       return fail(Errc::layer_limit, place + ": the filter would need more than " +
-                                         std::to_string(limits.layers_max) +
+                                         std::to_string(filter_limits.layers_max) +
                                          " layers; give it a larger capacity");
     default:
       return fail(Errc::out_of_memory, place + ": there is no memory for a further layer of the filter");

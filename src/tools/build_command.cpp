@@ -10,6 +10,7 @@
 
 #include "build.hpp"
 #include "commands.hpp"
+#include "filter_output.hpp"
 #include "text.hpp"
 
 namespace sepal::tools {
@@ -33,12 +34,11 @@ Result<std::uint64_t> seed_of(storage::Disk& disk, const Arguments& arguments) {
 }
 
 void print(const BuildRequest& request, const BuildReport& report, double seconds) {
-  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   std::printf("items   %llu read, %llu added; the others were known, or looked like known ones\n",
-              number(report.items_read), number(report.items_added));
-  std::printf("filter  capacity %llu, error rate %g, %u layer%s\n", number(report.capacity),
-              request.error_rate, report.layer_count, report.layer_count == 1 ? "" : "s");
-  std::printf("seed    %llu\n", number(request.seed));
+              wide(report.items_read), wide(report.items_added));
+  std::printf("filter  capacity %llu, error rate %g, %u layer%s\n", wide(report.capacity), request.error_rate,
+              report.layer_count, report.layer_count == 1 ? "" : "s");
+  std::printf("seed    %llu\n", wide(request.seed));
   std::printf("file    %s, %s\n", request.output.c_str(), bytes_text(report.file_bytes).c_str());
   std::printf("time    %.2f s, %s items/s\n", seconds,
               amount_text(static_cast<double>(report.items_read) / seconds).c_str());
@@ -48,11 +48,13 @@ int build_with(Arguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   const auto disk = storage::make_posix_disk();
   BuildRequest& request = arguments.request;
-  if (request.inputs.empty()) request.inputs.emplace_back(standard_input);
+  if (const auto fit = check_output(request.output); !fit) return refuse("build", fit.error().detail);
   const auto seed = seed_of(*disk, arguments);
-  if (seed) request.seed = *seed;
+  if (!seed) return refuse("build", seed.error().detail);
+  request.seed = *seed;
+  if (request.inputs.empty()) request.inputs.emplace_back(standard_input);
   Progress progress(stderr, progress_style(arguments.quiet));
-  const auto report = seed ? build(*disk, request, progress) : Result<BuildReport>(seed.error());
+  const auto report = build(*disk, request, progress);
   if (!report) return refuse("build", report.error().detail);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   print(request, *report, took.count());

@@ -7,11 +7,11 @@
 #include <fcntl.h>
 #include <string_view>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 
 #include "decompressor.hpp"
+#include "text.hpp"
 
 namespace sepal::tools {
 namespace {
@@ -20,10 +20,6 @@ using namespace std::string_view_literals;
 
 constexpr int pipe_bytes = 1 << 20;
 constexpr std::size_t magic_bytes = 4;
-
-std::string reason(int error_number) {
-  return std::generic_category().message(error_number);
-}
 
 // A file, or whatever else has a descriptor.
 class FileSource final : public ByteSource {
@@ -73,7 +69,7 @@ class FileSource final : public ByteSource {
           regular_ ? ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(begin_ + position_))
                    : ::read(descriptor_, into.data(), into.size());
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return fail(Errc::io, "cannot be read: " + reason(errno));
+      if (count < 0) return fail(Errc::io, "cannot be read: " + reason_text(errno));
       position_ += static_cast<std::uint64_t>(count);
       return static_cast<std::size_t>(count);
     }
@@ -109,7 +105,7 @@ Result<Opened> open_file(const std::string& path) {
   const bool standard = path == standard_input;
   const int descriptor = standard ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0)
-    return fail(errno == ENOENT ? Errc::not_found : Errc::io, "cannot be opened: " + reason(errno));
+    return fail(errno == ENOENT ? Errc::not_found : Errc::io, "cannot be opened: " + reason_text(errno));
   Opened opened{};
   const bool regular = ::fstat(descriptor, &opened.status) == 0 && S_ISREG(opened.status.st_mode);
   opened.file = std::make_unique<FileSource>(descriptor, !standard, regular);
@@ -146,7 +142,9 @@ Result<InputKind> look_at_input(const std::string& path) {
   struct stat status {};
   const int outcome = path == standard_input ? ::fstat(STDIN_FILENO, &status) : ::stat(path.c_str(), &status);
   if (outcome != 0)
-    return fail(errno == ENOENT ? Errc::not_found : Errc::io, "cannot be opened: " + reason(errno));
+    return fail(errno == ENOENT ? Errc::not_found : Errc::io, "cannot be opened: " + reason_text(errno));
+  // Before hours are spent on the inputs that come first.
+  if (S_ISDIR(status.st_mode)) return fail(Errc::io, "is a directory");
   if (!S_ISREG(status.st_mode)) return InputKind{};
   const auto opened = open_file(path);
   if (!opened) return opened.error();

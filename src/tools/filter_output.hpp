@@ -8,6 +8,10 @@
 
 namespace sepal::tools {
 
+// Whether a filter file may go there, to be asked before there is one: what is there already has to be a
+// file, and the folder one to write into. Blocks. Errors: out_of_range, io, with a sentence.
+Result<void> check_output(const storage::Path& path);
+
 // As storage::write_filter_file(). A signal that ends the program does so when nothing is left behind.
 Result<std::uint64_t> write_output(storage::Disk& disk, const storage::Path& path,
                                    const storage::FilterFile& file, Progress& progress);

@@ -4,9 +4,10 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <string>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
+
+#include "text.hpp"
 
 namespace sepal::tools {
 namespace {
@@ -29,7 +30,7 @@ Result<std::unique_ptr<FingerprintSpool>> FingerprintSpool::create(const std::fi
   const int descriptor = open_nameless(folder.empty() ? "." : folder.string());
   if (descriptor < 0)
     return fail(Errc::io, "cannot create a temporary file in " + (folder.empty() ? "." : folder.string()) +
-                              ": " + std::generic_category().message(errno));
+                              ": " + reason_text(errno));
   return std::unique_ptr<FingerprintSpool>(new FingerprintSpool(descriptor, folder));
 }
 
@@ -93,8 +94,7 @@ Error FingerprintSpool::failed(const char* what, int error_number) const {
   const bool full = error_number == ENOSPC || error_number == EDQUOT;
   return fail(full ? Errc::disk_full : Errc::io,
               std::string("cannot ") + what + " the temporary file in " +
-                  (folder_.empty() ? "." : folder_.string()) + ": " +
-                  std::generic_category().message(error_number) +
+                  (folder_.empty() ? "." : folder_.string()) + ": " + reason_text(error_number) +
                   (full ? "; it needs 16 bytes an item, and none when --capacity is given" : ""));
 }
 

@@ -22,7 +22,6 @@ using filter::ImageHeader;
 using filter::LayerPlan;
 using storage::FilterFile;
 
-constexpr filter::FilterLimits limits{.bytes_max = filter_bytes_max, .layers_max = 64};
 constexpr std::size_t piece_bytes = 1 << 20;
 // An estimate from the set bits misses by less than the root of the count, nearly always by less than this
 // many.
@@ -31,8 +30,7 @@ constexpr double estimate_tolerance = 4;
 // What two filters that cannot be merged differ in; nothing when they can.
 std::string difference(const ImageHeader& a, const ImageHeader& b) {
   const auto text = [](const char* what, std::uint64_t one, std::uint64_t other) {
-    return format("%s (%llu and %llu)", what, static_cast<unsigned long long>(one),
-                  static_cast<unsigned long long>(other));
+    return format("%s (%llu and %llu)", what, wide(one), wide(other));
   };
   if (a.options.seed != b.options.seed) return text("seed", a.options.seed, b.options.seed);
   if (a.options.error_rate != b.options.error_rate)
@@ -103,7 +101,7 @@ class Merger {
     std::error_code unknown;
     const auto byte_count = std::filesystem::file_size(path, unknown);
     progress_.begin("reading", unknown ? 0 : byte_count);
-    auto file = storage::read_filter_file(disk_, path, limits, [this](const storage::Progress& state) {
+    auto file = storage::read_filter_file(disk_, path, filter_limits, [this](const storage::Progress& state) {
       progress_.update(state.bytes_done, 0);
       return true;
     });

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "filter_output.hpp"
 #include "merge.hpp"
 #include "text.hpp"
 
@@ -14,14 +15,15 @@ struct Arguments {
 };
 
 void print(const MergeRequest& request, const MergeReport& report) {
-  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
-  std::printf("items   about %llu different ones; %llu in all files together\n", number(report.item_estimate),
-              number(report.item_sum));
-  std::printf("filter  capacity %llu\n", number(report.capacity));
+  std::printf("items   about %llu different ones; %llu in all files together\n", wide(report.item_estimate),
+              wide(report.item_sum));
+  std::printf("filter  capacity %llu\n", wide(report.capacity));
   std::printf("file    %s, %s\n", request.output.c_str(), bytes_text(report.file_bytes).c_str());
 }
 
 int merge_with(const Arguments& arguments) {
+  if (const auto fit = check_output(arguments.request.output); !fit)
+    return refuse("merge", fit.error().detail);
   const auto disk = storage::make_posix_disk();
   Progress progress(stderr, progress_style(arguments.quiet));
   const auto report = merge(*disk, arguments.request, progress);

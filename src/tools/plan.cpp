@@ -38,9 +38,9 @@ Result<LayerPlan> plan_layer_of(const PlanRequest& request, std::uint32_t layer_
 }
 
 void describe(const PlanRequest& request, const LayerPlan& plan, std::vector<std::string>& lines) {
-  lines.push_back(format(
-      "error rate %g, %llu items, %s", request.error_rate, static_cast<unsigned long long>(request.capacity),
-      request.expansion == 0 ? "does not scale"
+  lines.push_back(format("error rate %g, %llu items, %s", request.error_rate, wide(request.capacity),
+                         request.expansion == 0
+                             ? "does not scale"
                              : format("a further layer holds %u times the last", request.expansion).c_str()));
   lines.emplace_back();
   lines.push_back("  bitmap            " + bytes_text(plan.byte_count()));
@@ -48,8 +48,8 @@ void describe(const PlanRequest& request, const LayerPlan& plan, std::vector<std
   lines.push_back(
       format("  bits an item      %.3f (the textbook's optimum: %.3f)", bits_per_item(plan), textbook));
   lines.push_back(format("  bits set an item  %u", plan.probe_count));
-  lines.push_back(format("  blocks            %llu of %u bytes; an item touches one",
-                         static_cast<unsigned long long>(plan.block_count), plan.block_bits / 8));
+  lines.push_back(format("  blocks            %llu of %u bytes; an item touches one", wide(plan.block_count),
+                         plan.block_bits / 8));
   if (request.expansion != 0)
     lines.push_back(
         format("  first layer       planned for a rate of %.3g, so that all layers together keep %g",
@@ -87,9 +87,9 @@ void describe_growth(const PlanRequest& request, const LayerPlan& first, std::ve
     items += plan.capacity;
     bytes += plan.byte_count();
     rate += (1 - rate) * filter::expected_error_rate(plan, plan.capacity);
-    lines.push_back(
-        format("  %6u %16llu  %14.3f  %9.3g  %s", layer + 1, static_cast<unsigned long long>(items),
-               8 * static_cast<double>(bytes) / static_cast<double>(items), rate, bytes_text(bytes).c_str()));
+    lines.push_back(format("  %6u %16llu  %14.3f  %9.3g  %s", layer + 1, wide(items),
+                           8 * static_cast<double>(bytes) / static_cast<double>(items), rate,
+                           bytes_text(bytes).c_str()));
     if (layer == growths_shown) return;
     const auto capacity = checked_multiply(plan.capacity, request.expansion);
     const auto next = capacity ? plan_layer_of(request, layer + 1, *capacity) : fail(Errc::too_large);

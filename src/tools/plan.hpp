@@ -18,6 +18,8 @@ struct PlanRequest {
 
 // More than any machine holds, and few enough that no sum of sizes wraps.
 inline constexpr std::uint64_t filter_bytes_max = std::uint64_t{1} << 50;
+// Of the filters that tools make. The layers are those of a server that was told nothing else.
+inline constexpr filter::FilterLimits filter_limits{.bytes_max = filter_bytes_max};
 
 // Errors: out_of_range, with a sentence.
 Result<void> check_options(const filter::FilterOptions& options);

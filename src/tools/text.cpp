@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdio>
+#include <system_error>
 
 namespace sepal::tools {
 
@@ -21,8 +22,8 @@ std::string bytes_text(std::uint64_t bytes) {
   double amount = static_cast<double>(bytes);
   std::size_t unit = 0;
   for (; amount >= 1024 && unit + 1 < units.size(); amount /= 1024) ++unit;
-  if (unit == 0) return format("%llu bytes", static_cast<unsigned long long>(bytes));
-  return format("%llu bytes (%.1f %s)", static_cast<unsigned long long>(bytes), amount, units[unit]);
+  if (unit == 0) return format("%llu bytes", wide(bytes));
+  return format("%llu bytes (%.1f %s)", wide(bytes), amount, units[unit]);
 }
 
 std::string amount_text(double amount) {
@@ -30,6 +31,10 @@ std::string amount_text(double amount) {
   std::size_t unit = 0;
   for (; amount >= 1000 && unit + 1 < units.size(); amount /= 1000) ++unit;
   return format(unit == 0 ? "%.0f%s" : "%.1f%s", amount, units[unit]);
+}
+
+std::string reason_text(int error_number) {
+  return std::generic_category().message(error_number);
 }
 
 std::string duration_text(double seconds) {

@@ -143,7 +143,7 @@ TEST_CASE("what is wrong with an input is said with its place", "[tools]") {
   const std::string good = shop.list("good", "one\ntwo\n");
   CHECK(shop.refusal(shop.request({good, "absent"})).find("absent: cannot be opened: No such file") == 0);
   const std::string folder = shop.folder.path();
-  CHECK(shop.refusal(shop.request({folder})).find(folder + ": cannot be read: Is a directory") == 0);
+  CHECK(shop.refusal(shop.request({folder})).find(folder + ": is a directory") == 0);
   CHECK(shop.refusal(shop.request({shop.list("empty", "")})).find("there are no items") == 0);
 
   BuildRequest request = shop.request({good, shop.list("long", "1\n2\n3\n" + std::string(5000, 'x') + "\n")});

@@ -1,0 +1,34 @@
+#include "../../../src/tools/filter_output.hpp"
+
+#include <fstream>
+#include <string>
+#include <sys/stat.h>
+#include <utility>
+
+#include "support/catch.hpp"
+#include "support/storage_fixture.hpp"
+
+using namespace sepal;
+using namespace sepal::tools;
+
+TEST_CASE("a place where no filter file can go is refused", "[tools]") {
+  const test::TemporaryFolder temporary;
+  const std::string folder = temporary.path();
+  const std::string file = folder + "/file";
+  std::ofstream(file) << "a";
+  const std::string pipe = folder + "/pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const std::pair<std::string, std::string> wrong[] = {
+      {folder, folder + " is there, and is not a file that can be replaced"},
+      {pipe, pipe + " is there, and is not a file that can be replaced"},
+      {folder + "/none/out", "cannot write into " + folder + "/none/: No such file or directory"},
+      {file + "/out", "cannot write into " + file + "/: Not a directory"}};
+  for (const auto& [output, why] : wrong) {
+    const auto fit = check_output(output);
+    REQUIRE_FALSE(fit);
+    CHECK(fit.error().detail == why);
+  }
+  CHECK(check_output(file));
+  CHECK(check_output(folder + "/new"));
+  CHECK(check_output("new"));
+}
