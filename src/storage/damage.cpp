@@ -19,6 +19,10 @@ std::string printable(std::string_view bytes) {
   return bytes.size() > length_max ? text + "..." : text;
 }
 
+bool is_damage(const Error& error) {
+  return error.code == Errc::damaged || error.code == Errc::unsupported_version;
+}
+
 Error about(std::string_view subject, const Error& error) {
   return fail(error.code, std::string(subject) + " " + error.detail);
 }

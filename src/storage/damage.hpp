@@ -13,6 +13,9 @@ namespace sepal::storage {
 [[nodiscard]] Error damaged_at(std::uint64_t offset, std::string_view what);
 [[nodiscard]] Error unsupported(std::uint32_t found, std::uint32_t known);
 
+// Whether it is the file, and not what reads it or keeps it.
+[[nodiscard]] bool is_damage(const Error& error);
+
 // Bytes from a disk, fit for a message: short, and without what a terminal would act on.
 [[nodiscard]] std::string printable(std::string_view bytes);
 

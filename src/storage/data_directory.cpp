@@ -72,9 +72,7 @@ class DataDirectory::Implementation {
       files_ = std::move(read->files);
       return std::move(read->report);
     }
-    const Errc code = read.error().code;
-    if (code != Errc::damaged && code != Errc::unsupported_version) return read.error();
-    return with_advice(read.error(), restore_or_salvage);
+    return is_damage(read.error()) ? with_advice(read.error(), restore_or_salvage) : read.error();
   }
 
   [[nodiscard]] const Path& path() const { return directory_; }

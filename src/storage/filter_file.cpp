@@ -46,7 +46,8 @@ Result<FilterFile> read_only_record(SealedReader& reader, const filter::FilterLi
   RecordReader records(reader, limits, meter);
   const auto count = records.read_header();
   if (!count) return count.error();
-  if (*count != 1) return damaged_at(0, "it holds " + std::to_string(*count) + " filters instead of one");
+  if (*count != 1)
+    return fail(Errc::out_of_range, "holds " + std::to_string(*count) + " filters instead of one");
   auto loaded = records.read_record();
   if (!loaded) return loaded.error();
   if (reader.remaining() != 0) return damaged_at(reader.offset(), "something stands behind its filter");

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -16,8 +15,6 @@
 namespace sepal::storage {
 namespace {
 
-constexpr filter::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
-                                          .layers_max = std::numeric_limits<std::uint16_t>::max()};
 constexpr std::size_t magic_bytes = 8;
 
 std::string_view name_of(format::Operation operation) {
@@ -222,8 +219,7 @@ Result<void> inspect_file(Disk& disk, const Path& path, const FactSink& sink) {
   const auto size = (*file)->size();
   if (!size) return size.error();
   auto done = Inspection(**file, *size, sink).run(disk, path);
-  if (done || (done.error().code != Errc::damaged && done.error().code != Errc::unsupported_version))
-    return done;
+  if (done || !is_damage(done.error())) return done;
   const std::string name = path.string();
   // What the reader of the journal says has the name already.
   return done.error().detail.starts_with(name) ? done : about(name, done.error());

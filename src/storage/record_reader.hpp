@@ -9,6 +9,7 @@
 #include <sepal/storage/snapshot_format.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,10 @@
 #include "sealed_reader.hpp"
 
 namespace sepal::storage {
+
+// For who only looks. A file that lies about a filter's size cannot make it larger than the file.
+inline constexpr filter::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
+                                                 .layers_max = std::numeric_limits<std::uint16_t>::max()};
 
 // Confined. Blocks.
 class RecordReader {

@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -21,13 +20,6 @@
 
 namespace sepal::storage {
 namespace {
-
-constexpr filter::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
-                                          .layers_max = std::numeric_limits<std::uint16_t>::max()};
-
-bool is_damage(const Error& error) {
-  return error.code == Errc::damaged || error.code == Errc::unsupported_version;
-}
 
 class Freeing final : public keyspace::Housekeeper {
  public:

@@ -1,7 +1,7 @@
 #include <sepal/storage/examine.hpp>
+#include <sepal/storage/filter_file.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "damage.hpp"
@@ -11,19 +11,12 @@
 #include "journal_reader.hpp"
 #include "named_lines.hpp"
 #include "operation_decoder.hpp"
+#include "record_reader.hpp"
 
 namespace sepal::storage {
 namespace {
 
 using Grade = Finding::Grade;
-
-// A file that lies about a filter's size cannot make it larger than the file.
-constexpr filter::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
-                                          .layers_max = std::numeric_limits<std::uint16_t>::max()};
-
-bool is_damage(const Error& error) {
-  return error.code == Errc::damaged || error.code == Errc::unsupported_version;
-}
 
 class Verification {
  public:
@@ -170,6 +163,17 @@ class Verification {
 Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
                                               const ProgressSink& progress) {
   return Verification(disk, directory, progress).run();
+}
+
+Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress) {
+  const auto read = read_filter_file(disk, path, any_filter, progress);
+  if (read)
+    return Finding{.grade = Grade::fine,
+                   .text = path.string() + " has a filter with " +
+                           std::to_string(read->filter->item_count()) + " items in " +
+                           std::to_string(read->filter->layer_count()) + " layers"};
+  if (!is_damage(read.error())) return read.error();
+  return Finding{.grade = Grade::damaged, .text = read.error().detail};
 }
 
 }  // namespace sepal::storage

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "commands.hpp"
+#include "text.hpp"
 
 namespace sepal::tools {
 namespace {
@@ -35,13 +36,24 @@ bool is_inside(const std::filesystem::path& path, const std::filesystem::path& d
   return std::mismatch(outer.begin(), outer.end(), whole.begin(), whole.end()).first == outer.end();
 }
 
-int verify(const std::filesystem::path& directory) {
+void print(const Finding& finding) {
+  std::printf("%-8s  %s\n", name_of(finding.grade), finding.text.c_str());
+}
+
+int verify_file(const std::filesystem::path& file) {
+  const auto disk = storage::make_posix_disk();
+  const auto finding = storage::verify_filter_file(*disk, file, {});
+  if (!finding) return refuse("verify", finding.error().detail);
+  print(*finding);
+  return finding->grade == Finding::Grade::damaged ? exit_refused : exit_good;
+}
+
+int verify_directory(const std::filesystem::path& directory) {
   const auto disk = storage::make_posix_disk();
   const auto findings = storage::verify_directory(*disk, directory, {});
   if (!findings) return refuse("verify", findings.error().detail);
   const auto is_damaged = [](const Finding& finding) { return finding.grade == Finding::Grade::damaged; };
-  for (const Finding& finding : *findings)
-    std::printf("%-8s  %s\n", name_of(finding.grade), finding.text.c_str());
+  for (const Finding& finding : *findings) print(finding);
   const bool damaged = std::any_of(findings->begin(), findings->end(), is_damaged);
   std::puts(damaged ? "sepald will not start with this" : "a start will load this");
   return damaged ? exit_refused : exit_good;
@@ -74,9 +86,8 @@ int salvage(const SalvageRequest& request) {
   if (!report) return refuse("salvage", report.error().detail);
   for (const std::string& lost : report->lost) std::printf("lost   %s\n", lost.c_str());
   std::printf("saved  %llu filters with %llu items, %llu changes of the journal among them, into %s\n",
-              static_cast<unsigned long long>(report->filters),
-              static_cast<unsigned long long>(report->items),
-              static_cast<unsigned long long>(report->operations), request.into.string().c_str());
+              wide(report->filters), wide(report->items), wide(report->operations),
+              request.into.string().c_str());
   return exit_good;
 }
 
@@ -84,14 +95,20 @@ int salvage(const SalvageRequest& request) {
 
 void add_verify_command(CLI::App& tools, int& exit_status) {
   CLI::App& command = *tools.add_subcommand(
-      "verify", "Checks a data directory without starting or writing; exit status 1 when it is damaged");
-  const auto directory = std::make_shared<std::filesystem::path>();
-  command.add_option("DIR", *directory, "The data directory")->required();
-  command.callback([directory, &exit_status] { exit_status = verify(*directory); });
+      "verify", "Checks a data directory or a filter file and writes nothing; exit status 1: it is damaged");
+  const auto path = std::make_shared<std::filesystem::path>();
+  command.add_option("PATH", *path, "The data directory, or a file that sepal build or merge has made")
+      ->required();
+  command.callback([path, &exit_status] {
+    std::error_code unreadable;
+    const bool is_directory = std::filesystem::is_directory(*path, unreadable);
+    exit_status = is_directory ? verify_directory(*path) : verify_file(*path);
+  });
 }
 
 void add_inspect_command(CLI::App& tools, int& exit_status) {
-  CLI::App& command = *tools.add_subcommand("inspect", "Prints what a file of a data directory holds");
+  CLI::App& command =
+      *tools.add_subcommand("inspect", "Prints what a filter file, or a file of a data directory, holds");
   const auto request = std::make_shared<InspectRequest>();
   command
       .add_option("FILE", request->file, "A filter file, MANIFEST, segment of the journal, CURRENT or SEED")

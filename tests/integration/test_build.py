@@ -1,6 +1,7 @@
 """`sepal build` and `sepal merge` as they are used: pipes, compressed lists, errors, signals."""
 
 import gzip
+import json
 import os
 import re
 import shutil
@@ -126,7 +127,12 @@ class ErrorTest(BuildTest):
         self.assertIn("there is no", self.refusal("--seed-from", self.directory, input=b"a"))
         for arguments in (["--capacity", "-1"], ["--threads", "0"], ["--format", "xml"], ["--key", 65537 * "x"]):
             done = subprocess.run([SEPAL, "build", "-o", self.path("x"), *arguments], capture_output=True, input=b"a")
-            self.assertNotEqual(done.returncode, 0, arguments)
+            self.assertEqual(done.returncode, 2, arguments)
+
+    def test_a_device_is_no_place_for_the_result(self):
+        for arguments in ["build"], ["merge", "absent.sepal"]:
+            refused = self.sepal(*arguments, "-o", "/dev/full", status=1, input=b"a").stderr.decode()
+            self.assertIn("/dev/full is there, and is not a file that can be replaced", refused)
 
     def test_a_failure_leaves_the_old_file(self):
         self.write("out.sepal", b"the old one")
@@ -195,6 +201,22 @@ class MergeTest(BuildTest):
             self.assertIn(message, refused.stderr)
             self.assertIn(other.encode(), refused.stderr)
             self.assertFalse(os.path.exists(self.path("c.sepal")))
+
+
+class ExamineTest(BuildTest):
+    def test_a_built_file_is_verified_and_inspected(self):
+        self.build("--key", "users", input=LINES)
+        path = self.path("out.sepal")
+        self.assertRegex(self.sepal("verify", path).stdout.decode(), r"fine +\S*out\.sepal has a filter with \d+ items")
+        told = [json.loads(line) for line in self.sepal("inspect", "--json", path).stdout.splitlines()]
+        self.assertEqual([fact["what"] for fact in told], ["filters", "filter", "layer"])
+        self.assertEqual((told[1]["key"], told[1]["seed"], told[1]["capacity"]), ("users", 7, 200000))
+        damaged = bytearray(self.read("out.sepal"))
+        damaged[len(damaged) // 2] ^= 4
+        self.write("out.sepal", damaged)
+        found = self.sepal("verify", path, status=1).stdout.decode()
+        self.assertRegex(found, r"DAMAGED +\S*out\.sepal is damaged at offset \d+: ")
+        self.assertIn(b"is damaged at offset", self.sepal("inspect", path, status=1).stderr)
 
 
 class ProgressTest(BuildTest):

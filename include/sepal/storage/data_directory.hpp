@@ -76,8 +76,8 @@ struct LoadedFilter {
 // null behind; after an error, the first that is not null is the one that was refused.
 using LoadSink = std::function<Result<void>(std::span<LoadedFilter> filters)>;
 
-// The seed of new filters that a data directory holds, whether a daemon uses it or not; nothing where there is
-// no SEED. Blocks. Errors: damaged and unsupported_version, with file and advice, those of Disk.
+// The seed of new filters that a data directory holds, whether a daemon uses it or not; nothing where there
+// is no SEED. Blocks. Errors: damaged and unsupported_version, with file and advice, those of Disk.
 Result<std::optional<std::uint64_t>> read_seed(Disk& disk, const Path& directory);
 
 // Confined to one thread at a time. Blocks.

@@ -1,4 +1,4 @@
-// Looks at a data directory, or at one file of it, without a daemon: for tools. What is looked at is not
+// Looks at a data directory, or at one file, without a daemon: for tools. What is looked at is not
 // written to, not even its lock; of a directory that a daemon uses meanwhile, files may be gone or grow.
 #pragma once
 
@@ -41,7 +41,7 @@ using FactSink = std::function<void(const Fact&)>;
 // of Disk.
 Result<void> inspect_file(Disk& disk, const Path& path, const FactSink& sink);
 
-// --- whether a directory is whole -------------------------------------------------------------------------
+// --- whether it is whole ----------------------------------------------------------------------------------
 
 struct Finding {
   enum class Grade : std::uint8_t {
@@ -58,6 +58,10 @@ struct Finding {
 // are. Memory: a buffer and a few filters. Blocks. Errors: those of Disk.
 Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
                                               const ProgressSink& progress);
+
+// The same for a filter in a file of its own (filter_file.hpp), read to its last byte. Memory: the filter.
+// Blocks. Errors: out_of_range (it holds no filter, or several), out_of_memory, those of Disk.
+Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress);
 
 // --- what can be saved of one that is not -----------------------------------------------------------------
 

@@ -1,6 +1,6 @@
-// One filter in a file of its own, outside of any data directory: what `sepal build` and `sepal merge` leave,
-// and what a server imports. The file is a filter file as a generation has them, with one record
-// (docs/formats.md); nothing seals it but its own checksums.
+// One filter in a file of its own, outside of any data directory: what `sepal build` and `sepal merge` leave.
+// It is a filter file as a generation has them, with one record (docs/formats.md); nothing seals it but its
+// own checksums.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -27,7 +27,7 @@ Result<std::uint64_t> write_filter_file(Disk& disk, const Path& target, const Fi
                                         const ProgressSink& progress);
 
 // Verifies every checksum. Blocks; memory: the filter, which is within `limits`, and one fixed buffer.
-// Errors: damaged (also when the file holds no filter or several), unsupported_version, too_large,
+// Errors: damaged, out_of_range (it holds no filter, or several), unsupported_version, too_large,
 // out_of_memory, and those of the disk; the sentence begins with the file's name.
 Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const filter::FilterLimits& limits,
                                     const ProgressSink& progress);

@@ -1,4 +1,5 @@
 // A filter in a file of its own.
+#include <sepal/storage/examine.hpp>
 #include <sepal/storage/filter_file.hpp>
 
 #include <algorithm>
@@ -104,6 +105,49 @@ TEST_CASE("writing a filter file ends when it is given up, and leaves nothing", 
   REQUIRE_FALSE(written);
   CHECK(written.error().code == Errc::io);
   CHECK(disk->files().size() == 1);
+}
+
+TEST_CASE("no bit of a filter file can be flipped without verify saying so", "[storage]") {
+  test::Filters filters;
+  filters.add(0, "small", 12, {.error_rate = 0.1, .capacity = 10, .expansion = 2, .seed = 3});
+  FilterFile file{.key = "users", .filter = filters.snapshot().entries[0].filter, .header = {}};
+  file.header = filter::header_of(*file.filter);
+  SimulatedDisk disk;
+  disk.put("out/other", {});
+  REQUIRE(write_filter_file(disk, target, file, {}));
+  const Bytes whole = disk.files()[target];
+  const auto fine = verify_filter_file(disk, target, {});
+  REQUIRE(fine);
+  CHECK(fine->grade == Finding::Grade::fine);
+  CHECK(fine->text == "out/users.sepal has a filter with 12 items in 2 layers");
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    Bytes flipped = whole;
+    flipped[bit / 8] ^= std::byte{1} << (bit % 8);
+    disk.put(target, std::move(flipped));
+    const auto finding = verify_filter_file(disk, target, {});
+    REQUIRE(finding);
+    CHECK(finding->grade == Finding::Grade::damaged);
+    CHECK(finding->text.starts_with("out/users.sepal "));
+    CHECK_FALSE(inspect_file(disk, target, [](const Fact&) {}));
+  }
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    disk.put(target, Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)));
+    CHECK(verify_filter_file(disk, target, {})->grade == Finding::Grade::damaged);
+  }
+}
+
+TEST_CASE("a file of several filters is refused as one, and not called damaged", "[storage]") {
+  SimulatedDisk disk;
+  test::Filters filters;
+  filters.add(0, "one", 5, {.error_rate = 0.1, .capacity = 10, .seed = 1});
+  filters.add(0, "other", 5, {.error_rate = 0.1, .capacity = 10, .seed = 1});
+  auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
+  REQUIRE(directory);
+  REQUIRE((*directory)->save(filters.snapshot(), {}));
+  const auto refused = verify_filter_file(disk, "data/generation-000000000001/pack-0", {});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::out_of_range);
+  CHECK(refused.error().detail == "data/generation-000000000001/pack-0 holds 2 filters instead of one");
 }
 
 TEST_CASE("the seed of a data directory is read without opening it", "[storage]") {
