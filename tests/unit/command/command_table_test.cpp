@@ -28,7 +28,7 @@ std::vector<const CommandSpec*> all_rows() {
   return rows;
 }
 
-const std::filesystem::path source_folder = std::filesystem::path(__FILE__).parent_path() / "../../..";
+const std::filesystem::path source_folder = SEPAL_SOURCE_FOLDER;
 
 std::string text_of_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
