@@ -10,6 +10,7 @@ import unittest
 from daemon import DaemonTest, encode, read_lines
 
 SECONDS_MAX = 30
+TRIES_MAX = 5
 HUGE_PAGES_SETTING = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
@@ -108,7 +109,12 @@ class MemoryTest(DaemonTest):
 
             alone = cost_of_deleting()
             call_all(10_000, "BF.RESERVE", "big#", "0.01", "1800000")
-            self.assertLess(cost_of_deleting(), 2 * alone + 0.05)
+            # What others do at the same time makes processor time dearer, but not again and again; to look at all
+            # big ones for each deleted one costs seconds, every time.
+            costs = []
+            while len(costs) < TRIES_MAX and (not costs or costs[-1] >= 2 * alone + 0.05):
+                costs.append(cost_of_deleting())
+            self.assertLess(costs[-1], 2 * alone + 0.05, costs)
 
 
 if __name__ == "__main__":
