@@ -41,21 +41,6 @@ Error refused_by_sink(const Error& error, std::uint64_t offset) {
   }
 }
 
-Result<format::Manifest> read_manifest(Disk& disk, const Path& path) {
-  auto file = disk.open(path);
-  if (!file) return missing_is_damage(file.error(), "CURRENT");
-  const auto size = (*file)->size();
-  if (!size) return size.error();
-  if (*size > format::manifest_bytes_max)
-    return about(path.string(), damaged_at(0, "it is longer than a manifest can be"));
-  std::vector<std::byte> bytes(static_cast<std::size_t>(*size));
-  const auto read = (*file)->read_at(0, bytes);
-  if (!read) return read.error();
-  auto manifest = format::decode_manifest(std::span(bytes).first(*read));
-  if (!manifest) return about(path.string(), manifest.error());
-  return manifest;
-}
-
 class GenerationReader {
  public:
   GenerationReader(Disk& disk, const GenerationPlace& place, const filter::FilterLimits& limits,
@@ -65,7 +50,7 @@ class GenerationReader {
   Result<ReadGeneration> run(const ProgressSink& progress) {
     const Path manifest_path = place_.folder / "MANIFEST";
     const auto manifest = read_manifest(disk_, manifest_path);
-    if (!manifest) return manifest.error();
+    if (!manifest) return missing_is_damage(manifest.error(), "CURRENT");
     if (manifest->generation != place_.number)
       return about(
           manifest_path.string(),
@@ -171,6 +156,21 @@ class GenerationReader {
 };
 
 }  // namespace
+
+Result<format::Manifest> read_manifest(Disk& disk, const Path& path) {
+  auto file = disk.open(path);
+  if (!file) return file.error();
+  const auto size = (*file)->size();
+  if (!size) return size.error();
+  if (*size > format::manifest_bytes_max)
+    return about(path.string(), damaged_at(0, "it is longer than a manifest can be"));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(*size));
+  const auto read = (*file)->read_at(0, bytes);
+  if (!read) return read.error();
+  auto manifest = format::decode_manifest(std::span(bytes).first(*read));
+  if (!manifest) return about(path.string(), manifest.error());
+  return manifest;
+}
 
 Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place,
                                        const filter::FilterLimits& limits, const LoadSink& sink,

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "damage.hpp"
+#include "generation_reader.hpp"
 #include "journal_applier.hpp"
 #include "journal_reader.hpp"
 #include "named_lines.hpp"
@@ -162,7 +163,7 @@ class Salvage {
 
   // Those that the MANIFEST lists, or that are there when it cannot be read.
   Result<std::vector<std::string>> file_names(const Path& folder) {
-    const auto manifest = read_manifest(folder / "MANIFEST");
+    const auto manifest = read_manifest(disk_, folder / "MANIFEST");
     std::vector<std::string> names;
     if (manifest) {
       cut_ = manifest->journal_position;
@@ -177,21 +178,6 @@ class Salvage {
     for (const std::string& name : *all)
       if (name.starts_with("pack-") || name.starts_with("filter-")) names.push_back(name);
     return names;
-  }
-
-  Result<format::Manifest> read_manifest(const Path& path) {
-    auto file = disk_.open(path);
-    if (!file) return file.error();
-    const auto size = (*file)->size();
-    if (!size) return size.error();
-    if (*size > format::manifest_bytes_max)
-      return about(path.string(), damaged_at(0, "it is longer than a manifest can be"));
-    std::vector<std::byte> bytes(static_cast<std::size_t>(*size));
-    const auto read = (*file)->read_at(0, bytes);
-    if (!read) return read.error();
-    auto manifest = format::decode_manifest(std::span(bytes).first(*read));
-    if (!manifest) return about(path.string(), manifest.error());
-    return manifest;
   }
 
   Result<void> read_file(const Path& path) {

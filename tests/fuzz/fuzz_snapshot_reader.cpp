@@ -48,17 +48,11 @@ void run(const test::Container& container) {
   require(!again.error && test::same(filters.keyspace.cut(), again.filters));
 }
 
-// Names that a path has no place for would only test the disk.
-bool ordinary(const std::string& path) {
-  return !path.empty() && path.find('\0') == std::string::npos && path.front() != '/' && path.back() != '/' &&
-         path.find("//") == std::string::npos && path.find('.') == std::string::npos;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   test::Container container = test::unpack(std::as_bytes(std::span(data, size)));
-  std::erase_if(container.files, [](const auto& file) { return !ordinary(file.first); });
+  test::drop_odd_names(container);
   if ((container.mode & test::mode_reseal) != 0) test::reseal(container.files, container.mode);
   run(container);
   return 0;

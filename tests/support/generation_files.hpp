@@ -67,6 +67,15 @@ inline Container unpack(std::span<const std::byte> bytes) {
   return container;
 }
 
+// Names that a path has no place for would only test the disk.
+inline void drop_odd_names(Container& container) {
+  const auto odd = [](const std::string& path) {
+    return path.empty() || path.find('\0') != std::string::npos || path.front() == '/' ||
+           path.back() == '/' || path.find("//") != std::string::npos || path.find('.') != std::string::npos;
+  };
+  std::erase_if(container.files, [&](const auto& file) { return odd(file.first); });
+}
+
 // Of a head that was shorter in an older version, the first `count` bytes.
 template <class Structure>
 bool read_structure(const Bytes& from, std::size_t offset, Structure& into,
