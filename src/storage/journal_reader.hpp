@@ -11,6 +11,8 @@
 //                                   p was on disk once: damage
 //   otherwise                       what was written last had not got to the disk: a torn tail, cut off
 //
+// A frame that verifies and reaches beyond where the next segment begins is damage, too.
+//
 // One gap is right. Who removes all segments has a generation that knows filters at a position behind its
 // cut, to which no journal leads. What is recorded from then on begins at the highest of these positions, and
 // a later start with the same generation finds it there.
