@@ -8,9 +8,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Looking at a piece takes some microseconds, moving one a third of a millisecond.
+// Looking at a piece takes some microseconds, moving one a third of a millisecond, or some where the
+// machine's host has to find the memory.
 constexpr std::uint64_t looked_at_in_step = 64;
 constexpr std::chrono::milliseconds busy_pause = 2ms;
+// A pause is at least so many times as long as what was done before it: workers want the core.
+constexpr int pause_share = 4;
 constexpr std::chrono::milliseconds idle_pause_min = 50ms;
 constexpr std::chrono::milliseconds idle_pause_max = 10s;
 
@@ -29,8 +32,10 @@ void PageSettling::forget_dropped() {
 
 void PageSettling::step_if_due() {
   if (layers_.empty() || std::chrono::steady_clock::now() < due_) return;
+  const auto started = std::chrono::steady_clock::now();
   const std::chrono::milliseconds pause = step();
-  due_ = std::chrono::steady_clock::now() + pause;
+  const auto ended = std::chrono::steady_clock::now();
+  due_ = ended + std::max<std::chrono::nanoseconds>(pause, pause_share * (ended - started));
 }
 
 std::chrono::milliseconds PageSettling::step() {

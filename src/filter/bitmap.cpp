@@ -63,6 +63,16 @@ void* map_at_huge_page(std::uint64_t bytes, Paging paging) {
   return aligned;
 }
 
+// Makes it likely that the kernel has a huge page at hand whose memory has been touched before. The host of a
+// virtual machine finds memory when it is touched first, which takes milliseconds for a huge page, and the
+// kernel would touch it while it locks the bitmap's part of the address space.
+void warm_a_huge_page() {
+  void* const page = map_at_huge_page(huge_page_bytes, Paging::huge);
+  if (page == MAP_FAILED) return;
+  *static_cast<volatile char*>(page) = 1;
+  (void)munmap(page, huge_page_bytes);
+}
+
 void* map(std::uint64_t bytes, Paging paging) {
   if (bytes >= huge_page_bytes) return map_at_huge_page(bytes, paging);
   return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -103,6 +113,7 @@ bool Bitmap::in_use(std::uint64_t piece) const {
 // comes past: the first call allows that. With the last piece it takes what follows it along, or the bitmap
 // would stay two mappings, of which a process may have some ten thousand.
 void Bitmap::move_to_huge_page(std::uint64_t piece) const {
+  warm_a_huge_page();
   const bool last = piece + 1 == piece_count();
   const std::uint64_t end = rounded_up(bytes_, page_bytes);
   (void)madvise(piece_begin(piece), last ? end - piece * huge_page_bytes : huge_page_bytes, MADV_HUGEPAGE);
