@@ -1,7 +1,8 @@
 #include <sepal/keyspace/mutator.hpp>
 
+#include <boost/container/static_vector.hpp>
+
 #include <algorithm>
-#include <array>
 #include <optional>
 
 namespace sepal::keyspace {
@@ -35,14 +36,14 @@ class AddsAlone {
       log_.grown(key_, filter_.newest_layer().plan());
     }
     if (!added) return;
-    if (count_ == told_together_max) tell();
-    fingerprints_[count_++] = fingerprint_of(item, seed_);
+    if (fingerprints_.size() == told_together_max) tell();
+    fingerprints_.push_back(fingerprint_of(item, seed_));
   }
   void tell() {
-    if (count_ == 0) return;
+    if (fingerprints_.empty()) return;
     log_.begin_add();
-    log_.added(key_, std::span(fingerprints_).first(count_));
-    count_ = 0;
+    log_.added(key_, fingerprints_);
+    fingerprints_.clear();
   }
 
  private:
@@ -51,8 +52,7 @@ class AddsAlone {
   const filter::Filter& filter_;
   std::uint64_t seed_;
   std::uint32_t layers_;
-  std::size_t count_ = 0;
-  std::array<Fingerprint, told_together_max> fingerprints_;
+  boost::container::static_vector<Fingerprint, told_together_max> fingerprints_;
 };
 
 }  // namespace

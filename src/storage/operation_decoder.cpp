@@ -30,6 +30,12 @@ bool has_key(Operation operation) {
   }
 }
 
+bool has_known_flags(const format::OperationHead& head) {
+  const bool created = head.operation == static_cast<std::uint8_t>(Operation::created);
+  const unsigned known = format::operation_same_key | (created ? format::operation_same_shape : 0U);
+  return (head.flags[0] & ~known) == 0 && head.flags[1] == 0 && head.reserved == 0;
+}
+
 filter::FilterOptions options_of(const format::FilterShape& shape) {
   return {.error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
           .capacity = shape.capacity,
@@ -86,12 +92,11 @@ Result<const DecodedOperation*> OperationDecoder::next() {
       head.operation > static_cast<std::uint8_t>(format::last_operation))
     return damaged("an operation is of a kind that this build does not know");
   if (head.database >= keyspace::database_count) return damaged("there is no such database");
-  if ((head.flags[0] & ~format::operation_same_key) != 0 || head.flags[1] != 0 || head.reserved != 0)
-    return damaged("an operation has flags that this build does not know");
+  if (!has_known_flags(head)) return damaged("an operation has flags that this build does not know");
   if (operation_.count != 0 && operation_.operation != Operation::added)
     return damaged("an operation has a count that it should not have");
   if (auto taken = take_key(head); !taken) return taken.error();
-  if (auto taken = take_rest(); !taken) return taken.error();
+  if (auto taken = take_rest(head); !taken) return taken.error();
   has_key_ = has_key(operation_.operation) && operation_.operation != Operation::renamed;
   key_ = operation_.key;
   database_ = operation_.database;
@@ -114,7 +119,7 @@ Result<void> OperationDecoder::take_key(const format::OperationHead& head) {
   return {};
 }
 
-Result<void> OperationDecoder::take_rest() {
+Result<void> OperationDecoder::take_rest(const format::OperationHead& head) {
   switch (operation_.operation) {
     case Operation::added: {
       // A count of 32 bits, so that the product fits.
@@ -124,13 +129,8 @@ Result<void> OperationDecoder::take_rest() {
       at_ += operation_.fingerprints.size();
       return {};
     }
-    case Operation::created: {
-      format::FilterShape shape;
-      if (!take(shape)) return damaged(too_short);
-      if (shape.reserved != 0) return damaged("a filter has flags that this build does not know");
-      operation_.options = options_of(shape);
-      return take_layer();
-    }
+    case Operation::created:
+      return take_created(head);
     case Operation::grown:
       return take_layer();
     case Operation::renamed:
@@ -140,6 +140,19 @@ Result<void> OperationDecoder::take_rest() {
     default:
       return {};
   }
+}
+
+Result<void> OperationDecoder::take_created(const format::OperationHead& head) {
+  if ((head.flags[0] & format::operation_same_shape) == 0) {
+    has_created_ = take(created_);
+    if (!has_created_) return damaged(too_short);
+    if (created_.filter.reserved != 0) return damaged("a filter has flags that this build does not know");
+  } else if (!has_created_) {
+    return damaged("a filter has the shape of none before it");
+  }
+  operation_.options = options_of(created_.filter);
+  operation_.layer = plan_of(created_.first_layer);
+  return {};
 }
 
 Result<void> OperationDecoder::take_layer() {

@@ -48,7 +48,8 @@ class OperationDecoder {
   bool take(Structure& into);
   bool take(std::size_t count, std::string_view& into);
   Result<void> take_key(const format::OperationHead& head);
-  Result<void> take_rest();
+  Result<void> take_rest(const format::OperationHead& head);
+  Result<void> take_created(const format::OperationHead& head);
   Result<void> take_layer();
   Result<void> take_deadline();
   Result<void> take_target();
@@ -57,8 +58,10 @@ class OperationDecoder {
   std::size_t at_ = 0;
   DecodedOperation operation_;
   bool has_key_ = false;
-  std::uint32_t database_ = 0;  // of the key
-  std::string_view key_;        // of the operation before
+  std::uint32_t database_ = 0;    // of the key
+  std::string_view key_;          // of the operation before
+  format::CreatedShape created_;  // of the newest `created`
+  bool has_created_ = false;
 };
 
 }  // namespace sepal::storage

@@ -14,11 +14,31 @@ static_assert(sizeof(Fingerprint) == 16 && offsetof(Fingerprint, low) == 0 &&
                   offsetof(Fingerprint, high) == 8,
               "fingerprints are copied as they stand");
 
+format::FilterShape shape_of(const filter::FilterOptions& options) {
+  format::FilterShape shape;
+  shape.seed = options.seed;
+  shape.error_rate = std::bit_cast<std::uint64_t>(options.error_rate);
+  shape.capacity = options.capacity;
+  shape.expansion = options.expansion;
+  return shape;
+}
+
+format::LayerShape shape_of(const filter::LayerPlan& layer) {
+  format::LayerShape shape;
+  shape.capacity = layer.capacity;
+  shape.error_rate = std::bit_cast<std::uint64_t>(layer.error_rate);
+  shape.block_count = layer.block_count;
+  shape.block_bits = layer.block_bits;
+  shape.probe_count = layer.probe_count;
+  return shape;
+}
+
 }  // namespace
 
 void OperationEncoder::clear() {
   bytes_.clear();
   has_key_ = false;
+  has_created_ = false;
 }
 
 bool OperationEncoder::names_last_key(DatabaseKey key) const {
@@ -26,12 +46,12 @@ bool OperationEncoder::names_last_key(DatabaseKey key) const {
   return key.key == std::string_view(reinterpret_cast<const char*>(bytes_.data()) + key_offset_, key_bytes_);
 }
 
-void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t count) {
+void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t count, unsigned char flags) {
   const bool same_key = names_last_key(key);
   last_ = {};
   last_.operation = static_cast<std::uint8_t>(operation);
   last_.database = static_cast<std::uint8_t>(key.database);
-  if (same_key) last_.flags[0] = format::operation_same_key;
+  last_.flags[0] = same_key ? flags | format::operation_same_key : flags;
   last_.count = static_cast<std::uint32_t>(count);
   last_.key_bytes = same_key ? 0 : static_cast<std::uint32_t>(key.key.size());
   last_offset_ = bytes_.size();
@@ -49,16 +69,6 @@ void OperationEncoder::begin_keyless(Operation operation, std::uint32_t database
   last_.database = static_cast<std::uint8_t>(database);
   has_key_ = false;
   append(format::bytes_of(last_));
-}
-
-void OperationEncoder::append(const filter::LayerPlan& layer) {
-  format::LayerShape shape;
-  shape.capacity = layer.capacity;
-  shape.error_rate = std::bit_cast<std::uint64_t>(layer.error_rate);
-  shape.block_count = layer.block_count;
-  shape.block_bits = layer.block_bits;
-  shape.probe_count = layer.probe_count;
-  append(format::bytes_of(shape));
 }
 
 void OperationEncoder::append(std::span<const Fingerprint> fingerprints) {
@@ -84,19 +94,18 @@ void OperationEncoder::added(DatabaseKey key, std::span<const Fingerprint> finge
 
 void OperationEncoder::created(DatabaseKey key, const filter::FilterOptions& options,
                                const filter::LayerPlan& first_layer) {
-  format::FilterShape shape;
-  shape.seed = options.seed;
-  shape.error_rate = std::bit_cast<std::uint64_t>(options.error_rate);
-  shape.capacity = options.capacity;
-  shape.expansion = options.expansion;
+  const format::CreatedShape shape{.filter = shape_of(options), .first_layer = shape_of(first_layer)};
+  if (has_created_ && std::memcmp(&shape, &created_, sizeof shape) == 0)
+    return begin(Operation::created, key, 0, format::operation_same_shape);
   begin(Operation::created, key);
   append(format::bytes_of(shape));
-  append(first_layer);
+  created_ = shape;
+  has_created_ = true;
 }
 
 void OperationEncoder::grown(DatabaseKey key, const filter::LayerPlan& layer) {
   begin(Operation::grown, key);
-  append(layer);
+  append(format::bytes_of(shape_of(layer)));
 }
 
 void OperationEncoder::removed(DatabaseKey key) {

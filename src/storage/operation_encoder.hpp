@@ -55,10 +55,10 @@ class OperationEncoder {
 
  private:
   [[nodiscard]] bool names_last_key(keyspace::DatabaseKey key) const;
-  void begin(format::Operation operation, keyspace::DatabaseKey key, std::size_t count = 0);
+  void begin(format::Operation operation, keyspace::DatabaseKey key, std::size_t count = 0,
+             unsigned char flags = 0);
   void begin_keyless(format::Operation operation, std::uint32_t database);
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  void append(const filter::LayerPlan& layer);
   void append(std::span<const Fingerprint> fingerprints);
 
   std::vector<std::byte> bytes_;
@@ -66,7 +66,9 @@ class OperationEncoder {
   std::size_t last_offset_ = 0;  // which stands here.
   std::size_t key_offset_ = 0;   // Its key, where named last;
   std::size_t key_bytes_ = 0;
-  bool has_key_ = false;  // not behind an operation without a key, or one with two.
+  bool has_key_ = false;          // not behind an operation without a key, or one with two.
+  format::CreatedShape created_;  // Of the newest `created` of the frame,
+  bool has_created_ = false;      // if there is any.
 };
 
 }  // namespace sepal::storage

@@ -169,7 +169,7 @@ ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
   return *replayed;
 }
 
-// What versions 2 and 3 have in common: the same was done, and in version 3 keys have deadlines as well.
+// What the versions from 2 on have in common: the same was done, and from 3 on keys have deadlines as well.
 void require_journaled(const std::string& version, keyspace::Deadline of_large,
                        keyspace::Deadline of_renamed) {
   SimulatedDisk disk;
@@ -222,11 +222,16 @@ TEST_CASE("a data directory of version 3 holds what was put in, its deadlines in
   require_journaled("version-3", 33'177'117'420'000, 0x0102030405060708);
 }
 
+TEST_CASE("a data directory of version 4, where filters of one frame share a shape, holds what was put in",
+          "[golden]") {
+  require_journaled("version-4", 33'177'117'420'000, 0x0102030405060708);
+}
+
 TEST_CASE("what is written today is what the newest version's files are", "[golden]") {
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-3", committed);
+  read("version-4", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.

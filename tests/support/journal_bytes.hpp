@@ -80,9 +80,10 @@ inline std::vector<JournalOperation> journal_operations(std::span<const std::byt
       const std::uint64_t low = bytes.take<format::U64>();
       operation.fingerprints.push_back({.low = low, .high = bytes.take<format::U64>()});
     }
-    if (operation.operation == format::Operation::created) bytes.take<format::FilterShape>();
-    if (operation.operation == format::Operation::created || operation.operation == format::Operation::grown)
-      bytes.take<format::LayerShape>();
+    if (operation.operation == format::Operation::created &&
+        (head.flags[0] & format::operation_same_shape) == 0)
+      bytes.take<format::CreatedShape>();
+    if (operation.operation == format::Operation::grown) bytes.take<format::LayerShape>();
     if (operation.operation == format::Operation::renamed)
       operation.target = bytes.take_text(bytes.take<format::TargetHead>().key_bytes);
     operations.push_back(std::move(operation));

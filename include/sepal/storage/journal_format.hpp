@@ -11,7 +11,7 @@
 //
 //     operation  =  OperationHead  [key]  what its kind says
 //       added        `count` fingerprints of 16 bytes, low half first
-//       created      FilterShape  LayerShape
+//       created      CreatedShape, or nothing with operation_same_shape
 //       grown        LayerShape
 //       removed      -
 //       expires      DeadlineShape
@@ -40,11 +40,10 @@
 
 namespace sepal::storage::format {
 
-inline constexpr std::uint32_t journal_version = 2;
-// Read as well: it has no `expires`.
-inline constexpr std::uint32_t journal_version_without_deadlines = 1;
+inline constexpr std::uint32_t journal_version = 3;
+// Those before it are read as well: each has operations and flags that the one before had not.
 [[nodiscard]] constexpr bool is_known_journal(std::uint32_t found) {
-  return found == journal_version || found == journal_version_without_deadlines;
+  return found >= 1 && found <= journal_version;
 }
 
 // No journal gets there, and no sum of a position and a length wraps.
@@ -81,7 +80,9 @@ inline constexpr std::uint64_t frame_alignment = 8;
 // No operations are longer: two keys of the greatest length, and much to spare. A filler is shorter as well.
 inline constexpr std::uint32_t frame_body_bytes_max = std::uint32_t{256} << 10;
 
-inline constexpr unsigned char operation_same_key = 1;  // in the first byte of OperationHead::flags
+// In the first byte of OperationHead::flags.
+inline constexpr unsigned char operation_same_key = 1;    // the key of the operation before it in this frame
+inline constexpr unsigned char operation_same_shape = 2;  // the shapes of the last `created` before it there
 
 enum class Operation : std::uint8_t {
   added = 1,
@@ -99,9 +100,9 @@ inline constexpr Operation last_operation = Operation::expires;
 struct OperationHead {
   std::uint8_t operation = 0;
   std::uint8_t database = 0;
-  std::array<unsigned char, 2> flags{};  // operation_same_key: that of the operation before it in this frame
-  U32 count = 0;                         // of fingerprints
-  U32 key_bytes = 0;                     // of the key that follows; 0 where it is the same one
+  std::array<unsigned char, 2> flags{};
+  U32 count = 0;      // of fingerprints
+  U32 key_bytes = 0;  // of the key that follows; 0 where it is the same one
   U32 reserved = 0;
 };
 static_assert(sizeof(OperationHead) == 16 && alignof(OperationHead) == 1);
@@ -123,6 +124,12 @@ struct LayerShape {
   U32 probe_count = 0;
 };
 static_assert(sizeof(LayerShape) == 32 && alignof(LayerShape) == 1);
+
+struct CreatedShape {
+  FilterShape filter;
+  LayerShape first_layer;
+};
+static_assert(sizeof(CreatedShape) == 64 && alignof(CreatedShape) == 1);
 
 struct DeadlineShape {
   U64 deadline = 0;  // in milliseconds since 1970-01-01 00:00 UTC; 0: none

@@ -140,4 +140,40 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   head = head_of(Operation::removed, 0);
   head.flags[0] = format::operation_same_key;
   CHECK(says(refused(bytes_of(head)), "names the key of none"));
+  head = head_of(Operation::created);
+  head.flags[0] = format::operation_same_shape;
+  CHECK(says(refused(bytes_of(head, "key")), "the shape of none"));
+  head = head_of(Operation::removed);
+  head.flags[0] = format::operation_same_shape;
+  CHECK(says(refused(bytes_of(head, "key")), "flags"));
+}
+
+TEST_CASE("filters of one shape that are created in one frame share it", "[storage][replay]") {
+  filter::FilterOptions others = some_options;
+  others.seed = 8;
+  OperationEncoder encoder;
+  encoder.created({.database = 3, .key = "a"}, some_options, first_layer());
+  const std::size_t first_bytes = encoder.bytes().size();
+  encoder.added({.database = 3, .key = "a"}, {&some_fingerprint, 1});
+  const std::size_t before_second = encoder.bytes().size();
+  encoder.created({.database = 4, .key = "b"}, some_options, first_layer());
+  CHECK(encoder.bytes().size() - before_second == first_bytes - sizeof(format::CreatedShape));
+  encoder.created({.database = 3, .key = "c"}, others, first_layer());
+  encoder.created({.database = 3, .key = "d"}, others, first_layer());
+
+  OperationDecoder decoder(encoder.bytes());
+  std::string keys;
+  while (!decoder.at_end()) {
+    const auto operation = decoder.next();
+    REQUIRE(operation);
+    if ((*operation)->operation != Operation::created) continue;
+    keys += (*operation)->key;
+    CHECK((*operation)->options == ((*operation)->key < "c" ? some_options : others));
+    CHECK((*operation)->layer == first_layer());
+  }
+  CHECK(keys == "abcd");
+
+  encoder.clear();
+  encoder.created({.database = 3, .key = "a"}, others, first_layer());
+  CHECK(encoder.bytes().size() == first_bytes);
 }
