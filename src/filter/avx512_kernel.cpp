@@ -180,7 +180,8 @@ SEPAL_TARGET Held find_by_gathers(const Blocks& blocks, const Pending& pending) 
 }
 
 SEPAL_TARGET void find(const Blocks& blocks, Pending& pending) {
-  if (blocks.block_count > block_count_max) return look_up_kernels().front().find(blocks, pending);
+  if (blocks.block_count > block_count_max || blocks.anywhere())
+    return look_up_kernels().front().find(blocks, pending);
   const bool in_lines = blocks.block_bits <= lane_count * word_bits && blocks.probe_count <= lane_count;
   const Held held = in_lines ? find_in_lines(blocks, pending) : find_by_gathers(blocks, pending);
   if (held == 0) return;

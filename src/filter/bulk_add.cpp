@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/filter/bulk_add.hpp>
 
 #include <algorithm>
@@ -56,6 +57,7 @@ void move_to_huge_pages(const LayerView& layer) {
 }  // namespace
 
 BulkAdd::BulkAdd(Filter& filter, const FilterLimits& limits) : filter_(filter), limits_(limits) {
+  SEPAL_ASSERT(!filter.stack().newest().blocks().anywhere(), "bulk adds go by blocks");
   move_to_huge_pages(filter.newest_layer());
 }
 

@@ -9,7 +9,6 @@
 #include <sepal/filter/filter.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
@@ -20,6 +19,7 @@
 #include "heap_bytes.hpp"
 #include "layer.hpp"
 #include "layer_state.hpp"
+#include "window.hpp"
 
 namespace sepal::filter {
 namespace {
@@ -34,59 +34,6 @@ std::uint64_t list_footprint(std::size_t younger) {
   if (younger == 0) return 0;
   return heap_footprint(sizeof(std::vector<std::unique_ptr<Layer>>)) +
          heap_footprint(younger * sizeof(std::unique_ptr<Layer>));
-}
-
-// Some items, hashed, their blocks on the way.
-class Window {
- public:
-  // The first window_items_max of `items`.
-  void load(std::span<const std::string_view> items, std::uint64_t seed, const LayerStack& layers) {
-    pending_.count = std::min(items.size(), window_items_max);
-    const BlockPrefetch newest(layers.newest().blocks());
-    const bool worth_it = newest.worth_it();
-    for (std::size_t i = 0; i < pending_.count; ++i) {
-      const Fingerprint fingerprint = fingerprint_of(items[i], seed);
-      pending_.low[i] = fingerprint.low;
-      pending_.high[i] = fingerprint.high;
-      pending_.index[i] = i;
-      // One at a time, so that hashing goes on while a core's few places for waiting loads are taken.
-      if (worth_it) newest(fingerprint.low);
-    }
-    if (pending_.count == 0) return;
-    for (std::uint32_t index = layers.size() - 1; index-- > 0;) prefetch(layers[index].blocks());
-  }
-
-  // What no layer knows. Newest first: with an expansion of 2 or more a full newest layer holds more items
-  // than all the older ones together, so most hits end there.
-  const Pending& absent(const LayerStack& layers) {
-    for (std::uint32_t index = layers.size(); index-- > 0 && pending_.count > 0;)
-      find_items(layers[index].blocks(), pending_);
-    return pending_;
-  }
-
- private:
-  void prefetch(const Blocks& blocks) const {
-    const BlockPrefetch prefetch(blocks);
-    if (!prefetch.worth_it()) return;
-    for (std::size_t i = 0; i < pending_.count; ++i) prefetch(pending_.low[i]);
-  }
-
-  Pending pending_;
-};
-
-// Calls visit(absent, at) for all items, a window after the other: with those of the window that no layer
-// knows, `at` being the index of its first item. While one is looked up, the blocks of the next are on their
-// way.
-template <class Visit>
-void visit_absent(std::span<const std::string_view> items, std::uint64_t seed, const LayerStack& layers,
-                  const Visit& visit) {
-  std::array<Window, 2> windows;
-  windows[0].load(items, seed, layers);
-  for (std::size_t at = 0, turn = 0; at < items.size(); at += window_items_max, turn ^= 1) {
-    const std::size_t next = std::min(at + window_items_max, items.size());
-    windows[turn ^ 1].load(items.subspan(next), seed, layers);
-    visit(windows[turn].absent(layers), at);
-  }
 }
 
 // What a recorder is told of a batch, in pieces. Every item is written down and the place kept only for one
@@ -125,6 +72,21 @@ class NewItems {
   alignas(Fingerprint) std::byte bytes_[recorded_items_max * sizeof(Fingerprint)];
 };
 
+struct FilterHash {
+  ItemHash kind;
+  std::uint64_t seed;
+};
+
+// visit_absent() with the hash of a filter: chosen once, not for each item.
+template <class Visit>
+void visit_absent(std::span<const std::string_view> items, const FilterHash& hash, const LayerStack& layers,
+                  const Visit& visit) {
+  if (hash.kind != ItemHash::xxh3) [[unlikely]]
+    return visit_absent(items, redisbloom_fingerprint_of, layers, visit);
+  const auto xxh3 = [seed = hash.seed](std::string_view item) { return sepal::fingerprint_of(item, seed); };
+  visit_absent(items, xxh3, layers, visit);
+}
+
 Result<LayerPlan> planned(const LayerRequest& request, std::uint64_t bytes_max, PlanMemo* plans) {
   return plans != nullptr ? plans->plan(request, bytes_max) : plan_layer(request, bytes_max);
 }
@@ -136,8 +98,9 @@ Error over_limit() {
 // The first layer's plan, checked against the limits with all that comes with it.
 Result<LayerPlan> plan_first_layer(const FilterOptions& options, const FilterLimits& limits,
                                    PlanMemo* plans) {
-  if (!is_sound(options)) return fail(Errc::out_of_range, "an option of the filter is out of its range");
-  const LayerRequest request{.capacity = options.capacity, .error_rate = layer_error_rate(options, 0)};
+  if (!is_sound(options) || options.hash != ItemHash::xxh3)
+    return fail(Errc::out_of_range, "an option of the filter is out of its range");
+  const LayerRequest request{.capacity = options.capacity, .error_rate = layer_error_rate(options, {})};
   const auto plan = planned(request, limits.bytes_max, plans);
   if (!plan) return plan;
   if (footprint(*plan) > limits.bytes_max) return over_limit();
@@ -175,6 +138,7 @@ void LayerView::move_to_huge_page(std::uint64_t piece) const {
 
 Filter::Filter(const FilterOptions& options)
     : expansion_(static_cast<std::uint16_t>(options.expansion)),
+      hash_(options.hash),
       error_rate_(options.error_rate),
       seed_(options.seed) {}
 
@@ -219,8 +183,8 @@ Result<std::uint64_t> Filter::planned_bytes(const FilterOptions& options, const 
 }
 
 Result<FilterPtr> Filter::restore(const FilterOptions& options, std::span<const LayerState> layers,
-                                  const FilterLimits& limits) {
-  return assemble(options, layers, limits, Paging::huge);
+                                  const FilterLimits& limits, FilledBy filled_by) {
+  return assemble(options, layers, limits, filled_by == FilledBy::load ? Paging::huge : Paging::small);
 }
 
 Result<FilterPtr> Filter::recreate(const FilterOptions& options, const LayerPlan& first_layer,
@@ -293,23 +257,23 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
   const LayerStack layers = stack();
   // One item is tested at once: there is nothing to overlap its wait with, but between layers.
   if (items.size() == 1 && layers.size() == 1) {
-    present[0] = layers[0].contains(fingerprint_of(items[0], seed_));
+    present[0] = layers[0].contains(fingerprint(items[0]));
     return;
   }
   std::ranges::fill(present, true);
-  visit_absent(items, seed_, layers, [&](const Pending& absent, std::size_t at) {
+  visit_absent(items, FilterHash{hash_, seed_}, layers, [&](const Pending& absent, std::size_t at) {
     for (std::size_t i = 0; i < absent.count; ++i) present[at + absent.index[i]] = false;
   });
 }
 
 bool Filter::try_add_one(std::string_view item, bool& added, AddRecorder* recorder) {
-  const Fingerprint fingerprint = fingerprint_of(item, seed_);
+  const Fingerprint hashed = fingerprint(item);
   added = false;
-  if (known(fingerprint)) return true;
+  if (known(hashed)) return true;
   if (recorder != nullptr) recorder->begin();
-  const Added outcome = stack().newest().add(fingerprint);
+  const Added outcome = stack().newest().add(hashed);
   added = outcome == Added::yes;
-  if (recorder != nullptr) recorder->end({&fingerprint, added ? std::size_t{1} : 0});
+  if (recorder != nullptr) recorder->end({&hashed, added ? std::size_t{1} : 0});
   return outcome != Added::no_room;
 }
 
@@ -320,7 +284,7 @@ std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::
   std::uint64_t used = 0;
   NewItems new_items(recorder);
   std::ranges::fill(added, false);
-  visit_absent(items, seed_, layers, [&](const Pending& absent, std::size_t at) {
+  visit_absent(items, FilterHash{hash_, seed_}, layers, [&](const Pending& absent, std::size_t at) {
     if (absent.count == 0) return;
     new_items.expect();
     for (std::size_t i = 0; i < absent.count; ++i) layers.newest().prefetch_for_add(absent.fingerprint(i));
@@ -351,7 +315,7 @@ bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> ad
 }
 
 Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans) {
-  return add_alone(fingerprint_of(item, seed_), limits, plans);
+  return add_alone(fingerprint(item), limits, plans);
 }
 
 Filter::AddOutcome Filter::add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans) {
@@ -368,11 +332,21 @@ Filter::AddOutcome Filter::add_alone(const Fingerprint& item, const FilterLimits
   return {.added = true, .refusal = Refusal::none};
 }
 
+std::uint32_t Filter::foreign_layers() const {
+  if (hash_ == ItemHash::xxh3) return 0;
+  const LayerStack layers = stack();
+  std::uint32_t count = 0;
+  while (count < layers.size() && layers[count].blocks().anywhere()) ++count;
+  return count;
+}
+
 // Of capacity 0 when there can be none.
 LayerRequest Filter::next_layer() const {
   const LayerStack layers = stack();
   const auto capacity = checked_multiply(layers.newest().capacity(), expansion_);
-  return {.capacity = capacity.value_or(0), .error_rate = layer_error_rate(options(), layers.size())};
+  return {.capacity = capacity.value_or(0),
+          .error_rate =
+              layer_error_rate(options(), {.index = layers.size(), .foreign_layers = foreign_layers()})};
 }
 
 void Filter::plan_growth(PlanMemo& plans) const {
@@ -404,8 +378,11 @@ bool Filter::full() const {
 }
 
 FilterOptions Filter::options() const {
-  return {
-      .error_rate = error_rate_, .capacity = stack()[0].capacity(), .expansion = expansion_, .seed = seed_};
+  return {.error_rate = error_rate_,
+          .capacity = stack()[0].capacity(),
+          .expansion = expansion_,
+          .seed = seed_,
+          .hash = hash_};
 }
 
 std::uint64_t Filter::item_count() const {
@@ -441,7 +418,7 @@ bool Filter::has_pieces() const {
 LayerView Filter::layer(std::uint32_t index) const {
   const LayerStack layers = stack();
   SEPAL_ASSERT(index < layers.size(), "a layer that the filter has");
-  return {layers[index], layer_error_rate(options(), index)};
+  return {layers[index], layer_error_rate(options(), {.index = index, .foreign_layers = foreign_layers()})};
 }
 
 LayerView Filter::newest_layer() const {

@@ -1,11 +1,12 @@
 #include <sepal/base/assert.hpp>
-#include <sepal/base/endian.hpp>
 #include <sepal/filter/image.hpp>
 
 #include <array>
-#include <bit>
 #include <cstring>
+#include <optional>
 
+#include "field_reader.hpp"
+#include "field_writer.hpp"
 #include "layer_state.hpp"
 
 namespace sepal::filter {
@@ -13,40 +14,8 @@ namespace {
 
 constexpr std::array<char, 4> magic = {'S', 'P', 'L', 'F'};
 
-// Puts fields one behind the other, in the order of the format, where there is room for them.
-class Writer {
- public:
-  explicit Writer(std::span<std::byte> bytes) : bytes_(bytes) {}
-
-  template <class Integer>
-  void integer(Integer value) {
-    store_little_endian(bytes_.data(), value);
-    bytes_ = bytes_.subspan(sizeof value);
-  }
-  void real(double value) { integer(std::bit_cast<std::uint64_t>(value)); }
-
- private:
-  std::span<std::byte> bytes_;
-};
-
-// Takes fields in the order of the format. The caller has checked that they are there.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-
-  template <class Integer>
-  Integer integer() {
-    const auto value = load_little_endian<Integer>(bytes_.data());
-    bytes_ = bytes_.subspan(sizeof value);
-    return value;
-  }
-  double real() { return std::bit_cast<double>(integer<std::uint64_t>()); }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
-Filter::LayerState read_layer(Reader& reader) {
+// Nothing where the layout is none.
+std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
   Filter::LayerState state;
   state.plan.capacity = reader.integer<std::uint64_t>();
   state.plan.error_rate = reader.real();
@@ -54,6 +23,9 @@ Filter::LayerState read_layer(Reader& reader) {
   state.plan.block_bits = reader.integer<std::uint32_t>();
   state.plan.probe_count = reader.integer<std::uint32_t>();
   state.item_count = reader.integer<std::uint64_t>();
+  const auto layout = reader.integer<std::uint64_t>();
+  if (layout > static_cast<std::uint64_t>(Layout::double_hashing)) return std::nullopt;
+  state.plan.layout = static_cast<Layout>(layout);
   return state;
 }
 
@@ -78,10 +50,12 @@ ImageHeader header_of(const Filter& filter) {
 
 void encode(const ImageHeader& header, std::span<std::byte> into) {
   SEPAL_ASSERT(into.size() == image_bytes(header.layers.size()), "an image header of another length");
-  Writer writer(into);
+  FieldWriter writer(into);
   for (const char letter : magic) writer.integer(static_cast<std::uint8_t>(letter));
-  writer.integer(image_version);
-  writer.integer(std::uint16_t{0});
+  // What an older build can read says so.
+  const ItemHash hash = header.options.hash;
+  writer.integer(hash == ItemHash::xxh3 ? image_version : image_version_of_foreign_hash);
+  writer.integer(static_cast<std::uint16_t>(hash));
   writer.integer(header.options.seed);
   writer.real(header.options.error_rate);
   writer.integer(header.options.capacity);
@@ -94,7 +68,7 @@ void encode(const ImageHeader& header, std::span<std::byte> into) {
     writer.integer(plan.block_bits);
     writer.integer(plan.probe_count);
     writer.integer(item_count);
-    writer.integer(std::uint64_t{0});
+    writer.integer(static_cast<std::uint64_t>(plan.layout));
   }
 }
 
@@ -107,25 +81,30 @@ std::vector<std::byte> encode(const ImageHeader& header) {
 Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
   if (bytes.size() < image_header_bytes) return damaged("a filter's header is cut short");
   if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0) return damaged("this is not a filter");
-  Reader reader(bytes.subspan(magic.size()));
-  if (reader.integer<std::uint16_t>() != image_version)
+  FieldReader reader(bytes.subspan(magic.size()));
+  const auto version = reader.integer<std::uint16_t>();
+  if (version != image_version && version != image_version_of_foreign_hash)
     return fail(Errc::unsupported_version,
                 "the filter's header is of a version that this build does not know");
-  if (reader.integer<std::uint16_t>() != 0) return damaged("a filter's header has unknown flags");
+  const auto hash = reader.integer<std::uint16_t>();
+  if (hash != (version == image_version ? 0 : static_cast<std::uint16_t>(ItemHash::redisbloom)))
+    return damaged("a filter's header names an unknown hash");
 
   ImageHeader header;
   header.options.seed = reader.integer<std::uint64_t>();
   header.options.error_rate = reader.real();
   header.options.capacity = reader.integer<std::uint64_t>();
   header.options.expansion = reader.integer<std::uint32_t>();
+  header.options.hash = static_cast<ItemHash>(hash);
   const auto layer_count = reader.integer<std::uint32_t>();
   if (layer_count > layers_max) return damaged("a filter's header names more layers than a filter may have");
   if ((bytes.size() - image_header_bytes) / image_layer_bytes < layer_count)
     return damaged("a filter's header is cut short among its layers");
   header.layers.reserve(layer_count);
   for (std::uint32_t i = 0; i < layer_count; ++i) {
-    header.layers.push_back(read_layer(reader));
-    if (reader.integer<std::uint64_t>() != 0) return damaged("a filter's header has unknown contents");
+    const auto layer = read_layer(reader);
+    if (!layer) return damaged("a filter's header names an unknown layout");
+    header.layers.push_back(*layer);
   }
   if (!is_sound(header.options, header.layers))
     return damaged("a filter's header has values that no filter has");

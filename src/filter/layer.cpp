@@ -1,6 +1,7 @@
 // How bits are read and written. A word is only ever touched through an atomic, or a vector load that is as
 // good as one (avx512_kernel.cpp). Whoever sets bits holds the lock of their shard, so a plain load and store
-// is enough and no bit is lost; whoever tests them holds nothing. Both are relaxed: a look-up that follows an
+// is enough and no bit is lost; in a layer without blocks shards share words, so there bits are set by a read
+// and write in one. Whoever tests them holds nothing. All are relaxed: a look-up that follows an
 // answered add was caused by that answer, and so sees what came before it.
 #include "layer.hpp"
 
@@ -15,7 +16,7 @@
 #include <new>
 
 #include "heap_bytes.hpp"
-#include "probe.hpp"
+#include "positions.hpp"
 #include "set_items.hpp"
 
 namespace sepal::filter {
@@ -37,7 +38,26 @@ void store_word(std::uint64_t& word, std::uint64_t value) {
 }
 
 bool is_small(const LayerPlan& plan) {
-  return plan.byte_count() <= small_bytes_max && plan.capacity <= std::numeric_limits<std::uint32_t>::max();
+  return plan.byte_count() <= small_bytes_max && plan.capacity <= std::numeric_limits<std::uint32_t>::max() &&
+         plan.probe_count <= std::numeric_limits<std::uint8_t>::max();
+}
+
+// As Blocks has it.
+std::uint32_t block_bits_of(const LayerPlan& plan) {
+  return plan.layout == Layout::blocked ? plan.block_bits : 0;
+}
+
+// Items of different shards meet in the same words here. True if a bit changed.
+bool set_anywhere(const Blocks& blocks, const Fingerprint& fingerprint) {
+  const Anywhere positions(blocks);
+  std::uint64_t changed = 0;
+  for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe) {
+    const std::uint64_t position = positions.position(fingerprint, probe);
+    const std::uint64_t bit = std::uint64_t{1} << (position % word_bits);
+    const std::atomic_ref<std::uint64_t> word(blocks.words[position / word_bits]);
+    changed |= bit & ~word.fetch_or(bit, std::memory_order_relaxed);
+  }
+  return changed != 0;
 }
 
 // A counter for the whole process: whoever counted for a part of it could not tell that part's layers from
@@ -67,7 +87,7 @@ Layer::Layer(const LayerPlan& plan, std::uint64_t item_count)
       room_(static_cast<std::uint32_t>(plan.capacity - item_count)),
       item_count_(static_cast<std::uint32_t>(item_count)),
       block_count_(static_cast<std::uint16_t>(plan.block_count)),
-      block_words_(static_cast<std::uint16_t>(plan.block_bits / word_bits)),
+      block_words_(static_cast<std::uint16_t>(block_bits_of(plan) / word_bits)),
       probe_count_(static_cast<std::uint8_t>(plan.probe_count)),
       small_(true) {}
 
@@ -85,7 +105,7 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
   if (!bitmap) return nullptr;
   const Blocks blocks{.words = bitmap->words(),
                       .block_count = plan.block_count,
-                      .block_bits = plan.block_bits,
+                      .block_bits = block_bits_of(plan),
                       .probe_count = plan.probe_count};
   return ::new (place) Layer(plan, Store{.bitmap = std::move(*bitmap),
                                          .shards = std::move(shards),
@@ -142,8 +162,9 @@ LayerPlan Layer::plan() const {
   return {.capacity = capacity_,
           .error_rate = 0,
           .block_count = shape.block_count,
-          .block_bits = shape.block_bits,
-          .probe_count = shape.probe_count};
+          .block_bits = shape.anywhere() ? word_bits : shape.block_bits,
+          .probe_count = shape.probe_count,
+          .layout = shape.anywhere() ? Layout::double_hashing : Layout::blocked};
 }
 
 std::uint64_t Layer::item_count() const {
@@ -157,6 +178,7 @@ bool Layer::contains(const Fingerprint& fingerprint) const {
 // The caller holds the lock of the block's shard. True if a bit changed. Every word is stored, changed or
 // not: whether a bit is new is a coin's toss, and a branch on it costs more than the store.
 bool Layer::set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerprint) const {
+  if (blocks.anywhere()) return set_anywhere(blocks, fingerprint);
   std::uint64_t* const words = blocks.words + block * (blocks.block_bits / word_bits);
   std::uint64_t changed = 0;
   for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe) {
@@ -255,16 +277,14 @@ void Layer::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
 }
 
 void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
-  SEPAL_ASSERT(offset % word_bytes == 0 && from.size() % word_bytes == 0, "bits are filled in whole words");
   SEPAL_ASSERT(offset <= plan().byte_count() && from.size() <= plan().byte_count() - offset,
                "bits are filled within the bitmap");
-  std::uint64_t* word = blocks().words + offset / word_bytes;
+  // Nobody else knows the filter, so this is the one place where words need no atomic.
+  auto* const bytes = reinterpret_cast<std::byte*>(blocks().words);
   if constexpr (std::endian::native == std::endian::little) {
-    // Nobody else knows the filter, so this is the one place where words need no atomic.
-    std::memcpy(word, from.data(), from.size());
+    std::memcpy(bytes + offset, from.data(), from.size());
   } else {
-    for (std::size_t at = 0; at < from.size(); at += word_bytes)
-      store_word(*word++, load_little_endian<std::uint64_t>(from.data() + at));
+    for (std::size_t at = 0; at < from.size(); ++at) bytes[(offset + at) ^ (word_bytes - 1)] = from[at];
   }
 }
 

@@ -203,7 +203,8 @@ Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_ma
                    .error_rate = error_rate,
                    .block_count = static_cast<std::uint64_t>(shape.block_count),
                    .block_bits = static_cast<std::uint32_t>(shape.block_bits),
-                   .probe_count = shape.probe_count};
+                   .probe_count = shape.probe_count,
+                   .layout = Layout::blocked};
 }
 
 double textbook_bits_per_item(double error_rate) {
@@ -211,6 +212,12 @@ double textbook_bits_per_item(double error_rate) {
 }
 
 double expected_error_rate(const LayerPlan& plan, std::uint64_t item_count) {
+  if (plan.layout == Layout::double_hashing) {
+    const double probes = plan.probe_count;
+    const double set_per_bit =
+        probes * static_cast<double>(item_count) / static_cast<double>(plan.bit_count());
+    return std::pow(-std::expm1(-set_per_bit), probes);
+  }
   return layer_rate({.block_count = static_cast<double>(plan.block_count),
                      .block_bits = static_cast<double>(plan.block_bits),
                      .probe_count = plan.probe_count},

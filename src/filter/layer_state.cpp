@@ -17,11 +17,16 @@ bool is_rate(double rate) {
   return rate > 0 && rate < 1;
 }
 
-bool is_sound(const LayerPlan& plan) {
-  if (plan.capacity == 0 || plan.block_count == 0 || !is_rate(plan.error_rate)) return false;
+bool has_sound_blocks(const LayerPlan& plan) {
+  if (plan.layout == Layout::double_hashing)
+    return plan.block_bits == word_bits && plan.probe_count <= double_hashing_probe_count_max;
   if (plan.block_bits < block_bits_min || plan.block_bits % word_bits != 0) return false;
-  if (plan.block_count > 1 && plan.block_bits > block_bits_max) return false;
-  if (plan.probe_count == 0 || plan.probe_count > probe_count_max) return false;
+  return (plan.block_count == 1 || plan.block_bits <= block_bits_max) && plan.probe_count <= probe_count_max;
+}
+
+bool is_sound(const LayerPlan& plan) {
+  if (plan.capacity == 0 || plan.block_count == 0 || plan.probe_count == 0) return false;
+  if (!is_rate(plan.error_rate) || !has_sound_blocks(plan)) return false;
   const auto bit_count = checked_multiply(plan.block_count, plan.block_bits);
   // No rate of at most error_rate_max takes less than a bit an item; with this, sums of capacities do not
   // wrap before sums of sizes do.
@@ -30,29 +35,46 @@ bool is_sound(const LayerPlan& plan) {
 
 }  // namespace
 
-double layer_error_rate(const FilterOptions& options, std::uint32_t layer_index) {
-  const double share = options.scaling() ? layer_rate_share(layer_index) : 1;
-  return std::max(std::min(options.error_rate, error_rate_max) * share, error_rate_min);
+// In RedisBloom each layer has half of the rate of the one before. As all that such layers would have
+// together from some layer on is what the one before it has, this is what Sepal's own layers share from there
+// on.
+double layer_error_rate(const FilterOptions& options, const LayerPlace& place) {
+  const auto halved = [&](std::uint32_t times) {
+    return std::ldexp(options.error_rate, -static_cast<int>(times));
+  };
+  if (place.index < place.foreign_layers) return halved(place.index);
+  const double shared = place.foreign_layers == 0 ? options.error_rate : halved(place.foreign_layers - 1);
+  const double share = options.scaling() ? layer_rate_share(place.index - place.foreign_layers) : 1;
+  return std::max(std::min(shared, error_rate_max) * share, error_rate_min);
 }
 
 bool is_sound(const FilterOptions& options) {
-  return is_rate(options.error_rate) && options.capacity > 0 && options.expansion <= expansion_max;
+  return is_rate(options.error_rate) && options.capacity > 0 && options.expansion <= expansion_max &&
+         (options.hash == ItemHash::xxh3 || options.hash == ItemHash::redisbloom);
 }
 
 bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> layers) {
   if (!is_sound(options) || layers.empty() || (layers.size() > 1 && !options.scaling())) return false;
+  const auto foreign_layers = static_cast<std::uint32_t>(
+      std::ranges::find(layers, Layout::blocked, [](const auto& layer) { return layer.plan.layout; }) -
+      layers.begin());
+  if ((foreign_layers > 0) != (options.hash == ItemHash::redisbloom)) return false;
   std::uint64_t capacity = options.capacity;
   std::uint64_t total_bits = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto& [plan, item_count] = layers[i];
     if (!is_sound(plan) || item_count > plan.capacity) return false;
-    if (i > 0) {
+    if ((i < foreign_layers) != (plan.layout == Layout::double_hashing)) return false;
+    if (i > 0 && i < foreign_layers) {
+      capacity = plan.capacity;
+    } else if (i > 0) {
       const auto grown = checked_multiply(capacity, options.expansion);
       if (!grown) return false;
       capacity = *grown;
     }
     if (plan.capacity != capacity) return false;
-    const double error_rate = layer_error_rate(options, static_cast<std::uint32_t>(i));
+    const double error_rate =
+        layer_error_rate(options, {.index = static_cast<std::uint32_t>(i), .foreign_layers = foreign_layers});
     if (std::abs(plan.error_rate - error_rate) > rate_tolerance * error_rate) return false;
     const auto sum = checked_add(total_bits, plan.bit_count());
     if (!sum) return false;

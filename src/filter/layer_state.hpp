@@ -13,7 +13,12 @@ namespace sepal::filter {
 
 [[nodiscard]] bool is_sound(const FilterOptions& options);
 
-// What layer `layer_index` (0 is the oldest) of such a filter is planned for.
-[[nodiscard]] double layer_error_rate(const FilterOptions& options, std::uint32_t layer_index);
+// The first `foreign_layers` of a filter came with it from RedisBloom: those of Layout::double_hashing.
+struct LayerPlace {
+  std::uint32_t index = 0;  // 0 is the oldest
+  std::uint32_t foreign_layers = 0;
+};
+// What a layer of such a filter is planned for.
+[[nodiscard]] double layer_error_rate(const FilterOptions& options, const LayerPlace& place);
 
 }  // namespace sepal::filter

@@ -5,8 +5,7 @@
 #include <atomic>
 
 #include "avx512_kernel.hpp"
-#include "block_width.hpp"
-#include "probe.hpp"
+#include "positions.hpp"
 
 namespace sepal::filter {
 namespace {
@@ -17,14 +16,13 @@ constexpr std::uint32_t group_probes = 4;
 // So few probes are one group: whether the item is there is then the only branch.
 constexpr std::uint32_t one_group_probes_max = 8;
 
-template <class Width>
-bool holds(const Blocks& blocks, const Width& width, const Fingerprint& item, std::uint32_t group) {
-  const std::uint64_t block_words = blocks.block_bits / word_bits;
-  std::uint64_t* const block = blocks.words + block_of(item, blocks.block_count) * block_words;
+template <class Positions>
+bool holds(const Blocks& blocks, const Positions& positions, const Fingerprint& item, std::uint32_t group) {
+  std::uint64_t* const block = blocks.words + positions.first_word(blocks, item);
   for (std::uint32_t probe = 0; probe < blocks.probe_count;) {
     std::uint64_t all = 1;
     for (const std::uint32_t end = std::min(probe + group, blocks.probe_count); probe < end; ++probe) {
-      const std::uint64_t position = width.position(item.high * probe_multipliers[probe]);
+      const std::uint64_t position = positions.position(item, probe);
       const std::atomic_ref<std::uint64_t> word(block[position / word_bits]);
       all &= word.load(std::memory_order_relaxed) >> (position % word_bits);
     }
@@ -37,8 +35,8 @@ std::uint32_t group_of(const Blocks& blocks) {
   return blocks.probe_count <= one_group_probes_max ? one_group_probes_max : group_probes;
 }
 
-template <class Width>
-void find(const Blocks& blocks, const Width& width, Pending& pending) {
+template <class Positions>
+void find(const Blocks& blocks, const Positions& positions, Pending& pending) {
   const std::uint32_t group = group_of(blocks);
   std::size_t left = 0;
   for (std::size_t at = 0; at < pending.count; ++at) {
@@ -46,13 +44,13 @@ void find(const Blocks& blocks, const Width& width, Pending& pending) {
     pending.low[left] = item.low;
     pending.high[left] = item.high;
     pending.index[left] = pending.index[at];
-    left += holds(blocks, width, item, group) ? 0 : 1;
+    left += holds(blocks, positions, item, group) ? 0 : 1;
   }
   pending.count = left;
 }
 
 void find_plainly(const Blocks& blocks, Pending& pending) {
-  with_width(blocks, [&](const auto& width) { find(blocks, width, pending); });
+  with_positions(blocks, [&](const auto& positions) { find(blocks, positions, pending); });
 }
 
 // Chosen once, when first asked for.
@@ -80,7 +78,8 @@ void find_items(const Blocks& blocks, Pending& pending) {
 }
 
 bool holds_item(const Blocks& blocks, const Fingerprint& item) {
-  return with_width(blocks, [&](const auto& width) { return holds(blocks, width, item, group_of(blocks)); });
+  return with_positions(
+      blocks, [&](const auto& positions) { return holds(blocks, positions, item, group_of(blocks)); });
 }
 
 }  // namespace sepal::filter

@@ -24,6 +24,10 @@ struct Blocks {
   std::uint64_t block_count;
   std::uint32_t block_bits;
   std::uint32_t probe_count;
+
+  // Of Layout::double_hashing: there are no blocks, and block_count is that of the words. Told by a width
+  // that no block has, so that it costs nothing where blocks have a usual one.
+  [[nodiscard]] bool anywhere() const { return block_bits == 0; }
 };
 
 // So many items go through a layer before the next: enough that their waits for memory overlap.
@@ -61,7 +65,8 @@ class BlockPrefetch {
   explicit BlockPrefetch(const Blocks& blocks)
       : words_(blocks.words), block_count_(blocks.block_count), block_words_(blocks.block_bits / word_bits) {}
 
-  [[nodiscard]] bool worth_it() const { return block_words_ <= cache_line_bits / word_bits; }
+  // Below 1, of a layer without blocks, is far above as well.
+  [[nodiscard]] bool worth_it() const { return block_words_ - 1 < cache_line_bits / word_bits; }
   // Of the item with this lower half of its fingerprint.
   void operator()(std::uint64_t low) const {
     __builtin_prefetch(words_ + scaled(low, block_count_) * block_words_);

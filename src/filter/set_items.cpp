@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "block_width.hpp"
-#include "probe.hpp"
+#include "positions.hpp"
 
 namespace sepal::filter {
 namespace {
@@ -23,13 +22,12 @@ constexpr std::uint32_t line_words = 8;
 
 // Others may be looking items up, so words are touched through atomics. Every word is stored, changed or
 // not: whether a bit is new is a coin's toss, and a branch on it costs more than the store.
-template <class Width>
-bool set(const Blocks& blocks, const Width& width, const Fingerprint& item) {
-  std::uint64_t* const block =
-      blocks.words + block_of(item, blocks.block_count) * (blocks.block_bits / word_bits);
+template <class Positions>
+bool set(const Blocks& blocks, const Positions& positions, const Fingerprint& item) {
+  std::uint64_t* const block = blocks.words + positions.first_word(blocks, item);
   std::uint64_t changed = 0;
   for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe) {
-    const std::uint64_t position = width.position(item.high * probe_multipliers[probe]);
+    const std::uint64_t position = positions.position(item, probe);
     const std::atomic_ref<std::uint64_t> word(block[position / word_bits]);
     const std::uint64_t before = word.load(std::memory_order_relaxed);
     const std::uint64_t bit = std::uint64_t{1} << (position % word_bits);
@@ -48,11 +46,11 @@ std::uint64_t set_items(const Blocks& blocks, std::span<const Fingerprint> items
   const std::size_t items_ahead = std::max<std::size_t>(lines_ahead / block_lines, 1);
   // What fits the cache is not asked for; a single block does, however many lines it has.
   const std::size_t prefetched = shape.block_count == 1 ? 0 : items.size();
-  return with_width(shape, [&](const auto& width) {
+  return with_positions(shape, [&](const auto& positions) {
     std::uint64_t changed = 0;
     for (std::size_t i = 0; i < count; ++i) {
       if (i + items_ahead < prefetched) prefetch(shape, items[i + items_ahead]);
-      changed += set(shape, width, items[i]) ? 1 : 0;
+      changed += set(shape, positions, items[i]) ? 1 : 0;
     }
     return changed;
   });

@@ -12,7 +12,8 @@
 namespace sepal::filter {
 
 // Sets the bits of the first `count` items, and asks for the blocks of those behind them from memory. Nobody
-// else sets bits in the blocks of the first. Returns how many of them changed a bit.
+// else sets bits in the blocks of the first, of which the layer has some (not Blocks::anywhere). Returns how
+// many of them changed a bit.
 [[nodiscard]] std::uint64_t set_items(const Blocks& blocks, std::span<const Fingerprint> items,
                                       std::size_t count);
 

@@ -26,7 +26,7 @@ class AddsAlone {
   static constexpr std::size_t told_together_max = 32;
 
   AddsAlone(MutationLog& log, DatabaseKey key, const filter::Filter& filter)
-      : log_(log), key_(key), filter_(filter), seed_(filter.options().seed), layers_(filter.layer_count()) {}
+      : log_(log), key_(key), filter_(filter), layers_(filter.layer_count()) {}
 
   // After each add: the layer came before the item.
   void note(std::string_view item, bool added) {
@@ -37,7 +37,7 @@ class AddsAlone {
     }
     if (!added) return;
     if (fingerprints_.size() == told_together_max) tell();
-    fingerprints_.push_back(fingerprint_of(item, seed_));
+    fingerprints_.push_back(filter_.fingerprint(item));
   }
   void tell() {
     if (fingerprints_.empty()) return;
@@ -50,7 +50,6 @@ class AddsAlone {
   MutationLog& log_;
   DatabaseKey key_;
   const filter::Filter& filter_;
-  std::uint64_t seed_;
   std::uint32_t layers_;
   boost::container::static_vector<Fingerprint, told_together_max> fingerprints_;
 };

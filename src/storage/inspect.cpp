@@ -42,18 +42,20 @@ std::string_view name_of(format::Operation operation) {
 }
 
 Fact& add_layer(Fact& fact, const filter::LayerPlan& plan) {
-  return fact.number("capacity", plan.capacity)
+  fact.number("capacity", plan.capacity)
       .real("error_rate", plan.error_rate)
       .number("blocks", plan.block_count)
       .number("block_bits", plan.block_bits)
       .number("probes", plan.probe_count);
+  return plan.layout == filter::Layout::blocked ? fact : fact.text("layout", "double_hashing");
 }
 
 Fact& add_options(Fact& fact, const filter::FilterOptions& options) {
-  return fact.real("error_rate", options.error_rate)
+  fact.real("error_rate", options.error_rate)
       .number("capacity", options.capacity)
       .number("expansion", options.expansion)
       .number("seed", options.seed);
+  return options.hash == filter::ItemHash::xxh3 ? fact : fact.text("hash", "redisbloom");
 }
 
 class Inspection {

@@ -32,6 +32,7 @@ std::string difference(const ImageHeader& a, const ImageHeader& b) {
   const auto text = [](const char* what, std::uint64_t one, std::uint64_t other) {
     return format("%s (%llu and %llu)", what, wide(one), wide(other));
   };
+  if (a.options.hash != b.options.hash) return "hash";
   if (a.options.seed != b.options.seed) return text("seed", a.options.seed, b.options.seed);
   if (a.options.error_rate != b.options.error_rate)
     return format("error rate (%g and %g)", a.options.error_rate, b.options.error_rate);
@@ -67,9 +68,11 @@ void unite(filter::Filter& into, const filter::Filter& from) {
 // same probability as by any other: unless the item picks its block, and a probe in it the bit.
 double items_of_fill(const LayerPlan& plan, double fill) {
   if (fill >= 1) return std::numeric_limits<double>::infinity();
-  const double bits = plan.block_bits;
-  const double in_block = -std::expm1(plan.probe_count * std::log1p(-1 / bits));
-  return std::log1p(-fill) / std::log1p(-in_block / static_cast<double>(plan.block_count));
+  const bool blocked = plan.layout == filter::Layout::blocked;
+  const double blocks = blocked ? static_cast<double>(plan.block_count) : 1;
+  const double in_block =
+      -std::expm1(plan.probe_count * std::log1p(-blocks / static_cast<double>(plan.bit_count())));
+  return std::log1p(-fill) / std::log1p(-in_block / blocks);
 }
 
 // Of one layer over all inputs.

@@ -1,4 +1,5 @@
-// A filter: a growing stack of layers that share one seed.
+// A filter: a growing stack of layers that share one hash and its seed. A filter that came from RedisBloom
+// keeps the layers it came with, in their layout, and grows Sepal's on top of them.
 //
 //     newest layer  -->  older layer  -->  ...  -->  layer 0
 //     adds go here       asked only
@@ -12,6 +13,7 @@
 
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
+#include <sepal/filter/item_hash.hpp>
 #include <sepal/filter/layer_plan.hpp>
 #include <sepal/filter/plan_memo.hpp>
 
@@ -34,10 +36,13 @@ enum class Paging : std::uint8_t;
 inline constexpr std::uint32_t expansion_max = 32768;
 
 struct FilterOptions {
-  double error_rate = 0.01;      // of the whole filter, in (0, 1); above error_rate_max it is taken as that
+  // Of the whole filter, in (0, 1); above error_rate_max it is taken as that. Of a filter that came from
+  // RedisBloom: of its first layer.
+  double error_rate = 0.01;
   std::uint64_t capacity = 100;  // items of the first layer, at least 1
   std::uint32_t expansion = 2;   // a new layer holds this many times the last; 0: the filter does not scale
   std::uint64_t seed = 0;        // of the fingerprints
+  ItemHash hash = ItemHash::xxh3;
 
   [[nodiscard]] bool scaling() const { return expansion != 0; }
   friend bool operator==(const FilterOptions&, const FilterOptions&) = default;
@@ -62,6 +67,10 @@ class AddRecorder {
  protected:
   ~AddRecorder() = default;
 };
+
+// Who sets the bits of a filter that is restored. Requests wait for the memory that they touch first, so it
+// comes in small pages then.
+enum class FilledBy : std::uint8_t { load, requests };
 
 // So few that whoever must not overtake a record that is under way waits for microseconds.
 inline constexpr std::size_t recorded_items_max = 1024;
@@ -148,6 +157,10 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   void plan_growth(PlanMemo& plans) const;
 
   [[nodiscard]] FilterOptions options() const;
+  // What this filter makes of an item.
+  [[nodiscard]] Fingerprint fingerprint(std::string_view item) const {
+    return fingerprint_of(item, hash_, seed_);
+  }
   [[nodiscard]] std::uint64_t item_count() const;  // items whose add answered true
   [[nodiscard]] std::uint64_t capacity() const;    // sum over the layers
   [[nodiscard]] std::uint32_t layer_count() const;
@@ -181,9 +194,9 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // An empty-bitted filter with these layers, oldest first. Errors: out_of_range where the states contradict
   // the options or each other, too_large, out_of_memory. Checks everything: the states may come from a disk.
   static Result<FilterPtr> restore(const FilterOptions& options, std::span<const LayerState> layers,
-                                   const FilterLimits& limits);
-  // Sets bytes of layer `layer_index`'s bitmap; the inverse of LayerView::copy_bits. Several threads may set
-  // different ones at once.
+                                   const FilterLimits& limits, FilledBy filled_by = FilledBy::load);
+  // Sets bytes of layer `layer_index`'s bitmap, any that it has; the inverse of LayerView::copy_bits. Several
+  // threads may set different ones at once.
   void fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from);
 
   // --- repeating what was recorded (exclusive)
@@ -208,6 +221,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   static Result<FilterPtr> allocate(const FilterOptions& options, const LayerState& first, Paging paging);
   [[nodiscard]] LayerStack stack() const;
   void append(std::unique_ptr<Layer> layer);
+  [[nodiscard]] std::uint32_t foreign_layers() const;
   [[nodiscard]] LayerRequest next_layer() const;
   [[nodiscard]] bool known(const Fingerprint& fingerprint) const;
   bool try_add_one(std::string_view item, bool& added, AddRecorder* recorder);
@@ -219,6 +233,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
 
   // The capacity is the first layer's.
   std::uint16_t expansion_;  // Here, where the count of users leaves room.
+  ItemHash hash_;
   double error_rate_;
   std::uint64_t seed_;
   std::unique_ptr<std::vector<std::unique_ptr<Layer>>> younger_;  // All but the first; null before any grew.

@@ -3,8 +3,8 @@
 //
 //     offset  size  field (little endian)
 //     0       4     magic "SPLF"
-//     4       2     version of this header (1)
-//     6       2     flags (0)
+//     4       2     version of this header: 1, and 2 where the hash is not 0
+//     6       2     hash (ItemHash): 0 XXH3; 1 RedisBloom's
 //     8       8     seed
 //     16      8     error rate of the filter (IEEE 754 double)
 //     24      8     capacity of the first layer
@@ -12,13 +12,17 @@
 //     36      4     layer count L
 //     40      48*L  layers, oldest first:
 //                     8 capacity, 8 error rate (double), 8 block count, 4 block bits, 4 probe count,
-//                     8 item count, 8 reserved (0)
+//                     8 item count, 8 layout (Layout): 0 blocks; 1 double hashing, in layers that came from
+//                     RedisBloom, whose block bits are 64
 //
-// Where the bits of an item are: its fingerprint is XXH3's 128 bits of it under the seed, two halves of 64
-// bits. In a layer it has the block low * block_count / 2^64, and in it, for j from 0 to probe count - 1, the
-// position (high * multiplier[j] mod 2^64) * block_bits / 2^64; the multipliers are in src/filter/probe.hpp.
-// Position p is bit p % 64, from the least significant, of the block's 64-bit word p / 64. Words are little
-// endian.
+// Where the bits of an item are with hash 0: its fingerprint is XXH3's 128 bits of it under the seed, two
+// halves of 64 bits. In a layer it has the block low * block_count / 2^64, and in it, for j from 0 to probe
+// count - 1, the position (high * multiplier[j] mod 2^64) * block_bits / 2^64; the multipliers are in
+// src/filter/probe.hpp. Position p is bit p % 64, from the least significant, of the block's 64-bit word p
+// / 64. Words are little endian.
+//
+// With hash 1 the halves are what ItemHash::redisbloom says. They mean the same in a layer of blocks; in one
+// of layout 1 the position j is ((low + j * high) mod 2^64) mod its bits, counted through all of its words.
 //
 // No checksum of its own: its container has one over these bytes.
 #pragma once
@@ -35,6 +39,7 @@ namespace sepal::filter {
 inline constexpr std::size_t image_header_bytes = 40;
 inline constexpr std::size_t image_layer_bytes = 48;
 inline constexpr std::uint16_t image_version = 1;
+inline constexpr std::uint16_t image_version_of_foreign_hash = 2;
 
 struct ImageHeader {
   FilterOptions options;

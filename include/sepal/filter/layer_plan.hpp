@@ -28,6 +28,14 @@ inline constexpr std::uint32_t probe_count_max = 40;
 inline constexpr double error_rate_max = 0.25;  // a higher rate asked for means this one, as in the reference
 inline constexpr double error_rate_min = 1e-15;  // below it the arithmetic of doubles carries no meaning
 
+// Where the bits of a layer's items are.
+enum class Layout : std::uint8_t {
+  blocked = 0,  // as above: what is planned here
+  double_hashing =
+      1,  // anywhere, as RedisBloom has them: (low + j * high mod 2^64) mod bits; "blocks" are words
+};
+inline constexpr std::uint32_t double_hashing_probe_count_max = 1075;  // of the smallest rate a double can be
+
 // A layer's shape. Immutable once in use: it is part of every image.
 struct LayerPlan {
   std::uint64_t capacity = 0;     // items, at least 1
@@ -35,6 +43,7 @@ struct LayerPlan {
   std::uint64_t block_count = 0;  // at least 1
   std::uint32_t block_bits = 0;   // a multiple of 64
   std::uint32_t probe_count = 0;  // 1 .. probe_count_max
+  Layout layout = Layout::blocked;
 
   [[nodiscard]] std::uint64_t bit_count() const { return block_count * block_bits; }
   [[nodiscard]] std::uint64_t byte_count() const { return bit_count() / 8; }
@@ -58,7 +67,8 @@ Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_ma
 // The optimum of an unblocked filter: -ln(rate) / ln(2)^2 bits an item.
 double textbook_bits_per_item(double error_rate);
 
-// The rate that a layer of this shape has when it holds `item_count` items (the formula above).
+// The rate that a layer of this shape has when it holds `item_count` items: the formula above, or for double
+// hashing the textbook's, which small layers exceed by far.
 double expected_error_rate(const LayerPlan& plan, std::uint64_t item_count);
 
 // The share of a scaling filter's rate that its layer `layer_index` (0 is the oldest) is planned with:

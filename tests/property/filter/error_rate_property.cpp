@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/redisbloom_filter.hpp"
 
 namespace {
 
@@ -109,6 +110,53 @@ TEST_CASE("the measured error rate is at most the one asked for", "[filter][prop
         measure(options, growths, filter_count, 640'000 / static_cast<std::uint64_t>(filter_count));
     CAPTURE(measured.rate, measured.standard_error);
     CHECK(measured.rate <= options.error_rate + 3 * measured.standard_error);
+  }
+}
+
+// A filter that came from RedisBloom full, with no bit set: all it answers is answered by what it grows.
+FilterPtr full_without_bits(double error_rate, std::uint64_t capacity) {
+  auto shape = test::empty_redisbloom({.error_rate = error_rate, .capacity = capacity, .expansion = 10});
+  shape.item_count = shape.layers[0].item_count = capacity;
+  const auto image = image_of(shape);
+  REQUIRE(image);
+  return *Filter::restore(image->options, image->layers, plenty);
+}
+
+TEST_CASE("layers grown on RedisBloom's hash have the rate that they are planned for", "[filter][property]") {
+  constexpr int filter_count = 10;
+  constexpr std::uint64_t absent_each = 200'000;
+  struct Case {
+    double error_rate;
+    std::uint64_t capacity;
+  };
+  for (const auto [error_rate, capacity] :
+       {Case{0.125, 2000}, Case{0.02, 10}, Case{0.02, 200}, Case{0.02, 10'000}, Case{0.001, 20'000}}) {
+    std::vector<double> rates;
+    LayerPlan plan;
+    for (std::uint64_t kind = 0; kind < filter_count; ++kind) {
+      const auto filter = full_without_bits(error_rate, capacity);
+      Items items;
+      for (std::uint64_t next = 0; next < capacity * 10; ++next)
+        (void)filter->add_alone(items.batch(2 * kind, next, 1).front(), plenty);
+      plan = filter->newest_layer().plan();
+      std::uint64_t maybes = 0;
+      bool present[Items::batch_items];
+      for (std::uint64_t first = 0; first < absent_each; first += Items::batch_items) {
+        filter->contains(items.batch(2 * kind + 1, first, Items::batch_items), present);
+        maybes += static_cast<std::uint64_t>(std::count(std::begin(present), std::end(present), true));
+      }
+      rates.push_back(static_cast<double>(maybes) / static_cast<double>(absent_each));
+    }
+    double mean = 0, square_sum = 0;
+    for (const double rate : rates) mean += rate / filter_count;
+    for (const double rate : rates) square_sum += (rate - mean) * (rate - mean);
+    const double binomial = std::sqrt(mean / (static_cast<double>(absent_each) * filter_count));
+    const double standard_error =
+        std::max(std::sqrt(square_sum / (filter_count - 1) / filter_count), binomial);
+    const double expected = expected_error_rate(plan, plan.capacity);
+    CAPTURE(error_rate, capacity, plan.error_rate, expected, mean, standard_error);
+    CHECK(mean <= plan.error_rate + 3 * standard_error);
+    CHECK(std::abs(mean - expected) <= 4 * standard_error);
   }
 }
 

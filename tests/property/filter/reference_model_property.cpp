@@ -5,12 +5,14 @@
 #include <sepal/filter/image.hpp>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/redisbloom_filter.hpp"
 
 namespace {
 
@@ -31,6 +33,31 @@ std::uint64_t multiplier(std::uint64_t n) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return (z ^ (z >> 31)) | 1;
+}
+
+// https://github.com/aappleby/smhasher, MurmurHash2.cpp, word for word.
+std::uint64_t murmur_hash_64a(const void* key, std::size_t len, std::uint64_t seed) {
+  const std::uint64_t m = 0xc6a4a7935bd1e995;
+  const int r = 47;
+  std::uint64_t h = seed ^ (len * m);
+  const auto* data = static_cast<const unsigned char*>(key);
+  const unsigned char* const end = data + (len / 8) * 8;
+  while (data != end) {
+    std::uint64_t k;
+    std::memcpy(&k, data, sizeof k);
+    data += 8;
+    k *= m;
+    k ^= k >> r;
+    k *= m;
+    h ^= k;
+    h *= m;
+  }
+  for (std::size_t i = len & 7; i > 0; --i) h ^= std::uint64_t{data[i - 1]} << (8 * (i - 1));
+  if ((len & 7) != 0) h *= m;
+  h ^= h >> r;
+  h *= m;
+  h ^= h >> r;
+  return h;
 }
 
 class Model {
@@ -64,8 +91,19 @@ class Model {
     std::uint64_t item_count;
   };
 
+  [[nodiscard]] Fingerprint fingerprint_of(const std::string& item) const {
+    if (options_.hash == ItemHash::xxh3) return sepal::fingerprint_of(item, options_.seed);
+    const std::uint64_t low = murmur_hash_64a(item.data(), item.size(), 0xc6a4a7935bd1e995);
+    return {.low = low, .high = murmur_hash_64a(item.data(), item.size(), low)};
+  }
   [[nodiscard]] std::vector<std::uint64_t> positions(const LayerPlan& plan, const std::string& item) const {
-    const Fingerprint fingerprint = fingerprint_of(item, options_.seed);
+    const Fingerprint fingerprint = fingerprint_of(item);
+    if (plan.layout == Layout::double_hashing) {
+      std::vector<std::uint64_t> all;
+      for (std::uint64_t probe = 0; probe < plan.probe_count; ++probe)
+        all.push_back((fingerprint.low + probe * fingerprint.high) % plan.bit_count());
+      return all;
+    }
     const std::uint64_t block = upper_half_of_product(fingerprint.low, plan.block_count);
     std::vector<std::uint64_t> all;
     for (std::uint32_t probe = 0; probe < plan.probe_count; ++probe)
@@ -81,11 +119,8 @@ class Model {
 // A batch of items, some of them old acquaintances.
 class Scene {
  public:
-  Scene(const FilterOptions& options, std::uint64_t seed) : random_(seed), model_(options) {
-    auto filter = Filter::create(options, plenty);
-    REQUIRE(filter);
-    filter_ = *filter;
-  }
+  Scene(filter::FilterPtr filter, std::uint64_t seed)
+      : random_(seed), model_(filter->options()), filter_(std::move(filter)) {}
 
   void step() {
     draw_batch();
@@ -198,7 +233,25 @@ TEST_CASE("a filter does what the plain reference does, in every bit", "[filter]
       CAPTURE(seed, options.error_rate, options.capacity, options.expansion);
       FilterOptions seeded = options;
       seeded.seed = seed * 0x9e3779b97f4a7c15;
-      Scene scene(seeded, seed);
+      Scene scene(*Filter::create(seeded, plenty), seed);
+      for (int step = 0; step < 200; ++step) scene.step();
+      scene.compare_bits();
+    }
+  }
+}
+
+TEST_CASE("a filter that came from RedisBloom does what RedisBloom's plain layout does, in every bit",
+          "[filter][property]") {
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+    for (const test::RedisBloomRequest& request :
+         {test::RedisBloomRequest{.error_rate = 0.125, .capacity = 1, .expansion = 2},
+          test::RedisBloomRequest{.error_rate = 0.005, .capacity = 30, .expansion = 1},
+          test::RedisBloomRequest{.error_rate = 0.005, .capacity = 100, .expansion = 4},
+          test::RedisBloomRequest{.error_rate = 1e-80, .capacity = 100, .expansion = 2},
+          test::RedisBloomRequest{.error_rate = 0.1, .capacity = 2000, .expansion = 0},
+          test::RedisBloomRequest{.error_rate = 0.05, .capacity = 500'000, .expansion = 2}}) {
+      CAPTURE(seed, request.error_rate, request.capacity, request.expansion);
+      Scene scene(test::redisbloom_filter(request), seed);
       for (int step = 0; step < 200; ++step) scene.step();
       scene.compare_bits();
     }

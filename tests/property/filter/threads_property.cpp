@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/redisbloom_filter.hpp"
 
 namespace {
 
@@ -24,10 +25,9 @@ constexpr std::size_t thread_count = 4;
 // What all threads of a run share.
 struct Run {
   Run(const FilterOptions& options, std::size_t item_total, std::size_t batch_items_max)
-      : gate(thread_count), batch_max(batch_items_max) {
-    auto created = Filter::create(options, plenty);
-    REQUIRE(created);
-    filter = *created;
+      : Run(*Filter::create(options, plenty), item_total, batch_items_max) {}
+  Run(filter::FilterPtr empty, std::size_t item_total, std::size_t batch_items_max)
+      : gate(thread_count), batch_max(batch_items_max), filter(std::move(empty)) {
     for (std::size_t i = 0; i < item_total; ++i) items.push_back("shared item " + std::to_string(i));
     firsts = std::make_unique<std::atomic<int>[]>(item_total);
   }
@@ -132,6 +132,22 @@ TEST_CASE("of many adds of one item on many threads exactly one is told it was n
   CHECK(run.refused == 0);
   CHECK(run.over_capacity == 0);
   // At this rate no item is taken for a known one by mistake.
+  CHECK(items_answered_new(run) == item_total);
+  CHECK(run.filter->item_count() == item_total);
+}
+
+TEST_CASE("exactly one is told it was new in a filter of RedisBloom's layout too, and no bit is lost",
+          "[filter][property][threads]") {
+  const std::size_t batch_max = GENERATE(1, 40);
+  const std::uint64_t capacity = GENERATE(10, 2000, 200'000);
+  CAPTURE(batch_max, capacity);
+  constexpr std::size_t item_total = 20'000;
+  // At this rate even a layer for ten items takes none for a known one by mistake.
+  Run run(test::redisbloom_filter({.error_rate = 1e-30, .capacity = capacity}), item_total, batch_max);
+  run_threads(run);
+  CHECK(run.forgotten == 0);
+  CHECK(run.refused == 0);
+  CHECK(run.over_capacity == 0);
   CHECK(items_answered_new(run) == item_total);
   CHECK(run.filter->item_count() == item_total);
 }

@@ -111,7 +111,7 @@ TEST_CASE("a header with more layers than allowed is damaged, at the limit it is
 
 TEST_CASE("a header of another version is told apart from a damaged one", "[filter][image]") {
   auto bytes = encode(header_of(*sample()));
-  bytes[4] = std::byte{2};
+  bytes[4] = std::byte{3};
   const auto decoded = decode_image_header(bytes, 64);
   REQUIRE_FALSE(decoded);
   CHECK(decoded.error().code == Errc::unsupported_version);

@@ -1,0 +1,25 @@
+// How a filter makes fingerprints of items: with the hash of this project, or, where it came from RedisBloom,
+// with that one's, for the bits that came with it were set by those.
+#pragma once
+
+#include <sepal/base/hash.hpp>
+
+#include <cstdint>
+#include <string_view>
+
+namespace sepal::filter {
+
+enum class ItemHash : std::uint8_t {
+  xxh3 = 0,        // 128 bits of XXH3 under the filter's seed
+  redisbloom = 1,  // two hashes of MurmurHash64A; the filter's seed means nothing
+};
+
+// As RedisBloom hashes an item: `low` is MurmurHash64A under a seed of its own, `high` the same under `low`.
+// https://github.com/aappleby/smhasher (MurmurHash2.cpp, public domain)
+[[nodiscard]] Fingerprint redisbloom_fingerprint_of(std::string_view item);
+
+[[nodiscard]] inline Fingerprint fingerprint_of(std::string_view item, ItemHash hash, std::uint64_t seed) {
+  return hash == ItemHash::xxh3 ? sepal::fingerprint_of(item, seed) : redisbloom_fingerprint_of(item);
+}
+
+}  // namespace sepal::filter

@@ -1,0 +1,30 @@
+// Reading little-endian fields one behind the other.
+#pragma once
+
+#include <sepal/base/endian.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace sepal::filter {
+
+// Takes fields in the order of the format. The caller has checked that they are there.
+class FieldReader {
+ public:
+  explicit FieldReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  template <class Integer>
+  Integer integer() {
+    const auto value = load_little_endian<Integer>(bytes_.data());
+    bytes_ = bytes_.subspan(sizeof value);
+    return value;
+  }
+  double real() { return std::bit_cast<double>(integer<std::uint64_t>()); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace sepal::filter

@@ -1,0 +1,59 @@
+// Where the bits of an item are in a layer: in blocks of any width, quicker in blocks of a power of two, and
+// anywhere in a layer without blocks. Position p of an item is bit p % 64 of word first_word() + p / 64.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "look_up.hpp"
+#include "probe.hpp"
+
+namespace sepal::filter {
+
+struct OfBlocks {
+  [[nodiscard]] static std::uint64_t first_word(const Blocks& blocks, const Fingerprint& item) {
+    return block_of(item, blocks.block_count) * (blocks.block_bits / word_bits);
+  }
+};
+
+struct AnyWidth : OfBlocks {
+  std::uint64_t block_bits;
+
+  explicit AnyWidth(const Blocks& blocks) : block_bits(blocks.block_bits) {}
+  [[nodiscard]] std::uint64_t position(const Fingerprint& item, std::uint32_t probe) const {
+    return scaled(item.high * probe_multipliers[probe], block_bits);
+  }
+};
+
+// The same positions: the product of a fraction and 2^n is the fraction's first n bits.
+struct PowerOfTwo : OfBlocks {
+  int shift;
+
+  explicit PowerOfTwo(const Blocks& blocks) : shift(64 - std::countr_zero(blocks.block_bits)) {}
+  [[nodiscard]] std::uint64_t position(const Fingerprint& item, std::uint32_t probe) const {
+    return (item.high * probe_multipliers[probe]) >> shift;
+  }
+};
+
+// Of Layout::double_hashing.
+struct Anywhere {
+  std::uint64_t bit_count;
+
+  explicit Anywhere(const Blocks& blocks) : bit_count(blocks.block_count * word_bits) {}
+  [[nodiscard]] static std::uint64_t first_word(const Blocks&, const Fingerprint&) { return 0; }
+  [[nodiscard]] std::uint64_t position(const Fingerprint& item, std::uint32_t probe) const {
+    return (item.low + probe * item.high) % bit_count;
+  }
+};
+
+// use(positions) of these blocks.
+template <class Use>
+auto with_positions(const Blocks& blocks, const Use& use) {
+  // Not std::has_single_bit, for which old processors count the bits in a loop.
+  if ((blocks.block_bits & (blocks.block_bits - 1)) != 0) return use(AnyWidth(blocks));
+  if (blocks.anywhere()) [[unlikely]]
+    return use(Anywhere(blocks));
+  return use(PowerOfTwo(blocks));
+}
+
+}  // namespace sepal::filter

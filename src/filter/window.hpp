@@ -1,0 +1,72 @@
+// Items of a batch, a window at a time: hashed, and looked up while the blocks of the next are on their way.
+#pragma once
+
+#include <sepal/base/hash.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "layer.hpp"
+#include "look_up.hpp"
+
+namespace sepal::filter {
+
+// Some items, hashed, their blocks on the way.
+class Window {
+ public:
+  // The first window_items_max of `items`; hash(item) is its fingerprint.
+  template <class Hash>
+  void load(std::span<const std::string_view> items, const Hash& hash, const LayerStack& layers) {
+    pending_.count = std::min(items.size(), window_items_max);
+    const BlockPrefetch newest(layers.newest().blocks());
+    const bool worth_it = newest.worth_it();
+    for (std::size_t i = 0; i < pending_.count; ++i) {
+      const Fingerprint fingerprint = hash(items[i]);
+      pending_.low[i] = fingerprint.low;
+      pending_.high[i] = fingerprint.high;
+      pending_.index[i] = i;
+      // One at a time, so that hashing goes on while a core's few places for waiting loads are taken.
+      if (worth_it) newest(fingerprint.low);
+    }
+    if (pending_.count == 0) return;
+    for (std::uint32_t index = layers.size() - 1; index-- > 0;) prefetch(layers[index].blocks());
+  }
+
+  // What no layer knows. Newest first: with an expansion of 2 or more a full newest layer holds more items
+  // than all the older ones together, so most hits end there.
+  const Pending& absent(const LayerStack& layers) {
+    for (std::uint32_t index = layers.size(); index-- > 0 && pending_.count > 0;)
+      find_items(layers[index].blocks(), pending_);
+    return pending_;
+  }
+
+ private:
+  void prefetch(const Blocks& blocks) const {
+    const BlockPrefetch prefetch(blocks);
+    if (!prefetch.worth_it()) return;
+    for (std::size_t i = 0; i < pending_.count; ++i) prefetch(pending_.low[i]);
+  }
+
+  Pending pending_;
+};
+
+// Calls visit(absent, at) for all items, a window after the other: with those of the window that no layer
+// knows, `at` being the index of its first item. While one is looked up, the blocks of the next are on their
+// way.
+template <class Hash, class Visit>
+void visit_absent(std::span<const std::string_view> items, const Hash& hash, const LayerStack& layers,
+                  const Visit& visit) {
+  std::array<Window, 2> windows;
+  windows[0].load(items, hash, layers);
+  for (std::size_t at = 0, turn = 0; at < items.size(); at += window_items_max, turn ^= 1) {
+    const std::size_t next = std::min(at + window_items_max, items.size());
+    windows[turn ^ 1].load(items.subspan(next), hash, layers);
+    visit(windows[turn].absent(layers), at);
+  }
+}
+
+}  // namespace sepal::filter
