@@ -1,6 +1,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/filter/image.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -109,6 +110,58 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
   if (!is_sound(header.options, header.layers))
     return damaged("a filter's header has values that no filter has");
   return header;
+}
+
+void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::span<std::byte> to) {
+  for (std::size_t index = 0; !to.empty(); ++index) {
+    const std::uint64_t layer_bytes = layers[index].plan().byte_count();
+    if (offset >= layer_bytes) {
+      offset -= layer_bytes;
+      continue;
+    }
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(layer_bytes - offset, to.size()));
+    layers[index].copy_bits(offset, to.first(count));
+    to = to.subspan(count);
+    offset = 0;
+  }
+}
+
+void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> from) {
+  for (std::uint32_t index = 0; !from.empty(); ++index) {
+    const std::uint64_t layer_bytes = filter.layer(index).plan().byte_count();
+    if (offset >= layer_bytes) {
+      offset -= layer_bytes;
+      continue;
+    }
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(layer_bytes - offset, from.size()));
+    filter.fill_bits(index, offset, from.first(count));
+    from = from.subspan(count);
+    offset = 0;
+  }
+}
+
+std::uint64_t whole_image_bytes(const Filter& filter) {
+  const ImageHeader header = header_of(filter);
+  return image_bytes(header.layers.size()) + header.bitmap_bytes();
+}
+
+std::vector<std::byte> whole_image(const Filter& filter) {
+  const ImageHeader header = header_of(filter);
+  const std::size_t header_bytes = image_bytes(header.layers.size());
+  std::vector<std::byte> bytes(header_bytes + static_cast<std::size_t>(header.bitmap_bytes()));
+  encode(header, std::span(bytes).first(header_bytes));
+  copy_bits(filter.layers(), 0, std::span(bytes).subspan(header_bytes));
+  return bytes;
+}
+
+Result<FilterPtr> filter_of(std::span<const std::byte> image, const FilterLimits& limits) {
+  const auto header = decode_image_header(image, limits.layers_max);
+  if (!header) return header.error();
+  const auto bits = image.subspan(image_bytes(header->layers.size()));
+  if (bits.size() != header->bitmap_bytes()) return damaged("a filter's bitmap is not as long as its layers");
+  auto filter = Filter::restore(header->options, header->layers, limits);
+  if (filter) fill_bits(**filter, 0, bits);
+  return filter;
 }
 
 }  // namespace sepal::filter

@@ -139,7 +139,7 @@ std::uint64_t Keyspace::bytes_free(std::uint64_t bytes_held) const {
 }
 
 std::uint64_t Keyspace::least_bytes() const {
-  std::uint64_t least = filter_bytes_;
+  std::uint64_t least = filter_bytes_ + held_bytes_;
   for (const auto& database : databases_) least += database->least_bytes();
   return least;
 }
@@ -218,23 +218,49 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter, Deadline deadline)
   KeyTable& keys = table(key.database);
   FilterPtr* const present = keys.find(key.key);
   if (present == nullptr && total_size() >= options_.keys_max) return fail(Errc::key_limit);
-  const bool replaces = present != nullptr;
   const std::uint64_t bytes_freed = present == nullptr ? 0 : (*present)->byte_count();
   const std::uint64_t entry_bytes = present == nullptr ? KeyTable::entry_bytes(key.key) : 0;
   const auto bytes_needed = checked_add(filter->byte_count(), entry_bytes);
   if (!bytes_needed || *bytes_needed > bytes_beside(least_bytes() - bytes_freed))
     return fail(Errc::memory_limit);
+  place(key, std::move(filter), deadline);
+  return {};
+}
+
+Result<void> Keyspace::hold(std::uint64_t byte_count) {
+  if (byte_count > bytes_free(0)) return fail(Errc::memory_limit);
+  held_bytes_ += byte_count;
+  account();
+  return {};
+}
+
+void Keyspace::release(std::uint64_t byte_count) {
+  SEPAL_ASSERT(byte_count <= held_bytes_, "more is released than was held");
+  held_bytes_ -= byte_count;
+  account();
+}
+
+Result<void> Keyspace::readopt(DatabaseKey key, FilterPtr filter, Deadline deadline) {
+  if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
+  place(key, std::move(filter), deadline);
+  return {};
+}
+
+void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   about_to_change(key);
+  KeyTable& keys = table(key.database);
+  FilterPtr* const present = keys.find(key.key);
+  const bool replaces = present != nullptr;
   filter_bytes_ += filter->byte_count();
-  filter_bytes_ -= bytes_freed;
-  if (present != nullptr)
+  if (replaces) {
+    filter_bytes_ -= (*present)->byte_count();
     housekeeper_.dispose(std::exchange(*present, std::move(filter)));
-  else
+  } else {
     keys.insert(key.key, std::move(filter));
+  }
   if (deadline != no_deadline || replaces) store_deadline(key, deadline);
   count_table(key.database);
   changed();
-  return {};
 }
 
 void Keyspace::store_deadline(DatabaseKey key, Deadline deadline) {
@@ -382,10 +408,14 @@ void Keyspace::count_table(std::uint32_t database) {
   table_bytes_ += bytes - std::exchange(table_bytes_of_[database], bytes);
 }
 
-void Keyspace::changed() {
-  const std::uint64_t used = filter_bytes_ + table_bytes_;
+void Keyspace::account() {
+  const std::uint64_t used = filter_bytes_ + table_bytes_ + held_bytes_;
   memory_used_.store(used, std::memory_order_relaxed);
   memory_peak_.store(std::max(memory_peak(), used), std::memory_order_relaxed);
+}
+
+void Keyspace::changed() {
+  account();
   structure_changes_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -1,9 +1,12 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
 #include <boost/container/static_vector.hpp>
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace sepal::keyspace {
 namespace {
@@ -94,6 +97,17 @@ Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std:
   return renamed;
 }
 
+Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline, const ImageFile& file) {
+  std::vector<std::byte> image;
+  if (log_ != nullptr && file.number == 0) {
+    image = filter::whole_image(*filter);
+    SEPAL_ASSERT(image.size() <= recorded_image_bytes_max, "a filter that is too large for a record");
+  }
+  auto put = keyspace_.put(key, std::move(filter), deadline);
+  if (put && log_ != nullptr) log_->adopted(key, {.image = image, .file = file, .deadline = deadline});
+  return put;
+}
+
 void Mutator::flush(std::uint32_t database) {
   if (keyspace_.size(database) == 0) return;
   keyspace_.flush(database);
@@ -132,6 +146,10 @@ std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item
   constexpr std::uint64_t once = 4;
   const std::uint64_t calls = once + of_growth + item_count / AddsAlone::told_together_max;
   return calls * (record_bytes_max + key_bytes) + item_count * sizeof(Fingerprint);
+}
+
+std::uint64_t record_bytes_of_adoption(std::size_t key_bytes) {
+  return 2 * (record_bytes_max + key_bytes) + recorded_image_bytes_max;
 }
 
 std::uint64_t record_bytes_of_keys(std::span<const std::string_view> keys) {

@@ -24,8 +24,8 @@ std::vector<Snapshot::Layer> layers_of(const FilterFile& file) {
   return layers;
 }
 
-Result<std::uint64_t> write_synced(Disk& disk, const Path& path, const FilterFile& file,
-                                   const ProgressSink& progress) {
+Result<WrittenFile> write_synced(Disk& disk, const Path& path, const FilterFile& file,
+                                 const ProgressSink& progress) {
   auto created = disk.create(path);
   if (!created) return created.error();
   SaveBuffer buffer;
@@ -38,7 +38,7 @@ Result<std::uint64_t> write_synced(Disk& disk, const Path& path, const FilterFil
   if (!done) return done.error();
   const auto sealed = writer.finish();
   if (!sealed) return sealed.error();
-  return sealed->byte_count;
+  return WrittenFile{.byte_count = sealed->byte_count, .seal = sealed->seal};
 }
 
 Result<FilterFile> read_only_record(SealedReader& reader, const filter::FilterLimits& limits,
@@ -53,26 +53,27 @@ Result<FilterFile> read_only_record(SealedReader& reader, const filter::FilterLi
   if (reader.remaining() != 0) return damaged_at(reader.offset(), "something stands behind its filter");
   FilterFile file{.key = std::move(loaded->key), .filter = std::move(loaded->filter), .header = {}};
   file.header = filter::header_of(*file.filter);
+  file.seal = reader.seal();
   return file;
 }
 
 }  // namespace
 
-Result<std::uint64_t> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
-                                        const ProgressSink& progress) {
+Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
+                                      const ProgressSink& progress) {
   SEPAL_ASSERT(file.key.size() <= keyspace::key_bytes_max, "a key is within its limit");
   // In the same directory: a rename across file systems is no rename.
   Path aside = target;
   aside += ".tmp";
-  auto bytes = write_synced(disk, aside, file, progress);
-  const Result<void> renamed = bytes ? disk.rename(aside, target) : bytes.error();
+  auto written = write_synced(disk, aside, file, progress);
+  const Result<void> renamed = written ? disk.rename(aside, target) : written.error();
   if (!renamed) {
     // The first error is the one to report; a file that cannot be removed is overwritten the next time.
     static_cast<void>(disk.remove(aside));
     return renamed.error();
   }
   if (auto synced = disk.sync_directory(target.parent_path()); !synced) return synced.error();
-  return bytes;
+  return written;
 }
 
 Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const filter::FilterLimits& limits,

@@ -37,6 +37,8 @@ std::string_view name_of(format::Operation operation) {
       return "resumed";
     case format::Operation::expires:
       return "expires";
+    case format::Operation::adopted:
+      return "adopted";
   }
   return "unknown";
 }
@@ -56,6 +58,19 @@ Fact& add_options(Fact& fact, const filter::FilterOptions& options) {
       .number("expansion", options.expansion)
       .number("seed", options.seed);
   return options.hash == filter::ItemHash::xxh3 ? fact : fact.text("hash", "redisbloom");
+}
+
+void add_adopted(Fact& fact, const DecodedOperation& operation) {
+  if (operation.file.number != 0) {
+    fact.text("file", format::adopted_name(operation.file.number)).number("seal", operation.file.seal);
+    return;
+  }
+  fact.number("image_bytes", operation.image.size());
+  const auto image = filter::decode_image_header(operation.image, any_filter.layers_max);
+  if (!image) return;
+  std::uint64_t items = 0;
+  for (const auto& layer : image->layers) items += layer.item_count;
+  add_options(fact.number("items", items).number("layers", image->layers.size()), image->options);
 }
 
 class Inspection {
@@ -203,7 +218,9 @@ class Inspection {
     }
     if (kind == Operation::grown) add_layer(fact, operation.layer);
     if (kind == Operation::renamed) fact.text("to", operation.target);
-    if (kind == Operation::expires)
+    if (kind == Operation::adopted) add_adopted(fact, operation);
+    if (kind == Operation::expires ||
+        (kind == Operation::adopted && operation.deadline != keyspace::no_deadline))
       fact.number("deadline_milliseconds", static_cast<std::uint64_t>(operation.deadline));
     sink_(fact);
   }

@@ -1,5 +1,7 @@
 #include "journal_applier.hpp"
 
+#include <sepal/filter/image.hpp>
+
 #include <algorithm>
 #include <utility>
 
@@ -75,6 +77,15 @@ void FilterPositions::forget_database(std::uint32_t database) {
 bool resumes(const JournalFrame& frame) {
   const std::uint8_t first = std::to_integer<std::uint8_t>(frame.body.front());
   return first == static_cast<std::uint8_t>(Operation::resumed);
+}
+
+std::optional<keyspace::ImageFile> file_of(const JournalFrame& frame) {
+  const std::uint8_t first = std::to_integer<std::uint8_t>(frame.body.front());
+  if (first != static_cast<std::uint8_t>(Operation::adopted)) return std::nullopt;
+  OperationDecoder decoder(frame.body);
+  const auto operation = decoder.next();
+  if (!operation || (*operation)->file.number == 0) return std::nullopt;
+  return (*operation)->file;
 }
 
 Result<void> JournalApplier::apply(const JournalFrame& frame) {
@@ -179,6 +190,8 @@ Result<void> JournalApplier::change_keys(const DecodedOperation& operation) {
       return expire(operation);
     case Operation::renamed:
       return rename(operation);
+    case Operation::adopted:
+      return adopt(operation);
     case Operation::flushed:
       positions_.forget_database(operation.database);
       keyspace_.flush(operation.database);
@@ -211,6 +224,23 @@ Result<void> JournalApplier::rename(const DecodedOperation& operation) {
   if (auto lost = missing("a key is renamed that is not there"); !lost) return lost;
   // What is lost has taken its place.
   static_cast<void>(keyspace_.remove(target));
+  return {};
+}
+
+Result<void> JournalApplier::adopt(const DecodedOperation& operation) {
+  const DatabaseKey key = key_of(operation);
+  keyspace::FilterPtr filter = std::exchange(brought_, nullptr);
+  if (operation.file.number == 0) {
+    auto decoded = filter::filter_of(operation.image, keyspace_.machine_limits());
+    if (!decoded && decoded.error().code == Errc::unsupported_version)
+      return damaged("a filter that came whole is of a version that this build does not know");
+    if (!decoded) return decoded.error();
+    filter = std::move(*decoded);
+  }
+  positions_.forget(keyspace_.find(key));
+  if (filter != nullptr) return keyspace_.readopt(key, std::move(filter), operation.deadline);
+  if (auto lost = missing("a filter that is in a file does not begin a frame"); !lost) return lost;
+  static_cast<void>(keyspace_.remove(key));
   return {};
 }
 

@@ -14,8 +14,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "journal_reader.hpp"
@@ -47,6 +49,8 @@ class JournalApplier {
   Result<void> apply(const JournalFrame& frame);
   // After the last frame before the gate opens. Errors as apply().
   Result<void> settle();
+  // Before a frame that begins with a filter in a file (file_of): what was read of it. Null: it is lost.
+  void bring(keyspace::FilterPtr filter) { brought_ = std::move(filter); }
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
@@ -67,6 +71,7 @@ class JournalApplier {
   Result<void> change_keys(const DecodedOperation& operation);
   Result<void> expire(const DecodedOperation& operation);
   Result<void> rename(const DecodedOperation& operation);
+  Result<void> adopt(const DecodedOperation& operation);
   // `what` is wrong, unless keys may be missing.
   [[nodiscard]] Result<void> missing(const char* what) const;
   Result<void> remove(keyspace::DatabaseKey key);
@@ -74,6 +79,7 @@ class JournalApplier {
   keyspace::Keyspace& keyspace_;
   FilterPositions positions_;
   MissingKeys missing_keys_;
+  keyspace::FilterPtr brought_;
   Counts counts_;
   std::vector<Add> adds_;
   std::vector<std::string_view> keys_;  // of some of them
@@ -82,5 +88,7 @@ class JournalApplier {
 
 // Whether the journal was off before this frame.
 [[nodiscard]] bool resumes(const JournalFrame& frame);
+// That the frame begins with, if it does.
+[[nodiscard]] std::optional<keyspace::ImageFile> file_of(const JournalFrame& frame);
 
 }  // namespace sepal::storage

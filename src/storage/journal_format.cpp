@@ -7,6 +7,7 @@ namespace sepal::storage::format {
 namespace {
 
 constexpr std::string_view segment_prefix = "journal-";
+constexpr std::string_view adopted_prefix = "adopted-";
 
 static_assert(segment_number_max == name_number_max && generation_number_max == name_number_max);
 
@@ -32,6 +33,14 @@ std::string segment_name(std::uint64_t number) {
 
 std::optional<std::uint64_t> segment_number(std::string_view name) {
   return number_in_name(segment_prefix, name);
+}
+
+std::string adopted_name(std::uint64_t number) {
+  return numbered_name(adopted_prefix, number);
+}
+
+std::optional<std::uint64_t> adopted_number(std::string_view name) {
+  return number_in_name(adopted_prefix, name);
 }
 
 }  // namespace sepal::storage::format

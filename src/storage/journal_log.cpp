@@ -85,6 +85,13 @@ void JournalLog::renamed(std::uint32_t database, std::string_view from, std::str
   pending_.renamed(database, from, to);
 }
 
+// One that names a file begins a frame: who replays it reads the file before.
+void JournalLog::adopted(DatabaseKey key, const keyspace::AdoptedFilter& filter) {
+  if (filter.file.number != 0) commit();
+  make_room_in_frame(adopted_bytes_max(key.key.size(), filter.image.size()));
+  pending_.adopted(key, filter);
+}
+
 void JournalLog::flushed(std::uint32_t database) {
   make_room_in_frame(keyless_bytes);
   pending_.flushed(database);

@@ -38,6 +38,7 @@ class JournalLog final : public keyspace::WorkerLog {
   void removed(keyspace::DatabaseKey key) override;
   void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline) override;
   void renamed(std::uint32_t database, std::string_view from, std::string_view to) override;
+  void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter) override;
   void flushed(std::uint32_t database) override;
   void flushed_all() override;
 

@@ -24,6 +24,7 @@ bool has_key(Operation operation) {
     case Operation::removed:
     case Operation::renamed:
     case Operation::expires:
+    case Operation::adopted:
       return true;
     default:
       return false;
@@ -137,6 +138,8 @@ Result<void> OperationDecoder::take_rest(const format::OperationHead& head) {
       return take_target();
     case Operation::expires:
       return take_deadline();
+    case Operation::adopted:
+      return take_adopted();
     default:
       return {};
   }
@@ -167,6 +170,20 @@ Result<void> OperationDecoder::take_deadline() {
   if (!take(shape)) return damaged(too_short);
   operation_.deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
   if (operation_.deadline < 0) return damaged("a deadline lies before all time");
+  return {};
+}
+
+Result<void> OperationDecoder::take_adopted() {
+  format::AdoptedShape shape;
+  if (!take(shape) || body_.size() - at_ < shape.image_bytes) return damaged(too_short);
+  if (shape.reserved != 0) return damaged("a filter that came whole has flags that this build does not know");
+  operation_.deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
+  if (operation_.deadline < 0) return damaged("a deadline lies before all time");
+  if ((shape.file_number == 0) != (shape.image_bytes != 0) || shape.file_number > format::adopted_number_max)
+    return damaged("a filter that came whole is not in the record, and in no file");
+  operation_.file = {.number = shape.file_number, .seal = shape.file_seal};
+  operation_.image = body_.subspan(at_, shape.image_bytes);
+  at_ += operation_.image.size();
   return {};
 }
 

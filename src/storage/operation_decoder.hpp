@@ -6,6 +6,7 @@
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/layer_plan.hpp>
 #include <sepal/keyspace/deadline.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/storage/journal_format.hpp>
 
 #include <cstddef>
@@ -25,7 +26,9 @@ struct DecodedOperation {
   std::span<const std::byte> fingerprints;  // which these are, at any alignment
   filter::FilterOptions options;            // created
   filter::LayerPlan layer;                  // created, grown
-  keyspace::Deadline deadline = 0;          // expires
+  keyspace::Deadline deadline = 0;          // expires, adopted
+  std::span<const std::byte> image;         // adopted; empty when the filter is in
+  keyspace::ImageFile file;                 // this one
   std::string_view target;                  // renamed
 };
 
@@ -52,6 +55,7 @@ class OperationDecoder {
   Result<void> take_created(const format::OperationHead& head);
   Result<void> take_layer();
   Result<void> take_deadline();
+  Result<void> take_adopted();
   Result<void> take_target();
 
   std::span<const std::byte> body_;

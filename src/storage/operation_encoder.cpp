@@ -128,6 +128,17 @@ void OperationEncoder::renamed(std::uint32_t database, std::string_view from, st
   has_key_ = false;
 }
 
+void OperationEncoder::adopted(DatabaseKey key, const keyspace::AdoptedFilter& filter) {
+  begin(Operation::adopted, key);
+  format::AdoptedShape shape;
+  shape.deadline = static_cast<std::uint64_t>(filter.deadline);
+  shape.file_number = filter.file.number;
+  shape.file_seal = filter.file.seal;
+  shape.image_bytes = static_cast<std::uint32_t>(filter.image.size());
+  append(format::bytes_of(shape));
+  append(filter.image);
+}
+
 void OperationEncoder::flushed(std::uint32_t database) {
   begin_keyless(Operation::flushed, database);
 }

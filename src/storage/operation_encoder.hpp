@@ -28,6 +28,9 @@ namespace sepal::storage {
 [[nodiscard]] constexpr std::uint64_t expires_bytes_max(std::size_t key_bytes) {
   return sizeof(format::OperationHead) + key_bytes + sizeof(format::DeadlineShape);
 }
+[[nodiscard]] constexpr std::uint64_t adopted_bytes_max(std::size_t key_bytes, std::size_t image_bytes) {
+  return sizeof(format::OperationHead) + key_bytes + sizeof(format::AdoptedShape) + image_bytes;
+}
 [[nodiscard]] constexpr std::uint64_t renamed_bytes_max(std::size_t from_bytes, std::size_t to_bytes) {
   return sizeof(format::OperationHead) + from_bytes + sizeof(format::TargetHead) + to_bytes;
 }
@@ -49,6 +52,7 @@ class OperationEncoder {
   void removed(keyspace::DatabaseKey key);
   void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline);
   void renamed(std::uint32_t database, std::string_view from, std::string_view to);
+  void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter);
   void flushed(std::uint32_t database);
   void flushed_all();
   void resumed();

@@ -40,23 +40,6 @@ std::size_t thread_count() {
   return std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, thread_count_max);
 }
 
-// Deals bytes of a filter's bitmaps, which are one behind the other, out to its layers.
-void fill_bits(filter::Filter& filter, const filter::ImageHeader& image, std::uint64_t offset,
-               std::span<const std::byte> from) {
-  for (std::uint32_t layer = 0; !from.empty(); ++layer) {
-    const std::uint64_t layer_bytes = image.layers[layer].plan.byte_count();
-    if (offset >= layer_bytes) {
-      offset -= layer_bytes;
-      continue;
-    }
-    const std::uint64_t left = layer_bytes - offset;
-    const std::size_t count = left < from.size() ? static_cast<std::size_t>(left) : from.size();
-    filter.fill_bits(layer, offset, from.first(count));
-    from = from.subspan(count);
-    offset = 0;
-  }
-}
-
 }  // namespace
 
 Result<std::uint64_t> RecordReader::read_header() {
@@ -191,7 +174,7 @@ Result<void> RecordReader::read_bits(filter::Filter& filter, const Head& head) {
     const auto count = left < format::chunk_bytes ? static_cast<std::size_t>(left) : format::chunk_bytes;
     const auto chunk = reader_.take_sealed(count, chunk_name);
     if (!chunk) return chunk.error();
-    fill_bits(filter, head.image, done, *chunk);
+    filter::fill_bits(filter, done, *chunk);
     if (auto go_on = meter_.add(count + format::checksum_bytes); !go_on) return go_on;
     done += count;
   }
@@ -201,7 +184,7 @@ Result<void> RecordReader::read_bits(filter::Filter& filter, const Head& head) {
 Result<void> RecordReader::read_bits_together(filter::Filter& filter, const Head& head) {
   ChunkLoader loader(reader_.file(), {.offset = reader_.offset(), .bitmap_bytes = head.bitmap_bytes},
                      [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-                       fill_bits(filter, head.image, offset, bytes);
+                       filter::fill_bits(filter, offset, bytes);
                      });
   const auto checksums = loader.run(thread_count(), meter_);
   if (!checksums) return checksums.error();

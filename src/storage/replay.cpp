@@ -18,9 +18,12 @@ constexpr std::uint64_t closed_bytes_max = std::uint64_t{64} << 10;
 
 class Replay {
  public:
-  Replay(JournalReader reader, keyspace::Keyspace& keyspace, Gate& gate, ReplayStart start,
-         const ProgressSink& progress)
-      : reader_(std::move(reader)),
+  Replay(Disk& disk, const Path& directory, JournalReader reader, keyspace::Keyspace& keyspace, Gate& gate,
+         ReplayStart start, const ProgressSink& progress)
+      : disk_(disk),
+        directory_(directory),
+        reader_(std::move(reader)),
+        limits_(keyspace.machine_limits()),
         gate_(gate),
         progress_(progress),
         cut_(start.cut),
@@ -42,6 +45,7 @@ class Replay {
  private:
   Result<void> apply(std::span<const JournalFrame> frames) {
     while (!frames.empty() && !resumed_) {
+      if (auto brought = bring_file(frames.front()); !brought) return brought;
       const std::size_t count = few_of(frames);
       const auto applied = apply_closed(frames.first(count));
       if (!applied) return named(applied.error());
@@ -51,10 +55,25 @@ class Replay {
   }
 
   static std::size_t few_of(std::span<const JournalFrame> frames) {
-    std::size_t count = 0;
-    for (std::uint64_t bytes = 0; count < frames.size() && bytes < closed_bytes_max; ++count)
+    std::size_t count = 1;
+    for (std::uint64_t bytes = format::frame_bytes(frames[0].body.size());
+         count < frames.size() && bytes < closed_bytes_max && !file_of(frames[count]); ++count)
       bytes += format::frame_bytes(frames[count].body.size());
     return count;
+  }
+
+  // Outside the gate, for it may be large.
+  Result<void> bring_file(const JournalFrame& frame) {
+    const auto file = file_of(frame);
+    if (!file) return {};
+    auto filter =
+        read_adopted(disk_, directory_, *file, limits_, [this](const Progress&) { return go_on(); });
+    if (!filter)
+      return is_damage(filter.error()) ? with_advice(filter.error(), restore_or_salvage) : filter.error();
+    applier_.bring(std::move(*filter));
+    named_.push_back(
+        {.number = file->number, .position = frame.position + format::frame_bytes(frame.body.size())});
+    return {};
   }
 
   Result<void> apply_closed(std::span<const JournalFrame> frames) {
@@ -100,10 +119,14 @@ class Replay {
                         .cut_path = std::move(end.path),
                         .cut_offset = end.offset,
                         .resumed = resumed_.has_value(),
-                        .beyond = std::move(end.beyond)};
+                        .beyond = std::move(end.beyond),
+                        .named = std::move(named_)};
   }
 
+  Disk& disk_;
+  const Path& directory_;
   JournalReader reader_;
+  filter::FilterLimits limits_;
   Gate& gate_;
   const ProgressSink& progress_;
   std::uint64_t cut_;
@@ -112,6 +135,7 @@ class Replay {
   std::uint64_t frames_ = 0;
   std::uint64_t bytes_ = 0;
   std::optional<JournalFrame> resumed_;
+  std::vector<NamedFile> named_;
 };
 
 }  // namespace
@@ -121,7 +145,7 @@ Result<ReplayReport> replay_journal(Disk& disk, const Path& directory, keyspace:
   auto reader =
       JournalReader::open(disk, directory, {.cut = start.cut, .highest_position = start.positions.highest()});
   if (!reader) return reader.error();
-  return Replay(std::move(*reader), keyspace, gate, std::move(start), progress).run();
+  return Replay(disk, directory, std::move(*reader), keyspace, gate, std::move(start), progress).run();
 }
 
 Result<void> remove_beyond(Disk& disk, const Path& directory, const ReplayReport& report) {

@@ -1,5 +1,6 @@
 // Filters are taken one by one: where one cannot be read, the next begins where its head says that it ends,
 // or at the next place that looks like a head and verifies as one.
+#include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
 #include <sepal/storage/snapshot.hpp>
 
@@ -236,10 +237,21 @@ class Salvage {
         if (auto settled = applier.settle(); !settled) return settled.error();
         return false;
       }
+      if (auto brought = bring_file(applier, frame); !brought) return brought.error();
       if (auto applied = applier.apply(frame); !applied) return applied.error();
     }
     if (auto settled = applier.settle(); !settled) return settled.error();
     return true;
+  }
+
+  Result<void> bring_file(JournalApplier& applier, const JournalFrame& frame) {
+    const auto file = file_of(frame);
+    if (!file) return {};
+    auto filter = read_adopted(disk_, directory_, *file, any_filter, progress_);
+    if (!filter && !is_damage(filter.error())) return filter.error();
+    if (!filter) lose("a filter that came whole: " + filter.error().detail);
+    applier.bring(filter ? std::move(*filter) : nullptr);
+    return {};
   }
 
   Result<void> lose_journal(const Error& error, std::uint64_t position) {

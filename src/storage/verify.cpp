@@ -1,7 +1,9 @@
+#include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
 #include <sepal/storage/filter_file.hpp>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "damage.hpp"
@@ -101,11 +103,14 @@ class Verification {
       if (frames->empty()) break;
       for (const JournalFrame& frame : *frames) {
         if (resumes(frame)) return found_resumed(*reader, frame);
+        if (const auto file = file_of(frame)) {
+          if (auto looked = look_at(*file); !looked) return looked;
+        }
         if (auto decoded = decode(frame); !decoded) return about(reader->path().string(), decoded.error());
       }
     }
     find_end(reader->end(), reader->segment_count());
-    return {};
+    return files_without_records();
   }
 
   // Only a filter that was taken behind the cut tells of more.
@@ -122,6 +127,24 @@ class Verification {
     return {};
   }
 
+  // That a filter came in.
+  Result<void> look_at(const keyspace::ImageFile& file) {
+    named_.insert(format::adopted_name(file.number));
+    const auto filter = read_adopted(disk_, directory_, file, any_filter, progress_);
+    if (!filter && !is_damage(filter.error())) return filter.error();
+    if (!filter) find(Grade::damaged, filter.error().detail);
+    return {};
+  }
+
+  Result<void> files_without_records() {
+    const auto names = disk_.list(directory_);
+    if (!names) return names.error();
+    for (const std::string& name : *names)
+      if (format::adopted_number(name) && !named_.contains(name))
+        find(Grade::harmless, (directory_ / name).string() + " is needed no more: a start removes it");
+    return {};
+  }
+
   Result<void> found_resumed(JournalReader& reader, const JournalFrame& frame) {
     const auto end = reader.end_before(frame);
     if (!end) return end.error();
@@ -130,7 +153,7 @@ class Verification {
              " on cannot be used: the journal was off before, and no save has ended since; " +
              std::to_string(end->cut_bytes) + " bytes");
     find_contents(reader.segment_count());
-    return {};
+    return files_without_records();
   }
 
   void find_end(const JournalEnd& end, std::size_t segments) {
@@ -151,6 +174,7 @@ class Verification {
   const Path& directory_;
   const ProgressSink& progress_;
   std::vector<Finding> findings_;
+  std::set<std::string> named_;  // by records: files of filters that came whole
   bool cut_known_ = true;
   std::uint64_t cut_ = 0;
   std::uint64_t highest_position_ = 0;

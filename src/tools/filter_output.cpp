@@ -27,12 +27,13 @@ Result<std::uint64_t> write_output(storage::Disk& disk, const storage::Path& pat
   const HeldSignals held;
   const std::uint64_t bytes = file.header.bitmap_bytes();
   progress.begin("writing", bytes);
-  auto written = storage::write_filter_file(disk, path, file, [&](const storage::Progress& state) {
+  const auto written = storage::write_filter_file(disk, path, file, [&](const storage::Progress& state) {
     progress.update(state.bytes_done, 0);
     return !HeldSignals::asked_to_end();
   });
   progress.end();
-  return written;
+  if (!written) return written.error();
+  return written->byte_count;
 }
 
 }  // namespace sepal::tools

@@ -75,9 +75,12 @@ Result<void> JournaledWorld::try_recover() {
   const auto loaded = directory_->load(roomy, put, {});
   if (!loaded) return loaded.error();
   start.cut = loaded->journal_position;
-  const auto replayed = storage::replay_journal(*disk_, data, keyspace_, gate_, std::move(start), {});
+  auto replayed = storage::replay_journal(*disk_, data, keyspace_, gate_, std::move(start), {});
   if (!replayed) return replayed.error();
   if (auto removed = storage::remove_beyond(*disk_, data, *replayed); !removed) return removed;
+  auto files = storage::AdoptedFiles::open(*disk_, data, std::move(replayed->named));
+  if (!files) return files.error();
+  files_ = std::move(*files);
   const storage::JournalOptions options{
       .policy = policy_, .segment_bytes = segment_bytes, .segments_ahead = 1, .threaded = false};
   auto journal =
@@ -127,7 +130,10 @@ void JournaledWorld::change(std::mt19937_64& random) {
   if (switching_ && below(random, 4) == 0) switch_policy(random);
   if (!admitted(batch_items_max)) return;
   Model model = models_.back();
-  if (below(random, 6) == 0) {
+  const std::uint32_t kind = below(random, 12);
+  if (kind == 0) {
+    adopt(random, model);
+  } else if (kind < 3) {
     change_key(random, model);
   } else {
     add(random, model);
@@ -205,6 +211,33 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   log.commit();
 }
 
+// A filter that was made elsewhere, as a file or in the record; as the daemon does it.
+void JournaledWorld::adopt(std::mt19937_64& random, Model& model) {
+  const keyspace::DatabaseKey key{.database = below(random, databases),
+                                  .key = keys[below(random, keys.size())]};
+  ModelFilter known{.item_count = 0, .items = {}, .deadline = below(random, 3)};
+  auto made = *filter::Filter::create(
+      {.error_rate = 0.001, .capacity = small_filters.capacity, .seed = small_filters.seed}, roomy);
+  for (std::uint32_t i = below(random, batch_items_max); i-- > 0;) {
+    const std::uint32_t number = below(random, item_numbers);
+    known.items.insert(number);
+    known.item_count += made->add_alone(item_of(number), roomy).added ? 1 : 0;
+  }
+  auto& log = journal_->log(0);
+  keyspace::ImageFile file;
+  if (below(random, 2) == 0 && log.recording()) {
+    const auto written = files_->write(made, {});
+    if (!written) return;
+    file = *written;
+  }
+  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
+  const GateClosed closed(gate_);
+  REQUIRE(mutator.adopt(key, made, known.deadline, file));
+  log.commit();
+  if (file.number != 0) files_->named({.number = file.number, .position = journal_->position()});
+  model[{key.database, std::string(key.key)}] = std::move(known);
+}
+
 // As the saver does it: one that was demanded and failed is still demanded.
 Result<void> JournaledWorld::save(std::mt19937_64& random) {
   const bool demanded = std::exchange(needs_save_, false);
@@ -249,6 +282,7 @@ Result<void> JournaledWorld::try_save(std::mt19937_64& random, storage::Linking 
   if (!report) return report.error();
   linked_bytes_ += report->linked_bytes;
   journal_->generation_saved(report->journal_position);
+  files_->generation_saved(report->journal_position);
   return {};
 }
 

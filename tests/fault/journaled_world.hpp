@@ -5,6 +5,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/journal.hpp>
 #include <sepal/storage/replay.hpp>
@@ -79,6 +80,7 @@ class JournaledWorld {
   [[nodiscard]] bool admitted(std::size_t item_count);
   void add(std::mt19937_64& random, Model& model);
   void change_key(std::mt19937_64& random, Model& model);
+  void adopt(std::mt19937_64& random, Model& model);
   void switch_policy(std::mt19937_64& random);
   [[nodiscard]] storage::Snapshot take_snapshot(const std::function<void()>& interfere);
 
@@ -87,6 +89,7 @@ class JournaledWorld {
   keyspace::Keyspace keyspace_;
   Gate gate_{1};
   std::unique_ptr<storage::DataDirectory> directory_;
+  std::unique_ptr<storage::AdoptedFiles> files_;
   std::unique_ptr<storage::Journal> journal_;
   storage::JournalPolicy policy_;
   bool needs_save_ = false;

@@ -84,6 +84,9 @@ inline std::vector<JournalOperation> journal_operations(std::span<const std::byt
         (head.flags[0] & format::operation_same_shape) == 0)
       bytes.take<format::CreatedShape>();
     if (operation.operation == format::Operation::grown) bytes.take<format::LayerShape>();
+    if (operation.operation == format::Operation::expires) bytes.take<format::DeadlineShape>();
+    if (operation.operation == format::Operation::adopted)
+      bytes.take_bytes(bytes.take<format::AdoptedShape>().image_bytes);
     if (operation.operation == format::Operation::renamed)
       operation.target = bytes.take_text(bytes.take<format::TargetHead>().key_bytes);
     operations.push_back(std::move(operation));

@@ -46,6 +46,10 @@ class JournalFiles final : public keyspace::MutationLog {
   void renamed(std::uint32_t database, std::string_view from, std::string_view to) override {
     body_.renamed(database, from, to);
   }
+  void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter) override {
+    if (filter.file.number != 0) end_frame();
+    body_.adopted(key, filter);
+  }
   void flushed(std::uint32_t database) override { body_.flushed(database); }
   void flushed_all() override { body_.flushed_all(); }
   void resumed() { body_.resumed(); }

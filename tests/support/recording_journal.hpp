@@ -15,7 +15,17 @@
 namespace sepal::test {
 
 struct Recorded {
-  enum class Kind : std::uint8_t { added, created, grown, removed, expires, renamed, flushed, flushed_all };
+  enum class Kind : std::uint8_t {
+    added,
+    created,
+    grown,
+    removed,
+    expires,
+    renamed,
+    adopted,
+    flushed,
+    flushed_all
+  };
   Kind kind = Kind::added;
   std::uint32_t database = 0;
   std::string key{};
@@ -24,11 +34,13 @@ struct Recorded {
   filter::LayerPlan layer{};
   keyspace::Deadline deadline = keyspace::no_deadline;
   std::vector<Fingerprint> fingerprints{};
+  std::vector<std::byte> image{};  // adopted: or
+  keyspace::ImageFile file{};
 
   // As WorkerLog::admit counts them.
   [[nodiscard]] std::uint64_t bytes() const {
     return keyspace::record_bytes_max + key.size() + target.size() +
-           fingerprints.size() * sizeof(Fingerprint);
+           fingerprints.size() * sizeof(Fingerprint) + image.size();
   }
 };
 
@@ -101,6 +113,13 @@ class RecordingJournal {
     void renamed(std::uint32_t database, std::string_view from, std::string_view to) override {
       Recorded recorded = named(Recorded::Kind::renamed, {.database = database, .key = from});
       recorded.target = to;
+      waiting_.push_back(std::move(recorded));
+    }
+    void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter) override {
+      Recorded recorded = named(Recorded::Kind::adopted, key);
+      recorded.image.assign(filter.image.begin(), filter.image.end());
+      recorded.file = filter.file;
+      recorded.deadline = filter.deadline;
       waiting_.push_back(std::move(recorded));
     }
     void flushed(std::uint32_t database) override {

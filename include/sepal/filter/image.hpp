@@ -63,4 +63,21 @@ void encode(const ImageHeader& header, std::span<std::byte> into);
 // be anything, and longer than the header. `layers_max` bounds the layer count before any allocation.
 Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::uint32_t layers_max);
 
+// --- the bitmaps of all layers, one behind the other, as they follow the header -------------------------
+
+// Offsets and lengths are multiples of 8 within them. As LayerView::copy_bits.
+void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::span<std::byte> to);
+// As Filter::fill_bits.
+void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> from);
+
+// --- header and bitmaps in one piece --------------------------------------------------------------------
+
+// Of whole_image(). Shared gate.
+[[nodiscard]] std::uint64_t whole_image_bytes(const Filter& filter);
+// Of a filter that nobody adds to. Allocates all of it: for small ones.
+[[nodiscard]] std::vector<std::byte> whole_image(const Filter& filter);
+// The inverse. Errors: as decode_image_header, and damaged where the bytes are not as many as the header
+// says; too_large, out_of_memory.
+Result<FilterPtr> filter_of(std::span<const std::byte> image, const FilterLimits& limits);
+
 }  // namespace sepal::filter

@@ -115,7 +115,8 @@ class Keyspace {
   void for_each_key(std::uint32_t database, const std::function<void(std::string_view)>& visit,
                     WallTime now = {}) const;
 
-  [[nodiscard]] std::uint64_t memory_used() const;  // bytes of filters, keys and tables, as accounted
+  // Bytes of filters, keys and tables, and those that are held, as accounted.
+  [[nodiscard]] std::uint64_t memory_used() const;
   [[nodiscard]] std::uint64_t memory_peak() const;
   [[nodiscard]] bool over_memory_limit() const;  // memory_max is set and exceeded
   [[nodiscard]] const KeyspaceOptions& options() const { return options_; }
@@ -138,6 +139,11 @@ class Keyspace {
   // compared with all filters and keys, without what the table keeps free: so filters and keys that create()
   // and add_alone() have fitted into a limit fit into it again, in whatever order they come.
   Result<void> put(DatabaseKey key, FilterPtr filter, Deadline deadline = no_deadline);
+  // Counts bytes as used that are taken beside filters and keys, by what is on its way to become one.
+  // Errors: memory_limit.
+  Result<void> hold(std::uint64_t byte_count);
+  // Ends hold() for so many.
+  void release(std::uint64_t byte_count);
   // Adds one item, growing the filter; keeps the memory account. `filter` is what find() gave.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item);
 
@@ -159,6 +165,9 @@ class Keyspace {
   Result<void> recreate(DatabaseKey key, const filter::FilterOptions& options,
                         const filter::LayerPlan& first_layer);
   Result<void> append_layer(filter::Filter& filter, const filter::LayerPlan& plan);
+  // As put(), of what was accepted once. Errors: out_of_range (there is no such database).
+  Result<void> readopt(DatabaseKey key, FilterPtr filter, Deadline deadline);
+  [[nodiscard]] filter::FilterLimits machine_limits() const;
 
   void set_memory_max(std::uint64_t bytes);
   void set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion);
@@ -178,7 +187,7 @@ class Keyspace {
   [[nodiscard]] std::uint64_t filter_bytes_of(std::uint32_t database) const;
   [[nodiscard]] std::uint64_t bytes_beside(std::uint64_t bytes_used) const;  // what the limit leaves
   [[nodiscard]] std::uint64_t bytes_free(std::uint64_t bytes_held) const;
-  [[nodiscard]] filter::FilterLimits machine_limits() const;
+  void place(DatabaseKey key, FilterPtr filter, Deadline deadline);
   [[nodiscard]] std::uint64_t least_bytes() const;  // of filters and keys, without what the tables keep free
   [[nodiscard]] Error refusal_of(const Error& error, const filter::FilterOptions& options) const;
   filter::Filter& insert(DatabaseKey key, FilterPtr filter);
@@ -187,7 +196,8 @@ class Keyspace {
   void store_deadline(DatabaseKey key, Deadline deadline);
   void about_to_change(DatabaseKey key);     // before what the key names does
   void count_table(std::uint32_t database);  // after each change of the table
-  void changed();  // after each change of structure: counts it and brings the account up to date
+  void account();                            // brings the gauges up to date
+  void changed();                            // after each change of structure: counts it, and accounts
 
   KeyspaceOptions options_;
   Housekeeper& housekeeper_;
@@ -195,6 +205,7 @@ class Keyspace {
   Cut* cut_ = nullptr;                                // the one under way
   mutable filter::PlanMemo plans_;
   std::uint64_t filter_bytes_ = 0;
+  std::uint64_t held_bytes_ = 0;
   std::array<std::uint64_t, database_count> table_bytes_of_{};
   std::uint64_t table_bytes_ = 0;  // their sum
   // Gauges that any thread may read. Relaxed: nothing is ordered by them.

@@ -16,6 +16,7 @@
 #include <sepal/filter/layer_plan.hpp>
 #include <sepal/keyspace/deadline.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -28,8 +29,24 @@ struct DatabaseKey {
 };
 
 // What a call of a MutationLog's member takes at most in the record, beside the bytes of the keys it names
-// and those of the fingerprints.
+// and those of the fingerprints or the image.
 inline constexpr std::uint64_t record_bytes_max = 128;
+
+// Where the bits of a filter that came whole are: a file that was synced before anybody names it.
+struct ImageFile {
+  std::uint64_t number = 0;  // of its name, from 1; 0: in no file
+  std::uint64_t seal = 0;    // over all of its checksums
+};
+
+// A filter that did not grow by what was recorded. It has an image or a file.
+struct AdoptedFilter {
+  std::span<const std::byte> image{};  // filter/image.hpp
+  ImageFile file{};
+  Deadline deadline = no_deadline;
+};
+
+// Images up to here stand in the record.
+inline constexpr std::uint64_t recorded_image_bytes_max = std::uint64_t{64} << 10;
 
 // Confined to a worker, inside the gate. None of its members blocks.
 class MutationLog {
@@ -59,6 +76,8 @@ class MutationLog {
   virtual void expires(DatabaseKey key, Deadline deadline) = 0;
   // What was under `to` is gone. The deadline goes with the filter.
   virtual void renamed(std::uint32_t database, std::string_view from, std::string_view to) = 0;
+  // The filter is under the key; what was there is gone.
+  virtual void adopted(DatabaseKey key, const AdoptedFilter& filter) = 0;
   virtual void flushed(std::uint32_t database) = 0;
   virtual void flushed_all() = 0;
 };

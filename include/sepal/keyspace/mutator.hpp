@@ -21,6 +21,9 @@ class Mutator {
   // `log` is null when nobody keeps a record.
   Mutator(Keyspace& keyspace, MutationLog* log) : keyspace_(keyspace), log_(log) {}
 
+  // Whether what is changed is told to a log.
+  [[nodiscard]] bool recording() const { return log_ != nullptr; }
+
   // --- shared ---------------------------------------------------------------------------------------------
 
   // As Filter::try_add. `filter` is what the key names.
@@ -35,6 +38,10 @@ class Mutator {
   bool expire(DatabaseKey key, WallTime now);
   bool set_deadline(DatabaseKey key, Deadline deadline);
   Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
+  // Puts a filter that nobody else knows under a key, replacing what is there. Errors: those of
+  // Keyspace::put. While a record is kept, `file` has the filter as it is, or its image is at most
+  // recorded_image_bytes_max long.
+  Result<void> adopt(DatabaseKey key, FilterPtr filter, Deadline deadline, const ImageFile& file = {});
   void flush(std::uint32_t database);
   void flush_all();
 
@@ -56,6 +63,8 @@ class Mutator {
 // Of expire(), create(), set_deadline() and add_alone().
 [[nodiscard]] std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item_count,
                                                        std::uint32_t layers_max);
+// Of expire() and adopt() without a file.
+[[nodiscard]] std::uint64_t record_bytes_of_adoption(std::size_t key_bytes);
 // Of expire() for each of these keys, and then of removing them, of renaming the first to the second, or of a
 // flush.
 [[nodiscard]] std::uint64_t record_bytes_of_keys(std::span<const std::string_view> keys);

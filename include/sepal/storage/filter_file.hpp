@@ -19,12 +19,19 @@ struct FilterFile {
   keyspace::FilterPtr filter;
   // As it is to be written: the filter's own but for the counts of its layers.
   filter::ImageHeader header;
+  std::uint64_t seal = 0;  // of the file that it was read from
 };
 
-// Written aside, synced and renamed: as replace_file() promises. Returns the bytes of the file. Blocks.
-// Nobody adds to the filter. Errors: those of the disk; io when `progress` gave up, with nothing left behind.
-Result<std::uint64_t> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
-                                        const ProgressSink& progress);
+struct WrittenFile {
+  std::uint64_t byte_count = 0;
+  std::uint64_t seal = 0;  // over all checksums in it
+};
+
+// Written aside, synced and renamed: as replace_file() promises. Blocks. Nobody adds to the filter, or what
+// is added meanwhile is in the file in part. Errors: those of the disk; io when `progress` gave up, with
+// nothing left behind.
+Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
+                                      const ProgressSink& progress);
 
 // Verifies every checksum. Blocks; memory: the filter, which is within `limits`, and one fixed buffer.
 // Errors: damaged, out_of_range (it holds no filter, or several), unsupported_version, too_large,

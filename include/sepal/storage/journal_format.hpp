@@ -16,6 +16,8 @@
 //       removed      -
 //       expires      DeadlineShape
 //       renamed      TargetHead  target key    (in the same database; the deadline goes along)
+//       adopted      AdoptedShape  image        (a filter that came whole; without an image it is in a file,
+//                                               and the operation is the first of its frame)
 //       flushed      -               (of the database)
 //       flushed_all  -
 //       resumed      -               the journal was off before: what happened until here is not in it
@@ -94,8 +96,9 @@ enum class Operation : std::uint8_t {
   flushed_all = 7,
   resumed = 8,
   expires = 9,
+  adopted = 10,
 };
-inline constexpr Operation last_operation = Operation::expires;
+inline constexpr Operation last_operation = Operation::adopted;
 
 struct OperationHead {
   std::uint8_t operation = 0;
@@ -136,6 +139,15 @@ struct DeadlineShape {
 };
 static_assert(sizeof(DeadlineShape) == 8 && alignof(DeadlineShape) == 1);
 
+struct AdoptedShape {
+  U64 deadline = 0;     // as in DeadlineShape
+  U64 file_number = 0;  // of adopted_name; 0: the image follows
+  U64 file_seal = 0;    // of that file (snapshot_format.hpp)
+  U32 image_bytes = 0;  // of the image that follows; 0: it is in a file
+  U32 reserved = 0;
+};
+static_assert(sizeof(AdoptedShape) == 32 && alignof(AdoptedShape) == 1);
+
 struct TargetHead {
   U32 key_bytes = 0;  // of the key that follows
   U32 reserved = 0;
@@ -164,5 +176,10 @@ inline constexpr std::uint64_t segment_number_max = 999'999'999'999;
 // "journal-000000000007" for 7, and back; nothing for any other text.
 [[nodiscard]] std::string segment_name(std::uint64_t number);
 [[nodiscard]] std::optional<std::uint64_t> segment_number(std::string_view name);
+
+// "adopted-000000000007" for 7, as segment_name.
+inline constexpr std::uint64_t adopted_number_max = segment_number_max;
+[[nodiscard]] std::string adopted_name(std::uint64_t number);
+[[nodiscard]] std::optional<std::uint64_t> adopted_number(std::string_view name);
 
 }  // namespace sepal::storage::format

@@ -4,6 +4,7 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/keyspace/keyspace.hpp>
+#include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/disk.hpp>
 
@@ -56,6 +57,8 @@ struct ReplayReport {
   std::uint64_t cut_offset = 0;  // there
   bool resumed = false;          // it is the latter
   std::vector<Path> beyond;      // segments behind the end
+
+  std::vector<NamedFile> named;  // files of filters that came whole
 };
 
 // Reads the journal in `directory` from the cut on and applies it, closing the gate for a fraction of a

@@ -1,5 +1,6 @@
 // What a log is told, applied in order to an empty model, leads to the same keys, layers, counts and bits.
 #include <sepal/base/gate.hpp>
+#include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
 #include <cstdint>
@@ -59,6 +60,14 @@ void add(ModelFilter& filter, const Fingerprint& fingerprint) {
   }
 }
 
+void adopt(ModelFilter& filter, const Recorded& operation) {
+  const auto image = filter::filter_of(operation.image, {.bytes_max = 1 << 30, .layers_max = 1000});
+  REQUIRE(image);
+  filter = {.options = (*image)->options(), .layers = {}, .told = {}, .deadline = operation.deadline};
+  REQUIRE((*image)->item_count() == 0);
+  for (const filter::LayerView& layer : (*image)->layers()) append_layer(filter, layer.plan());
+}
+
 class Model {
  public:
   explicit Model(const std::vector<Recorded>& operations) {
@@ -108,6 +117,8 @@ class Model {
         database[operation.target] = std::move(moved.mapped());
         return;
       }
+      case Recorded::Kind::adopted:
+        return adopt(database[operation.key], operation);
       case Recorded::Kind::flushed:
         REQUIRE_FALSE(database.empty());
         return database.clear();
@@ -164,6 +175,10 @@ class Worker {
       mutator_.set_deadline(key, static_cast<keyspace::Deadline>(below(4) * 30));
     } else if (dice < 985) {
       static_cast<void>(mutator_.rename(key.database, key.key, any_name()));
+    } else if (dice < 988) {
+      const auto made = filter::Filter::create({.error_rate = 1e-9, .capacity = 1 + below(500), .seed = 1},
+                                               {.bytes_max = 1 << 20});
+      static_cast<void>(mutator_.adopt(key, *made, static_cast<keyspace::Deadline>(below(4) * 30)));
     } else if (dice < 995) {
       mutator_.flush(key.database);
     } else {

@@ -1,5 +1,6 @@
 #include <sepal/filter/image.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -183,6 +184,44 @@ TEST_CASE("unknown flags and reserved contents are damaged", "[filter][image]") 
     REQUIRE_FALSE(decode_image_header(bytes, 64));
     CHECK(decode_image_header(bytes, 64).error().code == Errc::damaged);
   }
+}
+
+TEST_CASE("a whole image brings back the filter, and nothing shorter or longer does", "[filter][image]") {
+  const auto filter = sample();
+  const std::vector<std::byte> image = whole_image(*filter);
+  CHECK(image.size() == whole_image_bytes(*filter));
+  const auto back = filter_of(image, plenty);
+  REQUIRE(back);
+  CHECK(whole_image(**back) == image);
+  CHECK((*back)->item_count() == 25);
+  for (std::size_t length = 0; length < image.size(); ++length) {
+    const auto cut = filter_of(std::span(image).first(length), plenty);
+    REQUIRE_FALSE(cut);
+    REQUIRE(cut.error().code == Errc::damaged);
+  }
+  std::vector<std::byte> longer = image;
+  longer.resize(image.size() + 8);
+  REQUIRE_FALSE(filter_of(longer, plenty));
+  CHECK(filter_of(longer, plenty).error().code == Errc::damaged);
+  const auto too_large = filter_of(image, {.bytes_max = 10});
+  REQUIRE_FALSE(too_large);
+  CHECK(too_large.error().code == Errc::too_large);
+}
+
+TEST_CASE("bits are copied and filled across the layers, wherever a piece begins", "[filter][image]") {
+  const auto filter = sample();
+  const ImageHeader header = header_of(*filter);
+  const std::vector<std::byte> image = whole_image(*filter);
+  const auto bits = std::span(image).subspan(image_bytes(header.layers.size()));
+  const auto back = Filter::restore(header.options, header.layers, plenty);
+  REQUIRE(back);
+  for (std::size_t at = 0; at < bits.size(); at += 8) {
+    std::vector<std::byte> piece(8);
+    copy_bits(filter->layers(), at, piece);
+    CHECK(std::equal(piece.begin(), piece.end(), bits.begin() + static_cast<std::ptrdiff_t>(at)));
+    fill_bits(**back, at, piece);
+  }
+  CHECK(whole_image(**back) == image);
 }
 
 TEST_CASE("restoring allocates nothing beyond its limits", "[filter][image]") {

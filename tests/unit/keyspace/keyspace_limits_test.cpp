@@ -41,6 +41,35 @@ std::uint64_t bytes_of_empty() {
 
 }  // namespace
 
+TEST_CASE("what is held counts as used, and leaves that much less to others", "[keyspace][limits]") {
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({}, housekeeper);
+  const std::uint64_t empty = keys.memory_used();
+  const std::uint64_t filter_bytes = make_filter()->byte_count();
+  keys.set_memory_max(empty + 3 * filter_bytes);
+  REQUIRE(keys.hold(2 * filter_bytes + filter_bytes / 2));
+  CHECK(keys.memory_used() == empty + 2 * filter_bytes + filter_bytes / 2);
+  CHECK(keys.hold(filter_bytes).error().code == Errc::memory_limit);
+  CHECK(keys.put({.database = 0, .key = "a"}, make_filter()).error().code == Errc::memory_limit);
+  CHECK(keys.create({.database = 0, .key = "a"}, {.capacity = capacity}).error().code == Errc::memory_limit);
+  keys.release(filter_bytes);
+  CHECK(keys.put({.database = 0, .key = "a"}, make_filter()));
+  keys.release(filter_bytes + filter_bytes / 2);
+  CHECK(keys.memory_used() < empty + 2 * filter_bytes);
+  CHECK(keys.structure_changes() == 1);
+}
+
+TEST_CASE("what was accepted once is put under its key whatever the limit is now", "[keyspace][limits]") {
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({}, housekeeper);
+  keys.set_memory_max(1);
+  CHECK(keys.put({.database = 0, .key = "a"}, make_filter()).error().code == Errc::memory_limit);
+  REQUIRE(keys.readopt({.database = 0, .key = "a"}, make_filter(), 9));
+  CHECK(keys.deadline({.database = 0, .key = "a"}) == 9);
+  CHECK(keys.readopt({.database = keyspace::database_count, .key = "a"}, make_filter(), 9).error().code ==
+        Errc::out_of_range);
+}
+
 TEST_CASE("a key may be as long as its limit, and not a byte longer", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);

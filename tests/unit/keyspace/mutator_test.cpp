@@ -1,3 +1,4 @@
+#include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
 #include <cstdint>
@@ -54,6 +55,44 @@ TEST_CASE("what changes nothing is not told", "[keyspace]") {
   CHECK_FALSE(fixture.mutator.create({.database = 0, .key = "a"}, {}));
   CHECK(fixture.mutator.rename(0, "a", "a"));
   fixture.mutator.flush(1);
+  CHECK(fixture.told().size() == 1);
+}
+
+TEST_CASE("a filter that came whole is told with its image, or the file that has it", "[keyspace]") {
+  Fixture fixture;
+  const DatabaseKey key{.database = 2, .key = "a"};
+  REQUIRE(fixture.mutator.create(key, {}));
+  const auto made = filter::Filter::create({.capacity = 10, .seed = 3}, {.bytes_max = 1 << 20});
+  REQUIRE(fixture.mutator.adopt(key, *made, 55));
+  CHECK(fixture.keys.find(key) == made->get());
+  CHECK(fixture.keys.deadline(key) == 55);
+  const auto other = filter::Filter::create({.capacity = 10, .seed = 4}, {.bytes_max = 1 << 20});
+  REQUIRE(fixture.mutator.adopt(key, *other, keyspace::no_deadline, {.number = 7, .seal = 8}));
+  CHECK(fixture.keys.deadline(key) == keyspace::no_deadline);
+  const auto told = fixture.told();
+  REQUIRE(told.size() == 3);
+  CHECK(told[1].kind == Recorded::Kind::adopted);
+  CHECK(told[1].deadline == 55);
+  const auto image = filter::filter_of(told[1].image, {.bytes_max = 1 << 20});
+  REQUIRE(image);
+  CHECK((*image)->options() == (*made)->options());
+  CHECK(told[1].bytes() <= keyspace::record_bytes_of_adoption(key.key.size()));
+  CHECK(told[2].image.empty());
+  CHECK(told[2].file.number == 7);
+  CHECK(told[2].file.seal == 8);
+}
+
+TEST_CASE("a filter that does not fit is not told, and changes nothing", "[keyspace]") {
+  Fixture fixture;
+  const DatabaseKey key{.database = 2, .key = "a"};
+  REQUIRE(fixture.mutator.create(key, {}));
+  const filter::Filter* const before = fixture.keys.find(key);
+  fixture.keys.set_memory_max(1000);
+  const auto made = filter::Filter::create({.capacity = 10'000, .seed = 3}, {.bytes_max = 1 << 20});
+  const auto refused = fixture.mutator.adopt(key, *made, 55);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::memory_limit);
+  CHECK(fixture.keys.find(key) == before);
   CHECK(fixture.told().size() == 1);
 }
 

@@ -198,6 +198,22 @@ TEST_CASE("a key is named again in another database, after another key, and in a
   CHECK(removed_bytes({.database = 4, .key = "kez"}) == named);
 }
 
+TEST_CASE("a filter that came whole has its image behind it, or names its file", "[storage]") {
+  const std::array<std::byte, 3> image{std::byte{0x11}, std::byte{0x22}, std::byte{0x33}};
+  OperationEncoder encoder;
+  encoder.adopted(some_key, {.image = image, .deadline = 5});
+  CHECK(hexadecimal(encoder.bytes()) ==
+        head("0a") + "0500000000000000" + zeros(8 + 8) + "03000000" + "00000000" + "112233");
+  CHECK(encoder.bytes().size() == adopted_bytes_max(3, 3));
+  encoder.clear();
+  encoder.adopted(some_key, {.file = {.number = 7, .seal = 9}});
+  CHECK(hexadecimal(encoder.bytes()) ==
+        head("0a") + zeros(8) + "0700000000000000" + "0900000000000000" + zeros(4 + 4));
+  CHECK(format::adopted_name(7) == "adopted-000000000007");
+  CHECK(format::adopted_number("adopted-000000000007") == 7);
+  CHECK_FALSE(format::adopted_number("adopted-7"));
+}
+
 TEST_CASE("the empty key is a key", "[storage]") {
   OperationEncoder encoder;
   encoder.removed({.database = 3, .key = ""});

@@ -2,6 +2,7 @@
 #include "storage/operation_decoder.hpp"
 
 #include <sepal/base/gate.hpp>
+#include <sepal/filter/image.hpp>
 #include <sepal/storage/replay.hpp>
 
 #include <string>
@@ -91,6 +92,35 @@ TEST_CASE("changes that contradict the keyspace are damage", "[storage][replay]"
   CHECK(says(refusal([&](Journal& journal) { journal.created(other, some_options, absurd); }), "cannot be"));
 }
 
+TEST_CASE("a filter that came whole and is of no shape, in no file or cut off is damage",
+          "[storage][replay]") {
+  using Journal = test::JournalFiles;
+  const auto made = filter::Filter::create(some_options, test::roomy);
+  std::vector<std::byte> image = filter::whole_image(**made);
+  CHECK(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }).empty());
+  CHECK(says(refusal([&](Journal& journal) { journal.adopted(some_key, {}); }), "in no file"));
+  CHECK(says(refusal([&](Journal& journal) {
+               journal.adopted(some_key, {.image = image, .file = {.number = 1, .seal = 1}});
+             }),
+             "in no file"));
+  CHECK(says(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image, .deadline = -1}); }),
+             "a deadline"));
+  CHECK(says(refusal([&](Journal& journal) {
+               journal.frame_of([] {
+                 OperationEncoder encoder;
+                 encoder.removed(some_key);
+                 encoder.adopted(some_key, {.file = {.number = 1, .seal = 1}});
+                 return std::vector<std::byte>(encoder.bytes().begin(), encoder.bytes().end());
+               }());
+             }),
+             "does not begin a frame"));
+  image.pop_back();
+  CHECK(says(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }), "not as long"));
+  image[0] ^= std::byte{1};
+  CHECK(
+      says(refusal([&](Journal& journal) { journal.adopted(some_key, {.image = image}); }), "not a filter"));
+}
+
 TEST_CASE("operations that are cut off, too long or unknown are damage", "[storage][replay]") {
   const auto refused = [](const std::vector<std::byte>& body) {
     return refusal([&](test::JournalFiles& journal) { journal.frame_of(body); });
@@ -104,13 +134,15 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
     return (*grown)->newest_layer().plan();
   }());
   encoder.renamed(1, "new", "newer");
+  encoder.adopted({.database = 1, .key = "newest"},
+                  {.image = filter::whole_image(**filter::Filter::create(some_options, test::roomy))});
   encoder.removed({.database = 1, .key = "newer"});
   const std::vector<std::byte> whole(encoder.bytes().begin(), encoder.bytes().end());
   CHECK(refused(whole).empty());
   std::size_t ends = 0;
   for (std::size_t length = 1; length < whole.size(); ++length)
     ends += refused({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)}).empty() ? 1 : 0;
-  CHECK(ends == 4);  // between two operations
+  CHECK(ends == 5);  // between two operations
 
   OperationHead head = head_of(Operation::removed);
   head.operation = 0;

@@ -1,0 +1,105 @@
+#include <sepal/storage/adopted_files.hpp>
+#include <sepal/storage/filter_file.hpp>
+#include <sepal/storage/journal_format.hpp>
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "damage.hpp"
+
+namespace sepal::storage {
+namespace {
+
+// What write_filter_file() leaves where it was interrupted.
+bool is_unfinished(std::string_view name) {
+  constexpr std::string_view suffix = ".tmp";
+  if (!name.ends_with(suffix)) return false;
+  return format::adopted_number(name.substr(0, name.size() - suffix.size())).has_value();
+}
+
+}  // namespace
+
+AdoptedFiles::AdoptedFiles(Disk& disk, Path directory, std::vector<NamedFile> named)
+    : disk_(disk), directory_(std::move(directory)), named_(std::move(named)) {}
+
+Result<std::unique_ptr<AdoptedFiles>> AdoptedFiles::open(Disk& disk, Path directory,
+                                                         std::vector<NamedFile> named) {
+  std::unique_ptr<AdoptedFiles> files(new AdoptedFiles(disk, std::move(directory), std::move(named)));
+  if (auto removed = files->remove_remains(); !removed) return removed.error();
+  return files;
+}
+
+Result<void> AdoptedFiles::remove_remains() {
+  const auto names = disk_.list(directory_);
+  if (!names) return names.error();
+  for (const std::string& name : *names) {
+    const auto number = format::adopted_number(name);
+    if (number) next_number_ = std::max(next_number_, *number + 1);
+    if (!(number && !is_named(*number)) && !is_unfinished(name)) continue;
+    spdlog::info("remains removed: file={}", (directory_ / name).string());
+    if (auto removed = disk_.remove(directory_ / name); !removed) return removed;
+  }
+  return {};
+}
+
+bool AdoptedFiles::is_named(std::uint64_t number) {
+  const MutexLock lock(mutex_);
+  return std::ranges::any_of(named_, [&](const NamedFile& file) { return file.number == number; });
+}
+
+Result<keyspace::ImageFile> AdoptedFiles::write(const keyspace::FilterPtr& filter,
+                                                const ProgressSink& progress) {
+  if (next_number_ > format::adopted_number_max)
+    return fail(Errc::io, "cannot name a file after " +
+                              (directory_ / format::adopted_name(format::adopted_number_max)).string() +
+                              ", which has the highest number there is; save, and restart");
+  const std::uint64_t number = next_number_++;
+  const auto written =
+      write_filter_file(disk_, directory_ / format::adopted_name(number),
+                        {.key = {}, .filter = filter, .header = filter::header_of(*filter)}, progress);
+  if (written) return keyspace::ImageFile{.number = number, .seal = written->seal};
+  // Only the directory may have failed, with the file there.
+  drop(number);
+  return written.error();
+}
+
+void AdoptedFiles::named(const NamedFile& file) {
+  const MutexLock lock(mutex_);
+  named_.push_back(file);
+}
+
+void AdoptedFiles::drop(std::uint64_t number) {
+  if (const auto removed = disk_.remove(directory_ / format::adopted_name(number)); !removed)
+    spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);
+}
+
+void AdoptedFiles::generation_saved(std::uint64_t position) {
+  std::vector<NamedFile> saved;
+  {
+    const MutexLock lock(mutex_);
+    const auto later = std::partition(named_.begin(), named_.end(),
+                                      [&](const NamedFile& file) { return file.position <= position; });
+    saved.assign(named_.begin(), later);
+    named_.erase(named_.begin(), later);
+  }
+  for (const NamedFile& file : saved) drop(file.number);
+}
+
+Result<keyspace::FilterPtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
+                                         const filter::FilterLimits& limits, const ProgressSink& progress) {
+  const Path path = directory / format::adopted_name(file.number);
+  auto read = read_filter_file(disk, path, limits, progress);
+  if (!read && read.error().code == Errc::not_found)
+    return fail(Errc::damaged, path.string() + " is not there, and the journal names it");
+  if (!read && read.error().code == Errc::out_of_range) return fail(Errc::damaged, read.error().detail);
+  if (!read) return read.error();
+  if (read->seal != file.seal)
+    return fail(Errc::damaged, path.string() + " is not the file that the journal names");
+  return std::move(read->filter);
+}
+
+}  // namespace sepal::storage
