@@ -161,20 +161,17 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
     const GateClosed closed(gate_);
     policy = policy_of(settings_.runtime);
   }
-  auto saver = std::make_unique<storage::Saver>(
-      *data_, *keyspace_, gate_,
-      storage::SaverCallbacks{
-          .changes = [this] { return changes(); },
-          .journal_position = [this] { return journal_view_.position(); },
-          .journal_gap = [this] { return journal_view_.gap(); },
-          .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
-          .saved = [this](std::uint64_t at) { journal_view_.generation_saved(at); }},
-      loaded);
-  // One log more than there are workers: of what expires.
+  auto saver = std::make_unique<storage::Saver>(*data_, *keyspace_, gate_, saver_callbacks(), loaded);
+  // Two logs more than there are workers: of what expires, and of what comes whole.
   const std::size_t expiry_log = settings_.server.worker_count;
-  auto journal = storage::Journal::open(*disk_, data_->path(), position, expiry_log + 1,
+  const std::size_t adopter_log = expiry_log + 1;
+  auto journal = storage::Journal::open(*disk_, data_->path(), position, adopter_log + 1,
                                         {.policy = policy, .segment_bytes = facts_.journal_segment_bytes},
-                                        {.on_progress = [this] { serving_->server.journal_progressed(); },
+                                        {.on_progress =
+                                             [this] {
+                                               serving_->server.journal_progressed();
+                                               adopter_.journal_progressed();
+                                             },
                                          .on_save_needed = [&demanding = *saver] { demanding.demand(); }});
   if (!journal) return journal.error();
   const GateClosed closed(gate_);
@@ -184,15 +181,35 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
   for (std::size_t worker = 0; worker < settings_.server.worker_count; ++worker)
     serving_->services.logs[worker] = &journal_->log(worker);
   background_.expiry().begin(gate_, *keyspace_, journal_->log(expiry_log));
+  adopter_.begin({.gate = gate_,
+                  .keyspace = *keyspace_,
+                  .log = journal_->log(adopter_log),
+                  .files = *adopted_files_,
+                  .journal = journal_view_,
+                  .answer = [this](std::uint64_t id, std::function<void(resp::Reply&)> append) {
+                    serving_->server.answer(id, std::move(append));
+                  }});
   // Clients may have changed them since they were read.
   options_changed(settings_.runtime);
   serving_->services.load.running = false;
   return {};
 }
 
+storage::SaverCallbacks Daemon::saver_callbacks() {
+  return {.changes = [this] { return changes(); },
+          .journal_position = [this] { return journal_view_.position(); },
+          .journal_gap = [this] { return journal_view_.gap(); },
+          .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
+          .saved =
+              [this](std::uint64_t at) {
+                journal_view_.generation_saved(at);
+                adopted_files_->generation_saved(at);
+              }};
+}
+
 Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationReport& loaded) {
   const SteadyTime start = std::chrono::steady_clock::now();
-  const auto report = loader.replay(*disk_, data_->path(), loaded);
+  auto report = loader.replay(*disk_, data_->path(), loaded);
   if (!report) return report.error();
   if (report->segments > 0)
     spdlog::info("journal replayed: frames={} items={} bytes={} seconds={:.3f} position={}", report->frames,
@@ -204,6 +221,9 @@ Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationRe
                                  : "what was written last had not got to the disk");
   if (const auto removed = storage::remove_beyond(*disk_, data_->path(), *report); !removed)
     return removed.error();
+  auto files = storage::AdoptedFiles::open(*disk_, data_->path(), std::move(report->named));
+  if (!files) return files.error();
+  adopted_files_ = std::move(*files);
   items_replayed_ = report->items;
   return report->position;
 }
@@ -226,6 +246,7 @@ Daemon::Serving::Serving(Daemon& daemon)
                .control = daemon,
                .workers = daemon.worker_stats_,
                .journal = daemon.journal_view_,
+               .adoptions = daemon.adopter_,
                .load = {.running = true, .started = std::chrono::system_clock::now()}},
       server(daemon.settings_.server, daemon.gate_, services) {}
 
@@ -234,6 +255,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
   spdlog::info("stopping: connections={}", serving_->server.count());
   serving_->server.stop(flush_patience);
   background_.expiry().stop();
+  adopter_.stop();
   background_.drain();
   spdlog::info("connections closed: seconds={:.3f}", seconds_since(start));
   if (saver_ == nullptr) {

@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "adopter.hpp"
 #include "background.hpp"
 #include "journal_view.hpp"
 #include "loader.hpp"
@@ -51,6 +52,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<std::uint64_t> replay(Loader& loader, const storage::GenerationReport& loaded);
   // From now on clients may ask for everything. The journal begins at `position`.
   Result<void> begin_service(const storage::Saver::Loaded& loaded, std::uint64_t position);
+  [[nodiscard]] storage::SaverCallbacks saver_callbacks();
   Result<void> stop(command::StopMode mode);
   [[nodiscard]] std::uint64_t changes() const;
   [[nodiscard]] storage::SaverStatus saver_status() const;
@@ -81,6 +83,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   std::vector<command::WorkerStats> worker_stats_;
   std::atomic<std::uint64_t> items_replayed_{0};  // Written once.
   JournalView journal_view_;
+  std::unique_ptr<storage::AdoptedFiles> adopted_files_;
+  Adopter adopter_;
   std::unique_ptr<storage::Saver> saver_;  // null until all is loaded; guarded by the gate then
   std::unique_ptr<Serving> serving_;
   std::unique_ptr<storage::Journal> journal_;  // as saver_

@@ -172,8 +172,10 @@ keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const CommandSpe
                                       std::span<const std::string_view> words, std::size_t item_count,
                                       bool alone) {
   if (log == nullptr) return keyspace::Admission::granted;
-  const auto admission = log->admit(
-      record_bytes_of(spec, words, item_count, alone ? services_.keyspace.options().layers_max : 0));
+  std::uint64_t bytes =
+      record_bytes_of(spec, words, item_count, alone ? services_.keyspace.options().layers_max : 0);
+  if (alone && spec.flags.has(Flag::adopts)) bytes += keyspace::recorded_image_bytes_max;
+  const auto admission = log->admit(bytes);
   if (admission == keyspace::Admission::granted) record_.log = log;
   return admission;
 }

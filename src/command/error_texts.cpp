@@ -30,6 +30,7 @@ constexpr std::pair<Errc, std::string_view> texts[] = {
     {Errc::not_found, text::no_config_file},
     {Errc::damaged, "ERR the data is damaged"},
     {Errc::unsupported_version, "ERR the format is newer than this server"},
+    {Errc::not_recorded, "MISCONF Errors writing to the journal"},
     {Errc::invalid_setting, "ERR the setting is not valid"},
 };
 
@@ -60,6 +61,22 @@ std::string too_many_names() {
 
 std::string journal_refuses(std::string_view reason) {
   return "MISCONF Errors writing to the journal: " + std::string(reason);
+}
+
+std::string reason_text(const Error& error) {
+  switch (error.code) {
+    case Errc::not_recorded:
+      return journal_refuses(error.detail);
+    case Errc::io:
+    case Errc::disk_full:
+    case Errc::read_only:
+    case Errc::not_found:
+    case Errc::damaged:
+    case Errc::unsupported_version:
+      return error.detail.empty() ? std::string(text_of(error.code)) : "ERR " + error.detail;
+    default:
+      return std::string(text_of(error.code));
+  }
 }
 
 }  // namespace sepal::command

@@ -46,6 +46,7 @@ Connection::Then Connection::on_ready(std::uint32_t events) {
     case Phase::queued:
       return Then::keep;
     case Phase::waiting:
+      return (events & (broken | peer_gone)) != 0 ? Then::close : Then::keep;
     case Phase::held:
       return (events & broken) != 0 ? Then::close : Then::keep;
   }
@@ -120,7 +121,8 @@ Connection::Then Connection::proceed(Session::Step step) {
     case Session::Step::wait:
       if (stopping_) return Then::close;
       phase_ = Phase::waiting;
-      watch(0);
+      // Who only saves may leave; what is done for one client ends with it.
+      watch(session_.client().lifeline.tied() ? peer_gone : 0);
       return Then::keep;
     case Session::Step::hold:
     case Session::Step::later:

@@ -25,6 +25,7 @@ namespace sepal::server {
 // Bits of epoll_event::events.
 inline constexpr std::uint32_t readable = EPOLLIN;
 inline constexpr std::uint32_t writable = EPOLLOUT;
+inline constexpr std::uint32_t peer_gone = EPOLLRDHUP;        // it sends no more
 inline constexpr std::uint32_t broken = EPOLLERR | EPOLLHUP;  // told without being asked for
 
 // Confined to the thread that runs its io_context.

@@ -307,6 +307,7 @@ void Session::output_sent(std::uint64_t byte_count, std::uint64_t bytes_left) {
 bool Session::answer(const std::function<void(resp::Reply&)>& append) {
   if (!waiting_) return false;
   waiting_ = false;
+  client_.lifeline.untie();
   lend_reply_buffer();
   const std::uint64_t errors_before = reply_.error_count();
   append(reply_);

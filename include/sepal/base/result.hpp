@@ -34,6 +34,7 @@ enum class Errc : std::uint8_t {
   not_found,            // a file or directory does not exist
   damaged,              // bytes do not match their checksum or their format
   unsupported_version,  // a format that this build does not know
+  not_recorded,         // the journal takes no changes; the sentence says why
   invalid_setting,      // a setting is unknown, of the wrong type or out of range
 };
 

@@ -3,12 +3,40 @@
 
 #include <sepal/base/clock.hpp>
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace sepal::command {
 
 struct CommandSpec;
+
+// Tells what is done elsewhere for a client that waits when the client goes.
+class Lifeline {
+ public:
+  Lifeline() = default;
+  ~Lifeline() {
+    if (gone_ != nullptr) gone_->store(true);
+  }
+  Lifeline(Lifeline&&) noexcept = default;
+  Lifeline& operator=(Lifeline&&) noexcept = default;
+  // Who looks at a copy of a client holds nothing.
+  Lifeline(const Lifeline&) {}
+  Lifeline& operator=(const Lifeline&) = delete;
+
+  // What becomes true then.
+  [[nodiscard]] std::shared_ptr<const std::atomic<bool>> tie() {
+    gone_ = std::make_shared<std::atomic<bool>>(false);
+    return gone_;
+  }
+  [[nodiscard]] bool tied() const { return gone_ != nullptr; }
+  // The client has its answer.
+  void untie() { gone_ = nullptr; }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> gone_;
+};
 
 // Guarded by the gate: its own worker changes it inside the gate; others look or change with the gate closed.
 // The dispatcher keeps last_request_at, last_command and request_count; the connection keeps the bytes.
@@ -29,6 +57,7 @@ struct ClientState {
   SteadyTime connected_at{};
   SteadyTime last_request_at{};
   const CommandSpec* last_command = nullptr;  // for "cmd=" of CLIENT LIST; null before the first
+  Lifeline lifeline;                          // tied while it waits for what ends with it
   std::uint64_t request_count = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;

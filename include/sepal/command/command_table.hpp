@@ -41,7 +41,9 @@ enum class Flag : std::uint32_t {
   no_async_loading = 1u << 10,
   no_multi = 1u << 11,
   module = 1u << 12,
-  alone = 1u << 13,  // Sepal's own: always run with the gate closed. Not shown by COMMAND.
+  // Sepal's own, not shown by COMMAND:
+  alone = 1u << 13,   // always run with the gate closed
+  adopts = 1u << 14,  // may put a filter that came whole under a key
 };
 struct Flags {
   std::uint32_t bits = 0;

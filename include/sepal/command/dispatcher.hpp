@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
+#include <sepal/command/adoptions.hpp>
 #include <sepal/command/client_state.hpp>
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/rate_sampler.hpp>
@@ -64,6 +65,7 @@ struct Services {
   ServerControl& control;
   std::vector<WorkerStats>& workers;
   Journal& journal;
+  Adoptions& adoptions;
   // Guarded by the gate. While it runs, commands without Flag::loading are refused.
   LoadStatus load{};
   // Of each worker, what records its changes; null while nothing does. Guarded by the gate.

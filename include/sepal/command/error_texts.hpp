@@ -27,6 +27,9 @@ namespace sepal::command {
 // "MISCONF Errors writing to the journal: ..."
 [[nodiscard]] std::string journal_refuses(std::string_view reason);
 
+// Of what was done off the workers: with the sentence, where the environment failed.
+[[nodiscard]] std::string reason_text(const Error& error);
+
 namespace text {
 
 // Any command.

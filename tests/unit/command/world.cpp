@@ -79,7 +79,8 @@ World::World(const keyspace::KeyspaceOptions& keyspace_options)
                .persistence = persistence,
                .control = control,
                .workers = workers,
-               .journal = journal},
+               .journal = journal,
+               .adoptions = adoptions},
       dispatcher(services, 0) {
   control.about.version = "0.0.1";
   control.about.run_id = std::string(40, 'a');

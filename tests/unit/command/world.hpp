@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/fake_adoptions.hpp"
 #include "support/fake_journal.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"
@@ -108,6 +109,7 @@ class World {
   FakeControl control;
   std::vector<WorkerStats> workers{2};
   sepal::test::FakeJournal journal;
+  sepal::test::FakeAdoptions adoptions;
   sepal::test::RecordingJournal recording{2};  // not used unless the services name its logs
   Services services;
   Dispatcher dispatcher;

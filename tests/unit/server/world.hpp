@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/fake_adoptions.hpp"
 #include "support/fake_journal.hpp"
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"
@@ -68,7 +69,8 @@ struct Ground {
             .persistence = persistence,
             .control = control,
             .workers = workers,
-            .journal = journal};
+            .journal = journal,
+            .adoptions = adoptions};
   }
 
   command::RuntimeOptions options;
@@ -79,6 +81,7 @@ struct Ground {
   Gate gate;
   std::vector<command::WorkerStats> workers;
   sepal::test::FakeJournal journal;
+  sepal::test::FakeAdoptions adoptions;
   sepal::test::RecordingJournal recording;  // not used unless the services name its logs
 };
 

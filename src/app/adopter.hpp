@@ -1,0 +1,86 @@
+// Puts filters that come whole under their keys, one after the other, on a thread of its own:
+//
+//     make the filter --> write it aside, synced --> close the gate: look again, put, record --> answer
+//
+// A crash before the record leaves what was there before, and a file that nobody names; behind it the filter
+// is under its key (storage/adopted_files.hpp).
+#pragma once
+
+#include <sepal/base/gate.hpp>
+#include <sepal/base/mutex.hpp>
+#include <sepal/command/adoptions.hpp>
+#include <sepal/command/services.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
+#include <sepal/storage/adopted_files.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "journal_view.hpp"
+
+namespace sepal::app {
+
+// Each member says who may call it.
+class Adopter final : public command::Adoptions {
+ public:
+  // All of them outlive stop().
+  struct Parts {
+    Gate& gate;
+    keyspace::Keyspace& keyspace;
+    keyspace::WorkerLog& log;
+    storage::AdoptedFiles& files;
+    const JournalView& journal;
+    std::function<void(std::uint64_t client_id, std::function<void(resp::Reply&)> append)> answer;
+  };
+
+  Adopter() = default;
+  ~Adopter() override;  // after stop()
+  Adopter(const Adopter&) = delete;
+  Adopter& operator=(const Adopter&) = delete;
+
+  // The gate closed, once, before anybody asks for an adoption.
+  void begin(Parts parts);
+  // The thread that made it. What is under way is given up, or done, when this returns.
+  void stop();
+  // Any thread. The journal is durable up to a further position, or has room.
+  void journal_progressed();
+
+  void adopt(command::ClientState& client, command::Adoption adoption) override;
+
+ private:
+  struct Job {
+    std::uint64_t client_id = 0;
+    std::shared_ptr<const std::atomic<bool>> client_gone;
+    command::Adoption adoption;
+  };
+
+  void run();
+  Result<void> perform(const Job& job);
+  Result<filter::FilterLimits> hold(const Job& job);
+  Result<void> settle_in(const Job& job, keyspace::FilterPtr filter);
+  Result<keyspace::ImageFile> write_aside(const Job& job, const keyspace::FilterPtr& filter);
+  // With the gate closed; nothing where there is no room in the journal yet.
+  std::optional<Result<void>> try_adopt(const Job& job, const keyspace::FilterPtr& filter,
+                                        const keyspace::ImageFile& file);
+  [[nodiscard]] bool given_up(const Job& job) const { return stopping_ || *job.client_gone; }
+  void wait_until_durable();
+  bool next(Job& job);
+
+  std::optional<Parts> parts_;
+  std::uint64_t held_bytes_ = 0;  // for the job that is under way; the thread's
+  std::atomic<bool> stopping_{false};
+
+  Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
+  Condition changed_;
+  std::deque<Job> waiting_ SEPAL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace sepal::app

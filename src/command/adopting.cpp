@@ -1,0 +1,42 @@
+#include "adopting.hpp"
+
+#include <sepal/command/error_texts.hpp>
+#include <sepal/filter/image.hpp>
+
+#include <utility>
+
+namespace sepal::command {
+namespace {
+
+Result<void> adopt_now(Context& context, keyspace::FilterPtr filter, const Adoption& adoption) {
+  const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
+  context.changes.expire(key, context.now);
+  if (!adoption.replace && context.services.keyspace.find(key) != nullptr) return fail(Errc::key_exists);
+  return context.changes.adopt(key, std::move(filter), adoption.deadline);
+}
+
+}  // namespace
+
+Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
+  const bool at_once = !context.changes.recording() ||
+                       filter::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
+  if (!at_once) {
+    adoption.byte_count = filter->byte_count();
+    adoption.make = [made = std::move(filter)](const Making&) -> Result<keyspace::FilterPtr> { return made; };
+    context.services.adoptions.adopt(context.client, std::move(adoption));
+    return Next::wait;
+  }
+  if (!context.alone) return Next::need_alone;
+  adoption.answer(context.reply, adopt_now(context, std::move(filter), adoption));
+  return Next::done;
+}
+
+void answer_adoption(resp::Reply& reply, const Result<void>& outcome) {
+  if (outcome) {
+    reply.ok();
+  } else {
+    reply.error(reason_text(outcome.error()));
+  }
+}
+
+}  // namespace sepal::command
