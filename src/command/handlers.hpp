@@ -24,9 +24,11 @@ Next dbsize(Context& context);
 Next del(Context& context);  // DEL, UNLINK
 Next flush_all(Context& context);
 Next flush_database(Context& context);
+Next move(Context& context);
 Next random_key(Context& context);
 Next rename(Context& context);
 Next rename_if_free(Context& context);
+Next swap_databases(Context& context);
 Next type(Context& context);
 
 // expire_commands.cpp

@@ -3,6 +3,8 @@
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
+#include <optional>
+
 #include "arguments.hpp"
 #include "filter_type.hpp"
 #include "handlers.hpp"
@@ -18,6 +20,11 @@ bool flush_option_fits(const Context& context) {
   if (context.words.size() == 1) return true;
   return context.words.size() == words_max &&
          (equal_ignoring_case(context.words[1], "ASYNC") || equal_ignoring_case(context.words[1], "SYNC"));
+}
+
+std::optional<std::uint32_t> database_of(std::int64_t index) {
+  if (index < 0 || index >= keyspace::database_count) return std::nullopt;
+  return static_cast<std::uint32_t>(index);
 }
 
 }  // namespace
@@ -70,6 +77,39 @@ Next rename_if_free(Context& context) {
   } else {
     context.reply.error(text_of(renamed.error().code));
   }
+  return Next::done;
+}
+
+Next move(Context& context) {
+  const keyspace::DatabaseKey from{.database = context.client.database, .key = context.words[1]};
+  const std::optional<std::int64_t> index = parse_integer(context.words[2]);
+  const auto to_database = index ? database_of(*index) : std::nullopt;
+  if (!to_database) {
+    context.reply.error(index ? text::database_range : text::not_an_integer);
+  } else if (*to_database == from.database) {
+    context.reply.error(text::same_object);
+  } else {
+    context.changes.expire({.database = *to_database, .key = from.key}, context.now);
+    context.reply.integer(context.changes.move(from, *to_database) ? 1 : 0);
+  }
+  return Next::done;
+}
+
+Next swap_databases(Context& context) {
+  const std::optional<std::int64_t> first = parse_integer(context.words[1]);
+  const std::optional<std::int64_t> second = parse_integer(context.words[2]);
+  if (!first || !second) {
+    context.reply.error(first ? text::second_database_invalid : text::first_database_invalid);
+    return Next::done;
+  }
+  const auto database = database_of(*first);
+  const auto other = database_of(*second);
+  if (!database || !other) {
+    context.reply.error(text::database_range);
+    return Next::done;
+  }
+  context.changes.swap(*database, *other);
+  context.reply.ok();
   return Next::done;
 }
 

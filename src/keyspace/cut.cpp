@@ -44,23 +44,25 @@ bool Cut::step(std::size_t entry_count, std::vector<CutEntry>& to) {
   return true;
 }
 
-bool Cut::to_come(DatabaseKey key) const {
-  if (key.database != database_) return key.database > database_;
-  return tables_[database_]->hash_of(key.key) >= position_;
+bool Cut::to_come(std::uint32_t database, std::string_view key) const {
+  if (database != database_) return database > database_;
+  return tables_[database_]->hash_of(key) >= position_;
 }
 
-void Cut::keep(const KeyTable& table, DatabaseKey key) {
-  // After a flush there is another table, of which the cut knows nothing.
-  if (&table != tables_[key.database].get() || !to_come(key)) return;
-  auto& changed = changed_[key.database];
+void Cut::keep(const KeyTable& table, std::string_view key) {
+  // Its database may have been swapped with another since. After a flush there is another table, of which the
+  // cut knows nothing.
+  const auto at = std::ranges::find(tables_, &table, [](const auto& each) { return each.get(); });
+  if (at == tables_.end()) return;
+  const auto database = static_cast<std::uint32_t>(at - tables_.begin());
+  if (!to_come(database, key)) return;
+  auto& changed = changed_[database];
   if (changed == nullptr) changed = table.empty_like();
-  if (changed->find(key.key) != nullptr) return;
-  changed->insert(key.key, nullptr);
-  if (const FilterPtr* const named = table.find(key.key))
-    kept_.push_back({.database = key.database,
-                     .key = std::string(key.key),
-                     .filter = *named,
-                     .deadline = table.deadline(key.key)});
+  if (changed->find(key) != nullptr) return;
+  changed->insert(key, nullptr);
+  if (const FilterPtr* const named = table.find(key))
+    kept_.push_back(
+        {.database = database, .key = std::string(key), .filter = *named, .deadline = table.deadline(key)});
 }
 
 }  // namespace sepal::keyspace

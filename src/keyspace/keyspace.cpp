@@ -336,6 +336,28 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   return {};
 }
 
+Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
+  const DatabaseKey to{.database = to_database, .key = from.key};
+  if (find(from) == nullptr) return fail(Errc::no_such_key);
+  if (find(to) != nullptr) return fail(Errc::key_exists);
+  about_to_change(from);
+  about_to_change(to);
+  const Deadline deadline = table(from.database).deadline(from.key);
+  table(to.database).insert(to.key, table(from.database).take(from.key));
+  table(to.database).set_deadline(to.key, deadline);
+  count_table(from.database);
+  count_table(to.database);
+  changed();
+  return {};
+}
+
+// A cut goes by tables, and so does not notice.
+void Keyspace::swap(std::uint32_t database, std::uint32_t other) {
+  std::swap(databases_[database], databases_[other]);
+  std::swap(table_bytes_of_[database], table_bytes_of_[other]);
+  changed();
+}
+
 std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
   std::uint64_t sum = 0;
   table(database).visit_all([&](const Entry& entry, Deadline) { sum += entry.filter->byte_count(); });
@@ -390,7 +412,7 @@ std::unique_ptr<Cut> Keyspace::begin_cut() {
 }
 
 void Keyspace::about_to_change(DatabaseKey key) {
-  if (cut_ != nullptr) cut_->keep(table(key.database), key);
+  if (cut_ != nullptr) cut_->keep(table(key.database), key.key);
 }
 
 std::vector<CutEntry> Keyspace::cut() const {

@@ -108,6 +108,18 @@ Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline
   return put;
 }
 
+Result<void> Mutator::move(DatabaseKey from, std::uint32_t to_database) {
+  const auto moved = keyspace_.move(from, to_database);
+  if (moved && log_ != nullptr) log_->moved(from, to_database);
+  return moved;
+}
+
+void Mutator::swap(std::uint32_t database, std::uint32_t other) {
+  if (database == other) return;
+  keyspace_.swap(database, other);
+  if (log_ != nullptr) log_->swapped(database, other);
+}
+
 void Mutator::flush(std::uint32_t database) {
   if (keyspace_.size(database) == 0) return;
   keyspace_.flush(database);

@@ -39,6 +39,10 @@ std::string_view name_of(format::Operation operation) {
       return "expires";
     case format::Operation::adopted:
       return "adopted";
+    case format::Operation::swapped:
+      return "swapped";
+    case format::Operation::moved:
+      return "moved";
   }
   return "unknown";
 }
@@ -209,6 +213,7 @@ class Inspection {
     if (kind == Operation::flushed_all || kind == Operation::resumed) return sink_(fact);
     fact.number("database", operation.database);
     if (kind == Operation::flushed) return sink_(fact);
+    if (kind == Operation::swapped) return sink_(fact.number("with", operation.other));
     fact.text("key", operation.key);
     if (kind == Operation::added) fact.number("items", operation.count);
     if (kind == Operation::created) {
@@ -218,6 +223,7 @@ class Inspection {
     }
     if (kind == Operation::grown) add_layer(fact, operation.layer);
     if (kind == Operation::renamed) fact.text("to", operation.target);
+    if (kind == Operation::moved) fact.number("to_database", operation.other);
     if (kind == Operation::adopted) add_adopted(fact, operation);
     if (kind == Operation::expires ||
         (kind == Operation::adopted && operation.deadline != keyspace::no_deadline))

@@ -70,6 +70,21 @@ void FilterPositions::forget(const filter::Filter* filter) {
   if (!positions_.empty()) positions_.erase(filter);
 }
 
+void FilterPositions::move(const filter::Filter& filter, std::uint32_t to_database) {
+  if (const auto noted = positions_.find(&filter); noted != positions_.end())
+    noted->second.database = to_database;
+}
+
+void FilterPositions::swap_databases(std::uint32_t database, std::uint32_t other) {
+  for (auto& [filter, noted] : positions_) {
+    if (noted.database == database) {
+      noted.database = other;
+    } else if (noted.database == other) {
+      noted.database = database;
+    }
+  }
+}
+
 void FilterPositions::forget_database(std::uint32_t database) {
   std::erase_if(positions_, [&](const auto& noted) { return noted.second.database == database; });
 }
@@ -192,6 +207,12 @@ Result<void> JournalApplier::change_keys(const DecodedOperation& operation) {
       return rename(operation);
     case Operation::adopted:
       return adopt(operation);
+    case Operation::moved:
+      return move(operation);
+    case Operation::swapped:
+      positions_.swap_databases(operation.database, operation.other);
+      keyspace_.swap(operation.database, operation.other);
+      return {};
     case Operation::flushed:
       positions_.forget_database(operation.database);
       keyspace_.flush(operation.database);
@@ -242,6 +263,18 @@ Result<void> JournalApplier::adopt(const DecodedOperation& operation) {
   if (auto lost = missing("a filter that is in a file does not begin a frame"); !lost) return lost;
   static_cast<void>(keyspace_.remove(key));
   return {};
+}
+
+Result<void> JournalApplier::move(const DecodedOperation& operation) {
+  const DatabaseKey key = key_of(operation);
+  const DatabaseKey target{.database = operation.other, .key = operation.key};
+  if (keyspace_.find(target) != nullptr) {
+    // What is lost may have been why it was free.
+    if (auto lost = missing("a key is moved to where one is already"); !lost) return lost;
+    static_cast<void>(remove(target));
+  }
+  if (const filter::Filter* const moved = keyspace_.find(key)) positions_.move(*moved, operation.other);
+  return keyspace_.move(key, operation.other) ? Result<void>() : missing("a key is moved that is not there");
 }
 
 Result<void> JournalApplier::missing(const char* what) const {

@@ -92,6 +92,16 @@ void JournalLog::adopted(DatabaseKey key, const keyspace::AdoptedFilter& filter)
   pending_.adopted(key, filter);
 }
 
+void JournalLog::moved(DatabaseKey from, std::uint32_t to_database) {
+  make_room_in_frame(moved_bytes_max(from.key.size()));
+  pending_.moved(from, to_database);
+}
+
+void JournalLog::swapped(std::uint32_t database, std::uint32_t other) {
+  make_room_in_frame(swapped_bytes);
+  pending_.swapped(database, other);
+}
+
 void JournalLog::flushed(std::uint32_t database) {
   make_room_in_frame(keyless_bytes);
   pending_.flushed(database);

@@ -39,6 +39,8 @@ class JournalLog final : public keyspace::WorkerLog {
   void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline) override;
   void renamed(std::uint32_t database, std::string_view from, std::string_view to) override;
   void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter) override;
+  void moved(keyspace::DatabaseKey from, std::uint32_t to_database) override;
+  void swapped(std::uint32_t database, std::uint32_t other) override;
   void flushed(std::uint32_t database) override;
   void flushed_all() override;
 

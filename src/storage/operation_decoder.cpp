@@ -25,6 +25,7 @@ bool has_key(Operation operation) {
     case Operation::renamed:
     case Operation::expires:
     case Operation::adopted:
+    case Operation::moved:
       return true;
     default:
       return false;
@@ -140,6 +141,9 @@ Result<void> OperationDecoder::take_rest(const format::OperationHead& head) {
       return take_deadline();
     case Operation::adopted:
       return take_adopted();
+    case Operation::moved:
+    case Operation::swapped:
+      return take_other();
     default:
       return {};
   }
@@ -184,6 +188,15 @@ Result<void> OperationDecoder::take_adopted() {
   operation_.file = {.number = shape.file_number, .seal = shape.file_seal};
   operation_.image = body_.subspan(at_, shape.image_bytes);
   at_ += operation_.image.size();
+  return {};
+}
+
+Result<void> OperationDecoder::take_other() {
+  format::OtherDatabase other;
+  if (!take(other)) return damaged(too_short);
+  if (other.database >= keyspace::database_count) return damaged("there is no such database");
+  if (other.reserved != 0) return damaged("a database has flags that this build does not know");
+  operation_.other = other.database;
   return {};
 }
 

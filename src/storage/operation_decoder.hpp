@@ -30,6 +30,7 @@ struct DecodedOperation {
   std::span<const std::byte> image;         // adopted; empty when the filter is in
   keyspace::ImageFile file;                 // this one
   std::string_view target;                  // renamed
+  std::uint32_t other = 0;                  // moved, swapped: the other database
 };
 
 // Behind those that are there already. The bytes are those of DecodedOperation::fingerprints.
@@ -57,6 +58,7 @@ class OperationDecoder {
   Result<void> take_deadline();
   Result<void> take_adopted();
   Result<void> take_target();
+  Result<void> take_other();
 
   std::span<const std::byte> body_;
   std::size_t at_ = 0;

@@ -139,6 +139,22 @@ void OperationEncoder::adopted(DatabaseKey key, const keyspace::AdoptedFilter& f
   append(filter.image);
 }
 
+void OperationEncoder::moved(DatabaseKey from, std::uint32_t to_database) {
+  begin(Operation::moved, from);
+  append_other(to_database);
+}
+
+void OperationEncoder::swapped(std::uint32_t database, std::uint32_t other) {
+  begin_keyless(Operation::swapped, database);
+  append_other(other);
+}
+
+void OperationEncoder::append_other(std::uint32_t database) {
+  format::OtherDatabase other;
+  other.database = database;
+  append(format::bytes_of(other));
+}
+
 void OperationEncoder::flushed(std::uint32_t database) {
   begin_keyless(Operation::flushed, database);
 }

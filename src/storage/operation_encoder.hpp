@@ -34,6 +34,10 @@ namespace sepal::storage {
 [[nodiscard]] constexpr std::uint64_t renamed_bytes_max(std::size_t from_bytes, std::size_t to_bytes) {
   return sizeof(format::OperationHead) + from_bytes + sizeof(format::TargetHead) + to_bytes;
 }
+[[nodiscard]] constexpr std::uint64_t moved_bytes_max(std::size_t key_bytes) {
+  return sizeof(format::OperationHead) + key_bytes + sizeof(format::OtherDatabase);
+}
+inline constexpr std::uint64_t swapped_bytes = sizeof(format::OperationHead) + sizeof(format::OtherDatabase);
 inline constexpr std::uint64_t keyless_bytes = sizeof(format::OperationHead);
 
 // Confined. The caller keeps the sum within format::frame_body_bytes_max.
@@ -53,6 +57,8 @@ class OperationEncoder {
   void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline);
   void renamed(std::uint32_t database, std::string_view from, std::string_view to);
   void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter);
+  void moved(keyspace::DatabaseKey from, std::uint32_t to_database);
+  void swapped(std::uint32_t database, std::uint32_t other);
   void flushed(std::uint32_t database);
   void flushed_all();
   void resumed();
@@ -64,6 +70,7 @@ class OperationEncoder {
   void begin_keyless(format::Operation operation, std::uint32_t database);
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
   void append(std::span<const Fingerprint> fingerprints);
+  void append_other(std::uint32_t database);
 
   std::vector<std::byte> bytes_;
   format::OperationHead last_;   // The newest operation,

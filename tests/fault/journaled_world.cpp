@@ -184,6 +184,20 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model) {
   known.items.insert(numbers.begin(), numbers.end());
 }
 
+namespace {
+
+void swap_databases(Model& model, std::uint32_t database, std::uint32_t other) {
+  Model swapped;
+  for (auto& [key, filter] : model) {
+    std::uint32_t now_in = key.first;
+    if (now_in == database || now_in == other) now_in = database + other - now_in;
+    swapped[{now_in, key.second}] = std::move(filter);
+  }
+  model = std::move(swapped);
+}
+
+}  // namespace
+
 void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   const std::uint32_t database = below(random, databases);
   const std::string from = keys[below(random, keys.size())];
@@ -198,6 +212,16 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   } else if (kind == 1) {
     mutator.flush(database);
     std::erase_if(model, [&](const auto& entry) { return entry.first.first == database; });
+  } else if (kind == 2) {
+    const std::uint32_t other = below(random, databases);
+    mutator.swap(database, other);
+    swap_databases(model, database, other);
+  } else if (kind == 3) {
+    const std::uint32_t other = below(random, databases);
+    if (mutator.move({database, from}, other)) {
+      model[{other, from}] = std::move(model[{database, from}]);
+      model.erase({database, from});
+    }
   } else if (kind < 7) {
     mutator.remove({database, from});
     model.erase({database, from});

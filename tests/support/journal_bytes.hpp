@@ -87,6 +87,8 @@ inline std::vector<JournalOperation> journal_operations(std::span<const std::byt
     if (operation.operation == format::Operation::expires) bytes.take<format::DeadlineShape>();
     if (operation.operation == format::Operation::adopted)
       bytes.take_bytes(bytes.take<format::AdoptedShape>().image_bytes);
+    if (operation.operation == format::Operation::moved || operation.operation == format::Operation::swapped)
+      bytes.take<format::OtherDatabase>();
     if (operation.operation == format::Operation::renamed)
       operation.target = bytes.take_text(bytes.take<format::TargetHead>().key_bytes);
     operations.push_back(std::move(operation));

@@ -51,6 +51,10 @@ class JournalFiles final : public keyspace::MutationLog {
     body_.adopted(key, filter);
   }
   void flushed(std::uint32_t database) override { body_.flushed(database); }
+  void moved(keyspace::DatabaseKey from, std::uint32_t to_database) override {
+    body_.moved(from, to_database);
+  }
+  void swapped(std::uint32_t database, std::uint32_t other) override { body_.swapped(database, other); }
   void flushed_all() override { body_.flushed_all(); }
   void resumed() { body_.resumed(); }
 

@@ -23,6 +23,8 @@ struct Recorded {
     expires,
     renamed,
     adopted,
+    moved,
+    swapped,
     flushed,
     flushed_all
   };
@@ -30,6 +32,7 @@ struct Recorded {
   std::uint32_t database = 0;
   std::string key{};
   std::string target{};
+  std::uint32_t other = 0;  // database
   filter::FilterOptions options{};
   filter::LayerPlan layer{};
   keyspace::Deadline deadline = keyspace::no_deadline;
@@ -120,6 +123,16 @@ class RecordingJournal {
       recorded.image.assign(filter.image.begin(), filter.image.end());
       recorded.file = filter.file;
       recorded.deadline = filter.deadline;
+      waiting_.push_back(std::move(recorded));
+    }
+    void moved(keyspace::DatabaseKey from, std::uint32_t to_database) override {
+      Recorded recorded = named(Recorded::Kind::moved, from);
+      recorded.other = to_database;
+      waiting_.push_back(std::move(recorded));
+    }
+    void swapped(std::uint32_t database, std::uint32_t other) override {
+      Recorded recorded = named(Recorded::Kind::swapped, {.database = database, .key = {}});
+      recorded.other = other;
       waiting_.push_back(std::move(recorded));
     }
     void flushed(std::uint32_t database) override {

@@ -77,6 +77,9 @@ inline constexpr std::string_view expire_greater_and_less =
     "ERR GT and LT options at the same time are not compatible";
 
 // Connections.
+inline constexpr std::string_view first_database_invalid = "ERR invalid first DB index";
+inline constexpr std::string_view second_database_invalid = "ERR invalid second DB index";
+inline constexpr std::string_view same_object = "ERR source and destination objects are the same";
 inline constexpr std::string_view database_range = "ERR DB index is out of range";
 inline constexpr std::string_view database_not_int =
     "ERR value is out of range, value must between -2147483648 and 2147483647";

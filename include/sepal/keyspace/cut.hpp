@@ -6,7 +6,8 @@
 //
 // Keys are taken in the order of their hashes, which no change of the table changes. What a key that is still
 // to come named at the instant is kept before anything else happens to the key, and the key is then left out
-// when its turn comes. A flushed table lives on here until it is taken (docs/decisions/0011).
+// when its turn comes. A flushed table lives on here until it is taken (docs/decisions/0011). Databases that
+// are swapped are those of the instant here.
 //
 // Memory beside the entries: the keys that changed while the cut was under way. So a cut is taken to its end
 // at once, and not at the pace of a disk.
@@ -43,8 +44,8 @@ class Cut {
   // `running` names this cut as long as it is under way.
   Cut(const Tables& tables, std::uint64_t size, Cut*& running);
   // What the key names in this table is about to change.
-  void keep(const KeyTable& table, DatabaseKey key);
-  [[nodiscard]] bool to_come(DatabaseKey key) const;
+  void keep(const KeyTable& table, std::string_view key);
+  [[nodiscard]] bool to_come(std::uint32_t database, std::string_view key) const;
   void end();
 
   Tables tables_;  // as they were at the instant, or what has become of them

@@ -156,6 +156,10 @@ class Keyspace {
   // Moves the filter and its deadline from one key to another of the same database, replacing what is there;
   // onto itself it changes nothing. Errors: no_such_key, key_too_long (the target).
   Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
+  // The same to another database, where the key must be free. Errors: no_such_key, key_exists.
+  Result<void> move(DatabaseKey from, std::uint32_t to_database);
+  // Each of the two has the keys of the other from now on, whatever their number.
+  void swap(std::uint32_t database, std::uint32_t other);
   void flush(std::uint32_t database);
   void flush_all();
 

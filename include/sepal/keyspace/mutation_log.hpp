@@ -78,6 +78,9 @@ class MutationLog {
   virtual void renamed(std::uint32_t database, std::string_view from, std::string_view to) = 0;
   // The filter is under the key; what was there is gone.
   virtual void adopted(DatabaseKey key, const AdoptedFilter& filter) = 0;
+  // To the same key of another database, which was free. The deadline goes with the filter.
+  virtual void moved(DatabaseKey from, std::uint32_t to_database) = 0;
+  virtual void swapped(std::uint32_t database, std::uint32_t other) = 0;
   virtual void flushed(std::uint32_t database) = 0;
   virtual void flushed_all() = 0;
 };

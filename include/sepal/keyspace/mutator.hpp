@@ -42,6 +42,8 @@ class Mutator {
   // Keyspace::put. While a record is kept, `file` has the filter as it is, or its image is at most
   // recorded_image_bytes_max long.
   Result<void> adopt(DatabaseKey key, FilterPtr filter, Deadline deadline, const ImageFile& file = {});
+  Result<void> move(DatabaseKey from, std::uint32_t to_database);
+  void swap(std::uint32_t database, std::uint32_t other);
   void flush(std::uint32_t database);
   void flush_all();
 

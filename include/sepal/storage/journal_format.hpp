@@ -18,6 +18,8 @@
 //       renamed      TargetHead  target key    (in the same database; the deadline goes along)
 //       adopted      AdoptedShape  image        (a filter that came whole; without an image it is in a file,
 //                                               and the operation is the first of its frame)
+//       moved        OtherDatabase  (to the same key there, with the deadline)
+//       swapped      OtherDatabase
 //       flushed      -               (of the database)
 //       flushed_all  -
 //       resumed      -               the journal was off before: what happened until here is not in it
@@ -97,8 +99,10 @@ enum class Operation : std::uint8_t {
   resumed = 8,
   expires = 9,
   adopted = 10,
+  swapped = 12,
+  moved = 13,
 };
-inline constexpr Operation last_operation = Operation::adopted;
+inline constexpr Operation last_operation = Operation::moved;
 
 struct OperationHead {
   std::uint8_t operation = 0;
@@ -153,6 +157,12 @@ struct TargetHead {
   U32 reserved = 0;
 };
 static_assert(sizeof(TargetHead) == 8 && alignof(TargetHead) == 1);
+
+struct OtherDatabase {
+  U32 database = 0;
+  U32 reserved = 0;
+};
+static_assert(sizeof(OtherDatabase) == 8 && alignof(OtherDatabase) == 1);
 
 // What stands in `checksum`: over the fields before it.
 [[nodiscard]] std::uint64_t segment_checksum(const SegmentHeader& header);

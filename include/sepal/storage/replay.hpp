@@ -23,6 +23,8 @@ class FilterPositions {
   [[nodiscard]] bool has(const filter::Filter& filter, std::uint64_t position) const;
   // The filter is gone: another may be where it was.
   void forget(const filter::Filter* filter);
+  void move(const filter::Filter& filter, std::uint32_t to_database);
+  void swap_databases(std::uint32_t database, std::uint32_t other);
   void forget_database(std::uint32_t database);
   void clear() { positions_.clear(); }
 

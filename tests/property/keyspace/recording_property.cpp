@@ -119,6 +119,14 @@ class Model {
       }
       case Recorded::Kind::adopted:
         return adopt(database[operation.key], operation);
+      case Recorded::Kind::moved: {
+        auto moved = database.extract(operation.key);
+        REQUIRE_FALSE(moved.empty());
+        REQUIRE(databases_[operation.other].insert(std::move(moved)).inserted);
+        return;
+      }
+      case Recorded::Kind::swapped:
+        return database.swap(databases_[operation.other]);
       case Recorded::Kind::flushed:
         REQUIRE_FALSE(database.empty());
         return database.clear();
@@ -179,6 +187,10 @@ class Worker {
       const auto made = filter::Filter::create({.error_rate = 1e-9, .capacity = 1 + below(500), .seed = 1},
                                                {.bytes_max = 1 << 20});
       static_cast<void>(mutator_.adopt(key, *made, static_cast<keyspace::Deadline>(below(4) * 30)));
+    } else if (dice < 990) {
+      static_cast<void>(mutator_.move(key, static_cast<std::uint32_t>(below(databases_used))));
+    } else if (dice < 993) {
+      mutator_.swap(key.database, static_cast<std::uint32_t>(below(databases_used)));
     } else if (dice < 995) {
       mutator_.flush(key.database);
     } else {

@@ -69,6 +69,12 @@ TEST_CASE("what a request changes is recorded, after as much was admitted", "[co
   CHECK(world.recorded({"UNLINK", "d"}).size() == 1);
   CHECK(world.recorded({"FLUSHDB"}).empty());
   world.recorded({"BF.ADD", "a", "1"});
+  CHECK(world.recorded({"MOVE", "a", "3"})[0].other == 3);
+  CHECK(world.recorded({"MOVE", "a", "3"}).empty());
+  CHECK(world.recorded({"SWAPDB", "0", "3"})[0].kind == Kind::swapped);
+  CHECK(world.recorded({"SWAPDB", "0", "0"}).empty());
+  world.recorded({"DEL", "a"});
+  world.recorded({"BF.ADD", "a", "1"});
   CHECK(world.recorded({"FLUSHDB"})[0].kind == Kind::flushed);
   world.recorded({"BF.ADD", "a", "1"});
   CHECK(world.recorded({"FLUSHALL"})[0].kind == Kind::flushed_all);

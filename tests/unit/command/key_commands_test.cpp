@@ -45,6 +45,54 @@ TEST_CASE("RENAME replaces its target and RENAMENX does not", "[command]") {
   CHECK(world.send({"RENAMENX", "m", "m"}) == ":0");
 }
 
+TEST_CASE("MOVE takes a filter and its deadline to a database where its key is free", "[command]") {
+  World world;
+  world.send({"BF.ADD", "k", "a"});
+  world.send({"EXPIREAT", "k", "33177117420"});
+  CHECK(world.send({"MOVE", "k", "0"}) == "-ERR source and destination objects are the same");
+  CHECK(world.send({"MOVE", "k", "16"}) == "-ERR DB index is out of range");
+  CHECK(world.send({"MOVE", "k", "1.0"}) == "-ERR value is not an integer or out of range");
+  CHECK(world.send({"MOVE", "nokey", "1"}) == ":0");
+  CHECK(world.send({"MOVE", "k", "1"}) == ":1");
+  CHECK(world.send({"EXISTS", "k"}) == ":0");
+  world.send({"BF.ADD", "k", "b"});
+  CHECK(world.send({"MOVE", "k", "1"}) == ":0");
+  world.send({"SELECT", "1"});
+  CHECK(world.send({"BF.MEXISTS", "k", "a", "b"}) == "*[:1, :0]");
+  CHECK(world.send({"EXPIRETIME", "k"}) == ":33177117420");
+}
+
+TEST_CASE("a key that is past its deadline is free for MOVE", "[command]") {
+  World world;
+  world.send({"SELECT", "1"});
+  world.send({"BF.ADD", "k", "old"});
+  world.send({"PEXPIRE", "k", "5"});
+  world.send({"SELECT", "0"});
+  world.send({"BF.ADD", "k", "new"});
+  world.now += std::chrono::milliseconds(10);
+  CHECK(world.send({"MOVE", "k", "1"}) == ":1");
+  world.send({"SELECT", "1"});
+  CHECK(world.send({"BF.MEXISTS", "k", "old", "new"}) == "*[:0, :1]");
+}
+
+TEST_CASE("SWAPDB gives each of two databases the keys of the other", "[command]") {
+  World world;
+  world.send({"BF.ADD", "k", "zero"});
+  world.send({"BF.ADD", "l", "zero"});
+  world.send({"SELECT", "1"});
+  world.send({"BF.ADD", "k", "one"});
+  CHECK(world.send({"SWAPDB", "0", "16"}) == "-ERR DB index is out of range");
+  CHECK(world.send({"SWAPDB", "x", "y"}) == "-ERR invalid first DB index");
+  CHECK(world.send({"SWAPDB", "0", "y"}) == "-ERR invalid second DB index");
+  CHECK(world.send({"SWAPDB", "0", "1"}) == "+OK");
+  CHECK(world.send({"DBSIZE"}) == ":2");
+  CHECK(world.send({"BF.MEXISTS", "k", "zero", "one"}) == "*[:1, :0]");
+  CHECK(world.send({"SWAPDB", "1", "1"}) == "+OK");
+  CHECK(world.send({"DBSIZE"}) == ":2");
+  world.send({"SELECT", "0"});
+  CHECK(world.send({"BF.MEXISTS", "k", "zero", "one"}) == "*[:0, :1]");
+}
+
 TEST_CASE("flushing takes one database or all", "[command]") {
   World world;
   world.send({"BF.ADD", "k", "a"});

@@ -114,6 +114,8 @@ TEST_CASE("whatever changes between the steps of a cut, it is that of the instan
           break;
         case 6:
           if (below(40) == 0) changing.keys.flush(database);
+          if (below(20) == 0) changing.keys.swap(0, 3);
+          static_cast<void>(changing.keys.move({.database = database, .key = key}, 3 - database));
           break;
         case 7:
           if (below(20) == 0)

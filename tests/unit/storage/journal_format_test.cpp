@@ -155,6 +155,16 @@ TEST_CASE("each operation has the bytes that the format says", "[storage]") {
     CHECK(hexadecimal(encoder.bytes()) == head("05") + "02000000" + "00000000" + "746f");
     CHECK(encoder.bytes().size() == renamed_bytes_max(3, 2));
   }
+  SECTION("moved") {
+    encoder.moved(some_key, 5);
+    CHECK(hexadecimal(encoder.bytes()) == head("0d") + "05000000" + "00000000");
+    CHECK(encoder.bytes().size() == moved_bytes_max(3));
+  }
+  SECTION("swapped") {
+    encoder.swapped(3, 5);
+    CHECK(hexadecimal(encoder.bytes()) == "0c03" + zeros(14) + "05000000" + "00000000");
+    CHECK(encoder.bytes().size() == swapped_bytes);
+  }
   SECTION("without a key") {
     encoder.flushed(3);
     encoder.flushed_all();

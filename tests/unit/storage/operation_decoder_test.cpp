@@ -87,6 +87,12 @@ TEST_CASE("changes that contradict the keyspace are damage", "[storage][replay]"
                journal.resumed();
              }),
              "does not begin a frame"));
+  CHECK(says(refusal([&](Journal& journal) { journal.moved(other, 1); }), "moved that is not there"));
+  CHECK(says(refusal([&](Journal& journal) {
+               journal.created({.database = 1, .key = "key"}, some_options, first_layer());
+               journal.moved({.database = 1, .key = "key"}, some_key.database);
+             }),
+             "where one is already"));
   filter::LayerPlan absurd = first_layer();
   absurd.block_count = ~std::uint64_t{0};
   CHECK(says(refusal([&](Journal& journal) { journal.created(other, some_options, absurd); }), "cannot be"));
@@ -136,13 +142,15 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   encoder.renamed(1, "new", "newer");
   encoder.adopted({.database = 1, .key = "newest"},
                   {.image = filter::whole_image(**filter::Filter::create(some_options, test::roomy))});
+  encoder.swapped(1, 2);
+  encoder.moved({.database = 2, .key = "newer"}, 1);
   encoder.removed({.database = 1, .key = "newer"});
   const std::vector<std::byte> whole(encoder.bytes().begin(), encoder.bytes().end());
   CHECK(refused(whole).empty());
   std::size_t ends = 0;
   for (std::size_t length = 1; length < whole.size(); ++length)
     ends += refused({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)}).empty() ? 1 : 0;
-  CHECK(ends == 5);  // between two operations
+  CHECK(ends == 7);  // between two operations
 
   OperationHead head = head_of(Operation::removed);
   head.operation = 0;
@@ -152,6 +160,11 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   const std::string negative = "key" + std::string(7, '\0') + "\x80";
   CHECK(says(refused(bytes_of(head_of(Operation::expires), negative)), "a deadline"));
   CHECK(says(refused(bytes_of(head_of(Operation::expires), "key")), "longer than"));
+  const std::string nowhere = "key" + std::string(1, char{keyspace::database_count}) + std::string(7, '\0');
+  CHECK(says(refused(bytes_of(head_of(Operation::moved), nowhere)), "no such database"));
+  const std::string flagged = "key" + std::string(7, '\0') + "\1";
+  CHECK(says(refused(bytes_of(head_of(Operation::moved), flagged)), "a database has flags"));
+  CHECK(says(refused(bytes_of(head_of(Operation::swapped, 0), "")), "longer than its frame"));
   head = head_of(Operation::removed);
   head.database = keyspace::database_count;
   CHECK(says(refused(bytes_of(head, "key")), "no such database"));
