@@ -377,6 +377,13 @@ bool Filter::full() const {
   return expansion_ == 0 && stack().newest().full();
 }
 
+bool Filter::has_room(std::uint64_t item_count) const {
+  Layer& newest = stack().newest();
+  if (!newest.claim(item_count)) return false;
+  newest.give_back(item_count);
+  return true;
+}
+
 FilterOptions Filter::options() const {
   return {.error_rate = error_rate_,
           .capacity = stack()[0].capacity(),

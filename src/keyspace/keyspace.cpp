@@ -154,6 +154,7 @@ void Keyspace::plan_ahead(const filter::FilterOptions& options) const {
 
 void Keyspace::plan_growth_ahead(const filter::Filter& filter) const {
   filter.plan_growth(plans_);
+  if (const Mirrors::Link* const link = mirrors_.whole_from(filter)) link->target->plan_growth(plans_);
 }
 
 // A filter is too large because of what is left of a limit, or for any machine. Clients are told which.
@@ -253,6 +254,7 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   const bool replaces = present != nullptr;
   filter_bytes_ += filter->byte_count();
   if (replaces) {
+    drop_mirror(**present);
     filter_bytes_ -= (*present)->byte_count();
     housekeeper_.dispose(std::exchange(*present, std::move(filter)));
   } else {
@@ -308,6 +310,7 @@ bool Keyspace::remove(DatabaseKey key) {
   about_to_change(key);
   FilterPtr removed = table(key.database).take(key.key);
   if (removed == nullptr) return false;
+  drop_mirror(*removed);
   filter_bytes_ -= removed->byte_count();
   housekeeper_.dispose(std::move(removed));
   count_table(key.database);
@@ -324,12 +327,15 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   about_to_change({.database = database, .key = to});
   const Deadline deadline = keys.deadline(from);
   FilterPtr moved = keys.take(from);
+  const filter::Filter& filter = *moved;
   if (FilterPtr* const present = keys.find(to)) {
+    drop_mirror(**present);
     filter_bytes_ -= (*present)->byte_count();
     housekeeper_.dispose(std::exchange(*present, std::move(moved)));
   } else {
     keys.insert(to, std::move(moved));
   }
+  if (!mirrors_.empty()) mirrors_.rename(filter, to);
   keys.set_deadline(to, deadline);
   count_table(database);
   changed();
@@ -338,10 +344,13 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
 
 Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
   const DatabaseKey to{.database = to_database, .key = from.key};
-  if (find(from) == nullptr) return fail(Errc::no_such_key);
+  const filter::Filter* const moved = find(from);
+  if (moved == nullptr) return fail(Errc::no_such_key);
   if (find(to) != nullptr) return fail(Errc::key_exists);
   about_to_change(from);
   about_to_change(to);
+  // It is of two keys of one database.
+  drop_mirror(*moved);
   const Deadline deadline = table(from.database).deadline(from.key);
   table(to.database).insert(to.key, table(from.database).take(from.key));
   table(to.database).set_deadline(to.key, deadline);
@@ -355,7 +364,12 @@ Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
 void Keyspace::swap(std::uint32_t database, std::uint32_t other) {
   std::swap(databases_[database], databases_[other]);
   std::swap(table_bytes_of_[database], table_bytes_of_[other]);
+  mirrors_.swap_databases(database, other);
   changed();
+}
+
+void Keyspace::drop_mirror(const filter::Filter& end) {
+  if (!mirrors_.empty()) mirrors_.drop(end);
 }
 
 std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
@@ -366,6 +380,7 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
 
 // The housekeeper gets the table as it is: not a single filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
+  mirrors_.drop_database(database);
   housekeeper_.dispose_database(std::move(databases_[database]));
   databases_[database] = std::make_shared<KeyTable>(table_seed(options_.seed));
   count_table(database);

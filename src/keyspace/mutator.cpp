@@ -8,62 +8,74 @@
 #include <optional>
 #include <utility>
 
+#include "recorded_add.hpp"
+
 namespace sepal::keyspace {
 namespace {
 
-// A filter's recorder that knows the key.
-class KeyRecorder final : public filter::AddRecorder {
- public:
-  KeyRecorder(MutationLog& log, DatabaseKey key) : log_(log), key_(key) {}
-  void begin() override { log_.begin_add(); }
-  void end(std::span<const Fingerprint> added) override { log_.added(key_, added); }
-
- private:
-  MutationLog& log_;
-  DatabaseKey key_;
-};
-
-// Adds with the gate closed that are told together, a few at a time.
+// Adds with the gate closed that are told together, a few at a time; untold without a log.
 class AddsAlone {
  public:
   static constexpr std::size_t told_together_max = 32;
 
-  AddsAlone(MutationLog& log, DatabaseKey key, const filter::Filter& filter)
-      : log_(log), key_(key), filter_(filter), layers_(filter.layer_count()) {}
+  AddsAlone(Keyspace& keyspace, MutationLog* log, DatabaseKey key, filter::Filter& filter)
+      : keyspace_(keyspace), log_(log), key_(key), filter_(filter), layers_(filter.layer_count()) {}
 
+  // What `earlier` was given so far is told before anything of this is.
+  void tell_after(AddsAlone& earlier) { earlier_ = &earlier; }
+
+  filter::Filter::AddOutcome add(std::string_view item) {
+    const auto outcome = keyspace_.add_alone(filter_, item);
+    if (log_ != nullptr) note(item, outcome.added);
+    return outcome;
+  }
+  void tell() {
+    if (fingerprints_.empty()) return;
+    if (earlier_ != nullptr) earlier_->tell();
+    log_->begin_add();
+    log_->added(key_, fingerprints_);
+    fingerprints_.clear();
+  }
+
+ private:
   // After each add: the layer came before the item.
   void note(std::string_view item, bool added) {
     if (filter_.layer_count() != layers_) {
       tell();
       layers_ = filter_.layer_count();
-      log_.grown(key_, filter_.newest_layer().plan());
+      log_->grown(key_, filter_.newest_layer().plan());
     }
     if (!added) return;
     if (fingerprints_.size() == told_together_max) tell();
     fingerprints_.push_back(filter_.fingerprint(item));
   }
-  void tell() {
-    if (fingerprints_.empty()) return;
-    log_.begin_add();
-    log_.added(key_, fingerprints_);
-    fingerprints_.clear();
-  }
 
- private:
-  MutationLog& log_;
+  Keyspace& keyspace_;
+  MutationLog* log_;
   DatabaseKey key_;
-  const filter::Filter& filter_;
+  filter::Filter& filter_;
+  AddsAlone* earlier_ = nullptr;
   std::uint32_t layers_;
   boost::container::static_vector<Fingerprint, told_together_max> fingerprints_;
 };
+
+MirrorState state_after(filter::Filter::Refusal refusal) {
+  switch (refusal) {
+    case filter::Filter::Refusal::full:
+      return MirrorState::full;
+    case filter::Filter::Refusal::layer_limit:
+      return MirrorState::layer_limit;
+    default:
+      return MirrorState::no_memory;
+  }
+}
 
 }  // namespace
 
 bool Mutator::try_add(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
                       std::span<bool> added) {
-  if (log_ == nullptr) return filter.try_add(items, added);
-  KeyRecorder recorder(*log_, key);
-  return filter.try_add(items, added, &recorder);
+  if (!keyspace_.mirrors().empty()) return try_add_mirrored(key, filter, items, added);
+  return keyspace::try_add(log_, key, filter, items, added);
 }
 
 Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOptions& options) {
@@ -132,17 +144,53 @@ void Mutator::flush_all() {
   if (log_ != nullptr) log_->flushed_all();
 }
 
+Result<void> Mutator::begin_mirror(std::uint32_t database, std::string_view source, std::string_view target) {
+  const filter::Filter* const filter = keyspace_.find({.database = database, .key = source});
+  const Mirror mirror{.database = database,
+                      .source = std::string(source),
+                      .target = std::string(target),
+                      .state = MirrorState::whole,
+                      .items_before = filter == nullptr ? 0 : filter->item_count()};
+  const auto begun = keyspace_.begin_mirror(mirror);
+  if (begun && log_ != nullptr) log_->mirrored(mirror);
+  return begun;
+}
+
+bool Mutator::end_mirror(DatabaseKey source) {
+  const bool ended = keyspace_.end_mirror(source);
+  if (ended && log_ != nullptr)
+    log_->mirrored({.database = source.database,
+                    .source = std::string(source.key),
+                    .target = {},
+                    .state = MirrorState::off,
+                    .items_before = 0});
+  return ended;
+}
+
 void Mutator::add_alone(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
                         std::vector<filter::Filter::AddOutcome>& outcomes) {
+  using filter::Filter;
   outcomes.clear();
-  std::optional<AddsAlone> record;
-  if (log_ != nullptr) record.emplace(*log_, key, filter);
+  const Mirrors::Link* const link = keyspace_.mirrors().whole_from(filter);
+  AddsAlone adds(keyspace_, log_, key, filter);
+  std::optional<AddsAlone> of_target;
+  if (link != nullptr) adds.tell_after(of_target.emplace(keyspace_, log_, target_key(*link), *link->target));
   for (const std::string_view item : items) {
-    outcomes.push_back(keyspace_.add_alone(filter, item));
-    if (record) record->note(item, outcomes.back().added);
-    if (outcomes.back().refusal == filter::Filter::Refusal::full) break;
+    outcomes.push_back(adds.add(item));
+    const Filter::Refusal refusal = outcomes.back().refusal;
+    if (refusal == Filter::Refusal::full) break;
+    if (refusal != Filter::Refusal::none || link == nullptr || link->mirror.state != MirrorState::whole)
+      continue;
+    const Filter::Refusal of_mirror = of_target->add(item).refusal;
+    if (of_mirror != Filter::Refusal::none) break_mirror(key, state_after(of_mirror));
   }
-  if (record) record->tell();
+  if (of_target) of_target->tell();
+  adds.tell();
+}
+
+void Mutator::break_mirror(DatabaseKey source, MirrorState state) {
+  keyspace_.set_mirror_state(source, state);
+  if (log_ != nullptr) log_->mirrored(keyspace_.mirrors().from(*keyspace_.find(source))->mirror);
 }
 
 std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count) {

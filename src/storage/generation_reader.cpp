@@ -66,7 +66,8 @@ class GenerationReader {
                                      .filters = manifest->filter_count,
                                      .bytes = manifest->byte_count + format::encode(*manifest).size(),
                                      .linked_bytes = 0,
-                                     .journal_position = manifest->journal_position},
+                                     .journal_position = manifest->journal_position,
+                                     .mirrors = manifest->mirrors},
                           .files = std::move(files_)};
   }
 

@@ -164,7 +164,8 @@ class GenerationWriter {
                               .byte_count = 0,
                               .journal_position = snapshot_.journal_position,
                               .writer = SEPAL_VERSION,
-                              .files = std::move(files_)};
+                              .files = std::move(files_),
+                              .mirrors = snapshot_.mirrors};
     for (const format::ListedFile& file : manifest.files) manifest.byte_count += file.byte_count;
     const std::vector<std::byte> bytes = format::encode(manifest);
     auto file = disk_.create(place_.folder / "MANIFEST");

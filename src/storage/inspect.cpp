@@ -43,6 +43,8 @@ std::string_view name_of(format::Operation operation) {
       return "swapped";
     case format::Operation::moved:
       return "moved";
+    case format::Operation::mirrored:
+      return "mirrored";
   }
   return "unknown";
 }
@@ -134,6 +136,13 @@ class Inspection {
                 .number("bytes", listed.byte_count)
                 .number("filters", listed.record_count)
                 .number("seal", listed.seal));
+    for (const keyspace::Mirror& mirror : manifest->mirrors)
+      sink_(Fact("mirror")
+                .number("database", mirror.database)
+                .text("key", mirror.source)
+                .text("target", mirror.target)
+                .number("state", static_cast<std::uint64_t>(mirror.state))
+                .number("items_before", mirror.items_before));
     return {};
   }
 
@@ -224,6 +233,10 @@ class Inspection {
     if (kind == Operation::grown) add_layer(fact, operation.layer);
     if (kind == Operation::renamed) fact.text("to", operation.target);
     if (kind == Operation::moved) fact.number("to_database", operation.other);
+    if (kind == Operation::mirrored)
+      fact.text("target", operation.target)
+          .number("state", static_cast<std::uint64_t>(operation.mirror_state))
+          .number("items_before", operation.items_before);
     if (kind == Operation::adopted) add_adopted(fact, operation);
     if (kind == Operation::expires ||
         (kind == Operation::adopted && operation.deadline != keyspace::no_deadline))

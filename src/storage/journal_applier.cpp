@@ -213,6 +213,8 @@ Result<void> JournalApplier::change_keys(const DecodedOperation& operation) {
       positions_.swap_databases(operation.database, operation.other);
       keyspace_.swap(operation.database, operation.other);
       return {};
+    case Operation::mirrored:
+      return mirror(operation);
     case Operation::flushed:
       positions_.forget_database(operation.database);
       keyspace_.flush(operation.database);
@@ -275,6 +277,26 @@ Result<void> JournalApplier::move(const DecodedOperation& operation) {
   }
   if (const filter::Filter* const moved = keyspace_.find(key)) positions_.move(*moved, operation.other);
   return keyspace_.move(key, operation.other) ? Result<void>() : missing("a key is moved that is not there");
+}
+
+Result<void> JournalApplier::mirror(const DecodedOperation& operation) {
+  using keyspace::MirrorState;
+  const DatabaseKey source = key_of(operation);
+  bool done = false;
+  if (operation.mirror_state == MirrorState::off) {
+    done = keyspace_.end_mirror(source);
+  } else if (operation.mirror_state != MirrorState::whole) {
+    done = keyspace_.set_mirror_state(source, operation.mirror_state);
+  } else {
+    done = keyspace_
+               .begin_mirror({.database = source.database,
+                              .source = std::string(source.key),
+                              .target = std::string(operation.target),
+                              .state = MirrorState::whole,
+                              .items_before = operation.items_before})
+               .ok();
+  }
+  return done ? Result<void>() : missing("a mirror changes that there cannot be");
 }
 
 Result<void> JournalApplier::missing(const char* what) const {

@@ -73,6 +73,7 @@ class JournalApplier {
   Result<void> rename(const DecodedOperation& operation);
   Result<void> adopt(const DecodedOperation& operation);
   Result<void> move(const DecodedOperation& operation);
+  Result<void> mirror(const DecodedOperation& operation);
   // `what` is wrong, unless keys may be missing.
   [[nodiscard]] Result<void> missing(const char* what) const;
   Result<void> remove(keyspace::DatabaseKey key);

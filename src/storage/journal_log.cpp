@@ -102,6 +102,11 @@ void JournalLog::swapped(std::uint32_t database, std::uint32_t other) {
   pending_.swapped(database, other);
 }
 
+void JournalLog::mirrored(const keyspace::Mirror& mirror) {
+  make_room_in_frame(mirrored_bytes_max(mirror.source.size(), mirror.target.size()));
+  pending_.mirrored(mirror);
+}
+
 void JournalLog::flushed(std::uint32_t database) {
   make_room_in_frame(keyless_bytes);
   pending_.flushed(database);

@@ -41,6 +41,7 @@ class JournalLog final : public keyspace::WorkerLog {
   void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter) override;
   void moved(keyspace::DatabaseKey from, std::uint32_t to_database) override;
   void swapped(std::uint32_t database, std::uint32_t other) override;
+  void mirrored(const keyspace::Mirror& mirror) override;
   void flushed(std::uint32_t database) override;
   void flushed_all() override;
 

@@ -26,6 +26,7 @@ bool has_key(Operation operation) {
     case Operation::expires:
     case Operation::adopted:
     case Operation::moved:
+    case Operation::mirrored:
       return true;
     default:
       return false;
@@ -144,6 +145,8 @@ Result<void> OperationDecoder::take_rest(const format::OperationHead& head) {
     case Operation::moved:
     case Operation::swapped:
       return take_other();
+    case Operation::mirrored:
+      return take_mirror();
     default:
       return {};
   }
@@ -198,6 +201,16 @@ Result<void> OperationDecoder::take_other() {
   if (other.reserved != 0) return damaged("a database has flags that this build does not know");
   operation_.other = other.database;
   return {};
+}
+
+Result<void> OperationDecoder::take_mirror() {
+  format::MirrorShape shape;
+  if (!take(shape)) return damaged(too_short);
+  if (shape.reserved != 0 || shape.state > static_cast<std::uint32_t>(keyspace::last_mirror_state))
+    return damaged("a mirror has a state that this build does not know");
+  operation_.mirror_state = static_cast<keyspace::MirrorState>(std::uint32_t{shape.state});
+  operation_.items_before = shape.items_before;
+  return take_target();
 }
 
 Result<void> OperationDecoder::take_target() {

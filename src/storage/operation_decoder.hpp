@@ -6,6 +6,7 @@
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/layer_plan.hpp>
 #include <sepal/keyspace/deadline.hpp>
+#include <sepal/keyspace/mirrors.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/storage/journal_format.hpp>
 
@@ -29,8 +30,10 @@ struct DecodedOperation {
   keyspace::Deadline deadline = 0;          // expires, adopted
   std::span<const std::byte> image;         // adopted; empty when the filter is in
   keyspace::ImageFile file;                 // this one
-  std::string_view target;                  // renamed
   std::uint32_t other = 0;                  // moved, swapped: the other database
+  std::string_view target;                  // renamed, mirrored
+  keyspace::MirrorState mirror_state{};     // mirrored
+  std::uint64_t items_before = 0;           // mirrored
 };
 
 // Behind those that are there already. The bytes are those of DecodedOperation::fingerprints.
@@ -57,6 +60,7 @@ class OperationDecoder {
   Result<void> take_layer();
   Result<void> take_deadline();
   Result<void> take_adopted();
+  Result<void> take_mirror();
   Result<void> take_target();
   Result<void> take_other();
 

@@ -71,6 +71,13 @@ void OperationEncoder::begin_keyless(Operation operation, std::uint32_t database
   append(format::bytes_of(last_));
 }
 
+void OperationEncoder::append_target(std::string_view key) {
+  format::TargetHead target;
+  target.key_bytes = static_cast<std::uint32_t>(key.size());
+  append(format::bytes_of(target));
+  append(format::bytes_of(key));
+}
+
 void OperationEncoder::append(std::span<const Fingerprint> fingerprints) {
   if constexpr (std::endian::native == std::endian::little) {
     append(std::as_bytes(fingerprints));
@@ -121,10 +128,7 @@ void OperationEncoder::expires(DatabaseKey key, keyspace::Deadline deadline) {
 
 void OperationEncoder::renamed(std::uint32_t database, std::string_view from, std::string_view to) {
   begin(Operation::renamed, {.database = database, .key = from});
-  format::TargetHead target;
-  target.key_bytes = static_cast<std::uint32_t>(to.size());
-  append(format::bytes_of(target));
-  append(format::bytes_of(to));
+  append_target(to);
   has_key_ = false;
 }
 
@@ -153,6 +157,15 @@ void OperationEncoder::append_other(std::uint32_t database) {
   format::OtherDatabase other;
   other.database = database;
   append(format::bytes_of(other));
+}
+
+void OperationEncoder::mirrored(const keyspace::Mirror& mirror) {
+  begin(Operation::mirrored, {.database = mirror.database, .key = mirror.source});
+  format::MirrorShape shape;
+  shape.state = static_cast<std::uint32_t>(mirror.state);
+  shape.items_before = mirror.items_before;
+  append(format::bytes_of(shape));
+  append_target(mirror.target);
 }
 
 void OperationEncoder::flushed(std::uint32_t database) {

@@ -38,6 +38,10 @@ namespace sepal::storage {
   return sizeof(format::OperationHead) + key_bytes + sizeof(format::OtherDatabase);
 }
 inline constexpr std::uint64_t swapped_bytes = sizeof(format::OperationHead) + sizeof(format::OtherDatabase);
+[[nodiscard]] constexpr std::uint64_t mirrored_bytes_max(std::size_t source_bytes, std::size_t target_bytes) {
+  return sizeof(format::OperationHead) + source_bytes + sizeof(format::MirrorShape) +
+         sizeof(format::TargetHead) + target_bytes;
+}
 inline constexpr std::uint64_t keyless_bytes = sizeof(format::OperationHead);
 
 // Confined. The caller keeps the sum within format::frame_body_bytes_max.
@@ -59,6 +63,7 @@ class OperationEncoder {
   void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter);
   void moved(keyspace::DatabaseKey from, std::uint32_t to_database);
   void swapped(std::uint32_t database, std::uint32_t other);
+  void mirrored(const keyspace::Mirror& mirror);
   void flushed(std::uint32_t database);
   void flushed_all();
   void resumed();
@@ -69,6 +74,7 @@ class OperationEncoder {
              unsigned char flags = 0);
   void begin_keyless(format::Operation operation, std::uint32_t database);
   void append(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  void append_target(std::string_view key);
   void append(std::span<const Fingerprint> fingerprints);
   void append_other(std::uint32_t database);
 

@@ -138,10 +138,21 @@ class Replay {
   std::vector<NamedFile> named_;
 };
 
+Result<void> begin_mirrors(keyspace::Keyspace& keyspace, Gate& gate,
+                           std::span<const keyspace::Mirror> mirrors) {
+  const GateClosed closed(gate);
+  for (const keyspace::Mirror& mirror : mirrors)
+    if (!keyspace.begin_mirror(mirror))
+      return with_advice(fail(Errc::damaged, "the MANIFEST names a mirror that there cannot be"),
+                         restore_or_salvage);
+  return {};
+}
+
 }  // namespace
 
 Result<ReplayReport> replay_journal(Disk& disk, const Path& directory, keyspace::Keyspace& keyspace,
                                     Gate& gate, ReplayStart start, const ProgressSink& progress) {
+  if (auto begun = begin_mirrors(keyspace, gate, start.mirrors); !begun) return begun.error();
   auto reader =
       JournalReader::open(disk, directory, {.cut = start.cut, .highest_position = start.positions.highest()});
   if (!reader) return reader.error();

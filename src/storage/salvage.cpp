@@ -159,6 +159,8 @@ class Salvage {
     if (!names) return names.error();
     for (const std::string& name : *names)
       if (auto read = read_file(folder / name); !read) return read;
+    for (const keyspace::Mirror& mirror : mirrors_)
+      if (!keyspace_.begin_mirror(mirror)) lose("a mirror, with one of its filters");
     return {};
   }
 
@@ -168,6 +170,7 @@ class Salvage {
     std::vector<std::string> names;
     if (manifest) {
       cut_ = manifest->journal_position;
+      mirrors_ = manifest->mirrors;
       for (const format::ListedFile& listed : manifest->files) names.push_back(listed.name);
       return names;
     }
@@ -281,6 +284,7 @@ class Salvage {
   keyspace::Keyspace keyspace_{{}, housekeeper_};
   LoadBuffer buffer_;
   FilterPositions positions_;
+  std::vector<keyspace::Mirror> mirrors_;
   std::uint64_t cut_ = 0;
   bool cut_known_ = true;
   SalvageReport report_;

@@ -32,6 +32,7 @@ SnapshotTaker::SnapshotTaker(keyspace::Keyspace& keyspace, WallTime now, std::ui
     : cut_(keyspace.begin_cut()) {
   snapshot_.taken_at = now;
   snapshot_.journal_position = journal_position;
+  snapshot_.mirrors = keyspace.mirrors().all();
 }
 
 void SnapshotTaker::reserve() {
@@ -57,6 +58,7 @@ Snapshot snapshot_of(const keyspace::Keyspace& keyspace, WallTime now, std::uint
   Snapshot snapshot;
   snapshot.taken_at = now;
   snapshot.journal_position = journal_position;
+  snapshot.mirrors = keyspace.mirrors().all();
   snapshot.entries = keyspace.cut();
   take_layers(snapshot, journal_position);
   return snapshot;

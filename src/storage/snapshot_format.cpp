@@ -19,6 +19,18 @@ void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
+void append(std::vector<std::byte>& to, const keyspace::Mirror& mirror) {
+  ManifestMirror entry;
+  entry.database = mirror.database;
+  entry.state = static_cast<std::uint32_t>(mirror.state);
+  entry.items_before = mirror.items_before;
+  entry.source_bytes = static_cast<std::uint32_t>(mirror.source.size());
+  entry.target_bytes = static_cast<std::uint32_t>(mirror.target.size());
+  append(to, bytes_of(entry));
+  append(to, bytes_of(std::string_view(mirror.source)));
+  append(to, bytes_of(std::string_view(mirror.target)));
+}
+
 // Takes from the front of what is left.
 class Cursor {
  public:
@@ -69,6 +81,22 @@ Result<ListedFile> decode_file(Cursor& cursor) {
   return file;
 }
 
+Result<keyspace::Mirror> decode_mirror(Cursor& cursor) {
+  const std::size_t start = cursor.offset();
+  ManifestMirror entry;
+  if (!cursor.take(entry)) return damaged_at(start, "it ends inside the list of mirrors");
+  if (entry.state == 0 || entry.state > static_cast<std::uint32_t>(keyspace::last_mirror_state))
+    return damaged_at(start, "a mirror has a state that this build does not know");
+  keyspace::Mirror mirror{.database = entry.database,
+                          .source = {},
+                          .target = {},
+                          .state = static_cast<keyspace::MirrorState>(std::uint32_t{entry.state}),
+                          .items_before = entry.items_before};
+  if (!cursor.take(mirror.source, entry.source_bytes) || !cursor.take(mirror.target, entry.target_bytes))
+    return damaged_at(start, "it ends inside a mirror's keys");
+  return mirror;
+}
+
 // The sums that the head states are those of the list.
 Result<void> check_sums(const Manifest& manifest) {
   std::uint64_t records = 0;
@@ -90,6 +118,8 @@ Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t
   ManifestHead head;
   if (!cursor.take(head, head_bytes<ManifestHead>(found_version))) return damaged_at(0, "it is too short");
   if (head.file_count > manifest_files_max) return damaged_at(0, "it lists too many files");
+  if (head.mirror_count > keyspace::mirrors_max) return damaged_at(0, "it lists too many mirrors");
+  if (head.reserved != 0) return damaged_at(0, "its flags are unknown");
   if (head.writer_bytes > writer_bytes_max) return damaged_at(0, "its version text is too long");
   Manifest manifest{.generation = head.generation,
                     .taken_at = head.taken_at,
@@ -98,7 +128,8 @@ Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t
                     .byte_count = head.byte_count,
                     .journal_position = head.journal_position,
                     .writer = {},
-                    .files = {}};
+                    .files = {},
+                    .mirrors = {}};
   if (!cursor.take(manifest.writer, head.writer_bytes))
     return damaged_at(cursor.offset(), "it ends inside the version text");
   for (std::uint32_t i = 0; i < head.file_count; ++i) {
@@ -106,7 +137,12 @@ Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t
     if (!file) return file.error();
     manifest.files.push_back(std::move(*file));
   }
-  if (!cursor.at_end()) return damaged_at(cursor.offset(), "something stands behind the list of files");
+  for (std::uint32_t i = 0; i < head.mirror_count; ++i) {
+    auto mirror = decode_mirror(cursor);
+    if (!mirror) return mirror.error();
+    manifest.mirrors.push_back(std::move(*mirror));
+  }
+  if (!cursor.at_end()) return damaged_at(cursor.offset(), "something stands behind its lists");
   if (auto right = check_sums(manifest); !right) return right.error();
   return manifest;
 }
@@ -127,7 +163,8 @@ std::optional<std::uint64_t> stored_bitmap_bytes(std::uint64_t bitmap_bytes) {
 }
 
 std::vector<std::byte> encode(const Manifest& manifest) {
-  SEPAL_ASSERT(manifest.files.size() <= manifest_files_max && manifest.writer.size() <= writer_bytes_max,
+  SEPAL_ASSERT(manifest.files.size() <= manifest_files_max && manifest.writer.size() <= writer_bytes_max &&
+                   manifest.mirrors.size() <= keyspace::mirrors_max,
                "a manifest beyond its limits could not be read");
   ManifestHead head;
   head.generation = manifest.generation;
@@ -138,6 +175,7 @@ std::vector<std::byte> encode(const Manifest& manifest) {
   head.journal_position = manifest.journal_position;
   head.file_count = static_cast<std::uint32_t>(manifest.files.size());
   head.writer_bytes = static_cast<std::uint32_t>(manifest.writer.size());
+  head.mirror_count = static_cast<std::uint32_t>(manifest.mirrors.size());
   std::vector<std::byte> bytes;
   append(bytes, bytes_of(head));
   append(bytes, bytes_of(std::string_view(manifest.writer)));
@@ -150,6 +188,7 @@ std::vector<std::byte> encode(const Manifest& manifest) {
     append(bytes, bytes_of(entry));
     append(bytes, bytes_of(std::string_view(file.name)));
   }
+  for (const keyspace::Mirror& mirror : manifest.mirrors) append(bytes, mirror);
   append(bytes, bytes_of(U64(Checksum::of(bytes))));
   return bytes;
 }

@@ -75,6 +75,7 @@ Result<void> JournaledWorld::try_recover() {
   const auto loaded = directory_->load(roomy, put, {});
   if (!loaded) return loaded.error();
   start.cut = loaded->journal_position;
+  start.mirrors = loaded->mirrors;
   auto replayed = storage::replay_journal(*disk_, data, keyspace_, gate_, std::move(start), {});
   if (!replayed) return replayed.error();
   if (auto removed = storage::remove_beyond(*disk_, data, *replayed); !removed) return removed;
@@ -94,6 +95,7 @@ Result<void> JournaledWorld::try_recover() {
 
 void JournaledWorld::begin_from(Model model) {
   for (auto& [key, known] : model) known.item_count = keyspace_.find({key.first, key.second})->item_count();
+  model.mirrors = keyspace_.mirrors().all();
   models_ = {std::move(model)};
 }
 
@@ -105,13 +107,15 @@ Model JournaledWorld::outline() const {
       model[{database, std::string(name)}] = {
           .item_count = keyspace_.find(key)->item_count(), .items = {}, .deadline = keyspace_.deadline(key)};
     });
+  model.mirrors = keyspace_.mirrors().all();
   return model;
 }
 
 bool JournaledWorld::admitted(std::size_t item_count) {
   if (!journal_->log(0).recording()) return true;
   const std::uint64_t bytes =
-      keyspace::record_bytes_of_adds_alone(key_bytes_max, item_count, small_filters.layers_max);
+      keyspace::record_bytes_of_adds_alone(key_bytes_max, item_count, small_filters.layers_max) +
+      keyspace::record_bytes_of_mirror(keyspace_.mirrors(), item_count, small_filters.layers_max);
   for (int tries = 0; tries < tries_max; ++tries) {
     const Admission admission = journal_->log(0).admit(bytes);
     if (admission != Admission::later) return admission == Admission::granted;
@@ -135,9 +139,12 @@ void JournaledWorld::change(std::mt19937_64& random) {
     adopt(random, model);
   } else if (kind < 3) {
     change_key(random, model);
+  } else if (below(random, 8) == 0) {
+    change_mirror(random, model);
   } else {
     add(random, model);
   }
+  model.mirrors = keyspace_.mirrors().all();
   models_.push_back(std::move(model));
   ends_.push_back(journal_->position());
   if (policy_ != JournalPolicy::always || saving_ || switching_) return;
@@ -173,15 +180,57 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model) {
                                                  .seed = small_filters.seed});
     std::vector<filter::Filter::AddOutcome> outcomes;
     mutator.add_alone({database, key}, *filter, items, outcomes);
-    for (const auto& outcome : outcomes) {
-      REQUIRE(outcome.refusal == filter::Filter::Refusal::none);
-      added_count += outcome.added ? 1 : 0;
-    }
+    for (const auto& outcome : outcomes) added_count += outcome.added ? 1 : 0;
+    const bool refused = outcomes.back().refusal != filter::Filter::Refusal::none;
+    REQUIRE((!refused || filter->full()));
+    numbers.resize(outcomes.size() - (refused ? 1 : 0));
     log.commit();
   }
   ModelFilter& known = model[{database, key}];
   known.item_count += added_count;
   known.items.insert(numbers.begin(), numbers.end());
+  if (const auto* const link = keyspace_.mirrors().whole_from(*filter)) {
+    ModelFilter& target = model[{database, link->mirror.target}];
+    target.item_count = link->target->item_count();
+    target.items.insert(numbers.begin(), numbers.end());
+  } else if (const auto* const broken = keyspace_.mirrors().from(*filter)) {
+    // It has some of them, if it broke just now.
+    model[{database, broken->mirror.target}].item_count = broken->target->item_count();
+  }
+}
+
+// Mirrors begin, and end in each of the ways. Some targets are soon full.
+void JournaledWorld::change_mirror(std::mt19937_64& random, Model& model) {
+  const std::uint32_t database = below(random, databases);
+  const std::string from = keys[below(random, keys.size())];
+  const std::string to = keys[below(random, keys.size())];
+  auto& log = journal_->log(0);
+  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
+  const GateClosed closed(gate_);
+  const filter::Filter* const source = keyspace_.find({database, from});
+  if (source == nullptr) return;
+  const auto* const link = keyspace_.mirrors().from(*source);
+  const std::uint32_t kind = below(random, 3);
+  if (link == nullptr) {
+    if (mutator.create({database, to}, {.error_rate = 0.001,
+                                        .capacity = small_filters.capacity,
+                                        .expansion = kind,
+                                        .seed = small_filters.seed + 1}))
+      model[{database, to}] = {};
+    static_cast<void>(mutator.begin_mirror(database, from, to));
+  } else if (kind == 0) {
+    mutator.end_mirror({database, from});
+  } else {
+    const std::string target = link->mirror.target;
+    if (kind == 1) {
+      mutator.remove({database, target});
+    } else {
+      REQUIRE(mutator.rename(database, target, from));
+      model[{database, from}] = std::move(model[{database, target}]);
+    }
+    model.erase({database, target});
+  }
+  log.commit();
 }
 
 namespace {
@@ -318,6 +367,8 @@ std::size_t JournaledWorld::durable_model() const {
 
 bool JournaledWorld::holds(const Model& model, const Model& next) const {
   if (keyspace_.total_size() != model.size()) return false;
+  const auto mirrors = keyspace_.mirrors().all();
+  if (mirrors != model.mirrors && mirrors != next.mirrors) return false;
   return std::ranges::all_of(model, [&](const auto& entry) {
     const auto& [key, known] = entry;
     const filter::Filter* const filter = keyspace_.find({key.first, key.second});

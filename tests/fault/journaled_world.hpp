@@ -31,7 +31,9 @@ struct ModelFilter {
   std::set<std::uint32_t> items;  // whose add was answered, by number
   keyspace::Deadline deadline = keyspace::no_deadline;
 };
-using Model = std::map<std::pair<std::uint32_t, std::string>, ModelFilter>;
+struct Model : std::map<std::pair<std::uint32_t, std::string>, ModelFilter> {
+  std::vector<keyspace::Mirror> mirrors;
+};
 
 class JournaledWorld {
  public:
@@ -81,6 +83,7 @@ class JournaledWorld {
   void add(std::mt19937_64& random, Model& model);
   void change_key(std::mt19937_64& random, Model& model);
   void adopt(std::mt19937_64& random, Model& model);
+  void change_mirror(std::mt19937_64& random, Model& model);
   void switch_policy(std::mt19937_64& random);
   [[nodiscard]] storage::Snapshot take_snapshot(const std::function<void()>& interfere);
 

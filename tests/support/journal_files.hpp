@@ -50,6 +50,7 @@ class JournalFiles final : public keyspace::MutationLog {
     if (filter.file.number != 0) end_frame();
     body_.adopted(key, filter);
   }
+  void mirrored(const keyspace::Mirror& mirror) override { body_.mirrored(mirror); }
   void flushed(std::uint32_t database) override { body_.flushed(database); }
   void moved(keyspace::DatabaseKey from, std::uint32_t to_database) override {
     body_.moved(from, to_database);

@@ -25,6 +25,7 @@ struct Recorded {
     adopted,
     moved,
     swapped,
+    mirrored,
     flushed,
     flushed_all
   };
@@ -36,6 +37,7 @@ struct Recorded {
   filter::FilterOptions options{};
   filter::LayerPlan layer{};
   keyspace::Deadline deadline = keyspace::no_deadline;
+  keyspace::Mirror mirror{};
   std::vector<Fingerprint> fingerprints{};
   std::vector<std::byte> image{};  // adopted: or
   keyspace::ImageFile file{};
@@ -133,6 +135,13 @@ class RecordingJournal {
     void swapped(std::uint32_t database, std::uint32_t other) override {
       Recorded recorded = named(Recorded::Kind::swapped, {.database = database, .key = {}});
       recorded.other = other;
+      waiting_.push_back(std::move(recorded));
+    }
+    void mirrored(const keyspace::Mirror& mirror) override {
+      Recorded recorded =
+          named(Recorded::Kind::mirrored, {.database = mirror.database, .key = mirror.source});
+      recorded.target = mirror.target;
+      recorded.mirror = mirror;
       waiting_.push_back(std::move(recorded));
     }
     void flushed(std::uint32_t database) override {

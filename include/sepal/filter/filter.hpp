@@ -153,6 +153,9 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // are running that make it true.
   [[nodiscard]] bool full() const;
 
+  // Whether so many new items would find room now, without growing. May say false while adds are running.
+  [[nodiscard]] bool has_room(std::uint64_t item_count) const;
+
   // Makes `plans` know the layer that add_alone() would grow next.
   void plan_growth(PlanMemo& plans) const;
 

@@ -9,6 +9,7 @@
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/plan_memo.hpp>
 #include <sepal/keyspace/deadline.hpp>
+#include <sepal/keyspace/mirrors.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 
 #include <array>
@@ -115,6 +116,8 @@ class Keyspace {
   void for_each_key(std::uint32_t database, const std::function<void(std::string_view)>& visit,
                     WallTime now = {}) const;
 
+  [[nodiscard]] const Mirrors& mirrors() const { return mirrors_; }
+
   // Bytes of filters, keys and tables, and those that are held, as accounted.
   [[nodiscard]] std::uint64_t memory_used() const;
   [[nodiscard]] std::uint64_t memory_peak() const;
@@ -123,7 +126,7 @@ class Keyspace {
   // Plans what create() or add_alone() would plan, which takes up to a millisecond, so that it is known when
   // the gate is closed for them.
   void plan_ahead(const filter::FilterOptions& options) const;
-  void plan_growth_ahead(const filter::Filter& filter) const;
+  void plan_growth_ahead(const filter::Filter& filter) const;  // and that of its mirror's target
   // What a filter may take now, given the limits and what is used.
   [[nodiscard]] filter::FilterLimits filter_limits(std::uint64_t bytes_held = 0) const;
 
@@ -163,6 +166,14 @@ class Keyspace {
   void flush(std::uint32_t database);
   void flush_all();
 
+  // Whoever adds to the source is to add to the target (Mutator). Ends by itself when either key is removed
+  // or gets another filter. Errors: out_of_range (one key, or state off, or no such database), no_such_key
+  // (the source), not_found (the target), key_exists (either is an end of a mirror), key_limit.
+  Result<void> begin_mirror(const Mirror& mirror);
+  // False when the key is no source.
+  bool end_mirror(DatabaseKey source);
+  bool set_mirror_state(DatabaseKey source, MirrorState state);
+
   // Repeat what was recorded, with the shapes of then (Filter::recreate, Filter::append_layer). It was
   // accepted once, so no limit is asked but the machine's memory. Errors: key_exists, out_of_range (no such
   // database, or no such layer), too_large, out_of_memory.
@@ -197,6 +208,7 @@ class Keyspace {
   filter::Filter& insert(DatabaseKey key, FilterPtr filter);
   void dispose_table(std::uint32_t database);
   void settle_newest_layer(filter::Filter& filter);
+  void drop_mirror(const filter::Filter& end);
   void store_deadline(DatabaseKey key, Deadline deadline);
   void about_to_change(DatabaseKey key);     // before what the key names does
   void count_table(std::uint32_t database);  // after each change of the table
@@ -208,6 +220,7 @@ class Keyspace {
   std::vector<std::shared_ptr<KeyTable>> databases_;  // shared with a cut, which may outlive a flush
   Cut* cut_ = nullptr;                                // the one under way
   mutable filter::PlanMemo plans_;
+  Mirrors mirrors_;
   std::uint64_t filter_bytes_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::array<std::uint64_t, database_count> table_bytes_of_{};

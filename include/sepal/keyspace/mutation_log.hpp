@@ -15,6 +15,7 @@
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/layer_plan.hpp>
 #include <sepal/keyspace/deadline.hpp>
+#include <sepal/keyspace/mirrors.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -81,6 +82,9 @@ class MutationLog {
   // To the same key of another database, which was free. The deadline goes with the filter.
   virtual void moved(DatabaseKey from, std::uint32_t to_database) = 0;
   virtual void swapped(std::uint32_t database, std::uint32_t other) = 0;
+  // A mirror begins, has another state, or ends (off, without a target). That one ended because a key was
+  // removed, renamed or replaced is not told. What is added to a target is told as `added` to its key.
+  virtual void mirrored(const Mirror& mirror) = 0;
   virtual void flushed(std::uint32_t database) = 0;
   virtual void flushed_all() = 0;
 };

@@ -48,6 +48,7 @@ struct GenerationReport {
   std::uint64_t bytes = 0;             // of all files
   std::uint64_t linked_bytes = 0;      // of those that a save did not write, because nothing changed in them
   std::uint64_t journal_position = 0;  // of the cut
+  std::vector<keyspace::Mirror> mirrors{};  // of a load: to be begun when all filters are under their keys
 };
 
 struct DataDirectoryOptions {

@@ -20,6 +20,7 @@
 //                                               and the operation is the first of its frame)
 //       moved        OtherDatabase  (to the same key there, with the deadline)
 //       swapped      OtherDatabase
+//       mirrored     MirrorShape  TargetHead  target key    (that of a mirror that ends is empty)
 //       flushed      -               (of the database)
 //       flushed_all  -
 //       resumed      -               the journal was off before: what happened until here is not in it
@@ -99,6 +100,7 @@ enum class Operation : std::uint8_t {
   resumed = 8,
   expires = 9,
   adopted = 10,
+  mirrored = 11,
   swapped = 12,
   moved = 13,
 };
@@ -151,6 +153,13 @@ struct AdoptedShape {
   U32 reserved = 0;
 };
 static_assert(sizeof(AdoptedShape) == 32 && alignof(AdoptedShape) == 1);
+
+struct MirrorShape {
+  U32 state = 0;  // keyspace::MirrorState
+  U32 reserved = 0;
+  U64 items_before = 0;  // that the source had when the mirror began
+};
+static_assert(sizeof(MirrorShape) == 16 && alignof(MirrorShape) == 1);
 
 struct TargetHead {
   U32 key_bytes = 0;  // of the key that follows

@@ -40,8 +40,9 @@ class FilterPositions {
 };
 
 struct ReplayStart {
-  std::uint64_t cut = 0;      // of the generation; 0 when there is none
-  FilterPositions positions;  // of its filters
+  std::uint64_t cut = 0;                    // of the generation; 0 when there is none
+  FilterPositions positions;                // of its filters
+  std::vector<keyspace::Mirror> mirrors{};  // of the generation, whose filters are under their keys
 };
 
 struct ReplayReport {

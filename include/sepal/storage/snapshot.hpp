@@ -1,11 +1,11 @@
 // What a save needs to know of the keyspace.
 //
-// Which keys, filters and deadlines there are is of one instant: the cut, taken with the gate closed. What a
-// save must not read while others change it, the list of a filter's layers and their counts, is taken with
-// the gate closed as well, but some filters at a time, so that nobody waits for a million of them: what a
-// filter grew or counted since the cut may be in the generation, just as the bits that were set since. Bits
-// are read last, outside the gate: they only ever go from 0 to 1. So the generation holds all that was added
-// before the cut, and a part of what came after.
+// Which keys, filters, deadlines and mirrors there are is of one instant: the cut, taken with the gate
+// closed. What a save must not read while others change it, the list of a filter's layers and their counts,
+// is taken with the gate closed as well, but some filters at a time, so that nobody waits for a million of
+// them: what a filter grew or counted since the cut may be in the generation, just as the bits that were set
+// since. Bits are read last, outside the gate: they only ever go from 0 to 1. So the generation holds all
+// that was added before the cut, and a part of what came after.
 //
 // The journal tells the rest exactly, because each filter has the position at which its layers were taken:
 // what was recorded before is in its layers and counts, what came after is not in the counts.
@@ -31,6 +31,7 @@ struct Snapshot {
 
   WallTime taken_at{};
   std::uint64_t journal_position = 0;  // of the cut
+  std::vector<keyspace::Mirror> mirrors;
   std::vector<keyspace::CutEntry> entries;
   std::vector<std::uint64_t> journal_positions;  // of each entry's layers
   std::vector<std::uint32_t> layer_counts;       // of each entry

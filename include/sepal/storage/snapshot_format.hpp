@@ -20,6 +20,7 @@
 
 #include <sepal/base/endian.hpp>
 #include <sepal/base/result.hpp>
+#include <sepal/keyspace/keyspace.hpp>
 
 #include <array>
 #include <cstddef>
@@ -47,9 +48,10 @@ class Little {
 using U32 = Little<std::uint32_t>;
 using U64 = Little<std::uint64_t>;
 
-inline constexpr std::uint32_t version = 3;  // of the filter files and of the MANIFEST alike
-// Read as well: what their heads end before is then 0. Of a time before keys had deadlines, and before the
-// journal.
+inline constexpr std::uint32_t version = 4;  // of the filter files and of the MANIFEST alike
+// Read as well: what their heads end before is then 0. Of a time before mirrors, before keys had deadlines,
+// and before the journal.
+inline constexpr std::uint32_t version_without_mirrors = 3;
 inline constexpr std::uint32_t version_without_deadlines = 2;
 inline constexpr std::uint32_t version_without_journal = 1;
 inline constexpr std::size_t checksum_bytes = 8;
@@ -91,14 +93,17 @@ struct ManifestHead {
   U32 file_count = 0;
   U32 writer_bytes = 0;      // of the version text that follows
   U64 journal_position = 0;  // of the cut
+  U32 mirror_count = 0;
+  U32 reserved = 0;
 };
-static_assert(sizeof(ManifestHead) == 72 && alignof(ManifestHead) == 1);
+static_assert(sizeof(ManifestHead) == 80 && alignof(ManifestHead) == 1);
 
 // Of a head of this version, one of those that are read.
 template <class Head>
 [[nodiscard]] constexpr std::size_t head_bytes(std::uint32_t found) {
   static_assert(std::is_same_v<Head, RecordHead> || std::is_same_v<Head, ManifestHead>);
   std::size_t bytes = sizeof(Head);
+  if (std::is_same_v<Head, ManifestHead> && found <= version_without_mirrors) bytes -= 2 * sizeof(U32);
   if (std::is_same_v<Head, RecordHead> && found <= version_without_deadlines) bytes -= sizeof(U64);
   if (found == version_without_journal) bytes -= sizeof(U64);
   return bytes;
@@ -116,14 +121,24 @@ struct ManifestFile {
 };
 static_assert(sizeof(ManifestFile) == 32 && alignof(ManifestFile) == 1);
 
+struct ManifestMirror {
+  U32 database = 0;
+  U32 state = 0;  // keyspace::MirrorState, never off
+  U64 items_before = 0;
+  U32 source_bytes = 0;  // of the source's key, which follows,
+  U32 target_bytes = 0;  // and of the target's, behind it
+};
+static_assert(sizeof(ManifestMirror) == 24 && alignof(ManifestMirror) == 1);
+
 // The limits keep a MANIFEST small enough to be read whole. A filter beyond the files goes into the pack.
 inline constexpr std::uint32_t manifest_files_max = 16384;
 inline constexpr std::size_t file_name_bytes_max = 32;
 inline constexpr std::size_t writer_bytes_max = 64;
 inline constexpr std::size_t manifest_bytes_max =
     sizeof(ManifestHead) + writer_bytes_max +
-    manifest_files_max * (sizeof(ManifestFile) + file_name_bytes_max) + checksum_bytes;
-static_assert(manifest_bytes_max < std::size_t{2} << 20);
+    manifest_files_max * (sizeof(ManifestFile) + file_name_bytes_max) +
+    keyspace::mirrors_max * (sizeof(ManifestMirror) + 2 * keyspace::key_bytes_max) + checksum_bytes;
+static_assert(manifest_bytes_max < std::size_t{36} << 20);
 
 // How many bytes a bitmap takes in a filter file, checksums included; nothing when that cannot be
 // represented.
@@ -145,6 +160,7 @@ struct Manifest {
   std::uint64_t journal_position = 0;
   std::string writer;
   std::vector<ListedFile> files;
+  std::vector<keyspace::Mirror> mirrors;  // of the cut
 };
 
 // Within the limits above, which the writer keeps.

@@ -165,6 +165,17 @@ TEST_CASE("each operation has the bytes that the format says", "[storage]") {
     CHECK(hexadecimal(encoder.bytes()) == "0c03" + zeros(14) + "05000000" + "00000000");
     CHECK(encoder.bytes().size() == swapped_bytes);
   }
+  SECTION("mirrored") {
+    const keyspace::Mirror mirror{.database = 3,
+                                  .source = "key",
+                                  .target = "to",
+                                  .state = keyspace::MirrorState::layer_limit,
+                                  .items_before = 5};
+    encoder.mirrored(mirror);
+    CHECK(hexadecimal(encoder.bytes()) ==
+          head("0b") + "03000000" + "00000000" + "0500000000000000" + "02000000" + "00000000" + "746f");
+    CHECK(encoder.bytes().size() == mirrored_bytes_max(3, 2));
+  }
   SECTION("without a key") {
     encoder.flushed(3);
     encoder.flushed_all();

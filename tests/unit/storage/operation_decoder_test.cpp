@@ -82,6 +82,15 @@ TEST_CASE("changes that contradict the keyspace are damage", "[storage][replay]"
   CHECK(says(refusal([&](Journal& journal) { journal.removed(other); }), "removed that is not there"));
   CHECK(says(refusal([&](Journal& journal) { journal.renamed(0, "other", "key"); }),
              "renamed that is not there"));
+  CHECK(says(
+      refusal([&](Journal& journal) { journal.mirrored({.database = 3, .source = "key", .target = "x"}); }),
+      "a mirror changes"));
+  using keyspace::MirrorState;
+  for (const MirrorState state : {MirrorState::off, MirrorState::full})
+    CHECK(says(refusal([&](Journal& journal) {
+                 journal.mirrored({.database = 3, .source = "key", .target = "", .state = state});
+               }),
+               "a mirror changes"));
   CHECK(says(refusal([&](Journal& journal) {
                journal.removed(some_key);
                journal.resumed();
@@ -139,6 +148,8 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
     for (const char* item : {"a", "b", "c"}) static_cast<void>((*grown)->add_alone(item, test::roomy));
     return (*grown)->newest_layer().plan();
   }());
+  encoder.created({.database = 1, .key = "next"}, some_options, first_layer());
+  encoder.mirrored({.database = 1, .source = "new", .target = "next"});
   encoder.renamed(1, "new", "newer");
   encoder.adopted({.database = 1, .key = "newest"},
                   {.image = filter::whole_image(**filter::Filter::create(some_options, test::roomy))});
@@ -150,7 +161,7 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   std::size_t ends = 0;
   for (std::size_t length = 1; length < whole.size(); ++length)
     ends += refused({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)}).empty() ? 1 : 0;
-  CHECK(ends == 7);  // between two operations
+  CHECK(ends == 9);  // between two operations
 
   OperationHead head = head_of(Operation::removed);
   head.operation = 0;
@@ -165,6 +176,9 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   const std::string flagged = "key" + std::string(7, '\0') + "\1";
   CHECK(says(refused(bytes_of(head_of(Operation::moved), flagged)), "a database has flags"));
   CHECK(says(refused(bytes_of(head_of(Operation::swapped, 0), "")), "longer than its frame"));
+  const std::string no_state = "key" + std::string(1, '\x05') + std::string(23, '\0');
+  CHECK(says(refused(bytes_of(head_of(Operation::mirrored), no_state)), "a mirror has a state"));
+  CHECK(says(refused(bytes_of(head_of(Operation::mirrored), "key")), "longer than"));
   head = head_of(Operation::removed);
   head.database = keyspace::database_count;
   CHECK(says(refused(bytes_of(head, "key")), "no such database"));

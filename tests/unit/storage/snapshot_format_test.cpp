@@ -16,7 +16,12 @@ Manifest some_manifest() {
           .journal_position = 12'345'678'901,
           .writer = "0.1.0",
           .files = {{.name = "pack-0", .byte_count = 1000, .record_count = 11, .seal = 5},
-                    {.name = "filter-0", .byte_count = 2000, .record_count = 1, .seal = 6}}};
+                    {.name = "filter-0", .byte_count = 2000, .record_count = 1, .seal = 6}},
+          .mirrors = {{.database = 3,
+                       .source = "users",
+                       .target = "users:next",
+                       .state = keyspace::MirrorState::full,
+                       .items_before = 17}}};
 }
 
 Errc code_of(const std::vector<std::byte>& bytes) {
@@ -39,6 +44,7 @@ TEST_CASE("a manifest is decoded to what was encoded", "[storage]") {
   CHECK(decoded->files[1].name == "filter-0");
   CHECK(decoded->files[1].byte_count == 2000);
   CHECK(decoded->files[1].seal == 6);
+  CHECK(decoded->mirrors == some_manifest().mirrors);
 }
 
 TEST_CASE("a manifest of any other length, or with any bit flipped, is refused", "[storage]") {
@@ -68,6 +74,8 @@ TEST_CASE("a manifest with as many and as long names as there may be is read", "
   manifest.files.assign(
       manifest_files_max,
       {.name = std::string(file_name_bytes_max, 'n'), .byte_count = 1, .record_count = 1, .seal = 0});
+  const std::string longest(keyspace::key_bytes_max, 'k');
+  manifest.mirrors.assign(keyspace::mirrors_max, {.database = 0, .source = longest, .target = longest});
   manifest.filter_count = manifest_files_max;
   manifest.byte_count = manifest_files_max;
   const std::vector<std::byte> bytes = encode(manifest);
@@ -94,6 +102,14 @@ TEST_CASE("a manifest whose names lead elsewhere, or whose sums are wrong or wra
   manifest.files[0].byte_count = ~std::uint64_t{0};
   manifest.byte_count = 1999;  // what the sum wraps to
   CHECK(code_of(encode(manifest)) == Errc::damaged);
+}
+
+TEST_CASE("a manifest with a mirror of no state is refused", "[storage]") {
+  for (const int state : {0, static_cast<int>(keyspace::last_mirror_state) + 1}) {
+    Manifest manifest = some_manifest();
+    manifest.mirrors[0].state = static_cast<keyspace::MirrorState>(state);
+    CHECK(code_of(encode(manifest)) == Errc::damaged);
+  }
 }
 
 TEST_CASE("a sealed line gives its value back, and no changed line does", "[storage]") {

@@ -1,0 +1,98 @@
+// Which filters are mirrored: what is added to a source is added to its target as well.
+//
+//     source ----> target        two keys of one database; a filter is an end of one mirror at most, so there
+//                                are no chains and no cycles
+//
+// Names lead to filters, and a mirror is of filters: it goes along when an end is renamed, and ends when an
+// end is removed or replaced. What tells an add that its filter has no mirror is that there are none at all.
+#pragma once
+
+#include <sepal/filter/filter.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace sepal::keyspace {
+
+// Of all databases. It bounds what a save keeps of them, for a name may be long.
+inline constexpr std::size_t mirrors_max = 256;
+
+// The numbers stand in files (docs/formats.md).
+enum class MirrorState : std::uint8_t {
+  off = 0,          // there is none; only in a record
+  whole = 1,        // the target has all that was added to the source since the mirror began
+  full = 2,         // broken: the target does not scale and holds its capacity,
+  layer_limit = 3,  // or it may not grow another layer,
+  no_memory = 4,    // or there was no memory for it
+};
+inline constexpr MirrorState last_mirror_state = MirrorState::no_memory;
+
+// A mirror as it is recorded and told.
+struct Mirror {
+  std::uint32_t database = 0;
+  std::string source;
+  std::string target;
+  MirrorState state = MirrorState::whole;
+  std::uint64_t items_before = 0;  // that the source had when the mirror began
+
+  friend bool operator==(const Mirror&, const Mirror&) = default;
+};
+
+// Guarded by the gate: const members are shared, the others exclusive.
+class Mirrors {
+ public:
+  struct Link {
+    Mirror mirror;
+    filter::Filter* source = nullptr;
+    filter::Filter* target = nullptr;
+  };
+
+  [[nodiscard]] bool empty() const { return links_.empty(); }
+  [[nodiscard]] std::size_t size() const { return links_.size(); }
+  [[nodiscard]] std::size_t broken_count() const;
+  // The mirror of this source; null when there is none. Valid until a mirror begins or ends.
+  [[nodiscard]] const Link* from(const filter::Filter& source) const {
+    const Link* const found = of(source);
+    return found != nullptr && found->source == &source ? found : nullptr;
+  }
+  // The same, if the target is to get what the source gets.
+  [[nodiscard]] const Link* whole_from(const filter::Filter& source) const {
+    if (links_.empty()) return nullptr;
+    const Link* const found = from(source);
+    return found != nullptr && found->mirror.state == MirrorState::whole ? found : nullptr;
+  }
+  // The mirror of which this filter is an end.
+  [[nodiscard]] const Link* of(const filter::Filter& end) const {
+    const auto found = ends_.find(&end);
+    return found == ends_.end() ? nullptr : found->second;
+  }
+  [[nodiscard]] std::vector<Mirror> all() const;
+  // Of all names of ends, the length of the longest.
+  [[nodiscard]] std::size_t key_bytes_max() const { return key_bytes_max_; }
+
+  // Neither filter is an end, and there are fewer than mirrors_max.
+  void add(const Mirror& mirror, filter::Filter& source, filter::Filter& target);
+  // Of this source, which has a mirror.
+  void set_state(const filter::Filter& source, MirrorState state);
+  // An end has another name.
+  void rename(const filter::Filter& end, std::string_view key);
+  // Ends the mirror of which this is an end, if there is one. False when there is none.
+  bool drop(const filter::Filter& end);
+  void drop_database(std::uint32_t database);
+  void swap_databases(std::uint32_t database, std::uint32_t other);
+
+ private:
+  void measure_keys();
+
+  std::vector<std::unique_ptr<Link>> links_;
+  std::unordered_map<const filter::Filter*, Link*> ends_;
+  std::size_t key_bytes_max_ = 0;
+};
+
+}  // namespace sepal::keyspace

@@ -1,0 +1,36 @@
+// Mirrors of a keyspace: who may begin one, and how it ends.
+#include <sepal/keyspace/keyspace.hpp>
+
+namespace sepal::keyspace {
+
+Result<void> Keyspace::begin_mirror(const Mirror& mirror) {
+  if (mirror.database >= database_count || mirror.source == mirror.target || mirror.state == MirrorState::off)
+    return fail(Errc::out_of_range);
+  filter::Filter* const source = find({.database = mirror.database, .key = mirror.source});
+  filter::Filter* const target = find({.database = mirror.database, .key = mirror.target});
+  if (source == nullptr) return fail(Errc::no_such_key);
+  if (target == nullptr) return fail(Errc::not_found);
+  if (mirrors_.of(*source) != nullptr || mirrors_.of(*target) != nullptr) return fail(Errc::key_exists);
+  if (mirrors_.size() >= mirrors_max) return fail(Errc::key_limit);
+  mirrors_.add(mirror, *source, *target);
+  changed();
+  return {};
+}
+
+bool Keyspace::end_mirror(DatabaseKey source) {
+  const filter::Filter* const filter = find(source);
+  if (filter == nullptr || mirrors_.from(*filter) == nullptr) return false;
+  mirrors_.drop(*filter);
+  changed();
+  return true;
+}
+
+bool Keyspace::set_mirror_state(DatabaseKey source, MirrorState state) {
+  const filter::Filter* const filter = find(source);
+  if (filter == nullptr || mirrors_.from(*filter) == nullptr) return false;
+  mirrors_.set_state(*filter, state);
+  changed();
+  return true;
+}
+
+}  // namespace sepal::keyspace

@@ -1,0 +1,46 @@
+// Adds under the shared gate while there are mirrors. They are apart from the others, which pay for them with
+// one comparison.
+#include <sepal/keyspace/mutator.hpp>
+
+#include <algorithm>
+#include <array>
+
+#include "recorded_add.hpp"
+
+namespace sepal::keyspace {
+
+// The target comes first, so that at no moment the record has an item of the source that the target lacks.
+// But it is not to get what the source then refuses.
+bool Mutator::try_add_mirrored(DatabaseKey key, filter::Filter& filter,
+                               std::span<const std::string_view> items, std::span<bool> added) {
+  if (keyspace_.mirrors().whole_from(filter) != nullptr) {
+    const bool may_refuse = !filter.options().scaling() && !filter.has_room(items.size());
+    if (may_refuse || !try_mirror(filter, items)) return false;
+  }
+  return keyspace::try_add(log_, key, filter, items, added);
+}
+
+bool Mutator::try_mirror(const filter::Filter& source, std::span<const std::string_view> items) {
+  const Mirrors::Link* const link = keyspace_.mirrors().whole_from(source);
+  if (link == nullptr) return true;
+  std::array<bool, filter::recorded_items_max> added;
+  while (!items.empty()) {
+    const auto some = items.first(std::min(items.size(), added.size()));
+    const auto some_added = std::span(added).first(some.size());
+    if (!keyspace::try_add(log_, target_key(*link), *link->target, some, some_added)) return false;
+    target_knew_ = target_knew_ || std::ranges::find(some_added, false) != some_added.end();
+    items = items.subspan(some.size());
+  }
+  return true;
+}
+
+std::uint64_t record_bytes_of_mirror(const Mirrors& mirrors, std::size_t item_count,
+                                     std::uint32_t layers_max) {
+  const std::size_t key_bytes = mirrors.key_bytes_max();
+  // That the mirror breaks names both ends.
+  return layers_max == 0 ? record_bytes_of_adds(key_bytes, item_count)
+                         : record_bytes_of_adds_alone(key_bytes, item_count, layers_max) + record_bytes_max +
+                               2 * key_bytes;
+}
+
+}  // namespace sepal::keyspace

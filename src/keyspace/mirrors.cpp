@@ -1,0 +1,73 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/keyspace/mirrors.hpp>
+
+namespace sepal::keyspace {
+
+std::size_t Mirrors::broken_count() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      links_, [](const auto& link) { return link->mirror.state != MirrorState::whole; }));
+}
+
+std::vector<Mirror> Mirrors::all() const {
+  std::vector<Mirror> mirrors;
+  mirrors.reserve(links_.size());
+  for (const auto& link : links_) mirrors.push_back(link->mirror);
+  return mirrors;
+}
+
+void Mirrors::add(const Mirror& mirror, filter::Filter& source, filter::Filter& target) {
+  SEPAL_ASSERT(links_.size() < mirrors_max && of(source) == nullptr && of(target) == nullptr,
+               "a mirror that may not be");
+  links_.push_back(std::make_unique<Link>(Link{.mirror = mirror, .source = &source, .target = &target}));
+  ends_[&source] = links_.back().get();
+  ends_[&target] = links_.back().get();
+  measure_keys();
+}
+
+void Mirrors::set_state(const filter::Filter& source, MirrorState state) {
+  SEPAL_ASSERT(from(source) != nullptr, "the state of a mirror that is there");
+  ends_.at(&source)->mirror.state = state;
+}
+
+void Mirrors::rename(const filter::Filter& end, std::string_view key) {
+  const auto found = ends_.find(&end);
+  if (found == ends_.end()) return;
+  Link& link = *found->second;
+  (link.source == &end ? link.mirror.source : link.mirror.target) = key;
+  measure_keys();
+}
+
+bool Mirrors::drop(const filter::Filter& end) {
+  const Link* const link = of(end);
+  if (link == nullptr) return false;
+  ends_.erase(link->source);
+  ends_.erase(link->target);
+  std::erase_if(links_, [&](const auto& each) { return each.get() == link; });
+  measure_keys();
+  return true;
+}
+
+void Mirrors::drop_database(std::uint32_t database) {
+  std::vector<const filter::Filter*> sources;
+  for (const auto& link : links_)
+    if (link->mirror.database == database) sources.push_back(link->source);
+  for (const filter::Filter* const source : sources) drop(*source);
+}
+
+void Mirrors::swap_databases(std::uint32_t database, std::uint32_t other) {
+  for (const auto& link : links_) {
+    if (link->mirror.database == database) {
+      link->mirror.database = other;
+    } else if (link->mirror.database == other) {
+      link->mirror.database = database;
+    }
+  }
+}
+
+void Mirrors::measure_keys() {
+  key_bytes_max_ = 0;
+  for (const auto& link : links_)
+    key_bytes_max_ = std::max({key_bytes_max_, link->mirror.source.size(), link->mirror.target.size()});
+}
+
+}  // namespace sepal::keyspace

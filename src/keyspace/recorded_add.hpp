@@ -1,0 +1,38 @@
+// An add under the shared gate that a log is told of.
+#pragma once
+
+#include <sepal/filter/filter.hpp>
+#include <sepal/keyspace/mirrors.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
+
+#include <span>
+#include <string_view>
+
+namespace sepal::keyspace {
+
+// A filter's recorder that knows the key.
+class KeyRecorder final : public filter::AddRecorder {
+ public:
+  KeyRecorder(MutationLog& log, DatabaseKey key) : log_(log), key_(key) {}
+  void begin() override { log_.begin_add(); }
+  void end(std::span<const Fingerprint> added) override { log_.added(key_, added); }
+
+ private:
+  MutationLog& log_;
+  DatabaseKey key_;
+};
+
+// As Filter::try_add. The log may be null.
+[[nodiscard]] inline bool try_add(MutationLog* log, DatabaseKey key, filter::Filter& filter,
+                                  std::span<const std::string_view> items, std::span<bool> added) {
+  if (log == nullptr) return filter.try_add(items, added);
+  KeyRecorder recorder(*log, key);
+  return filter.try_add(items, added, &recorder);
+}
+
+// Good until an end of the mirror is renamed.
+[[nodiscard]] inline DatabaseKey target_key(const Mirrors::Link& link) {
+  return {.database = link.mirror.database, .key = link.mirror.target};
+}
+
+}  // namespace sepal::keyspace

@@ -1,0 +1,318 @@
+#include <sepal/keyspace/mirrors.hpp>
+#include <sepal/keyspace/mutator.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/freeing_housekeeper.hpp"
+#include "support/recording_journal.hpp"
+
+namespace {
+
+using namespace sepal;
+using filter::Filter;
+using keyspace::DatabaseKey;
+using keyspace::Keyspace;
+using keyspace::Mirror;
+using keyspace::MirrorState;
+using keyspace::Mutator;
+using test::Recorded;
+using test::RecordingJournal;
+
+constexpr DatabaseKey source{.database = 0, .key = "s"};
+constexpr DatabaseKey target{.database = 0, .key = "t"};
+constexpr filter::FilterOptions precise{.error_rate = 1e-9, .capacity = 1000, .seed = 1};
+// What the target hashes differently.
+constexpr filter::FilterOptions otherwise{.error_rate = 1e-6, .capacity = 500, .seed = 2};
+
+struct Fixture {
+  sepal::test::FreeingHousekeeper housekeeper;
+  Keyspace keys{{.layers_max = 3}, housekeeper};
+  RecordingJournal journal{1};
+  Mutator mutator{keys, &journal.log(0)};
+  std::vector<Filter::AddOutcome> outcomes;
+
+  explicit Fixture(const filter::FilterOptions& of_source = precise,
+                   const filter::FilterOptions& of_target = otherwise) {
+    REQUIRE(mutator.create(source, of_source));
+    REQUIRE(mutator.create(target, of_target));
+    REQUIRE(mutator.create({.database = 0, .key = "u"}, precise));
+  }
+  void mirror() { REQUIRE(mutator.begin_mirror(0, "s", "t")); }
+
+  [[nodiscard]] Filter& filter(DatabaseKey key) const { return *keys.find(key); }
+  [[nodiscard]] bool has(DatabaseKey key, std::string_view item) const {
+    bool present = false;
+    filter(key).contains({&item, 1}, {&present, 1});
+    return present;
+  }
+  // As a request under the shared gate.
+  bool try_add(DatabaseKey key, const std::vector<std::string_view>& items) {
+    const auto added = std::make_unique<bool[]>(items.size());
+    return mutator.try_add(key, filter(key), items, {added.get(), items.size()});
+  }
+  void add_alone(DatabaseKey key, const std::vector<std::string_view>& items) {
+    mutator.add_alone(key, filter(key), items, outcomes);
+  }
+  [[nodiscard]] std::size_t refused() const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        outcomes, [](const auto& outcome) { return outcome.refusal != Filter::Refusal::none; }));
+  }
+  [[nodiscard]] MirrorState state() const {
+    const auto mirrors = keys.mirrors().all();
+    return mirrors.empty() ? MirrorState::off : mirrors[0].state;
+  }
+  std::vector<Recorded> told() {
+    journal.log(0).commit();
+    return journal.operations();
+  }
+  [[nodiscard]] std::uint64_t told_bytes() {
+    std::uint64_t bytes = 0;
+    for (const Recorded& recorded : told()) bytes += recorded.bytes();
+    return bytes;
+  }
+};
+
+std::vector<std::string> numbered(std::size_t count) {
+  std::vector<std::string> items;
+  for (std::size_t i = 0; i < count; ++i) items.push_back("item " + std::to_string(i));
+  return items;
+}
+
+std::vector<std::string_view> views_of(const std::vector<std::string>& items) {
+  return {items.begin(), items.end()};
+}
+
+}  // namespace
+
+TEST_CASE("what a source is asked to add is added to the target, new to the source or not",
+          "[keyspace][mirror]") {
+  Fixture fixture;
+  REQUIRE(fixture.try_add(source, {"before", "known"}));
+  fixture.mirror();
+  CHECK(fixture.try_add(source, {"a"}));
+  CHECK(fixture.try_add(source, {"b", "known", "c"}));
+  fixture.add_alone(source, {"d", "a", "e"});
+  for (const char* item : {"a", "b", "c", "d", "e", "known"}) CHECK(fixture.has(target, item));
+  CHECK_FALSE(fixture.has(target, "before"));
+  CHECK(fixture.filter(source).item_count() == 7);
+  CHECK(fixture.filter(target).item_count() == 6);
+  CHECK(fixture.keys.mirrors().all()[0].items_before == 2);
+}
+
+TEST_CASE("nothing goes from a target to its source, and nothing to either from other filters",
+          "[keyspace][mirror]") {
+  Fixture fixture;
+  fixture.mirror();
+  CHECK(fixture.try_add(target, {"a"}));
+  CHECK(fixture.try_add({.database = 0, .key = "u"}, {"b"}));
+  fixture.add_alone(target, {"c"});
+  CHECK(fixture.filter(source).item_count() == 0);
+  CHECK(fixture.filter(target).item_count() == 2);
+}
+
+TEST_CASE("of an item the target's record comes before the source's, whatever grows", "[keyspace][mirror]") {
+  Fixture fixture({.error_rate = 1e-9, .capacity = 40, .expansion = 2, .seed = 1},
+                  {.error_rate = 1e-9, .capacity = 25, .expansion = 3, .seed = 1});
+  fixture.mirror();
+  const auto items = numbered(200);
+  REQUIRE(fixture.try_add(source, views_of(numbered(10))));
+  REQUIRE_FALSE(fixture.try_add(source, views_of(items)));
+  fixture.add_alone(source, views_of(items));
+  CHECK(fixture.refused() == 0);
+  std::vector<Fingerprint> in_target;
+  for (const Recorded& recorded : fixture.told()) {
+    if (recorded.kind != Recorded::Kind::added) continue;
+    for (const Fingerprint& fingerprint : recorded.fingerprints) {
+      if (recorded.key == "t") in_target.push_back(fingerprint);
+      if (recorded.key == "s") REQUIRE(std::ranges::count(in_target, fingerprint) == 1);
+    }
+  }
+  CHECK(in_target.size() == items.size());
+  CHECK(fixture.filter(target).layer_count() > 1);
+  CHECK_FALSE(fixture.journal.misused);
+}
+
+TEST_CASE("a target that refuses breaks the mirror and no add to the source", "[keyspace][mirror]") {
+  const auto items = numbered(30);
+  struct Case {
+    filter::FilterOptions of_target;
+    MirrorState state;
+  };
+  const auto given = GENERATE(
+      Case{{.error_rate = 1e-9, .capacity = 20, .expansion = 0, .seed = 3}, MirrorState::full},
+      Case{{.error_rate = 1e-9, .capacity = 7, .expansion = 1, .seed = 3}, MirrorState::layer_limit});
+  Fixture fixture(precise, given.of_target);
+  fixture.mirror();
+  CHECK_FALSE(fixture.try_add(source, views_of(items)));
+  fixture.add_alone(source, views_of(items));
+  CHECK(fixture.outcomes.size() == items.size());
+  CHECK(fixture.refused() == 0);
+  CHECK(fixture.state() == given.state);
+  CHECK(fixture.keys.mirrors().broken_count() == 1);
+  CHECK(fixture.told().back().key == "s");
+  const auto told = fixture.told();
+  const auto broken = std::ranges::find_if(
+      told, [&](const Recorded& recorded) { return recorded.mirror.state == given.state; });
+  REQUIRE(broken != told.end());
+  CHECK(broken->kind == Recorded::Kind::mirrored);
+  // From then on the target gets nothing.
+  const std::uint64_t count = fixture.filter(target).item_count();
+  CHECK(fixture.try_add(source, {"more"}));
+  CHECK(fixture.filter(target).item_count() == count);
+}
+
+TEST_CASE("a target for which there is no memory breaks the mirror", "[keyspace][mirror]") {
+  Fixture fixture({.error_rate = 1e-9, .capacity = 10'000, .seed = 1},
+                  {.error_rate = 1e-9, .capacity = 100, .expansion = 1000, .seed = 1});
+  fixture.mirror();
+  fixture.keys.set_memory_max(fixture.keys.memory_used() + 1000);
+  fixture.add_alone(source, views_of(numbered(200)));
+  CHECK(fixture.refused() == 0);
+  CHECK(fixture.state() == MirrorState::no_memory);
+}
+
+TEST_CASE("what a source that does not scale refuses is not in the target", "[keyspace][mirror]") {
+  Fixture fixture({.error_rate = 1e-9, .capacity = 5, .expansion = 0, .seed = 1});
+  fixture.mirror();
+  const auto items = numbered(8);
+  REQUIRE_FALSE(fixture.try_add(source, views_of(items)));
+  CHECK(fixture.filter(target).item_count() == 0);
+  fixture.add_alone(source, views_of(items));
+  CHECK(fixture.outcomes.size() == 6);
+  CHECK(fixture.filter(target).item_count() == 5);
+  // What it knows it may be asked to add, for nothing more can be new.
+  CHECK(fixture.mutator.try_mirror(fixture.filter(source), views_of(numbered(5))));
+  CHECK(fixture.filter(target).item_count() == 5);
+  CHECK(fixture.mutator.target_knew());
+}
+
+TEST_CASE("a mirror ends when either end is removed, replaced or flushed", "[keyspace][mirror]") {
+  Fixture fixture;
+  fixture.mirror();
+  SECTION("removed source") {
+    fixture.mutator.remove(source);
+  }
+  SECTION("removed target") {
+    fixture.mutator.remove(target);
+  }
+  SECTION("expired target") {
+    fixture.mutator.set_deadline(target, 1);
+    CHECK(fixture.mutator.expire(target, WallTime(std::chrono::milliseconds(2))));
+  }
+  SECTION("source replaced by its target") {
+    REQUIRE(fixture.mutator.rename(0, "t", "s"));
+  }
+  SECTION("target replaced by its source") {
+    REQUIRE(fixture.mutator.rename(0, "s", "t"));
+  }
+  SECTION("source replaced by another") {
+    REQUIRE(fixture.mutator.rename(0, "u", "s"));
+  }
+  SECTION("target replaced by another") {
+    REQUIRE(fixture.mutator.rename(0, "u", "t"));
+  }
+  SECTION("source put anew") {
+    REQUIRE(fixture.keys.put(source, *Filter::create(precise, fixture.keys.filter_limits())));
+  }
+  SECTION("target put anew") {
+    REQUIRE(fixture.keys.put(target, *Filter::create(precise, fixture.keys.filter_limits())));
+  }
+  SECTION("source moved to another database") {
+    REQUIRE(fixture.mutator.move(source, 1));
+  }
+  SECTION("target moved to another database") {
+    REQUIRE(fixture.mutator.move(target, 1));
+  }
+  SECTION("flushed") {
+    fixture.mutator.flush(0);
+  }
+  SECTION("all flushed") {
+    fixture.mutator.flush_all();
+  }
+  SECTION("ended") {
+    CHECK(fixture.mutator.end_mirror(source));
+  }
+  CHECK(fixture.keys.mirrors().empty());
+  CHECK(fixture.keys.mirrors().key_bytes_max() == 0);
+  CHECK_FALSE(fixture.mutator.end_mirror(source));
+}
+
+TEST_CASE("a mirror stays as long as both filters do, under whatever keys", "[keyspace][mirror]") {
+  Fixture fixture;
+  fixture.mirror();
+  fixture.mutator.flush(1);
+  fixture.mutator.remove({.database = 0, .key = "u"});
+  REQUIRE(fixture.mutator.rename(0, "s", "source"));
+  REQUIRE(fixture.mutator.rename(0, "t", "a longer name"));
+  CHECK(fixture.keys.mirrors().all() ==
+        std::vector{Mirror{.database = 0, .source = "source", .target = "a longer name"}});
+  CHECK(fixture.keys.mirrors().key_bytes_max() == 13);
+  CHECK(fixture.try_add({.database = 0, .key = "source"}, {"a"}));
+  CHECK(fixture.has({.database = 0, .key = "a longer name"}, "a"));
+  CHECK(fixture.told()[fixture.told().size() - 2].key == "a longer name");
+}
+
+TEST_CASE("a mirror is where its filters are when databases are swapped", "[keyspace][mirror]") {
+  Fixture fixture;
+  fixture.mirror();
+  fixture.mutator.swap(0, 2);
+  CHECK(fixture.keys.mirrors().all()[0].database == 2);
+  CHECK(fixture.try_add({.database = 2, .key = "s"}, {"a"}));
+  CHECK(fixture.has({.database = 2, .key = "t"}, "a"));
+  fixture.mutator.swap(2, 1);
+  fixture.mutator.flush(0);
+  CHECK(fixture.keys.mirrors().all()[0].database == 1);
+  fixture.mutator.flush(1);
+  CHECK(fixture.keys.mirrors().empty());
+}
+
+TEST_CASE("a filter is an end of one mirror at most, and never of one with itself", "[keyspace][mirror]") {
+  Fixture fixture;
+  const auto code = [&](std::string_view from, std::string_view to) {
+    const auto begun = fixture.mutator.begin_mirror(0, from, to);
+    return begun ? std::nullopt : std::optional(begun.error().code);
+  };
+  CHECK(code("s", "s") == Errc::out_of_range);
+  CHECK(code("x", "t") == Errc::no_such_key);
+  CHECK(code("s", "x") == Errc::not_found);
+  CHECK(fixture.told().size() == 3);
+  CHECK(code("s", "t") == std::nullopt);
+  for (const auto& [from, to] : {std::pair{"s", "u"}, {"u", "s"}, {"t", "u"}, {"u", "t"}, {"t", "s"}})
+    CHECK(code(from, to) == Errc::key_exists);
+  CHECK(fixture.told().size() == 4);
+}
+
+TEST_CASE("there are so many mirrors and no more", "[keyspace][mirror]") {
+  Fixture fixture;
+  const auto key = [](std::size_t number) { return "k" + std::to_string(number); };
+  for (std::size_t i = 0; i < 2 * keyspace::mirrors_max; ++i)
+    REQUIRE(fixture.mutator.create({.database = 0, .key = key(i)}, {}));
+  for (std::size_t i = 0; i < keyspace::mirrors_max; ++i)
+    REQUIRE(fixture.mutator.begin_mirror(0, key(2 * i), key(2 * i + 1)));
+  CHECK(fixture.mutator.begin_mirror(0, "s", "t").error().code == Errc::key_limit);
+  CHECK(fixture.mutator.end_mirror({.database = 0, .key = "k0"}));
+  CHECK(fixture.mutator.begin_mirror(0, "s", "t"));
+}
+
+TEST_CASE("no add to a source records more than is foreseen", "[keyspace][mirror]") {
+  const std::size_t item_count = GENERATE(0, 1, 33, 2000);
+  const auto items = numbered(item_count);
+  const filter::FilterOptions growing{.error_rate = 1e-9, .capacity = 1000, .expansion = 1, .seed = 3};
+  Fixture fixture(growing, growing);
+  fixture.mirror();
+  const std::uint64_t before = fixture.told_bytes();
+  fixture.add_alone(source, views_of(items));
+  CHECK(fixture.told_bytes() - before <=
+        keyspace::record_bytes_of_adds_alone(1, item_count, 3) +
+            keyspace::record_bytes_of_mirror(fixture.keys.mirrors(), item_count, 3));
+  Fixture roomy({.capacity = 10'000}, {.capacity = 10'000});
+  roomy.mirror();
+  const std::uint64_t roomy_before = roomy.told_bytes();
+  REQUIRE(roomy.try_add(source, views_of(items)));
+  CHECK(roomy.told_bytes() - roomy_before <=
+        keyspace::record_bytes_of_adds(1, item_count) +
+            keyspace::record_bytes_of_mirror(roomy.keys.mirrors(), item_count, 0));
+}
