@@ -39,7 +39,7 @@ std::string_view text_of(Filter::Refusal refusal) {
 void count_added(Context& context, std::span<const bool> added) {
   const auto new_count = static_cast<std::size_t>(std::ranges::count(added, true));
   context.stats.items_added.add(new_count);
-  if (new_count < added.size()) context.record.answered_known = true;
+  if (new_count < added.size() || context.changes.target_knew()) context.record.answered_known = true;
 }
 
 void append_outcome(resp::Reply& reply, const Filter::AddOutcome& outcome) {
@@ -87,10 +87,13 @@ void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
   append_outcomes(context, addition.shape);
 }
 
-// What adding to a full filter answers needs no closed gate: nothing changes any more.
-void add_to_full(Context& context, const Filter& filter, const Addition& addition) {
+// What adding to a full filter answers needs no closed gate: nothing changes any more. False, and nothing is
+// answered, when the target of its mirror needs one.
+bool add_to_full(Context& context, const Filter& filter, const Addition& addition) {
   const std::span<bool> present = context.scratch.flags(addition.items.size());
   filter.contains(addition.items, present);
+  const auto known_count = static_cast<std::size_t>(std::ranges::find(present, false) - present.begin());
+  if (!context.changes.try_mirror(filter, addition.items.first(known_count))) return false;
   context.record.answered_known = true;
   context.scratch.outcomes.clear();
   for (const bool known : present) {
@@ -98,6 +101,7 @@ void add_to_full(Context& context, const Filter& filter, const Addition& additio
     if (!known) break;
   }
   append_outcomes(context, addition.shape);
+  return true;
 }
 
 Next add(Context& context, const Addition& addition) {
@@ -114,10 +118,7 @@ Next add(Context& context, const Addition& addition) {
       append_added(context.reply, addition.shape, added);
       return Next::done;
     }
-    if (filter->full()) {
-      add_to_full(context, *filter, addition);
-      return Next::done;
-    }
+    if (filter->full() && add_to_full(context, *filter, addition)) return Next::done;
   }
   if (context.alone) {
     add_and_grow(context, filter, addition);

@@ -172,12 +172,23 @@ keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const CommandSpe
                                       std::span<const std::string_view> words, std::size_t item_count,
                                       bool alone) {
   if (log == nullptr) return keyspace::Admission::granted;
-  std::uint64_t bytes =
-      record_bytes_of(spec, words, item_count, alone ? services_.keyspace.options().layers_max : 0);
-  if (alone && spec.flags.has(Flag::adopts)) bytes += keyspace::recorded_image_bytes_max;
-  const auto admission = log->admit(bytes);
+  const bool more = alone || !services_.keyspace.mirrors().empty();
+  const std::uint64_t bytes_max =
+      more ? most_record_bytes(spec, words, item_count, alone) : record_bytes_of(spec, words, item_count, 0);
+  const auto admission = log->admit(bytes_max);
   if (admission == keyspace::Admission::granted) record_.log = log;
   return admission;
+}
+
+// With the gate closed, or while any filter has a mirror: any request may record what that takes.
+std::uint64_t Dispatcher::most_record_bytes(const CommandSpec& spec, std::span<const std::string_view> words,
+                                            std::size_t item_count, bool alone) const {
+  const keyspace::Keyspace& keyspace = services_.keyspace;
+  const std::uint32_t layers_max = alone ? keyspace.options().layers_max : 0;
+  std::uint64_t bytes = record_bytes_of(spec, words, item_count, layers_max);
+  if (alone && spec.flags.has(Flag::adopts)) bytes += keyspace::recorded_image_bytes_max;
+  if (keyspace.mirrors().empty()) return bytes;
+  return bytes + keyspace::record_bytes_of_mirror(keyspace.mirrors(), item_count, layers_max);
 }
 
 Context Dispatcher::context_of(ClientState& client, resp::Reply& reply,

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "arguments.hpp"
+#include "mirror_state.hpp"
 
 namespace sepal::command {
 namespace {
 
 static_assert(keyspace::key_bytes_max == 65536, "text::key_too_long names it");
+static_assert(keyspace::mirrors_max == 256, "text::too_many_mirrors names it");
 
 constexpr std::pair<Errc, std::string_view> texts[] = {
     {Errc::out_of_range, text::cannot_create},
@@ -57,6 +59,11 @@ std::string unsupported_option(std::string_view word) {
 
 std::string too_many_names() {
   return "ERR too many command names: the limit is " + std::to_string(described_names_max);
+}
+
+std::string broken_mirror(keyspace::MirrorState state) {
+  return "ERR the mirror is broken: " + std::string(reason_of(state)) +
+         "; say BF.MIRROR source COMMIT FORCE to do it all the same";
 }
 
 std::string journal_refuses(std::string_view reason) {

@@ -18,6 +18,9 @@ Next bf_madd(Context& context);
 Next bf_mexists(Context& context);
 Next bf_reserve(Context& context);
 
+// mirror_commands.cpp
+Next bf_mirror(Context& context);
+
 // key_commands.cpp
 Next count_existing(Context& context);  // EXISTS, TOUCH
 Next dbsize(Context& context);

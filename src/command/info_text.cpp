@@ -184,6 +184,8 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("items_added", sum_of(context, &WorkerStats::items_added));
   lines.count("request_batches", sum_of(context, &WorkerStats::batches));
   lines.count("workers", facts.worker_count);
+  lines.count("mirrors", services.keyspace.mirrors().size());
+  lines.count("mirrors_broken", services.keyspace.mirrors().broken_count());
   lines.count("structure_changes", services.keyspace.structure_changes());
   lines.line("journal_policy", services.options.journal).count("journal_position", journal.position);
   lines.count("journal_since_save", journal.position - save.journal_position);

@@ -9,6 +9,7 @@
 #include "filter_type.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
+#include "mirror_state.hpp"
 #include "scratch.hpp"
 
 namespace sepal::command {
@@ -50,7 +51,16 @@ Next type(Context& context) {
   return Next::done;
 }
 
+// To take the place of the source, the target of a mirror has to be whole.
 Next rename(Context& context) {
+  const filter::Filter* const replaced = find(context, context.words[2]);
+  const keyspace::Mirrors::Link* const link =
+      replaced == nullptr ? nullptr : context.services.keyspace.mirrors().from(*replaced);
+  if (link != nullptr && link->mirror.target == context.words[1] &&
+      link->mirror.state != keyspace::MirrorState::whole) {
+    context.reply.error(broken_mirror(link->mirror.state));
+    return Next::done;
+  }
   const Result<void> renamed =
       context.changes.rename(context.client.database, context.words[1], context.words[2]);
   if (renamed) {

@@ -146,6 +146,9 @@ class Dispatcher {
   [[nodiscard]] keyspace::WorkerLog* log_of(const CommandSpec& spec) const;
   keyspace::Admission admit(keyspace::WorkerLog* log, const CommandSpec& spec,
                             std::span<const std::string_view> words, std::size_t item_count, bool alone);
+  [[nodiscard]] std::uint64_t most_record_bytes(const CommandSpec& spec,
+                                                std::span<const std::string_view> words,
+                                                std::size_t item_count, bool alone) const;
   Outcome reject(ClientState& client, resp::Reply& reply, const CommandSpec& spec, std::string_view text,
                  SteadyTime steady_now);
   Next run_handler(Context& context);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/keyspace/mirrors.hpp>
 
 #include <string>
 #include <string_view>
@@ -29,6 +30,9 @@ namespace sepal::command {
 
 // Of what was done off the workers: with the sentence, where the environment failed.
 [[nodiscard]] std::string reason_text(const Error& error);
+
+// "ERR the mirror is broken: ...": of a state that is not whole.
+[[nodiscard]] std::string broken_mirror(keyspace::MirrorState state);
 
 namespace text {
 
@@ -66,6 +70,11 @@ inline constexpr std::string_view insert_bad_rate = "Bad error rate";
 inline constexpr std::string_view insert_bad_capacity = "Bad capacity";
 inline constexpr std::string_view insert_bad_expansion = "Bad expansion";
 inline constexpr std::string_view insert_unknown_word = "Unknown argument received";
+inline constexpr std::string_view no_mirror = "ERR the filter has no mirror";
+inline constexpr std::string_view mirror_target_not_found = "ERR the target of the mirror is not there";
+inline constexpr std::string_view mirror_taken = "ERR a filter can be an end of one mirror only";
+inline constexpr std::string_view mirror_of_itself = "ERR a filter cannot be its own mirror";
+inline constexpr std::string_view too_many_mirrors = "ERR there are as many mirrors as there may be: 256";
 
 // Keys.
 inline constexpr std::string_view key_too_long = "ERR the key is longer than 65536 bytes";

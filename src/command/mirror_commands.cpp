@@ -1,0 +1,141 @@
+// BF.MIRROR: what is added to one filter is added to another as well, until that takes its place.
+
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include "arguments.hpp"
+#include "handlers.hpp"
+#include "lookup.hpp"
+#include "mirror_state.hpp"
+
+namespace sepal::command {
+namespace {
+
+using keyspace::Mirrors;
+
+enum class Action : std::uint8_t { tell, begin, end, commit, force, abort, wrong };
+
+Action action_of(std::span<const std::string_view> words) {
+  constexpr std::size_t option_at = 2;
+  constexpr std::size_t words_max = 4;
+  if (words.size() == option_at) return Action::tell;
+  const bool commit = equal_ignoring_case(words[option_at], "COMMIT");
+  if (words.size() == words_max && commit && equal_ignoring_case(words[option_at + 1], "FORCE"))
+    return Action::force;
+  if (words.size() != option_at + 1) return Action::wrong;
+  if (commit) return Action::commit;
+  if (equal_ignoring_case(words[option_at], "OFF")) return Action::end;
+  if (equal_ignoring_case(words[option_at], "ABORT")) return Action::abort;
+  return Action::begin;
+}
+
+// The mirror of this source, if its target is still there.
+const Mirrors::Link* mirror_from(const Context& context, const filter::Filter& source) {
+  const Mirrors::Link* const link = context.services.keyspace.mirrors().from(source);
+  return link != nullptr && find(context, link->mirror.target) != nullptr ? link : nullptr;
+}
+
+// With the gate closed: a mirror ends when its target is past its deadline, whether that was removed or not.
+const Mirrors::Link* living_mirror_from(Context& context, const filter::Filter& source) {
+  const Mirrors::Link* const link = context.services.keyspace.mirrors().from(source);
+  if (link == nullptr) return nullptr;
+  const std::string target = link->mirror.target;
+  const bool expired =
+      context.changes.expire({.database = context.client.database, .key = target}, context.now);
+  return expired ? nullptr : link;
+}
+
+void tell(Context& context, const filter::Filter& source) {
+  resp::Reply& reply = context.reply;
+  const Mirrors::Link* const link = mirror_from(context, source);
+  if (link == nullptr) return reply.null();
+  const bool whole = link->mirror.state == keyspace::MirrorState::whole;
+  constexpr std::size_t fields = 4;
+  reply.map(fields);
+  reply.simple("Target");
+  reply.bulk(link->mirror.target);
+  reply.simple("Items mirrored");
+  reply.integer_unsigned(items_mirrored(*link));
+  reply.simple("State");
+  reply.simple(whole ? "whole" : "broken");
+  reply.simple("Reason");
+  reply.simple(reason_of(link->mirror.state));
+}
+
+std::string_view refusal_of(Errc code) {
+  switch (code) {
+    case Errc::no_such_key:
+      return text::filter_not_found;
+    case Errc::not_found:
+      return text::mirror_target_not_found;
+    case Errc::key_exists:
+      return text::mirror_taken;
+    case Errc::key_limit:
+      return text::too_many_mirrors;
+    default:
+      return text::mirror_of_itself;
+  }
+}
+
+// Whoever has not heard the answer may ask again.
+void begin(Context& context, const filter::Filter& source, std::string_view target) {
+  const Mirrors::Link* const link = living_mirror_from(context, source);
+  if (link != nullptr && link->mirror.target == target && link->mirror.state == keyspace::MirrorState::whole)
+    return context.reply.ok();
+  const Result<void> begun = context.changes.begin_mirror(context.client.database, context.words[1], target);
+  if (begun) return context.reply.ok();
+  context.reply.error(refusal_of(begun.error().code));
+}
+
+void commit(Context& context, const Mirrors::Link& link, bool force) {
+  if (!force && link.mirror.state != keyspace::MirrorState::whole)
+    return context.reply.error(broken_mirror(link.mirror.state));
+  const std::string target = link.mirror.target;
+  const Result<void> renamed = context.changes.rename(context.client.database, target, context.words[1]);
+  if (renamed) return context.reply.ok();
+  context.reply.error(text_of(renamed.error().code));
+}
+
+// With the gate closed.
+void change(Context& context, const filter::Filter& source, Action action) {
+  const Mirrors::Link* const link = living_mirror_from(context, source);
+  if (link == nullptr) return context.reply.error(text::no_mirror);
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  if (action == Action::commit || action == Action::force)
+    return commit(context, *link, action == Action::force);
+  if (action == Action::end) {
+    context.changes.end_mirror(key);
+  } else {
+    const std::string target = link->mirror.target;
+    context.changes.remove({.database = key.database, .key = target});
+  }
+  context.reply.ok();
+}
+
+}  // namespace
+
+Next bf_mirror(Context& context) {
+  const Action action = action_of(context.words);
+  if (action == Action::wrong) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  }
+  const filter::Filter* const source = find(context, context.words[1]);
+  if (source == nullptr) {
+    context.reply.error(text::filter_not_found);
+    return Next::done;
+  }
+  if (action == Action::tell) {
+    tell(context, *source);
+    return Next::done;
+  }
+  if (!context.alone) return Next::need_alone;
+  if (action == Action::begin) {
+    begin(context, *source, context.words[2]);
+  } else {
+    change(context, *source, action);
+  }
+  return Next::done;
+}
+
+}  // namespace sepal::command

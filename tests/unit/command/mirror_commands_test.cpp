@@ -1,0 +1,205 @@
+#include <string>
+
+#include "support/catch.hpp"
+#include "world.hpp"
+
+using sepal::command::testing::World;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Mirrored : World {
+  Mirrored() {
+    send({"BF.RESERVE", "s", "0.001", "100"});
+    send({"BF.RESERVE", "t", "0.0001", "1000"});
+    send({"BF.ADD", "s", "before"});
+    CHECK(send({"BF.MIRROR", "s", "t"}) == "+OK");
+  }
+  [[nodiscard]] std::string status(const char* source = "s") { return send({"BF.MIRROR", source}); }
+};
+
+constexpr const char* nothing = "$null";
+
+}  // namespace
+
+TEST_CASE("BF.MIRROR lets what is added to one filter be added to another", "[command][mirror]") {
+  Mirrored world;
+  CHECK(world.send({"BF.ADD", "s", "a"}) == ":1");
+  CHECK(world.send({"BF.ADD", "s", "before"}) == ":0");
+  CHECK(world.send({"BF.MADD", "s", "b", "a"}) == "*[:1, :0]");
+  CHECK(world.send({"BF.INSERT", "s", "ITEMS", "c"}) == "*[:1]");
+  CHECK(world.send({"BF.MEXISTS", "t", "a", "b", "c", "before", "d"}) == "*[:1, :1, :1, :1, :0]");
+  CHECK(world.send({"BF.ADD", "t", "own"}) == ":1");
+  CHECK(world.send({"BF.EXISTS", "s", "own"}) == ":0");
+  CHECK(world.status() == "*[+Target, $t, +Items mirrored, :3, +State, +whole, +Reason, +]");
+  CHECK(world.send({"HELLO", "3"}) != "");
+  CHECK(world.status() == "%{+Target=$t, +Items mirrored=:3, +State=+whole, +Reason=+}");
+}
+
+TEST_CASE("BF.MIRROR begins again for who did not hear the answer, and for nobody else",
+          "[command][mirror]") {
+  Mirrored world;
+  world.send({"BF.ADD", "u", "a"});
+  CHECK(world.send({"BF.MIRROR", "s", "t"}) == "+OK");
+  CHECK(world.send({"BF.MIRROR", "s", "u"}) == "-ERR a filter can be an end of one mirror only");
+  CHECK(world.send({"BF.MIRROR", "u", "s"}) == "-ERR a filter can be an end of one mirror only");
+  CHECK(world.send({"BF.MIRROR", "t", "u"}) == "-ERR a filter can be an end of one mirror only");
+  CHECK(world.send({"BF.MIRROR", "u", "u"}) == "-ERR a filter cannot be its own mirror");
+  CHECK(world.send({"BF.MIRROR", "x", "u"}) == "-ERR not found");
+  CHECK(world.send({"BF.MIRROR", "u", "x"}) == "-ERR the target of the mirror is not there");
+  CHECK(world.send({"BF.MIRROR", "x"}) == "-ERR not found");
+  CHECK(world.send({"BF.MIRROR", "u"}) == nothing);
+  for (const char* option : {"OFF", "COMMIT", "ABORT"})
+    CHECK(world.send({"BF.MIRROR", "u", option}) == "-ERR the filter has no mirror");
+  CHECK(world.send({"BF.MIRROR", "s", "t", "FORCE"}) == "-ERR syntax error");
+  CHECK(world.send({"BF.MIRROR", "s", "COMMIT", "NOW"}) == "-ERR syntax error");
+  CHECK(world.send({"BF.MIRROR", "s", "COMMIT", "FORCE", "x"}) == "-ERR syntax error");
+  CHECK(world.status().starts_with("*[+Target, $t"));
+}
+
+TEST_CASE("BF.MIRROR OFF ends the mirror and keeps both filters", "[command][mirror]") {
+  Mirrored world;
+  CHECK(world.send({"BF.MIRROR", "s", "off"}) == "+OK");
+  world.send({"BF.ADD", "s", "a"});
+  CHECK(world.send({"BF.CARD", "t"}) == ":0");
+  CHECK(world.status() == nothing);
+}
+
+TEST_CASE("BF.MIRROR COMMIT puts the target in the place of the source, as RENAME does",
+          "[command][mirror]") {
+  Mirrored world;
+  world.send({"BF.ADD", "s", "a"});
+  SECTION("COMMIT") {
+    CHECK(world.send({"BF.MIRROR", "s", "commit"}) == "+OK");
+  }
+  SECTION("COMMIT FORCE") {
+    CHECK(world.send({"BF.MIRROR", "s", "COMMIT", "force"}) == "+OK");
+  }
+  SECTION("RENAME") {
+    CHECK(world.send({"RENAME", "t", "s"}) == "+OK");
+  }
+  CHECK(world.send({"BF.MEXISTS", "s", "before", "a"}) == "*[:0, :1]");
+  CHECK(world.send({"EXISTS", "t"}) == ":0");
+  CHECK(world.status() == nothing);
+}
+
+TEST_CASE("BF.MIRROR ABORT deletes the target", "[command][mirror]") {
+  Mirrored world;
+  CHECK(world.send({"BF.MIRROR", "s", "ABORT"}) == "+OK");
+  CHECK(world.send({"EXISTS", "s", "t"}) == ":1");
+  CHECK(world.status() == nothing);
+}
+
+TEST_CASE("a broken mirror is told, and replaces its source only by force", "[command][mirror]") {
+  World world;
+  world.send({"BF.RESERVE", "s", "0.001", "100"});
+  world.send({"BF.RESERVE", "t", "0.001", "2", "NONSCALING"});
+  world.send({"BF.MIRROR", "s", "t"});
+  CHECK(world.send({"INFO", "sepal"}).find("mirrors:1\r\nmirrors_broken:0\r\n") != std::string::npos);
+  CHECK(world.send({"BF.MADD", "s", "a", "b", "c", "d"}) == "*[:1, :1, :1, :1]");
+  CHECK(world.send({"BF.ADD", "s", "e"}) == ":1");
+  CHECK(world.send({"BF.MIRROR", "s"}) ==
+        "*[+Target, $t, +Items mirrored, :5, +State, +broken, +Reason, +the target does not scale and is "
+        "full]");
+  CHECK(world.send({"INFO", "sepal"}).find("mirrors:1\r\nmirrors_broken:1\r\n") != std::string::npos);
+  const std::string refused =
+      "-ERR the mirror is broken: the target does not scale and is full; say BF.MIRROR source COMMIT FORCE "
+      "to do "
+      "it all the same";
+  CHECK(world.send({"BF.MIRROR", "s", "COMMIT"}) == refused);
+  CHECK(world.send({"RENAME", "t", "s"}) == refused);
+  CHECK(world.send({"RENAMENX", "t", "s"}) == ":0");
+  CHECK(world.send({"BF.MIRROR", "s", "t"}) == "-ERR a filter can be an end of one mirror only");
+  CHECK(world.send({"BF.CARD", "s"}) == ":5");
+  SECTION("forced") {
+    CHECK(world.send({"BF.MIRROR", "s", "COMMIT", "FORCE"}) == "+OK");
+    CHECK(world.send({"BF.CARD", "s"}) == ":2");
+  }
+  SECTION("aborted") {
+    CHECK(world.send({"BF.MIRROR", "s", "ABORT"}) == "+OK");
+    CHECK(world.send({"BF.CARD", "s"}) == ":5");
+  }
+  SECTION("ended first") {
+    CHECK(world.send({"BF.MIRROR", "s", "OFF"}) == "+OK");
+    CHECK(world.send({"RENAME", "t", "s"}) == "+OK");
+  }
+  SECTION("renamed elsewhere, where it goes along") {
+    CHECK(world.send({"RENAME", "t", "elsewhere"}) == "+OK");
+    CHECK(world.send({"RENAME", "elsewhere", "s"}) == refused);
+    CHECK(world.send({"BF.MIRROR", "s"}).starts_with("*[+Target, $elsewhere"));
+    CHECK(world.send({"BF.MIRROR", "s", "ABORT"}) == "+OK");
+  }
+  CHECK(world.keyspace.mirrors().empty());
+}
+
+TEST_CASE("a full source goes on mirroring what it knows", "[command][mirror]") {
+  World world;
+  world.send({"BF.RESERVE", "s", "0.001", "2", "NONSCALING"});
+  world.send({"BF.RESERVE", "t", "0.001", "1"});
+  world.send({"BF.MADD", "s", "a", "b"});
+  world.send({"BF.MIRROR", "s", "t"});
+  CHECK(world.send({"BF.MADD", "s", "a", "c", "b"}) == "*[:0, -ERR non scaling filter is full]");
+  CHECK(world.send({"BF.MEXISTS", "t", "a", "b", "c"}) == "*[:1, :0, :0]");
+  // The target has to grow for this one.
+  CHECK(world.send({"BF.ADD", "s", "b"}) == ":0");
+  CHECK(world.send({"BF.MEXISTS", "t", "a", "b"}) == "*[:1, :1]");
+  const int alone_runs = world.alone_runs;
+  CHECK(world.send({"BF.MADD", "s", "b", "a"}) == "*[:0, :0]");
+  CHECK(world.alone_runs == alone_runs);
+}
+
+TEST_CASE("a mirror whose target is past its deadline is none", "[command][mirror]") {
+  Mirrored world;
+  world.send({"BF.RESERVE", "u", "0.001", "100"});
+  world.send({"PEXPIRE", "t", "1"});
+  world.now += 5ms;
+  CHECK(world.status() == nothing);
+  SECTION("COMMIT") {
+    CHECK(world.send({"BF.MIRROR", "s", "COMMIT"}) == "-ERR the filter has no mirror");
+  }
+  SECTION("ABORT") {
+    CHECK(world.send({"BF.MIRROR", "s", "ABORT"}) == "-ERR the filter has no mirror");
+  }
+  SECTION("another") {
+    CHECK(world.send({"BF.MIRROR", "s", "u"}) == "+OK");
+  }
+  SECTION("again") {
+    CHECK(world.send({"BF.MIRROR", "s", "t"}) == "-ERR the target of the mirror is not there");
+  }
+  CHECK(world.send({"BF.CARD", "s"}) == ":1");
+}
+
+TEST_CASE("who is told that an item is known waits for others, also where only the target knew it",
+          "[command][mirror]") {
+  Mirrored world;
+  world.services.logs = world.recording.all_logs();
+  world.send({"BF.ADD", "t", "a"});
+  static_cast<void>(world.dispatcher.take_record());
+  CHECK(world.send({"BF.ADD", "s", "a"}) == ":1");
+  CHECK(world.dispatcher.take_record().answered_known);
+  CHECK(world.send({"BF.ADD", "s", "b"}) == ":1");
+  CHECK_FALSE(world.dispatcher.take_record().answered_known);
+}
+
+TEST_CASE("no more is recorded of mirrors than was admitted", "[command][mirror]") {
+  const std::string one(500, 'x');
+  const std::string other(400, 'y');
+  for (const auto& words : std::vector<std::vector<std::string_view>>{{"BF.MIRROR", one, other},
+                                                                      {"BF.MIRROR", one, "COMMIT"},
+                                                                      {"BF.MIRROR", one, "ABORT"},
+                                                                      {"BF.MIRROR", one, "OFF"},
+                                                                      {"BF.MADD", one, "a", "b", "c"}}) {
+    INFO(words.back());
+    World world;
+    world.send({"BF.ADD", one, "before"});
+    world.send({"BF.RESERVE", other, "0.01", "2", "NONSCALING"});
+    if (words.back() != other) world.send({"BF.MIRROR", one, other});
+    world.services.logs = world.recording.all_logs();
+    CHECK(world.send_words("a", words).front() != '-');
+    world.dispatcher.commit();
+    std::uint64_t bytes = 0;
+    for (const auto& operation : world.recording.operations()) bytes += operation.bytes();
+    CHECK(bytes > 0);
+    CHECK(bytes <= world.recording.admitted_bytes());
+  }
+}
