@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds a filter anew from its source and puts it in place with RENAME, while the application goes on adding.
+"""Builds a filter anew from its source and puts it in place, while the application goes on adding: BF.MIRROR.
 Explained in docs/guides/rebuilding.md.
 
 Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 when not set).
@@ -41,22 +41,10 @@ def writing(database):
         raise
 
 
-def insert_if_there(filters, key, item):
-    try:
-        (reply,) = filters.bf().insert(key, [item], noCreate=True)
-        if isinstance(reply, Exception):
-            raise reply
-    except redis.ResponseError as error:
-        if str(error) != "not found":
-            raise
-
-
 def add_user(database, filters, name):
     with writing(database):
         database.execute("INSERT INTO users VALUES (?)", (name,))
-        # In this order: a RENAME between the two leaves the item in what is then the filter.
-        insert_if_there(filters, NEXT, name)
-        insert_if_there(filters, KEY, name)
+        filters.bf().add(KEY, name)
 
 
 def rebuild(database, filters, error_rate):
@@ -65,7 +53,8 @@ def rebuild(database, filters, error_rate):
     # Fails with "item exists" while another rebuild is running.
     bloom.create(NEXT, error_rate, max(1000, row_count + row_count // 2))
     try:
-        # Who found no NEXT before is still writing, or in the table from here on.
+        filters.execute_command("BF.MIRROR", KEY, NEXT)
+        # Who added before that is still writing, or in the table from here on.
         with writing(database):
             pass
         rows = database.execute("SELECT name FROM users")
@@ -73,8 +62,9 @@ def rebuild(database, filters, error_rate):
             for reply in bloom.insert(NEXT, names, noCreate=True):
                 if isinstance(reply, Exception):
                     raise reply
-        filters.rename(NEXT, KEY)
+        filters.execute_command("BF.MIRROR", KEY, "COMMIT")
     except BaseException:
+        # With it goes the mirror.
         filters.delete(NEXT)
         raise
 
@@ -131,6 +121,7 @@ def main():
             with writing(database):
                 for kind in ("kept", "gone"):
                     database.executemany("INSERT INTO users VALUES (?)", (("%s-%d" % (kind, i),) for i in range(2_000)))
+            filters.bf().create(KEY, 0.001, 1000)
             rebuild(database, filters, error_rate=0.001)
             database.execute("DELETE FROM users WHERE name LIKE 'gone-%'")
             added_count = rebuild_beside_writers(path, filters, database)

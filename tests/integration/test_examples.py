@@ -56,24 +56,6 @@ class ExamplesTest(DaemonTest):
                 self.assertTrue(example.read_text(encoding="utf-8").startswith("#!/usr/bin/env "))
 
 
-class RenameAfterFirstInsert:
-    """Filters whose rebuild ends between the two writes of an application."""
-
-    def __init__(self, filters, example):
-        self.filters, self.example, self.insert_count = filters, example, 0
-
-    def bf(self):
-        return self
-
-    def insert(self, *arguments, **options):
-        self.insert_count += 1
-        try:
-            return self.filters.bf().insert(*arguments, **options)
-        finally:
-            if self.insert_count == 1:
-                self.filters.rename(self.example.NEXT, self.example.KEY)
-
-
 class RebuildTest(DaemonTest):
     """The moments that a run of the example may miss."""
 
@@ -95,9 +77,11 @@ class RebuildTest(DaemonTest):
     def is_known(self, name):
         return bool(self.filters.bf().exists(self.example.KEY, name))
 
-    def test_an_item_added_while_the_filter_is_replaced_is_not_lost(self):
+    def test_an_item_added_while_the_filter_is_rebuilt_is_not_lost(self):
         self.filters.bf().create(self.example.NEXT, 0.001, 1000)
-        self.example.add_user(self.database, RenameAfterFirstInsert(self.filters, self.example), "alice")
+        self.filters.execute_command("BF.MIRROR", self.example.KEY, self.example.NEXT)
+        self.example.add_user(self.database, self.filters, "alice")
+        self.filters.execute_command("BF.MIRROR", self.example.KEY, "COMMIT")
         self.assertFalse(self.filters.exists(self.example.NEXT))
         self.assertTrue(self.is_known("alice"))
 
@@ -105,12 +89,11 @@ class RebuildTest(DaemonTest):
         with contextlib.closing(self.example.connect_database(self.path)) as database:
             self.example.rebuild(database, self.filters, 0.001)
 
-    def test_a_rebuild_waits_for_a_transaction_that_found_none_running(self):
+    def test_a_rebuild_waits_for_a_transaction_that_added_before_it(self):
         rebuild = threading.Thread(target=self.rebuild)
         with self.example.writing(self.database):
             self.database.execute("INSERT INTO users VALUES ('alice')")
-            self.example.insert_if_there(self.filters, self.example.NEXT, "alice")
-            self.example.insert_if_there(self.filters, self.example.KEY, "alice")
+            self.filters.bf().add(self.example.KEY, "alice")
             rebuild.start()
             # One that did not wait would end here.
             rebuild.join(0.5)
@@ -130,6 +113,7 @@ class RebuildTest(DaemonTest):
         with self.assertRaises(sqlite3.OperationalError):
             self.rebuild()
         self.assertFalse(self.filters.exists(self.example.NEXT))
+        self.assertIsNone(self.filters.execute_command("BF.MIRROR", self.example.KEY))
         self.assertTrue(self.is_known("alice"))
 
 

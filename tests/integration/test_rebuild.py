@@ -1,7 +1,7 @@
 """Filters that are rebuilt with BF.MIRROR while others add to them and ask them, also when the server dies meanwhile.
 
-SEPAL_REBUILD_ITEMS says how large the filter is (the long run has 10000000), SEPAL_REBUILD_KILLS how often the server is
-killed, SEPAL_REBUILD_SEED repeats a run as far as a machine can.
+SEPAL_REBUILD_ITEMS says how large the filter is (the long run has 10000000), SEPAL_REBUILD_KILLS how often the server
+is killed, SEPAL_REBUILD_SEED repeats a run as far as a machine can.
 """
 
 import multiprocessing
@@ -55,8 +55,8 @@ def missing(client, key, numbers):
 class Traffic(multiprocessing.Process):
     """Connections that add new items and ask for known ones, one batch after the other, as fast as they are answered.
 
-    Only what is kept is asked for: the even numbers below ITEMS, and what was added. `sent` counts for each connection how
-    many of its numbers were ever sent; whoever reads the source of a rebuild finds those there."""
+    Only what is kept is asked for: the even numbers below ITEMS, and what was added. `sent` counts for each connection
+    how many of its numbers were ever sent; whoever reads the source of a rebuild finds those there."""
 
     def __init__(self, address, number, sent, phase):
         super().__init__(daemon=True)
@@ -83,6 +83,8 @@ class Traffic(multiprocessing.Process):
                 refused += sum(isinstance(reply, Refused) for reply in added)
                 denied += present.count(0)
                 answered[index] += BATCH
+        for client in clients:
+            client.close()
         self.results.put((answered, denied, refused, durations))
 
     def first(self, index):
@@ -106,6 +108,7 @@ class RebuildTest(DaemonTest):
     def test_nothing_is_lost_or_denied_while_a_filter_is_rebuilt_under_load(self):
         daemon = self.start("--threads", "2")
         client = Client.of(daemon)
+        self.addCleanup(client.close)
         client.call("BF.RESERVE", KEY, "0.001", ITEMS + ITEMS // 2)
         feed(client, KEY, range(ITEMS))
         sent = multiprocessing.Array("Q", PROCESSES * CONNECTIONS)
@@ -129,7 +132,8 @@ class RebuildTest(DaemonTest):
             durations = [each for result in results for each in result[3].get(number, [])]
             say("%s the rebuild: %d batches, ms at 50%% %.2f, 99%% %.2f, 99.9%% %.2f, worst %.2f" % (
                 name, len(durations), *(milliseconds(durations, share) for share in (0.5, 0.99, 0.999, 1))))
-        say("%d items rebuilt in %.1f s beside %d adds" % (ITEMS // 2, seconds, sum(sum(result[0]) for result in results)))
+        added_count = sum(sum(result[0]) for result in results)
+        say("%d items rebuilt in %.1f s; %d were added in all" % (ITEMS // 2, seconds, added_count))
 
     def rebuild(self, client, sent):
         """From the source: the even numbers, and what was sent to be added before the mirror began."""
@@ -203,8 +207,8 @@ class Rebuild(threading.Thread):
 
 
 class KilledRebuildTest(DaemonTest):
-    """The server is killed before, in or behind the COMMIT. The filter is the old one or the new one, whole, and has all that
-    was answered; a mirror that is left has what was added since it began."""
+    """The server is killed before, in or behind the COMMIT. The filter is the old one or the new one, whole, and has
+    all that was answered; a mirror that is left has what was added since it began."""
 
     old_items, kept_items = range(0, 4000), range(0, 4000, 2)
     old_capacity, new_capacity = 1_000_000, 1_100_000
@@ -228,7 +232,8 @@ class KilledRebuildTest(DaemonTest):
         client = Client.of(daemon)
         client.call("BF.RESERVE", key, ERROR_RATE, self.old_capacity)
         feed(client, key, self.old_items)
-        adders = [NotedAdder(daemon, Adder.styles[at % 4], key, ADDED_FROM + at * APART) for at in range(self.adders_count)]
+        adders = [NotedAdder(daemon, Adder.styles[at % 4], key, ADDED_FROM + at * APART)
+                  for at in range(self.adders_count)]
         for adder in adders:
             adder.start()
         time.sleep(0.1)
@@ -238,7 +243,7 @@ class KilledRebuildTest(DaemonTest):
             rebuild.committing.wait(10)
             time.sleep(self.random.uniform(0, 0.002))
         else:
-            time.sleep(self.random.uniform(0, 0.4))
+            time.sleep(self.random.uniform(0, 0.1))
         daemon.kill()
         rebuild.join()
         for adder in adders:
