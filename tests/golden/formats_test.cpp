@@ -4,6 +4,7 @@
 // the directory", once for a version: when it has to change, it is a new version, beside the old.
 #include <sepal/base/gate.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
 #include <sepal/storage/replay.hpp>
 
@@ -16,6 +17,7 @@
 
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
+#include "support/redisbloom_filter.hpp"
 #include "support/storage_fixture.hpp"
 
 using namespace sepal;
@@ -47,9 +49,55 @@ void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::Dat
   }
 }
 
+// A filter that came whole, with five items of this name.
+keyspace::FilterPtr whole(const std::string& name, const filter::FilterPtr& made) {
+  for (std::uint64_t i = 0; i < 5; ++i) static_cast<void>(made->add_alone(item_of(name, i), test::roomy));
+  return made;
+}
+
+// The ends of mirrors in the cut.
+void add_mirrored(test::Filters& filters) {
+  filters.add(10, "source", 2, {.seed = 8});
+  filters.add(10, "target", 0, {.seed = 9});
+  REQUIRE(filters.keyspace.begin_mirror({.database = 10, .source = "source", .target = "target"}));
+  filters.add(10, "left", 2, {.seed = 8});
+  filters.add(10, "left alone", 0, {.seed = 9});
+  REQUIRE(filters.keyspace.begin_mirror({.database = 10, .source = "left", .target = "left alone"}));
+}
+
+// What the journal of version 3 says and those before it could not.
+void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, SimulatedDisk& disk) {
+  // Two of one shape in a frame.
+  REQUIRE(mutator.create({.database = 4, .key = "moved"}, {.seed = 5}));
+  REQUIRE(mutator.create({.database = 6, .key = "swapped"}, {.seed = 5}));
+  add(mutator, keyspace, {.database = 4, .key = "moved"}, "moved", 0, 3);
+  add(mutator, keyspace, {.database = 6, .key = "swapped"}, "swapped", 0, 3);
+  REQUIRE(mutator.move({.database = 4, .key = "moved"}, 5));
+  mutator.swap(6, 7);
+  const auto small = *filter::Filter::create({.seed = 9}, test::roomy);
+  REQUIRE(mutator.adopt({.database = 8, .key = "whole"}, whole("whole", small), 33'177'117'420'000));
+  REQUIRE(mutator.adopt({.database = 9, .key = "foreign"},
+                        whole("foreign", test::redisbloom_filter({.capacity = 3})), keyspace::no_deadline));
+  add(mutator, keyspace, {.database = 10, .key = "source"}, "source", 2, 6);
+  REQUIRE(mutator.end_mirror({.database = 10, .key = "left"}));
+  REQUIRE(mutator.create({.database = 11, .key = "source"}, {.seed = 5}));
+  REQUIRE(mutator.create({.database = 11, .key = "full"}, {.capacity = 1, .expansion = 0, .seed = 5}));
+  REQUIRE(mutator.begin_mirror(11, "source", "full"));
+  add(mutator, keyspace, {.database = 11, .key = "source"}, "broken", 0, 3);
+  const auto files = AdoptedFiles::open(disk, "data", {});
+  REQUIRE(files);
+  const auto large = whole("file", *filter::Filter::create({.seed = 9}, test::roomy));
+  const auto file = (*files)->write(large, {});
+  REQUIRE(file);
+  // Begins a frame of its own.
+  REQUIRE(mutator.adopt({.database = 8, .key = "file"}, large, keyspace::no_deadline, *file));
+}
+
 // What a cut holds, and what the journal does to it: every kind of operation, two segments, a filler, a
 // filter that was taken behind the cut, and a torn tail.
 void write_newest(SimulatedDisk& disk) {
+  auto directory = DataDirectory::open(disk, "data", 0xfedcba9876543210, std::nullopt, small_files);
+  REQUIRE(directory);
   test::Filters filters;
   keyspace::Keyspace& keyspace = filters.keyspace;
   filters.add(0, "small", 20, {.error_rate = 0.01, .capacity = 100, .seed = 0x1f});
@@ -59,6 +107,8 @@ void write_newest(SimulatedDisk& disk) {
   filters.add(1, "flushed", 3, {.seed = 4});
   REQUIRE(keyspace.set_deadline({.database = 0, .key = "small"}, 1'000));
   REQUIRE(keyspace.set_deadline({.database = 0, .key = "large"}, 33'177'117'420'000));
+
+  add_mirrored(filters);
 
   test::JournalFiles journal(4096, segment_bytes);
   keyspace::Mutator mutator(keyspace, &journal);
@@ -88,6 +138,8 @@ void write_newest(SimulatedDisk& disk) {
   add(mutator, keyspace, {.database = 2, .key = "renamed"}, "created", 10, 20);
   mutator.flush(1);
   journal.end_frame();
+  change_as_in_version_4(mutator, keyspace, disk);
+  journal.end_frame();
   journal.sync();
   // Lost: it is the last, and torn.
   mutator.flush_all();
@@ -95,8 +147,6 @@ void write_newest(SimulatedDisk& disk) {
   journal.files().rbegin()->second[journal.used() - 1] ^= std::byte{1};
   journal.prepare_segment();
 
-  auto directory = DataDirectory::open(disk, "data", 0xfedcba9876543210, std::nullopt, small_files);
-  REQUIRE(directory);
   REQUIRE((*directory)->save(snapshot, {}));
   journal.put(disk, "data");
 }
@@ -163,15 +213,18 @@ ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
   REQUIRE(loaded);
   Gate gate(1);
   const auto replayed = replay_journal(
-      disk, "data", keyspace, gate, {.cut = loaded->journal_position, .positions = std::move(positions)}, {});
+      disk, "data", keyspace, gate,
+      {.cut = loaded->journal_position, .positions = std::move(positions), .mirrors = loaded->mirrors}, {});
   INFO((replayed ? "" : replayed.error().detail));
   REQUIRE(replayed);
   return *replayed;
 }
 
 // What the versions from 2 on have in common: the same was done, and from 3 on keys have deadlines as well.
-void require_journaled(const std::string& version, keyspace::Deadline of_large,
-                       keyspace::Deadline of_renamed) {
+// `more` came later.
+void require_journaled(const std::string& version, keyspace::Deadline of_large, keyspace::Deadline of_renamed,
+                       const std::vector<Expected>& more = {},
+                       const std::vector<keyspace::Mirror>& mirrors = {}) {
   SimulatedDisk disk;
   read(version, disk);
   const auto findings = verify_directory(disk, "data", {});
@@ -187,10 +240,13 @@ void require_journaled(const std::string& version, keyspace::Deadline of_large,
   const filter::FilterOptions large{.error_rate = 0.001, .capacity = 300, .expansion = 0, .seed = 2};
   const filter::FilterOptions binary_options{.error_rate = 0.1, .capacity = 4, .expansion = 3, .seed = 3};
   const filter::FilterOptions renamed{.error_rate = 0.02, .capacity = 50, .expansion = 2, .seed = 5};
-  require_holds(filters.keyspace, {{0, "small", "small", 250, 250, 2, small},
-                                   {0, "large", "large", 300, 300, 1, large, of_large},
-                                   {15, binary, binary, 12, 12, 2, binary_options},
-                                   {2, "renamed", "created", 20, 20, 1, renamed, of_renamed}});
+  std::vector<Expected> all{{0, "small", "small", 250, 250, 2, small},
+                            {0, "large", "large", 300, 300, 1, large, of_large},
+                            {15, binary, binary, 12, 12, 2, binary_options},
+                            {2, "renamed", "created", 20, 20, 1, renamed, of_renamed}};
+  all.insert(all.end(), more.begin(), more.end());
+  require_holds(filters.keyspace, all);
+  CHECK(filters.keyspace.mirrors().all() == mirrors);
 }
 
 }  // namespace
@@ -222,9 +278,32 @@ TEST_CASE("a data directory of version 3 holds what was put in, its deadlines in
   require_journaled("version-3", 33'177'117'420'000, 0x0102030405060708);
 }
 
-TEST_CASE("a data directory of version 4, where filters of one frame share a shape, holds what was put in",
+TEST_CASE("a data directory of version 4 holds filters that came whole, mirrors and databases as well",
           "[golden]") {
-  require_journaled("version-4", 33'177'117'420'000, 0x0102030405060708);
+  const filter::FilterOptions plain{.seed = 5};
+  const filter::FilterOptions of_source{.seed = 8};
+  const filter::FilterOptions of_target{.seed = 9};
+  const filter::FilterOptions foreign{
+      .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = filter::ItemHash::redisbloom};
+  const filter::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
+  require_journaled("version-4", 33'177'117'420'000, 0x0102030405060708,
+                    {{5, "moved", "moved", 3, 3, 1, plain},
+                     {7, "swapped", "swapped", 3, 3, 1, plain},
+                     {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
+                     {8, "file", "file", 5, 5, 1, of_target},
+                     {9, "foreign", "foreign", 5, 5, 2, foreign},
+                     {10, "source", "source", 6, 6, 1, of_source},
+                     {10, "target", "source", 0, 4, 1, of_target},
+                     {10, "left", "left", 2, 2, 1, of_source},
+                     {10, "left alone", "", 0, 0, 1, of_target},
+                     {11, "source", "broken", 3, 3, 1, plain},
+                     {11, "full", "broken", 1, 1, 1, full}},
+                    {{.database = 10, .source = "source", .target = "target", .items_before = 0},
+                     {.database = 11,
+                      .source = "source",
+                      .target = "full",
+                      .state = keyspace::MirrorState::full,
+                      .items_before = 0}});
 }
 
 TEST_CASE("what is written today is what the newest version's files are", "[golden]") {
