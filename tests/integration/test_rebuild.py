@@ -28,6 +28,7 @@ ADDED_FROM = 100_000_000
 APART = 10_000_000
 QUIET_SECONDS = 2
 FEED_BATCH = 1000
+PIECE = 100_000
 
 KEY, NEXT = b"users", b"users:next"
 
@@ -37,19 +38,22 @@ def say(text):
 
 
 def feed(client, key, numbers, depth=8):
-    """Adds numbers, some requests at a time."""
-    numbers = list(numbers)
-    batches = [numbers[at:at + FEED_BATCH] for at in range(0, len(numbers), FEED_BATCH)]
-    for at in range(0, len(batches), depth):
-        for reply in client.pipeline([("BF.MADD", key, *(b"%d" % number for number in batch))
-                                      for batch in batches[at:at + depth]]):
+    """Adds numbers, a list or a range, some requests at a time."""
+    for at in range(0, len(numbers), depth * FEED_BATCH):
+        some = numbers[at:at + depth * FEED_BATCH]
+        for reply in client.pipeline([("BF.MADD", key, *(b"%d" % number for number in some[first:first + FEED_BATCH]))
+                                      for first in range(0, len(some), FEED_BATCH)]):
             if isinstance(reply, Refused) or any(isinstance(item, Refused) for item in reply):
                 raise AssertionError("an add to %r was refused: %r" % (key, reply))
 
 
 def missing(client, key, numbers):
-    numbers = [b"%d" % number for number in numbers]
-    return len(set(numbers)) - len(present_of(client, key, numbers))
+    """How many of these, a list or a range, the filter does not know."""
+    count = 0
+    for at in range(0, len(numbers), PIECE):
+        items = {b"%d" % number for number in numbers[at:at + PIECE]}
+        count += len(items) - len(present_of(client, key, list(items)))
+    return count
 
 
 class Traffic(multiprocessing.Process):
