@@ -180,7 +180,10 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
   journal_view_.show(*journal_, facts_.journal_segment_bytes);
   for (std::size_t worker = 0; worker < settings_.server.worker_count; ++worker)
     serving_->services.logs[worker] = &journal_->log(worker);
-  background_.expiry().begin(gate_, *keyspace_, journal_->log(expiry_log));
+  background_.expiry().begin({.gate = gate_,
+                              .keyspace = *keyspace_,
+                              .log = journal_->log(expiry_log),
+                              .uploads = *serving_->services.uploads});
   adopter_.begin({.gate = gate_,
                   .keyspace = *keyspace_,
                   .log = journal_->log(adopter_log),

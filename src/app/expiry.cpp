@@ -25,6 +25,11 @@ constexpr milliseconds journal_pause{100};
 // The clock of the wall may be set: it is looked at so often, as long as there are deadlines.
 constexpr milliseconds look_period{1000};
 
+Deadline sooner(Deadline a, Deadline b) {
+  if (a == no_deadline || b == no_deadline) return std::max(a, b);
+  return std::min(a, b);
+}
+
 // Removes keys that are due until the time is over.
 class Removal {
  public:
@@ -65,9 +70,9 @@ Expiry::~Expiry() {
   stop();
 }
 
-void Expiry::begin(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log) {
-  due_at(keyspace.earliest_deadline());
-  thread_ = std::thread([this, &gate, &keyspace, &log] { run(gate, keyspace, log); });
+void Expiry::begin(const Parts& parts) {
+  due_at(parts.keyspace.earliest_deadline());
+  thread_ = std::thread([this, parts] { run(parts); });
 }
 
 void Expiry::stop() {
@@ -88,25 +93,26 @@ void Expiry::due_at(Deadline deadline) {
   changed_.notify_all();
 }
 
-void Expiry::run(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log) {
+void Expiry::run(const Parts& parts) {
   for (Pause pause; wait(pause);) {
-    pause = remove_some(gate, keyspace, log);
+    pause = remove_some(parts);
     // Nobody waits for it, but it is not to stay unsynced.
-    static_cast<void>(log.settle(false));
+    static_cast<void>(parts.log.settle(false));
   }
 }
 
-Expiry::Pause Expiry::remove_some(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log) {
-  const GateClosed closed(gate);
+Expiry::Pause Expiry::remove_some(const Parts& parts) {
+  const GateClosed closed(parts.gate);
   const SteadyTime start = std::chrono::steady_clock::now();
-  Removal removal(keyspace, log);
+  Removal removal(parts.keyspace, parts.log);
   SteadyTime now = start;
   for (bool more = true; more && now - start < closed_max; now = std::chrono::steady_clock::now())
     more = removal.remove_few();
-  log.commit();
+  parts.log.commit();
+  parts.uploads.expire(std::chrono::system_clock::now());
   const auto closed_for = std::chrono::duration_cast<microseconds>(now - start);
   return {.at_least = removal.refused() ? journal_pause : std::max(pause_ratio * closed_for, pause_min),
-          .until = keyspace.earliest_deadline()};
+          .until = sooner(parts.keyspace.earliest_deadline(), parts.uploads.earliest_deadline())};
 }
 
 bool Expiry::wait(const Pause& pause) {

@@ -2,7 +2,8 @@
 // and then pauses for longer than the gate was closed. So a million keys of one second are gone some seconds
 // later, in which nobody waits for more than a few of them. Meanwhile they are answered as if they were gone.
 //
-// The thread sleeps until the earliest deadline of all, and does nothing at all as long as there is none.
+// It drops uploads that nobody goes on with as well. The thread sleeps until the earliest deadline of all,
+// and does nothing at all as long as there is none.
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -10,6 +11,7 @@
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
+#include <sepal/keyspace/uploads.hpp>
 
 #include <chrono>
 #include <thread>
@@ -24,8 +26,15 @@ class Expiry {
   Expiry(const Expiry&) = delete;
   Expiry& operator=(const Expiry&) = delete;
 
+  // All of them outlive stop().
+  struct Parts {
+    Gate& gate;
+    keyspace::Keyspace& keyspace;
+    keyspace::WorkerLog& log;
+    keyspace::Uploads& uploads;
+  };
   // The gate closed, once. What is removed is told to the log.
-  void begin(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log);
+  void begin(const Parts& parts);
   // The thread that made it. Nothing is removed any more when this returns.
   void stop();
 
@@ -38,8 +47,8 @@ class Expiry {
     std::chrono::microseconds at_least{0};
     keyspace::Deadline until = keyspace::no_deadline;  // none: until due_at()
   };
-  void run(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log);
-  static Pause remove_some(Gate& gate, keyspace::Keyspace& keyspace, keyspace::WorkerLog& log);
+  void run(const Parts& parts);
+  static Pause remove_some(const Parts& parts);
   // False at the end.
   bool wait(const Pause& pause);
 

@@ -362,6 +362,8 @@ constexpr Parameter table[] = {
     fact("threads", get_fact<&ServerFacts::worker_count>),
     number<&RuntimeOptions::idle_timeout>("timeout", {.least = 0, .greatest = int_max}),
     fixed("tls-port", "0"),
+    number<&RuntimeOptions::upload_timeout>("upload-timeout", {.least = 1, .greatest = int_max}),
+    number<&RuntimeOptions::uploads_max>("uploads-max", {.least = 0, .greatest = uploads_max}),
 };
 static_assert(std::ranges::adjacent_find(table, std::ranges::greater_equal{}, &Parameter::name) ==
                   std::end(table),

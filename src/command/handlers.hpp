@@ -21,6 +21,10 @@ Next bf_reserve(Context& context);
 // mirror_commands.cpp
 Next bf_mirror(Context& context);
 
+// transfer_commands.cpp
+Next bf_load_chunk(Context& context);
+Next bf_scan_dump(Context& context);
+
 // key_commands.cpp
 Next count_existing(Context& context);  // EXISTS, TOUCH
 Next dbsize(Context& context);

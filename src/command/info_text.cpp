@@ -181,6 +181,11 @@ void append_sepal(const Context& context, InfoLines& lines) {
   const ServerFacts& facts = services.control.facts();
   lines.count("filters", services.keyspace.total_size());
   lines.count("filter_bytes", services.keyspace.memory_used());
+  const keyspace::Uploads::Summary uploads = services.uploads->summary();
+  lines.count("uploads", uploads.count).count("upload_bytes", uploads.byte_count);
+  lines.count("upload_bytes_loaded", uploads.bytes_loaded);
+  lines.count("uploads_completed", uploads.completed_count)
+      .count("uploads_abandoned", uploads.abandoned_count);
   lines.count("items_added", sum_of(context, &WorkerStats::items_added));
   lines.count("request_batches", sum_of(context, &WorkerStats::batches));
   lines.count("workers", facts.worker_count);

@@ -146,6 +146,7 @@ Next flush_database(Context& context) {
     return Next::done;
   }
   context.changes.flush(context.client.database);
+  context.services.uploads->flush(context.client.database);
   context.reply.ok();
   return Next::done;
 }
@@ -156,6 +157,7 @@ Next flush_all(Context& context) {
     return Next::done;
   }
   context.changes.flush_all();
+  context.services.uploads->flush_all();
   context.reply.ok();
   return Next::done;
 }

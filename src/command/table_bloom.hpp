@@ -70,6 +70,19 @@ inline constexpr CommandSpec bloom_rows[] = {
      .syntax = "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
                "ITEMS item [item ...]",
      .run = bf_insert},
+    {.name = "bf.loadchunk",
+     .arity = 4,
+     .flags = bloom_write | Flag::adopts,
+     .keys = one_key_rw,
+     .categories = "@write @bloom",
+     .summary =
+         "Takes a piece of a dump that BF.SCANDUMP, here or in RedisBloom, made; with the last one the "
+         "key names the filter",
+     .since = "1.0.0",
+     .group = "module",
+     .complexity = "O(N) where N is the size of the piece",
+     .syntax = "key iterator data",
+     .run = bf_load_chunk},
     {.name = "bf.madd",
      .arity = -3,
      .flags = bloom_write,
@@ -115,6 +128,18 @@ inline constexpr CommandSpec bloom_rows[] = {
      .complexity = "O(1)",
      .syntax = "key error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds]",
      .run = bf_reserve},
+    {.name = "bf.scandump",
+     .arity = 3,
+     .flags = bloom_read,
+     .keys = one_key_rw,
+     .categories = "@read @bloom",
+     .summary = "Answers a piece of a filter, and the iterator of the next one; 0 begins, and ends",
+     .since = "1.0.0",
+     .group = "module",
+     .complexity = "O(1): a piece is of a limited size",
+     .syntax = "key iterator",
+     .tips = "dont_cache",
+     .run = bf_scan_dump},
 };
 
 }  // namespace sepal::command

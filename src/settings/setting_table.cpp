@@ -154,6 +154,19 @@ constexpr auto table = std::to_array<Setting>({
                  "which every user of the machine can see)",
          .secret = true}),
 
+    row<&Settings::runtime, &RuntimeOptions::uploads_max>(
+        {.key = "uploads_max",
+         .group = "Uploads",
+         .kind = Kind::count,
+         .range = {0, command::uploads_max},
+         .help = "filters that clients upload (BF.LOADCHUNK) at a time; 0: none may"}),
+    row<&Settings::runtime, &RuntimeOptions::upload_timeout>(
+        {.key = "upload_timeout",
+         .group = "Uploads",
+         .kind = Kind::seconds,
+         .range = {1, seconds_max},
+         .help = "time without a piece after which an upload is dropped"}),
+
     row<&Settings::data_directory>({.key = "dir",
                                     .group = "Data",
                                     .kind = Kind::text,

@@ -11,6 +11,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/keyspace/mutator.hpp>
+#include <sepal/keyspace/uploads.hpp>
 #include <sepal/metrics/counters.hpp>
 #include <sepal/resp/reply.hpp>
 
@@ -71,6 +72,7 @@ struct Services {
   // Of each worker, what records its changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
+  std::unique_ptr<keyspace::Uploads> uploads = std::make_unique<keyspace::Uploads>(keyspace);
 };
 
 // Memory that handlers of one worker reuse from request to request, so that the steady state allocates

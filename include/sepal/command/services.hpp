@@ -18,6 +18,9 @@
 
 namespace sepal::command {
 
+// As many filters may be uploaded at a time as a setting says, but no more than these.
+inline constexpr std::uint32_t uploads_max = 1024;
+
 // Settings that CONFIG SET may change. Guarded by the gate: changed with it closed, read inside it.
 struct RuntimeOptions {
   std::string password;  // empty: none is asked for
@@ -36,6 +39,8 @@ struct RuntimeOptions {
   // bytes.
   std::uint64_t journal_save_percent = 100;  // 0: never for that reason
   std::uint64_t journal_save_min_bytes = 64ull << 20;
+  std::uint32_t uploads_max = 64;            // filters that are uploaded at a time
+  std::chrono::seconds upload_timeout{300};  // after which one that nobody goes on with is dropped
   // Redis parameters that Sepal takes and does not act on, by lower-case name: what CONFIG GET gives back.
   // Only those that were set; docs/protocol.md lists them.
   std::map<std::string, std::string, std::less<>> without_effect;

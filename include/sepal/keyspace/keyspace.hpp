@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sepal::keyspace {
@@ -147,6 +148,10 @@ class Keyspace {
   Result<void> hold(std::uint64_t byte_count);
   // Ends hold() for so many.
   void release(std::uint64_t byte_count);
+  // Drops a filter that is under no key, elsewhere.
+  void dispose(FilterPtr filter) { housekeeper_.dispose(std::move(filter)); }
+  // Whoever removes keys that are past their deadline is to look again then.
+  void wake_at(Deadline deadline) { housekeeper_.due_at(deadline); }
   // Adds one item, growing the filter; keeps the memory account. `filter` is what find() gave.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item);
 

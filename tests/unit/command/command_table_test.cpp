@@ -112,8 +112,9 @@ TEST_CASE("every row says what COMMAND needs", "[command]") {
 }
 
 TEST_CASE("whatever writes is run alone or asks for it when it must", "[command]") {
-  const std::set<std::string_view> asks{"bf.add", "bf.insert", "bf.madd", "bf.mirror", "bf.reserve",
-                                        "expire", "expireat",  "persist", "pexpire",   "pexpireat"};
+  const std::set<std::string_view> asks{"bf.add",    "bf.insert",  "bf.loadchunk", "bf.madd",
+                                        "bf.mirror", "bf.reserve", "expire",       "expireat",
+                                        "persist",   "pexpire",    "pexpireat"};
   for (const CommandSpec* row : all_rows()) {
     INFO(row->name);
     if (row->flags.has(Flag::write)) CHECK(row->flags.has(Flag::alone) != asks.contains(row->name));

@@ -1,0 +1,140 @@
+// Filters that leave and come in pieces, over any number of requests: BF.SCANDUMP and BF.LOADCHUNK.
+//
+// The iterator of RedisBloom: 0 asks for the header, which comes with 1; else it is 1 and the offset of the
+// next piece in the bitmaps. BF.LOADCHUNK is given each piece with the iterator that it came with.
+
+#include <sepal/base/hash.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+#include <sepal/filter/dump.hpp>
+
+#include <utility>
+
+#include "adopting.hpp"
+#include "arguments.hpp"
+#include "handlers.hpp"
+#include "lookup.hpp"
+
+namespace sepal::command {
+namespace {
+
+using keyspace::Uploads;
+
+// Pieces of this process can be told from those of another.
+std::uint64_t process_of(const Context& context) {
+  return hash64(context.services.control.facts().run_id, 0);
+}
+
+void append_piece(resp::Reply& reply, std::uint64_t next, std::span<const std::byte> piece) {
+  reply.array(2);
+  reply.integer(static_cast<std::int64_t>(next));
+  reply.bulk({reinterpret_cast<const char*>(piece.data()), piece.size()});
+}
+
+std::string_view text_of(Uploads::Outcome outcome) {
+  switch (outcome) {
+    case Uploads::Outcome::not_found:
+    case Uploads::Outcome::known_already:
+      return text::filter_not_found;
+    case Uploads::Outcome::no_such_offset:
+      return text::load_no_such_offset;
+    case Uploads::Outcome::too_big:
+      return text::load_too_big;
+    default:
+      return text::load_bad_data;
+  }
+}
+
+std::string_view refused_upload(Errc code) {
+  if (code == Errc::damaged || code == Errc::unsupported_version) return text::load_bad_data;
+  return code == Errc::in_use ? text::too_many_uploads : command::text_of(code);
+}
+
+// With the gate closed.
+Result<void> begin_upload(Context& context, keyspace::DatabaseKey key, std::span<const std::byte> header) {
+  const RuntimeOptions& options = context.services.options;
+  return context.services.uploads->begin(
+      key, header, {.count_max = options.uploads_max, .timeout = options.upload_timeout}, context.now);
+}
+
+Next adopt_upload(Context& context, keyspace::DatabaseKey key) {
+  keyspace::FilterPtr filter = context.services.uploads->take(key, context.now);
+  return adopt(context, std::move(filter),
+               {.database = key.database,
+                .key = std::string(key.key),
+                .replace = true,
+                .make = {},
+                .answer = answer_adoption});
+}
+
+Next load_header(Context& context, keyspace::DatabaseKey key, std::span<const std::byte> header) {
+  if (!context.alone) return Next::need_alone;
+  if (const Result<void> begun = begin_upload(context, key, header)) {
+    context.reply.ok();
+  } else {
+    context.reply.error(refused_upload(begun.error().code));
+  }
+  return Next::done;
+}
+
+Next load_data(Context& context, keyspace::DatabaseKey key, const keyspace::UploadPiece& piece) {
+  Uploads& uploads = *context.services.uploads;
+  Uploads::Outcome outcome = uploads.load(key, piece, context.now);
+  const bool ends = outcome == Uploads::Outcome::whole || outcome == Uploads::Outcome::begins_anew;
+  if (ends && !context.alone) return Next::need_alone;
+  if (outcome == Uploads::Outcome::begins_anew) {
+    if (const Result<void> begun = begin_upload(context, key, piece.bytes); !begun) {
+      context.reply.error(refused_upload(begun.error().code));
+      return Next::done;
+    }
+    outcome = uploads.load(key, piece, context.now);
+  }
+  if (outcome == Uploads::Outcome::whole) return adopt_upload(context, key);
+  const bool loaded_before = outcome == Uploads::Outcome::known_already && find(context, key.key) != nullptr;
+  if (outcome == Uploads::Outcome::taken || loaded_before) {
+    context.reply.ok();
+  } else {
+    context.reply.error(text_of(outcome));
+  }
+  return Next::done;
+}
+
+}  // namespace
+
+Next bf_scan_dump(Context& context) {
+  const auto iterator = parse_integer(context.words[2]);
+  // The counts of a header are those of one instant.
+  if (iterator == 0 && !context.alone) return Next::need_alone;
+  const filter::Filter* const filter = find_counted(context, context.words[1]);
+  if (filter == nullptr || !iterator) {
+    context.reply.error(filter == nullptr ? text::filter_not_found : text::dump_position);
+    return Next::done;
+  }
+  if (*iterator == 0) {
+    append_piece(context.reply, 1, filter::dump_header(*filter, process_of(context)));
+    return Next::done;
+  }
+  std::optional<filter::DumpedData> data;
+  if (*iterator > 0)
+    data = filter::dump_data(*filter, static_cast<std::uint64_t>(*iterator) - 1, process_of(context));
+  if (data) {
+    append_piece(context.reply, 1 + data->end, data->piece);
+  } else {
+    append_piece(context.reply, 0, {});
+  }
+  return Next::done;
+}
+
+Next bf_load_chunk(Context& context) {
+  const auto iterator = parse_integer(context.words[2]);
+  if (!iterator) {
+    context.reply.error(text::load_position);
+    return Next::done;
+  }
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  const auto bytes = std::as_bytes(std::span(context.words[3]));
+  if (*iterator == 1) return load_header(context, key, bytes);
+  return load_data(context, key, {.iterator = *iterator, .bytes = bytes});
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,41 @@
+// Which bytes of something have come, in pieces of any order.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+
+namespace sepal::keyspace {
+
+class CoveredRanges {
+ public:
+  // Pieces come in order, or from a few places at once. More gaps than that are refused: they take memory.
+  static constexpr std::size_t ranges_max = 1024;
+
+  // Bytes [begin, end). False, with nothing changed, where they would leave too many gaps.
+  [[nodiscard]] bool add(std::uint64_t begin, std::uint64_t end) {
+    if (begin >= end) return true;
+    auto next = ranges_.upper_bound(begin);
+    if (next != ranges_.begin() && std::prev(next)->second >= begin) --next;
+    const bool joins = next != ranges_.end() && next->first <= end;
+    if (!joins && ranges_.size() >= ranges_max) return false;
+    while (next != ranges_.end() && next->first <= end) {
+      begin = std::min(begin, next->first);
+      end = std::max(end, next->second);
+      byte_count_ -= next->second - next->first;
+      next = ranges_.erase(next);
+    }
+    ranges_.emplace_hint(next, begin, end);
+    byte_count_ += end - begin;
+    return true;
+  }
+  [[nodiscard]] std::uint64_t byte_count() const { return byte_count_; }
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> ranges_;  // begin to end; none touches another
+  std::uint64_t byte_count_ = 0;
+};
+
+}  // namespace sepal::keyspace

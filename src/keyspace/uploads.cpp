@@ -1,0 +1,252 @@
+#include <sepal/filter/dump.hpp>
+#include <sepal/filter/redisbloom.hpp>
+#include <sepal/keyspace/uploads.hpp>
+
+#include <algorithm>
+#include <atomic>
+
+#include "covered_ranges.hpp"
+
+namespace sepal::keyspace {
+namespace {
+
+using filter::DumpPiece;
+using filter::ImageHeader;
+
+// Of taken ones, whose pieces may come again.
+constexpr std::size_t taken_count_max = 1024;
+
+bool same(const ImageHeader& a, const ImageHeader& b) {
+  return filter::encode(a) == filter::encode(b);
+}
+
+struct Header {
+  ImageHeader image;
+  std::optional<std::uint64_t> identity;  // of a dump of Sepal's
+};
+
+Result<Header> read_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
+  if (const auto piece = filter::decode_dump_piece(bytes, layers_max)) {
+    if (!piece->image) return fail(Errc::damaged, "a piece of a dump comes before its header");
+    return Header{.image = *piece->image, .identity = piece->identity};
+  }
+  const auto image = filter::decode_redisbloom_header(bytes, layers_max);
+  if (!image) return image.error();
+  return Header{.image = *image, .identity = std::nullopt};
+}
+
+}  // namespace
+
+// Its mutex is locked for the time of copying a piece: only those who send pieces of the same upload meet.
+class Uploads::Upload {
+ public:
+  Upload(Header header, FilterPtr filter, std::chrono::seconds timeout)
+      : header_(std::move(header)),
+        total_bytes_(header_.image.bitmap_bytes()),
+        held_bytes_(filter->byte_count()),
+        timeout_(timeout),
+        filter_(std::move(filter)) {}
+
+  Outcome load(const UploadPiece& piece, std::uint32_t layers_max, WallTime now) {
+    const auto own = filter::decode_dump_piece(piece.bytes, layers_max);
+    const MutexLock lock(mutex_);
+    keep(now);
+    const Outcome outcome = header_.identity && own ? load_own(*own) : load_foreign(piece);
+    if (outcome != Outcome::taken) return outcome;
+    if (filter_ == nullptr) return Outcome::known_already;
+    return covered_.byte_count() == total_bytes_ ? Outcome::whole : Outcome::taken;
+  }
+
+  FilterPtr take(WallTime now) {
+    const MutexLock lock(mutex_);
+    if (filter_ == nullptr || covered_.byte_count() < total_bytes_) return nullptr;
+    keep(now);
+    covered_ = {};
+    return std::exchange(filter_, nullptr);
+  }
+  // Null where it was taken.
+  FilterPtr give_up() {
+    const MutexLock lock(mutex_);
+    return std::exchange(filter_, nullptr);
+  }
+
+  void keep(WallTime now) { until_.store(deadline_at(now + timeout_), std::memory_order_relaxed); }
+  [[nodiscard]] Deadline until() const { return until_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t held_bytes() const { return held_bytes_; }
+  [[nodiscard]] bool taken() const {
+    const MutexLock lock(mutex_);
+    return filter_ == nullptr;
+  }
+  [[nodiscard]] std::uint64_t bytes_loaded() const {
+    const MutexLock lock(mutex_);
+    return covered_.byte_count();
+  }
+
+ private:
+  Outcome load_own(const DumpPiece& piece) SEPAL_REQUIRES(mutex_) {
+    const bool other = piece.identity != *header_.identity;
+    if (other && !piece.image) return Outcome::bad_data;
+    // A piece that is a whole filter is one of its own instant.
+    const bool whole = piece.image && piece.data.size() == piece.total_bytes;
+    if (filter_ != nullptr && (other || (whole && !same(*piece.image, header_.image))))
+      return Outcome::begins_anew;
+    if (other) return Outcome::bad_data;
+    // The filter has grown since the header.
+    if (piece.offset >= total_bytes_) return Outcome::taken;
+    return fill(piece.offset, piece.data.first(static_cast<std::size_t>(
+                                  std::min<std::uint64_t>(piece.data.size(), total_bytes_ - piece.offset))));
+  }
+
+  Outcome load_foreign(const UploadPiece& piece) SEPAL_REQUIRES(mutex_) {
+    if (piece.iterator < 1) return Outcome::bad_data;
+    const auto end = static_cast<std::uint64_t>(piece.iterator) - 1;
+    if (end < piece.bytes.size()) return Outcome::bad_data;
+    const std::uint64_t offset = end - piece.bytes.size();
+    if (offset >= total_bytes_) return Outcome::no_such_offset;
+    if (header_.identity) return Outcome::bad_data;
+    std::uint64_t layer_end = 0;
+    for (const auto& layer : header_.image.layers)
+      if (layer_end <= offset) layer_end += layer.plan.byte_count();
+    return end > layer_end ? Outcome::too_big : fill(offset, piece.bytes);
+  }
+
+  Outcome fill(std::uint64_t offset, std::span<const std::byte> bytes) SEPAL_REQUIRES(mutex_) {
+    // What is whole may be looked at already.
+    if (filter_ == nullptr || covered_.byte_count() == total_bytes_) return Outcome::taken;
+    if (!covered_.add(offset, offset + bytes.size())) return Outcome::bad_data;
+    for (std::uint32_t i = 0; !bytes.empty(); ++i) {
+      const std::uint64_t layer_bytes = header_.image.layers[i].plan.byte_count();
+      if (offset >= layer_bytes) {
+        offset -= layer_bytes;
+        continue;
+      }
+      const auto count =
+          static_cast<std::size_t>(std::min<std::uint64_t>(layer_bytes - offset, bytes.size()));
+      filter_->fill_bits(i, offset, bytes.first(count));
+      bytes = bytes.subspan(count);
+      offset = 0;
+    }
+    return Outcome::taken;
+  }
+
+  const Header header_;
+  const std::uint64_t total_bytes_;
+  const std::uint64_t held_bytes_;
+  const std::chrono::seconds timeout_;
+  std::atomic<Deadline> until_{no_deadline};   // Relaxed: nothing is ordered by it.
+  mutable Mutex mutex_;                        // Lock order: last.
+  FilterPtr filter_ SEPAL_GUARDED_BY(mutex_);  // null once it is taken
+  CoveredRanges covered_ SEPAL_GUARDED_BY(mutex_);
+};
+
+Uploads::Uploads(Keyspace& keyspace) : keyspace_(keyspace) {}
+Uploads::~Uploads() = default;
+
+Uploads::Upload* Uploads::find(DatabaseKey key) const {
+  const MutexLock lock(mutex_);
+  const auto found = uploads_.find(Place(key.database, key.key));
+  return found == uploads_.end() ? nullptr : found->second.get();
+}
+
+// Nobody waits for the memory to go.
+void Uploads::discard(Upload& upload) {
+  keyspace_.release(upload.held_bytes());
+  keyspace_.dispose(upload.give_up());
+}
+
+Result<void> Uploads::begin(DatabaseKey key, std::span<const std::byte> header, const UploadLimits& limits,
+                            WallTime now) {
+  if (key.key.size() > key_bytes_max) return fail(Errc::key_too_long);
+  auto read = read_header(header, keyspace_.options().layers_max);
+  if (!read) return read.error();
+  expire(now);
+  Upload* const present = find(key);
+  const bool replaces = present != nullptr && !present->taken();
+  if (summary().count - (replaces ? 1 : 0) >= limits.count_max)
+    return fail(Errc::in_use, "as many uploads as there may be are under way");
+  auto filter = filter::Filter::restore(read->image.options, read->image.layers, keyspace_.filter_limits(),
+                                        filter::FilledBy::requests);
+  if (!filter) return filter.error();
+  const std::uint64_t held_bytes = (*filter)->byte_count();
+  if (const auto held = keyspace_.hold(held_bytes); !held) return held.error();
+  if (replaces) discard(*present);
+  auto upload = std::make_unique<Upload>(std::move(*read), std::move(*filter), limits.timeout);
+  upload->keep(now);
+  keyspace_.wake_at(upload->until());
+  const MutexLock lock(mutex_);
+  uploads_.insert_or_assign(Place(key.database, key.key), std::move(upload));
+  return {};
+}
+
+Uploads::Outcome Uploads::load(DatabaseKey key, const UploadPiece& piece, WallTime now) {
+  Upload* const upload = find(key);
+  return upload == nullptr ? Outcome::not_found : upload->load(piece, keyspace_.options().layers_max, now);
+}
+
+FilterPtr Uploads::take(DatabaseKey key, WallTime now) {
+  Upload* const upload = find(key);
+  FilterPtr filter = upload == nullptr ? nullptr : upload->take(now);
+  if (filter == nullptr) return nullptr;
+  keyspace_.release(upload->held_bytes());
+  const MutexLock lock(mutex_);
+  ++completed_count_;
+  if (uploads_.size() > taken_count_max) uploads_.erase(Place(key.database, key.key));
+  return filter;
+}
+
+// Those for which gone(database, upload) holds. Returns how many of them were not taken.
+template <class Gone>
+std::uint64_t Uploads::drop_if(const Gone& gone) {
+  const MutexLock lock(mutex_);
+  std::uint64_t count = 0;
+  for (auto at = uploads_.begin(); at != uploads_.end();) {
+    Upload& upload = *at->second;
+    if (!gone(at->first.first, upload)) {
+      ++at;
+      continue;
+    }
+    if (!upload.taken()) {
+      discard(upload);
+      ++count;
+    }
+    at = uploads_.erase(at);
+  }
+  return count;
+}
+
+void Uploads::flush(std::uint32_t database) {
+  static_cast<void>(drop_if([&](std::uint32_t of, const Upload&) { return of == database; }));
+}
+
+void Uploads::flush_all() {
+  static_cast<void>(drop_if([](std::uint32_t, const Upload&) { return true; }));
+}
+
+void Uploads::expire(WallTime now) {
+  const std::uint64_t abandoned =
+      drop_if([&](std::uint32_t, const Upload& upload) { return is_past(upload.until(), now); });
+  const MutexLock lock(mutex_);
+  abandoned_count_ += abandoned;
+}
+
+Deadline Uploads::earliest_deadline() const {
+  const MutexLock lock(mutex_);
+  Deadline earliest = no_deadline;
+  for (const auto& [place, upload] : uploads_)
+    if (earliest == no_deadline || upload->until() < earliest) earliest = upload->until();
+  return earliest;
+}
+
+Uploads::Summary Uploads::summary() const {
+  const MutexLock lock(mutex_);
+  Summary summary{.completed_count = completed_count_, .abandoned_count = abandoned_count_};
+  for (const auto& [place, upload] : uploads_) {
+    if (upload->taken()) continue;
+    ++summary.count;
+    summary.byte_count += upload->held_bytes();
+    summary.bytes_loaded += upload->bytes_loaded();
+  }
+  return summary;
+}
+
+}  // namespace sepal::keyspace

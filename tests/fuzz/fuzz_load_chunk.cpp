@@ -1,0 +1,91 @@
+// What clients upload, piece by piece: any bytes are refused or taken, nothing is read or written outside of
+// them, and what is taken is a filter that can be asked and added to, and dumped again.
+//
+//   pieces, one behind the other: 1 byte of flags (bit 0: the checksum of a dump's piece is put right, so
+//   that what lies behind it is met; bit 1: it is a header), 2 bytes of iterator, 2 bytes of length N, N
+//   bytes
+#include <sepal/base/endian.hpp>
+#include <sepal/base/hash.hpp>
+#include <sepal/filter/dump.hpp>
+#include <sepal/keyspace/uploads.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "../support/freeing_housekeeper.hpp"
+
+namespace {
+
+using namespace sepal;
+
+constexpr std::size_t head_bytes = 5;
+
+struct Piece {
+  bool is_header = false;
+  std::int64_t iterator = 0;
+  std::vector<std::byte> bytes;
+};
+
+// Takes the next one off the input; nothing when it has ended.
+bool take(std::span<const std::byte>& input, Piece& piece) {
+  if (input.size() < head_bytes) return false;
+  const auto flags = std::to_integer<unsigned>(input[0]);
+  const std::size_t length =
+      std::min<std::size_t>(load_little_endian<std::uint16_t>(input.data() + 3), input.size() - head_bytes);
+  piece.is_header = (flags & 2) != 0;
+  piece.iterator = static_cast<std::int16_t>(load_little_endian<std::uint16_t>(input.data() + 1));
+  const auto bytes = input.subspan(head_bytes, length);
+  piece.bytes.assign(bytes.begin(), bytes.end());
+  if ((flags & 1) != 0 && length >= 8) {
+    const auto sealed = std::span(piece.bytes).first(length - 8);
+    store_little_endian(piece.bytes.data() + sealed.size(), Checksum::of(sealed));
+  }
+  input = input.subspan(head_bytes + length);
+  return true;
+}
+
+void use(filter::Filter& filter, const filter::FilterLimits& limits) {
+  const std::string_view item = "an item";
+  bool present = false;
+  if (filter.add_alone(item, limits).refusal == filter::Filter::Refusal::none) {
+    filter.contains({&item, 1}, {&present, 1});
+    if (!present) std::abort();
+  }
+  const auto header = filter::decode_dump_piece(filter::dump_header(filter, 1), limits.layers_max);
+  if (!header || !header->image) std::abort();
+  std::uint64_t at = 0;
+  while (const auto data = filter::dump_data(filter, at, 1)) {
+    if (!filter::decode_dump_piece(data->piece, limits.layers_max)) std::abort();
+    at = data->end;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  test::FreeingHousekeeper housekeeper;
+  keyspace::KeyspaceOptions options;
+  options.memory_max = 1 << 20;
+  keyspace::Keyspace keyspace(options, housekeeper);
+  keyspace::Uploads uploads(keyspace);
+  const keyspace::DatabaseKey key{.database = 0, .key = "k"};
+  const WallTime now{std::chrono::seconds(1)};
+  auto input = std::as_bytes(std::span(data, size));
+  for (Piece piece; take(input, piece);) {
+    using Outcome = keyspace::Uploads::Outcome;
+    Outcome outcome = Outcome::begins_anew;
+    if (!piece.is_header)
+      outcome = uploads.load(key, {.iterator = piece.iterator, .bytes = piece.bytes}, now);
+    if (outcome == Outcome::begins_anew) {
+      if (!uploads.begin(key, piece.bytes, {}, now)) continue;
+      outcome = uploads.load(key, {.iterator = piece.iterator, .bytes = piece.bytes}, now);
+    }
+    const auto filter = uploads.take(key, now);
+    if ((filter != nullptr) != (outcome == Outcome::whole)) std::abort();
+    if (filter != nullptr) use(*filter, keyspace.filter_limits());
+  }
+  return 0;
+}
