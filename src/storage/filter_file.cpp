@@ -16,7 +16,7 @@ namespace {
 
 // With the counts that are to be written.
 std::vector<Snapshot::Layer> layers_of(const FilterFile& file) {
-  const auto views = file.filter->layers();
+  const auto views = file.layers.empty() ? file.filter->layers() : file.layers;
   SEPAL_ASSERT(views.size() == file.header.layers.size(), "a header of other layers than the filter has");
   std::vector<Snapshot::Layer> layers;
   for (std::size_t i = 0; i < views.size(); ++i)
@@ -80,14 +80,19 @@ Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const filter::
                                     const ProgressSink& progress) {
   auto file = disk.open(path);
   if (!file) return file.error();
-  const auto size = (*file)->size();
+  return read_filter_file(**file, path, limits, progress);
+}
+
+Result<FilterFile> read_filter_file(File& file, const Path& name, const filter::FilterLimits& limits,
+                                    const ProgressSink& progress) {
+  const auto size = file.size();
   if (!size) return size.error();
   LoadBuffer buffer;
-  SealedReader reader(**file, *size, buffer);
+  SealedReader reader(file, *size, buffer);
   ProgressMeter meter(progress, *size);
   auto read = read_only_record(reader, limits, meter);
   if (read || read.error().code == Errc::io) return read;
-  return about(path.string(), read.error());
+  return about(name.string(), read.error());
 }
 
 }  // namespace sepal::storage

@@ -261,11 +261,23 @@ Error held_by_another(const Path& path, const Descriptor& lock_file) {
 class PosixDisk final : public Disk {
  public:
   Result<std::unique_ptr<File>> create(const Path& path) override {
-    return file_of(open_descriptor(path, O_WRONLY | O_CREAT | O_TRUNC), "create", path);
+    return file_of(open_descriptor(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW), "create", path);
   }
 
   Result<std::unique_ptr<File>> open(const Path& path) override {
     return file_of(open_descriptor(path, O_RDONLY), "open", path);
+  }
+
+  // Without a wait for the other end of a pipe.
+  Result<std::unique_ptr<File>> open_plain(const Path& path) override {
+    Descriptor descriptor = open_descriptor(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (!descriptor.valid() && errno == ELOOP)
+      return fail(Errc::io, "cannot open " + path.string() + ": it is a symbolic link");
+    struct stat status {};
+    if (descriptor.valid() && ::fstat(descriptor.get(), &status) != 0) return failed("look at", path, errno);
+    if (descriptor.valid() && !S_ISREG(status.st_mode))
+      return fail(Errc::io, "cannot open " + path.string() + ": it is not a regular file");
+    return file_of(std::move(descriptor), "open", path);
   }
 
   Result<std::unique_ptr<MappedFile>> create_mapped(const Path& path, std::uint64_t byte_count) override {

@@ -148,6 +148,9 @@ class SimulatedDisk final : public storage::Disk {
     return std::unique_ptr<storage::File>(std::make_unique<SimulatedFile>(*this, node, path));
   }
 
+  // There are no links and pipes.
+  Result<std::unique_ptr<storage::File>> open_plain(const Path& path) override { return open(path); }
+
   Result<std::unique_ptr<storage::MappedFile>> create_mapped(const Path& path,
                                                              std::uint64_t byte_count) override {
     if (auto allowed = begin("create_mapped", path, true); !allowed) return allowed.error();

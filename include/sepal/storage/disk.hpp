@@ -64,6 +64,9 @@ class Disk {
   virtual Result<std::unique_ptr<File>> create(
       const Path& path) = 0;                                         // new and empty; an old one is replaced
   virtual Result<std::unique_ptr<File>> open(const Path& path) = 0;  // for reading
+  // The same of a regular file, and not where the path ends in a symbolic link: for names that a client gave.
+  // Errors: io where it is anything else.
+  virtual Result<std::unique_ptr<File>> open_plain(const Path& path) = 0;
   // A new file whose space is taken, so that storing into it cannot fail for lack of it. Errors: io also
   // where the name is taken. After an error nothing is left of it, as far as that can be had.
   virtual Result<std::unique_ptr<MappedFile>> create_mapped(const Path& path, std::uint64_t byte_count) = 0;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace sepal::storage {
 
@@ -19,6 +20,8 @@ struct FilterFile {
   keyspace::FilterPtr filter;
   // As it is to be written: the filter's own but for the counts of its layers.
   filter::ImageHeader header;
+  // Those of the header, where others may add to the filter and grow it; else empty.
+  std::vector<filter::LayerView> layers{};
   std::uint64_t seal = 0;  // of the file that it was read from
 };
 
@@ -27,8 +30,8 @@ struct WrittenFile {
   std::uint64_t seal = 0;  // over all checksums in it
 };
 
-// Written aside, synced and renamed: as replace_file() promises. Blocks. Nobody adds to the filter, or what
-// is added meanwhile is in the file in part. Errors: those of the disk; io when `progress` gave up, with
+// Written aside, synced and renamed: as replace_file() promises. Blocks. What others add meanwhile is in the
+// file in part. Errors: those of the disk; io when `progress` gave up, with
 // nothing left behind.
 Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
                                       const ProgressSink& progress);
@@ -37,6 +40,9 @@ Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const Filt
 // Errors: damaged, out_of_range (it holds no filter, or several), unsupported_version, too_large,
 // out_of_memory, and those of the disk; the sentence begins with the file's name.
 Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const filter::FilterLimits& limits,
+                                    const ProgressSink& progress);
+// The same of a file that is open, and has this name.
+Result<FilterFile> read_filter_file(File& file, const Path& name, const filter::FilterLimits& limits,
                                     const ProgressSink& progress);
 
 }  // namespace sepal::storage

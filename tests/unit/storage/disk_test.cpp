@@ -49,6 +49,35 @@ TEST_CASE("a file gives back what was written, at its offsets and with its size"
   CHECK(text_of(*disk, folder.path() / "file").empty());
 }
 
+TEST_CASE("a name that a client gave opens a regular file, and nothing else", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  REQUIRE(disk->create(folder.path() / "file"));
+  REQUIRE(disk->make_directory(folder.path() / "folder"));
+  REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
+  std::filesystem::create_symlink(folder.path() / "file", folder.path() / "link");
+  CHECK(disk->open_plain(folder.path() / "file"));
+  const auto refused = [&](const char* name) {
+    const auto opened = disk->open_plain(folder.path() / name);
+    REQUIRE_FALSE(opened);
+    return opened.error();
+  };
+  CHECK(mentions(refused("link"), "is a symbolic link"));
+  CHECK(mentions(refused("folder"), "is not a regular file"));
+  CHECK(mentions(refused("pipe"), "is not a regular file"));
+  CHECK(refused("none").code == Errc::not_found);
+}
+
+TEST_CASE("a file is not created through a symbolic link", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  auto file = disk->create(folder.path() / "file");
+  REQUIRE((file && (*file)->write_at(0, bytes_of("hello"))));
+  std::filesystem::create_symlink(folder.path() / "file", folder.path() / "link");
+  CHECK_FALSE(disk->create(folder.path() / "link"));
+  CHECK(text_of(*disk, folder.path() / "file") == "hello");
+}
+
 TEST_CASE("a linked file has a name more, and outlives the first", "[storage]") {
   const test::TemporaryFolder folder;
   const auto disk = make_posix_disk();
