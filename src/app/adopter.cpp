@@ -26,7 +26,7 @@ Adopter::~Adopter() {
 
 void Adopter::begin(Parts parts) {
   parts_.emplace(std::move(parts));
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] { serve(); });
 }
 
 void Adopter::stop() {
@@ -46,12 +46,38 @@ void Adopter::journal_progressed() {
 }
 
 void Adopter::adopt(command::ClientState& client, command::Adoption adoption) {
+  const std::string_view what = adoption.what;
+  enqueue(client, what,
+          [this, held = std::make_shared<command::Adoption>(std::move(adoption))](const Job& job) {
+            const Result<void> outcome = make_and_adopt(job, *held);
+            if (outcome) wait_until_durable();
+            return [held, outcome](resp::Reply& reply) { held->answer(reply, outcome); };
+          });
+}
+
+void Adopter::run(command::ClientState& client, command::Errand errand) {
+  enqueue(client, errand.what,
+          [this, run = std::move(errand.run)](const Job& job) { return run(making(job)); });
+}
+
+void Adopter::enqueue(command::ClientState& client, std::string_view what,
+                      std::function<command::Answer(const Job& job)> perform) {
   {
     const MutexLock lock(mutex_);
-    waiting_.push_back(
-        {.client_id = client.id, .client_gone = client.lifeline.tie(), .adoption = std::move(adoption)});
+    waiting_.push_back({.what = what,
+                        .client_id = client.id,
+                        .client_gone = client.lifeline.tie(),
+                        .perform = std::move(perform)});
   }
   changed_.notify_all();
+}
+
+command::AdoptionStatus Adopter::status() const {
+  const MutexLock lock(mutex_);
+  return {.waiting = waiting_.size(),
+          .what = what_,
+          .bytes_done = bytes_done_.load(std::memory_order_relaxed),
+          .bytes_total = bytes_total_.load(std::memory_order_relaxed)};
 }
 
 bool Adopter::next(Job& job) {
@@ -60,41 +86,60 @@ bool Adopter::next(Job& job) {
   if (stopping_) return false;
   job = std::move(waiting_.front());
   waiting_.pop_front();
+  what_ = job.what;
   return true;
 }
 
-void Adopter::run() {
+void Adopter::serve() {
   for (Job job; next(job); job = {}) {
-    const Result<void> outcome = given_up(job) ? Result<void>(abandoned()) : perform(job);
-    if (outcome) wait_until_durable();
-    parts_->answer(job.client_id, [answer = std::move(job.adoption.answer), outcome](resp::Reply& reply) {
-      answer(reply, outcome);
-    });
+    command::Answer answer;
+    if (!given_up(job)) answer = job.perform(job);
+    release_all();
+    // Before the client may look.
+    show_nothing();
+    if (answer) parts_->answer(job.client_id, std::move(answer));
   }
 }
 
-Result<void> Adopter::perform(const Job& job) {
-  const auto limits = hold(job);
-  if (!limits) return limits.error();
-  auto filter =
-      job.adoption.make({.limits = *limits, .go_on = [&](std::uint64_t) { return !given_up(job); }});
-  const Result<void> settled = filter ? settle_in(job, std::move(*filter)) : filter.error();
-  const GateClosed closed(parts_->gate);
-  parts_->keyspace.release(std::exchange(held_bytes_, 0));
-  return settled;
+void Adopter::show_nothing() {
+  const MutexLock lock(mutex_);
+  what_ = {};
+  bytes_done_.store(0, std::memory_order_relaxed);
+  bytes_total_.store(0, std::memory_order_relaxed);
 }
 
-// What the filter may take, of which its size counts as used from here on.
-Result<filter::FilterLimits> Adopter::hold(const Job& job) {
+command::Making Adopter::making(const Job& job) {
   const GateClosed closed(parts_->gate);
-  const filter::FilterLimits limits = parts_->keyspace.filter_limits();
-  if (auto held = parts_->keyspace.hold(job.adoption.byte_count); !held) return held.error();
-  held_bytes_ = job.adoption.byte_count;
-  return limits;
+  return {.limits = parts_->keyspace.filter_limits(),
+          .hold = [this](std::uint64_t byte_count) { return hold(byte_count); },
+          .go_on =
+              [this, &job](std::uint64_t bytes_done) {
+                bytes_done_.store(bytes_done, std::memory_order_relaxed);
+                return !given_up(job);
+              }};
+}
+
+Result<void> Adopter::hold(std::uint64_t byte_count) {
+  const GateClosed closed(parts_->gate);
+  if (auto held = parts_->keyspace.hold(byte_count); !held) return held;
+  held_bytes_ += byte_count;
+  bytes_total_.store(held_bytes_, std::memory_order_relaxed);
+  return {};
+}
+
+void Adopter::release_all() {
+  const GateClosed closed(parts_->gate);
+  parts_->keyspace.release(std::exchange(held_bytes_, 0));
+}
+
+Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& adoption) {
+  const auto filter = adoption.make(making(job));
+  return filter ? settle_in(job, adoption, *filter) : filter.error();
 }
 
 // The journal may be switched on while the filter is not written aside yet, so it may take a second look.
-Result<void> Adopter::settle_in(const Job& job, keyspace::FilterPtr filter) {
+Result<void> Adopter::settle_in(const Job& job, const command::Adoption& adoption,
+                                const keyspace::FilterPtr& filter) {
   const bool in_record = filter::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
   keyspace::ImageFile file;
   std::optional<Result<void>> outcome;
@@ -107,7 +152,7 @@ Result<void> Adopter::settle_in(const Job& job, keyspace::FilterPtr filter) {
     {
       const GateClosed closed(parts_->gate);
       if (!in_record && file.number == 0 && parts_->log.recording()) continue;
-      outcome = try_adopt(job, filter, file);
+      outcome = try_adopt(adoption, filter, file);
     }
     if (outcome) continue;
     const MutexLock lock(mutex_);
@@ -123,9 +168,9 @@ Result<keyspace::ImageFile> Adopter::write_aside(const Job& job, const keyspace:
   return parts_->files.write(filter, [&](const storage::Progress&) { return !given_up(job); });
 }
 
-std::optional<Result<void>> Adopter::try_adopt(const Job& job, const keyspace::FilterPtr& filter,
+std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption,
+                                               const keyspace::FilterPtr& filter,
                                                const keyspace::ImageFile& file) {
-  const command::Adoption& adoption = job.adoption;
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
   keyspace::WorkerLog* const log = parts_->log.recording() ? &parts_->log : nullptr;
   if (log != nullptr) {

@@ -1,4 +1,5 @@
-// Puts filters that come whole under their keys, one after the other, on a thread of its own:
+// Puts filters that come whole under their keys, one after the other, on a thread of its own, and runs the
+// errands of those that go:
 //
 //     make the filter --> write it aside, synced --> close the gate: look again, put, record --> answer
 //
@@ -20,6 +21,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 #include "journal_view.hpp"
@@ -52,21 +54,31 @@ class Adopter final : public command::Adoptions {
   void journal_progressed();
 
   void adopt(command::ClientState& client, command::Adoption adoption) override;
+  void run(command::ClientState& client, command::Errand errand) override;
+  [[nodiscard]] command::AdoptionStatus status() const override;
 
  private:
   struct Job {
+    std::string_view what;
     std::uint64_t client_id = 0;
     std::shared_ptr<const std::atomic<bool>> client_gone;
-    command::Adoption adoption;
+    // Does all of it.
+    std::function<command::Answer(const Job& job)> perform;
   };
 
-  void run();
-  Result<void> perform(const Job& job);
-  Result<filter::FilterLimits> hold(const Job& job);
-  Result<void> settle_in(const Job& job, keyspace::FilterPtr filter);
+  void enqueue(command::ClientState& client, std::string_view what,
+               std::function<command::Answer(const Job& job)> perform);
+  void serve();
+  [[nodiscard]] command::Making making(const Job& job);
+  Result<void> hold(std::uint64_t byte_count);
+  void release_all();
+  void show_nothing();
+  Result<void> make_and_adopt(const Job& job, const command::Adoption& adoption);
+  Result<void> settle_in(const Job& job, const command::Adoption& adoption,
+                         const keyspace::FilterPtr& filter);
   Result<keyspace::ImageFile> write_aside(const Job& job, const keyspace::FilterPtr& filter);
   // With the gate closed; nothing where there is no room in the journal yet.
-  std::optional<Result<void>> try_adopt(const Job& job, const keyspace::FilterPtr& filter,
+  std::optional<Result<void>> try_adopt(const command::Adoption& adoption, const keyspace::FilterPtr& filter,
                                         const keyspace::ImageFile& file);
   [[nodiscard]] bool given_up(const Job& job) const { return stopping_ || *job.client_gone; }
   void wait_until_durable();
@@ -75,10 +87,14 @@ class Adopter final : public command::Adoptions {
   std::optional<Parts> parts_;
   std::uint64_t held_bytes_ = 0;  // for the job that is under way; the thread's
   std::atomic<bool> stopping_{false};
+  // Of that job. Gauges, relaxed: nothing is ordered by them.
+  std::atomic<std::uint64_t> bytes_done_{0};
+  std::atomic<std::uint64_t> bytes_total_{0};
 
-  Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
+  mutable Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   Condition changed_;
   std::deque<Job> waiting_ SEPAL_GUARDED_BY(mutex_);
+  std::string_view what_ SEPAL_GUARDED_BY(mutex_);  // is under way
 
   std::thread thread_;
 };

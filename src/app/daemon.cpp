@@ -45,6 +45,8 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
     facts.bind += (facts.bind.empty() ? "" : " ") + address;
   }
   facts.data_directory = std::filesystem::absolute(settings.data_directory).string();
+  if (!settings.import_directory.empty())
+    facts.import_directory = std::filesystem::absolute(settings.import_directory).string();
   facts.log_file = settings.log.file;
   facts.process_id = static_cast<std::uint64_t>(getpid());
   facts.worker_count = settings.server.worker_count;
@@ -85,7 +87,8 @@ Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal)
       facts_(facts_of(settings_)),
       disk_(storage::make_posix_disk()),
       gate_(settings_.server.worker_count),
-      worker_stats_(settings_.server.worker_count) {}
+      worker_stats_(settings_.server.worker_count),
+      import_folder_(*disk_, settings_.import_directory) {}
 
 Daemon::~Daemon() = default;
 
@@ -250,6 +253,7 @@ Daemon::Serving::Serving(Daemon& daemon)
                .workers = daemon.worker_stats_,
                .journal = daemon.journal_view_,
                .adoptions = daemon.adopter_,
+               .transfers = daemon.import_folder_,
                .load = {.running = true, .started = std::chrono::system_clock::now()}},
       server(daemon.settings_.server, daemon.gate_, services) {}
 

@@ -19,6 +19,7 @@
 
 #include "adopter.hpp"
 #include "background.hpp"
+#include "import_folder.hpp"
 #include "journal_view.hpp"
 #include "loader.hpp"
 #include "stop_signal.hpp"
@@ -84,6 +85,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   std::atomic<std::uint64_t> items_replayed_{0};  // Written once.
   JournalView journal_view_;
   std::unique_ptr<storage::AdoptedFiles> adopted_files_;
+  ImportFolder import_folder_;
   Adopter adopter_;
   std::unique_ptr<storage::Saver> saver_;  // null until all is loaded; guarded by the gate then
   std::unique_ptr<Serving> serving_;

@@ -21,8 +21,10 @@ Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
   const bool at_once = !context.changes.recording() ||
                        filter::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
   if (!at_once) {
-    adoption.byte_count = filter->byte_count();
-    adoption.make = [made = std::move(filter)](const Making&) -> Result<keyspace::FilterPtr> { return made; };
+    adoption.make = [made = std::move(filter)](const Making& making) -> Result<keyspace::FilterPtr> {
+      if (auto room = making.hold(made->byte_count()); !room) return room.error();
+      return made;
+    };
     context.services.adoptions.adopt(context.client, std::move(adoption));
     return Next::wait;
   }

@@ -6,7 +6,7 @@
 namespace sepal::command {
 
 // Done and answered at once where a record of the journal has room for the filter or none is kept; else off
-// the workers. `adoption.make` and its byte_count are not looked at. For handlers of rows with
+// the workers. `adoption.make` is not looked at. For handlers of rows with
 // Flag::adopts, as the last thing that they do: need_alone, done or wait.
 Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption);
 

@@ -20,12 +20,14 @@
 #include "table_expire.hpp"
 #include "table_keys.hpp"
 #include "table_server.hpp"
+#include "table_whole.hpp"
 
 namespace sepal::command {
 namespace {
 
 constexpr std::size_t top_row_count = std::size(bloom_rows) + std::size(connection_rows) +
-                                      std::size(expire_rows) + std::size(key_rows) + std::size(server_rows);
+                                      std::size(expire_rows) + std::size(key_rows) + std::size(server_rows) +
+                                      std::size(whole_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
@@ -33,7 +35,8 @@ constexpr auto joined_and_sorted() {
   at = std::ranges::copy(connection_rows, at).out;
   at = std::ranges::copy(expire_rows, at).out;
   at = std::ranges::copy(key_rows, at).out;
-  std::ranges::copy(server_rows, at);
+  at = std::ranges::copy(server_rows, at).out;
+  std::ranges::copy(whole_rows, at);
   std::ranges::sort(rows, {}, &CommandSpec::name);
   return rows;
 }

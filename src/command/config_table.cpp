@@ -324,6 +324,7 @@ constexpr Parameter table[] = {
     {.name = "enable-debug-command", .get = get_text, .text = "no"},
     {.name = "enable-module-command", .get = get_text, .text = "no"},
     kept_integer("hz", "10", {.least = 1, .greatest = 500}),
+    fact("import-dir", get_fact<&ServerFacts::import_directory>),
     fact("io-threads", get_fact<&ServerFacts::worker_count>),
     {.name = "journal", .get = get_journal, .set = set_journal},
     fact("journal-segment", get_fact<&ServerFacts::journal_segment_bytes>),

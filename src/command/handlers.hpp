@@ -38,6 +38,13 @@ Next rename_if_free(Context& context);
 Next swap_databases(Context& context);
 Next type(Context& context);
 
+// whole_commands.cpp
+Next bf_export(Context& context);
+Next bf_import(Context& context);
+Next copy(Context& context);
+Next dump(Context& context);
+Next restore(Context& context);
+
 // expire_commands.cpp
 Next expire(Context& context);
 Next expire_at(Context& context);

@@ -200,6 +200,9 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("changes_since_save", save.changes_since).count("save_running", save.running ? 1 : 0);
   lines.real("save_progress", save.progress, 3).count("save_last_bytes", save.last_bytes);
   lines.number("save_last_milliseconds", save.last_duration.count()).line("save_last_error", save.last_error);
+  const AdoptionStatus adoptions = services.adoptions.status();
+  lines.line("transfer_running", adoptions.what).count("transfers_waiting", adoptions.waiting);
+  lines.count("transfer_bytes", adoptions.bytes_done).count("transfer_bytes_total", adoptions.bytes_total);
   lines.count("load_filters", services.load.filters).count("load_bytes", services.load.bytes_done);
   lines.number("load_milliseconds", services.load.duration.count());
 }

@@ -60,7 +60,8 @@ Result<void> begin_upload(Context& context, keyspace::DatabaseKey key, std::span
 Next adopt_upload(Context& context, keyspace::DatabaseKey key) {
   keyspace::FilterPtr filter = context.services.uploads->take(key, context.now);
   return adopt(context, std::move(filter),
-               {.database = key.database,
+               {.what = "upload",
+                .database = key.database,
                 .key = std::string(key.key),
                 .replace = true,
                 .make = {},

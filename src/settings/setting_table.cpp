@@ -172,6 +172,13 @@ constexpr auto table = std::to_array<Setting>({
                                     .kind = Kind::text,
                                     .range = {1, path_length_max},
                                     .help = "directory for the data; made when missing"}),
+    row<&Settings::import_directory>(
+        {.key = "import_dir",
+         .group = "Data",
+         .kind = Kind::text,
+         .range = {0, path_length_max},
+         .help =
+             "directory of the files that BF.IMPORT reads and BF.EXPORT writes; empty: neither is taken"}),
     row<&Settings::runtime, &RuntimeOptions::save_interval>(
         {.key = "save_interval",
          .group = "Data",

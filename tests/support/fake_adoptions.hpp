@@ -1,12 +1,13 @@
 // Adoptions that a test carries out, or does not.
 #pragma once
 
-#include <sepal/base/mutex.hpp>
 #include <sepal/command/adoptions.hpp>
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,16 +20,49 @@ class FakeAdoptions final : public command::Adoptions {
     std::uint64_t client_id = 0;
     std::shared_ptr<const std::atomic<bool>> client_gone;
     command::Adoption adoption;
+    command::Errand errand;
   };
 
   void adopt(command::ClientState& client, command::Adoption adoption) override {
-    waiting.push_back(
-        {.client_id = client.id, .client_gone = client.lifeline.tie(), .adoption = std::move(adoption)});
-    ++count;
+    push(client, std::move(adoption), {});
   }
+  void run(command::ClientState& client, command::Errand errand) override {
+    push(client, {}, std::move(errand));
+  }
+  [[nodiscard]] command::AdoptionStatus status() const override { return state; }
 
   std::vector<Waiting> waiting;
+  command::AdoptionStatus state;
   std::atomic<int> count{0};
+
+ private:
+  void push(command::ClientState& client, command::Adoption adoption, command::Errand errand) {
+    waiting.push_back({.client_id = client.id,
+                       .client_gone = client.lifeline.tie(),
+                       .adoption = std::move(adoption),
+                       .errand = std::move(errand)});
+    ++count;
+  }
+};
+
+// A folder in memory.
+class FakeTransfers final : public command::Transfers {
+ public:
+  [[nodiscard]] bool enabled() const override { return there; }
+  Result<keyspace::FilterPtr> read(const std::string& name, const command::Making&) override {
+    const auto found = files.find(name);
+    if (found == files.end()) return fail(Errc::not_found, "cannot open " + name);
+    return found->second;
+  }
+  Result<void> write(const command::OutgoingFile& file, const command::Making& making) override {
+    auto copied = file.filter.copy(making.limits, making.go_on);
+    if (!copied) return copied.error();
+    files[file.name] = std::move(*copied);
+    return {};
+  }
+
+  bool there = true;
+  std::map<std::string, keyspace::FilterPtr> files;
 };
 
 }  // namespace sepal::test

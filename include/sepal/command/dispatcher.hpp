@@ -67,6 +67,7 @@ struct Services {
   std::vector<WorkerStats>& workers;
   Journal& journal;
   Adoptions& adoptions;
+  Transfers& transfers;
   // Guarded by the gate. While it runs, commands without Flag::loading are refused.
   LoadStatus load{};
   // Of each worker, what records its changes; null while nothing does. Guarded by the gate.

@@ -85,6 +85,18 @@ inline constexpr std::string_view too_many_mirrors = "ERR there are as many mirr
 // Keys.
 inline constexpr std::string_view key_too_long = "ERR the key is longer than 65536 bytes";
 inline constexpr std::string_view no_such_key = "ERR no such key";
+inline constexpr std::string_view same_objects = "ERR source and destination objects are the same";
+inline constexpr std::string_view busy_key = "BUSYKEY Target key name already exists.";
+inline constexpr std::string_view restore_time_range = "ERR Invalid TTL value, must be >= 0";
+inline constexpr std::string_view restore_idle_time_range = "ERR Invalid IDLETIME value, must be >= 0";
+inline constexpr std::string_view restore_frequency_range = "ERR Invalid FREQ value, must be >= 0 and <= 255";
+inline constexpr std::string_view restore_bad_payload = "ERR DUMP payload version or checksum are wrong";
+inline constexpr std::string_view restore_bad_format = "ERR Bad data format";
+inline constexpr std::string_view dump_too_large =
+    "ERR the filter is larger than one argument may be: use BF.EXPORT or BF.SCANDUMP";
+inline constexpr std::string_view no_import_dir = "ERR the server runs without import_dir";
+inline constexpr std::string_view not_a_plain_name =
+    "ERR the file must be a plain name in import_dir, without '/', and not begin with '.'";
 inline constexpr std::string_view bad_cursor = "ERR invalid cursor";
 inline constexpr std::string_view expire_contradiction =
     "ERR NX and XX, GT or LT options at the same time are not compatible";

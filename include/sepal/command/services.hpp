@@ -120,10 +120,11 @@ struct ServerFacts {
   std::string run_id;                      // 40 hex digits, new at each start
   std::string operating_system = "Linux";  // with release and machine, where they are known
   std::string executable;
-  std::string config_file;     // empty: none
-  std::string bind;            // as configured, blank separated
-  std::string data_directory;  // absolute
-  std::string log_file;        // empty: standard error
+  std::string config_file;       // empty: none
+  std::string bind;              // as configured, blank separated
+  std::string data_directory;    // absolute
+  std::string import_directory;  // empty: none
+  std::string log_file;          // empty: standard error
   std::uint16_t port = 0;
   std::uint64_t process_id = 0;
   std::uint32_t worker_count = 1;

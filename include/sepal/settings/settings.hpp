@@ -28,6 +28,7 @@ struct Settings {
   keyspace::KeyspaceOptions keyspace;  // machine_bytes and seed are the app's to fill in
   LogOptions log;
   std::string data_directory = "data";
+  std::string import_directory;       // empty: none
   std::uint32_t threads = 0;          // 0: one for each core; server.worker_count is what it comes to
   std::optional<std::uint64_t> seed;  // fixed seed for new filters; none: the data directory's
   std::uint64_t journal_segment_bytes = storage::JournalOptions().segment_bytes;

@@ -80,7 +80,8 @@ World::World(const keyspace::KeyspaceOptions& keyspace_options)
                .control = control,
                .workers = workers,
                .journal = journal,
-               .adoptions = adoptions},
+               .adoptions = adoptions,
+               .transfers = transfers},
       dispatcher(services, 0) {
   control.about.version = "0.0.1";
   control.about.run_id = std::string(40, 'a');

@@ -110,6 +110,7 @@ class World {
   std::vector<WorkerStats> workers{2};
   sepal::test::FakeJournal journal;
   sepal::test::FakeAdoptions adoptions;
+  sepal::test::FakeTransfers transfers;
   sepal::test::RecordingJournal recording{2};  // not used unless the services name its logs
   Services services;
   Dispatcher dispatcher;

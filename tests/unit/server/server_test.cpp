@@ -192,6 +192,29 @@ TEST_CASE("a client that waits for a save is answered when it has ended", "[serv
   world.server.stop(stop_patience);
 }
 
+TEST_CASE("what is done for a client that waits is given up when the client goes, and not before",
+          "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.start();
+  auto& adoptions = world.ground.adoptions;
+  auto leaving = world.connect();
+  const auto staying = world.connect();
+  REQUIRE(leaving->send(request({"BF.IMPORT", "a", "file"})));
+  REQUIRE(eventually([&] { return adoptions.count == 1; }));
+  REQUIRE(staying->send(request({"BF.IMPORT", "b", "file"}) + ping));
+  REQUIRE(eventually([&] { return adoptions.count == 2; }));
+  const auto left = adoptions.waiting[0].client_gone;
+  const auto stayed = adoptions.waiting[1].client_gone;
+  CHECK_FALSE(*left);
+  leaving.reset();
+  CHECK(eventually([&] { return left->load(); }));
+  CHECK_FALSE(*stayed);
+  world.server.answer(adoptions.waiting[1].client_id, [](resp::Reply& reply) { reply.ok(); });
+  CHECK(staying->receive(5 + pong.size()) == "+OK\r\n" + pong);
+  world.server.stop(stop_patience);
+  CHECK_FALSE(*stayed);
+}
+
 TEST_CASE("an answer that comes while earlier replies still wait to be read follows them",
           "[server][network]") {
   ServerWorld world;

@@ -70,7 +70,8 @@ struct Ground {
             .control = control,
             .workers = workers,
             .journal = journal,
-            .adoptions = adoptions};
+            .adoptions = adoptions,
+            .transfers = transfers};
   }
 
   command::RuntimeOptions options;
@@ -82,6 +83,7 @@ struct Ground {
   std::vector<command::WorkerStats> workers;
   sepal::test::FakeJournal journal;
   sepal::test::FakeAdoptions adoptions;
+  sepal::test::FakeTransfers transfers;
   sepal::test::RecordingJournal recording;  // not used unless the services name its logs
 };
 

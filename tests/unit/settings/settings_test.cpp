@@ -112,6 +112,8 @@ TEST_CASE("every flag reaches its field", "[settings]") {
                                   "18446744073709551615",
                                   "--journal",
                                   "always",
+                                  "--import-dir",
+                                  "/var/lib/imports",
                                   "--journal-segment",
                                   "4mb",
                                   "--journal-save-percent",
@@ -123,6 +125,7 @@ TEST_CASE("every flag reaches its field", "[settings]") {
   CHECK(s.server.bind == std::vector<std::string>{"0.0.0.0", "::1", "-fe80::1%eth0"});
   CHECK(s.server.worker_count == 3);
   CHECK(s.data_directory == "/var/lib/sepal");
+  CHECK(s.import_directory == "/var/lib/imports");
   CHECK(s.runtime.save_interval == std::chrono::seconds(300));
   CHECK(s.runtime.journal == "always");
   CHECK(s.runtime.journal_when_on == "always");

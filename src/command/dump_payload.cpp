@@ -1,0 +1,50 @@
+#include "dump_payload.hpp"
+
+#include <sepal/base/endian.hpp>
+#include <sepal/base/hash.hpp>
+
+#include <cstddef>
+#include <span>
+
+namespace sepal::command {
+namespace {
+
+constexpr std::uint16_t payload_version = 1;
+constexpr std::size_t version_bytes = sizeof payload_version;
+constexpr std::size_t checksum_bytes = sizeof(std::uint64_t);
+constexpr std::size_t footer_bytes = version_bytes + checksum_bytes;
+
+}  // namespace
+
+std::uint64_t payload_byte_count(const filter::Frozen& filter) {
+  return filter.image_byte_count() + footer_bytes;
+}
+
+Result<std::string> payload_of(const filter::Frozen& filter, const filter::GoOn& go_on) {
+  std::string payload(static_cast<std::size_t>(payload_byte_count(filter)), '\0');
+  const auto bytes = std::as_writable_bytes(std::span(payload));
+  const std::size_t image_bytes = bytes.size() - footer_bytes;
+  if (auto copied = filter.image_into(bytes.first(image_bytes), go_on); !copied) return copied.error();
+  store_little_endian(bytes.data() + image_bytes, payload_version);
+  const std::uint64_t checksum = Checksum::of(bytes.first(image_bytes + version_bytes));
+  store_little_endian(bytes.data() + image_bytes + version_bytes, checksum);
+  return payload;
+}
+
+Result<filter::FilterPtr> filter_of_payload(std::string_view payload, const filter::FilterLimits& limits) {
+  const auto bytes = std::as_bytes(std::span(payload));
+  if (bytes.size() < footer_bytes) return fail(Errc::damaged);
+  const auto sealed = bytes.first(bytes.size() - checksum_bytes);
+  const auto image = bytes.first(bytes.size() - footer_bytes);
+  if (load_little_endian<std::uint64_t>(bytes.data() + sealed.size()) != Checksum::of(sealed))
+    return fail(Errc::damaged);
+  if (load_little_endian<std::uint16_t>(bytes.data() + image.size()) != payload_version)
+    return fail(Errc::damaged);
+  auto filter = filter::filter_of(image, limits);
+  if (filter) return filter;
+  const Errc code = filter.error().code;
+  const bool absurd = code == Errc::damaged || code == Errc::unsupported_version;
+  return absurd ? fail(Errc::out_of_range, filter.error().detail) : filter.error();
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,289 @@
+// Handlers of commands on filters that come or go whole. What is small is done at once, with the gate closed,
+// so that layers and counts are of one instant; the rest off the workers (adoptions.hpp).
+
+#include <sepal/command/adoptions.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "adopting.hpp"
+#include "arguments.hpp"
+#include "dump_payload.hpp"
+#include "handlers.hpp"
+#include "lookup.hpp"
+
+namespace sepal::command {
+namespace {
+
+using filter::Frozen;
+using keyspace::DatabaseKey;
+using keyspace::FilterPtr;
+using Words = std::span<const std::string_view>;
+
+bool is_small(std::uint64_t image_bytes) {
+  return image_bytes <= keyspace::recorded_image_bytes_max;
+}
+
+Next refuse(Context& context, std::string_view error) {
+  context.reply.error(error);
+  return Next::done;
+}
+
+// --- COPY -------------------------------------------------------------------------------------------------
+
+struct CopyOptions {
+  std::uint32_t database = 0;
+  bool replace = false;
+};
+
+// The text of what is wrong; empty when nothing is.
+std::string_view parse(Words words, CopyOptions& options) {
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    if (equal_ignoring_case(words[at], "REPLACE")) {
+      options.replace = true;
+    } else if (equal_ignoring_case(words[at], "DB") && at + 1 < words.size()) {
+      const auto number = parse_integer(words[++at]);
+      if (!number) return text::not_an_integer;
+      if (*number < std::numeric_limits<std::int32_t>::min() ||
+          *number > std::numeric_limits<std::int32_t>::max())
+        return text::database_not_int;
+      if (*number < 0 || *number >= keyspace::database_count) return text::database_range;
+      options.database = static_cast<std::uint32_t>(*number);
+    } else {
+      return text::syntax;
+    }
+  }
+  return {};
+}
+
+void answer_copy(resp::Reply& reply, const Result<void>& outcome) {
+  if (outcome || outcome.error().code == Errc::key_exists) {
+    reply.integer(outcome ? 1 : 0);
+  } else {
+    reply.error(reason_text(outcome.error()));
+  }
+}
+
+// --- RESTORE ----------------------------------------------------------------------------------------------
+
+struct RestoreOptions {
+  bool replace = false;
+  bool absolute = false;
+};
+
+// IDLETIME and FREQ are for eviction, which Sepal has not: they are checked, and forgotten.
+std::string_view parse_access(Words words, std::size_t& at, bool& idle_time, bool& frequency) {
+  constexpr std::int64_t frequency_max = 255;
+  if (at + 1 == words.size()) return text::syntax;
+  const bool idle = equal_ignoring_case(words[at], "IDLETIME") && !frequency;
+  if (!idle && (!equal_ignoring_case(words[at], "FREQ") || idle_time)) return text::syntax;
+  (idle ? idle_time : frequency) = true;
+  const auto number = parse_integer(words[++at]);
+  if (!number) return text::not_an_integer;
+  if (idle) return *number < 0 ? text::restore_idle_time_range : std::string_view();
+  return *number < 0 || *number > frequency_max ? text::restore_frequency_range : std::string_view();
+}
+
+std::string_view parse(Words words, RestoreOptions& options) {
+  bool idle_time = false;
+  bool frequency = false;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    if (equal_ignoring_case(words[at], "REPLACE")) {
+      options.replace = true;
+    } else if (equal_ignoring_case(words[at], "ABSTTL")) {
+      options.absolute = true;
+    } else if (const auto wrong = parse_access(words, at, idle_time, frequency); !wrong.empty()) {
+      return wrong;
+    }
+  }
+  return {};
+}
+
+// A time to live that no clock reaches is as good as none.
+keyspace::Deadline deadline_of(std::int64_t time, const RestoreOptions& options, WallTime now) {
+  if (time == 0 || options.absolute) return time;
+  const keyspace::Deadline since = keyspace::deadline_at(now);
+  return time > std::numeric_limits<keyspace::Deadline>::max() - since ? keyspace::no_deadline : since + time;
+}
+
+void answer_restore(resp::Reply& reply, const Result<void>& outcome) {
+  if (outcome) return reply.ok();
+  switch (outcome.error().code) {
+    case Errc::key_exists:
+      return reply.error(text::busy_key);
+    case Errc::damaged:
+      return reply.error(text::restore_bad_payload);
+    case Errc::out_of_range:
+      return reply.error(text::restore_bad_format);
+    default:
+      return reply.error(reason_text(outcome.error()));
+  }
+}
+
+Next restore_payload(Context& context, std::string_view payload, Adoption adoption) {
+  if (is_small(payload.size())) {
+    auto filter = filter_of_payload(payload, context.services.keyspace.filter_limits());
+    if (filter) return adopt(context, std::move(*filter), std::move(adoption));
+    adoption.answer(context.reply, filter.error());
+    return Next::done;
+  }
+  adoption.make = [held = std::make_shared<std::string>(payload)](const Making& making) -> Result<FilterPtr> {
+    if (auto room = making.hold(held->size()); !room) return room.error();
+    return filter_of_payload(*held, making.limits);
+  };
+  context.services.adoptions.adopt(context.client, std::move(adoption));
+  return Next::wait;
+}
+
+// --- BF.IMPORT, BF.EXPORT ---------------------------------------------------------------------------------
+
+// key file [REPLACE]
+struct TransferRequest {
+  std::string file;
+  bool replace = false;
+};
+
+// The text of what is wrong; empty when nothing is.
+std::string_view parse(const Context& context, TransferRequest& request) {
+  constexpr std::size_t words_min = 3;
+  const Words options = context.words.subspan(words_min);
+  if (options.size() > 1 || (options.size() == 1 && !equal_ignoring_case(options[0], "REPLACE")))
+    return text::syntax;
+  if (!context.services.transfers.enabled()) return text::no_import_dir;
+  if (!is_plain_name(context.words[2])) return text::not_a_plain_name;
+  request = {.file = std::string(context.words[2]), .replace = options.size() == 1};
+  return {};
+}
+
+}  // namespace
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= plain_name_bytes_max && name[0] != '.' &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+Next copy(Context& context) {
+  CopyOptions options{.database = context.client.database};
+  if (const auto wrong = parse(context.words.subspan(3), options); !wrong.empty())
+    return refuse(context, wrong);
+  const DatabaseKey source{.database = context.client.database, .key = context.words[1]};
+  const DatabaseKey target{.database = options.database, .key = context.words[2]};
+  if (source.database == target.database && source.key == target.key)
+    return refuse(context, text::same_objects);
+  filter::Filter* const filter = find(context, source.key);
+  const bool taken = !options.replace && context.services.keyspace.find(target, context.now) != nullptr;
+  if (filter == nullptr || taken) {
+    context.reply.integer(0);
+    return Next::done;
+  }
+  if (!context.alone) return Next::need_alone;
+  Adoption adoption{.what = "copy",
+                    .database = target.database,
+                    .key = std::string(target.key),
+                    .deadline = context.services.keyspace.deadline(source),
+                    .replace = options.replace,
+                    .make = {},
+                    .answer = answer_copy};
+  const Frozen frozen{FilterPtr(filter)};
+  if (is_small(frozen.image_byte_count())) {
+    auto made = frozen.copy(context.services.keyspace.filter_limits(), {});
+    if (made) return adopt(context, std::move(*made), std::move(adoption));
+    answer_copy(context.reply, made.error());
+    return Next::done;
+  }
+  adoption.make = [frozen](const Making& making) -> Result<FilterPtr> {
+    if (auto room = making.hold(frozen.filter()->byte_count()); !room) return room.error();
+    return frozen.copy(making.limits, making.go_on);
+  };
+  context.services.adoptions.adopt(context.client, std::move(adoption));
+  return Next::wait;
+}
+
+Next dump(Context& context) {
+  if (!context.alone && find(context, context.words[1]) != nullptr) return Next::need_alone;
+  filter::Filter* const filter = find_counted(context, context.words[1]);
+  if (filter == nullptr) {
+    context.reply.null();
+    return Next::done;
+  }
+  const Frozen frozen{FilterPtr(filter)};
+  const std::uint64_t byte_count = payload_byte_count(frozen);
+  if (byte_count > context.services.options.parser.bulk_bytes_max)
+    return refuse(context, text::dump_too_large);
+  if (is_small(byte_count)) {
+    context.reply.bulk(*payload_of(frozen, {}));
+    return Next::done;
+  }
+  const auto run = [frozen, byte_count](const Making& making) -> Answer {
+    auto room = making.hold(byte_count);
+    auto payload = room ? payload_of(frozen, making.go_on) : Result<std::string>(room.error());
+    if (!payload) return [error = payload.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
+    return [held = std::make_shared<std::string>(std::move(*payload))](resp::Reply& reply) {
+      reply.bulk(*held);
+    };
+  };
+  context.services.adoptions.run(context.client, {.what = "dump", .run = run});
+  return Next::wait;
+}
+
+Next restore(Context& context) {
+  RestoreOptions options;
+  if (const auto wrong = parse(context.words.subspan(4), options); !wrong.empty())
+    return refuse(context, wrong);
+  const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  const bool taken = find(context, key.key) != nullptr;
+  if (taken && !options.replace) return refuse(context, text::busy_key);
+  const auto time = parse_integer(context.words[2]);
+  if (!time) return refuse(context, text::not_an_integer);
+  if (*time < 0) return refuse(context, text::restore_time_range);
+  const keyspace::Deadline deadline = deadline_of(*time, options, context.now);
+  Adoption adoption{.what = "restore",
+                    .database = key.database,
+                    .key = std::string(key.key),
+                    .deadline = deadline,
+                    .replace = options.replace,
+                    .make = {},
+                    .answer = answer_restore};
+  return restore_payload(context, context.words[3], std::move(adoption));
+}
+
+Next bf_import(Context& context) {
+  TransferRequest request;
+  if (const auto wrong = parse(context, request); !wrong.empty()) return refuse(context, wrong);
+  if (!request.replace && find(context, context.words[1]) != nullptr)
+    return refuse(context, text::filter_exists);
+  Adoption adoption{.what = "import",
+                    .database = context.client.database,
+                    .key = std::string(context.words[1]),
+                    .replace = request.replace,
+                    .make = {},
+                    .answer = answer_adoption};
+  adoption.make = [&transfers = context.services.transfers, file = request.file](const Making& making) {
+    return transfers.read(file, making);
+  };
+  context.services.adoptions.adopt(context.client, std::move(adoption));
+  return Next::wait;
+}
+
+Next bf_export(Context& context) {
+  TransferRequest request;
+  if (const auto wrong = parse(context, request); !wrong.empty()) return refuse(context, wrong);
+  filter::Filter* const filter = find(context, context.words[1]);
+  if (filter == nullptr) return refuse(context, text::filter_not_found);
+  if (!context.alone) return Next::need_alone;
+  const OutgoingFile file{.name = request.file,
+                          .key = std::string(context.words[1]),
+                          .filter = Frozen(FilterPtr(filter)),
+                          .replace = request.replace};
+  const auto run = [&transfers = context.services.transfers, file](const Making& making) -> Answer {
+    return [outcome = transfers.write(file, making)](resp::Reply& reply) { answer_adoption(reply, outcome); };
+  };
+  context.services.adoptions.run(context.client, {.what = "export", .run = run});
+  return Next::wait;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,242 @@
+"""Filters that come or go whole: COPY, DUMP and RESTORE, BF.IMPORT and BF.EXPORT of a real server."""
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from client import Client, Refused
+from daemon import DaemonTest
+
+SEPAL = os.environ["SEPAL"]
+BIG_CAPACITY = 2_000_000
+ROUNDS = int(os.environ.get("SEPAL_WHOLE_ROUNDS", "5"))
+
+
+def adopted_files(directory):
+    return sorted(name for name in os.listdir(directory) if name.startswith("adopted-"))
+
+
+class WholeTest(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.imports = os.path.join(self.directory, "imports")
+        os.mkdir(self.imports)
+        self.data = os.path.join(self.directory, "data")
+
+    def start_here(self, *arguments):
+        return self.start("--threads", "2", "--import-dir", self.imports, *arguments, directory=self.data)
+
+    def make_big(self, client, key, first=0, count=2000):
+        client.call("BF.RESERVE", key, "0.001", BIG_CAPACITY)
+        client.call("BF.MADD", key, *[f"item{i}" for i in range(first, first + count)])
+
+    def assert_has(self, client, key, first=0, count=2000):
+        self.assertEqual(client.call("BF.MEXISTS", key, *[f"item{i}" for i in range(first, first + count)]),
+                         [1] * count)
+
+    def build_file(self, name, first=0, count=2000, capacity=BIG_CAPACITY):
+        items = "".join(f"item{i}\n" for i in range(first, first + count))
+        subprocess.run([SEPAL, "build", "--error", "0.001", "--capacity", str(capacity), "-o",
+                        os.path.join(self.imports, name)], input=items, text=True, check=True, capture_output=True)
+
+    def refused(self, client, *words):
+        with self.assertRaises(Refused) as caught:
+            client.call(*words)
+        return str(caught.exception)
+
+    def test_big_filters_are_copied_dumped_and_restored_and_outlive_a_kill(self):
+        daemon = self.start_here()
+        with Client.of(daemon) as client:
+            self.make_big(client, "a")
+            self.assertEqual(client.call("PEXPIREAT", "a", 33177117420000), 1)
+            self.assertEqual(client.call("COPY", "a", "b"), 1)
+            self.assertEqual(client.call("COPY", "a", "b"), 0)
+            self.assertEqual(client.call("COPY", "a", "b", "DB", "3", "REPLACE"), 1)
+            payload = client.call("DUMP", "a")
+            self.assertEqual(client.call("RESTORE", "c", 0, payload), b"OK")
+            self.assertEqual(self.refused(client, "RESTORE", "c", 0, payload),
+                             "BUSYKEY Target key name already exists.")
+            self.assertEqual(client.call("RESTORE", "c", 500000, payload, "REPLACE"), b"OK")
+            damaged = bytearray(payload)
+            damaged[len(damaged) // 2] ^= 1
+            self.assertEqual(self.refused(client, "RESTORE", "d", 0, bytes(damaged)),
+                             "ERR DUMP payload version or checksum are wrong")
+            client.call("BF.ADD", "b", "later")
+        self.assertGreaterEqual(len(adopted_files(self.data)), 3)
+        daemon.kill()
+        daemon = self.start_here()
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("DBSIZE"), 3)
+            for key in ("a", "b", "c"):
+                self.assert_has(client, key)
+            self.assertEqual(client.call("BF.CARD", "b"), 2001)
+            self.assertEqual(client.call("BF.EXISTS", "b", "later"), 1)
+            self.assertEqual(client.call("PEXPIRETIME", "b"), 33177117420000)
+            self.assertGreater(client.call("PTTL", "c"), 0)
+            client.call("SELECT", 3)
+            self.assert_has(client, "b")
+            self.assertEqual(client.call("SAVE"), b"OK")
+        self.wait_until(lambda: not adopted_files(self.data))
+        daemon.stop()
+
+    def test_without_a_journal_filters_come_without_files_and_a_save_has_them(self):
+        daemon = self.start_here("--journal", "off")
+        with Client.of(daemon) as client:
+            self.make_big(client, "a")
+            self.assertEqual(client.call("COPY", "a", "b"), 1)
+            self.assertEqual(adopted_files(self.data), [])
+        daemon.stop()
+        daemon = self.start_here("--journal", "off")
+        with Client.of(daemon) as client:
+            self.assert_has(client, "b")
+
+    def test_a_file_that_was_built_is_imported_in_one_instant_while_others_ask(self):
+        self.build_file("all.sepal")
+        daemon = self.start_here("--journal", "always")
+        with Client.of(daemon) as client, Client.of(daemon) as asking:
+            client.call("BF.ADD", "users", "item1")
+            self.assertEqual(self.refused(client, "BF.IMPORT", "users", "all.sepal"), "ERR item exists")
+            client.send(("BF.IMPORT", "users", "all.sepal", "REPLACE"))
+            for _ in range(200):
+                self.assertEqual(asking.call("BF.EXISTS", "users", "item1"), 1)
+            self.assertEqual(client.receive(), b"OK")
+            self.assert_has(client, "users")
+            self.assertEqual(client.call("BF.CARD", "users"), 2000)
+        daemon.kill()
+        daemon = self.start_here()
+        with Client.of(daemon) as client:
+            self.assert_has(client, "users")
+
+    def test_an_export_is_whole_and_comes_back(self):
+        daemon = self.start_here()
+        with Client.of(daemon) as client:
+            self.make_big(client, "a")
+            self.assertEqual(client.call("BF.EXPORT", "a", "a.sepal"), b"OK")
+            self.assertIn("is there already", self.refused(client, "BF.EXPORT", "a", "a.sepal"))
+            self.assertEqual(client.call("BF.EXPORT", "a", "a.sepal", "REPLACE"), b"OK")
+            self.assertEqual(self.refused(client, "BF.EXPORT", "none", "b.sepal"), "ERR not found")
+            self.assertEqual(client.call("BF.IMPORT", "b", "a.sepal"), b"OK")
+            self.assert_has(client, "b")
+            self.assertEqual(client.call("BF.CARD", "b"), 2000)
+        verified = subprocess.run([SEPAL, "verify", os.path.join(self.imports, "a.sepal")], capture_output=True)
+        self.assertEqual(verified.returncode, 0)
+        self.assertEqual(os.listdir(self.imports), ["a.sepal"])
+
+    def test_a_bad_file_changes_nothing_and_says_why(self):
+        self.build_file("good", count=10, capacity=100_000)
+        path = os.path.join(self.imports, "good")
+        with open(path, "rb") as file:
+            whole = file.read()
+        for name, contents in (("flipped", whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:]),
+                               ("short", whole[:-1]), ("long", whole + b"x"), ("other", b"SQLite format 3\0"),
+                               ("empty", b"")):
+            with open(os.path.join(self.imports, name), "wb") as file:
+                file.write(contents)
+        daemon = self.start_here()
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "users", "mine")
+            for name in ("flipped", "short", "long", "other", "empty"):
+                said = self.refused(client, "BF.IMPORT", "users", name, "REPLACE")
+                self.assertTrue(said.startswith("ERR "), said)
+                self.assertIn(name, said)
+            self.assertIn("No such file", self.refused(client, "BF.IMPORT", "users", "none", "REPLACE"))
+            self.assertEqual(client.call("BF.CARD", "users"), 1)
+            self.assertEqual(client.info("sepal")["transfer_running"], "")
+        self.assertEqual(adopted_files(self.data), [])
+
+    def test_no_name_leaves_the_folder(self):
+        self.build_file("good", count=10, capacity=1000)
+        outside = os.path.join(self.directory, "outside")
+        os.rename(os.path.join(self.imports, "good"), outside)
+        os.symlink(outside, os.path.join(self.imports, "link"))
+        os.symlink(self.directory, os.path.join(self.imports, "folder"))
+        os.mkfifo(os.path.join(self.imports, "pipe"))
+        daemon = self.start_here()
+        plain = "ERR the file must be a plain name in import_dir, without '/', and not begin with '.'"
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "k", "a")
+            for name in ("../outside", outside, "", ".", "..", ".hidden", "folder/outside", "a\0b", "x" * 241):
+                self.assertEqual(self.refused(client, "BF.IMPORT", "users", name), plain)
+                self.assertEqual(self.refused(client, "BF.EXPORT", "k", name), plain)
+            self.assertIn("symbolic link", self.refused(client, "BF.IMPORT", "users", "link"))
+            self.assertIn("not a regular file", self.refused(client, "BF.IMPORT", "users", "pipe"))
+            self.assertIn("ERR ", self.refused(client, "BF.IMPORT", "users", "folder"))
+            # What a link leads to is not written to, nor is what stands in the way of the file aside.
+            before = os.stat(outside).st_mtime_ns
+            os.symlink(outside, os.path.join(self.imports, "new.tmp"))
+            self.refused(client, "BF.EXPORT", "k", "new")
+            self.assertEqual(client.call("BF.EXPORT", "k", "link", "REPLACE"), b"OK")
+            self.assertFalse(os.path.islink(os.path.join(self.imports, "link")))
+            self.assertEqual(os.stat(outside).st_mtime_ns, before)
+            self.assertEqual(client.call("EXISTS", "users"), 0)
+
+    def test_without_an_import_dir_there_are_no_imports(self):
+        daemon = self.start(directory=self.data)
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "k", "a")
+            for command in ("BF.IMPORT", "BF.EXPORT"):
+                self.assertEqual(self.refused(client, command, "k", "f"), "ERR the server runs without import_dir")
+
+    def test_a_client_that_closes_its_connection_gives_up_its_import(self):
+        self.build_file("large", capacity=150_000_000)
+        daemon = self.start_here()
+        with Client.of(daemon) as watching:
+            client = Client.of(daemon)
+            client.send(("BF.IMPORT", "users", "large"))
+            self.wait_until(lambda: watching.info("sepal")["transfer_running"] == "import")
+            self.assertGreater(int(watching.info("sepal")["transfer_bytes_total"]), 0)
+            client.close()
+            self.wait_until(lambda: watching.info("sepal")["transfer_running"] == "")
+            self.assertEqual(watching.call("EXISTS", "users"), 0)
+            self.assertEqual(adopted_files(self.data), [])
+
+    def test_a_kill_at_any_moment_of_an_import_leaves_the_old_filter_or_the_new_one(self):
+        self.build_file("new", first=0, count=2000)
+        seen = set()
+        for round_number in range(ROUNDS):
+            daemon = self.start_here("--journal", random.choice(["always", "everysec"]))
+            with Client.of(daemon) as client:
+                client.call("DEL", "users")
+                client.call("BF.MADD", "users", "item0", "old")
+                answered = threading.Event()
+
+                def work():
+                    try:
+                        client.call("BF.IMPORT", "users", "new", "REPLACE")
+                        answered.set()
+                    except (ConnectionError, OSError):
+                        pass
+
+                thread = threading.Thread(target=work)
+                thread.start()
+                time.sleep(random.uniform(0, 0.03))
+                daemon.kill()
+                thread.join()
+            daemon = self.start_here()
+            with Client.of(daemon) as client:
+                count = client.call("BF.CARD", "users")
+                self.assertIn(count, (2, 2000))
+                if answered.is_set():
+                    self.assertEqual(count, 2000)
+                if count == 2000:
+                    self.assert_has(client, "users")
+                else:
+                    self.assertEqual(client.call("BF.MEXISTS", "users", "item0", "old"), [1, 1])
+                seen.add(count)
+                self.assertLessEqual(len(adopted_files(self.data)), 1 + round_number)
+            daemon.stop()
+        print("seen:", seen, file=sys.stderr)
+
+    def wait_until(self, holds, seconds=20):
+        deadline = time.monotonic() + seconds
+        while not holds():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    unittest.main()

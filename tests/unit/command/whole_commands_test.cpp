@@ -1,0 +1,251 @@
+#include <sepal/filter/image.hpp>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "world.hpp"
+
+using namespace sepal;
+using command::Adoption;
+using command::Next;
+using command::testing::World;
+using keyspace::DatabaseKey;
+using test::Recorded;
+
+namespace {
+
+const std::string big_capacity = "1000000";
+
+// What the thread of adoptions would do with the only thing that waits; the reply.
+std::string work_off(World& world) {
+  REQUIRE(world.adoptions.waiting.size() == 1);
+  auto waiting = std::move(world.adoptions.waiting.front());
+  world.adoptions.waiting.clear();
+  const command::Making making{.limits = world.keyspace.filter_limits(),
+                               .hold = [](std::uint64_t) { return Result<void>(); },
+                               .go_on = {}};
+  resp::Reply reply;
+  if (waiting.errand.run) {
+    waiting.errand.run(making)(reply);
+  } else {
+    const Adoption& adoption = waiting.adoption;
+    const DatabaseKey key{.database = adoption.database, .key = adoption.key};
+    auto made = adoption.make(making);
+    Result<void> outcome = made ? Result<void>() : made.error();
+    if (made && !adoption.replace && world.keyspace.find(key) != nullptr) outcome = fail(Errc::key_exists);
+    if (outcome) outcome = world.keyspace.put(key, *made, adoption.deadline);
+    adoption.answer(reply, outcome);
+  }
+  std::string encoded;
+  reply.swap_out(encoded);
+  return command::testing::readable(encoded);
+}
+
+// Of "$bytes".
+std::string bulk(const std::string& reply) {
+  REQUIRE(reply.substr(0, 1) == "$");
+  return reply.substr(1);
+}
+
+void record(World& world) {
+  world.services.logs = world.recording.all_logs();
+}
+
+}  // namespace
+
+TEST_CASE("COPY of a small filter is done at once, with its deadline, and recorded whole",
+          "[command][whole]") {
+  World world;
+  record(world);
+  world.send({"BF.MADD", "a", "x", "y"});
+  world.send({"PEXPIREAT", "a", "33177117420000"});
+  CHECK(world.send({"COPY", "a", "b"}) == ":1");
+  CHECK(world.send({"BF.MEXISTS", "b", "x", "y", "z"}) == "*[:1, :1, :0]");
+  CHECK(world.send({"PEXPIRETIME", "b"}) == ":33177117420000");
+  world.send({"BF.ADD", "b", "z"});
+  CHECK(world.send({"BF.EXISTS", "a", "z"}) == ":0");
+  CHECK(world.adoptions.waiting.empty());
+  world.dispatcher.commit();
+  const auto told = world.recording.operations();
+  std::size_t adopted = 0;
+  for (const Recorded& recorded : told) {
+    if (recorded.kind != Recorded::Kind::adopted) continue;
+    ++adopted;
+    CHECK(recorded.key == "b");
+    CHECK(recorded.deadline == 33177117420000);
+    CHECK_FALSE(recorded.image.empty());
+  }
+  CHECK(adopted == 1);
+  CHECK(world.recording.admitted_bytes() >= keyspace::recorded_image_bytes_max);
+}
+
+TEST_CASE("COPY takes a target only when it is free or to be replaced", "[command][whole]") {
+  World world;
+  world.send({"BF.ADD", "a", "x"});
+  world.send({"BF.ADD", "b", "y"});
+  CHECK(world.send({"COPY", "none", "c"}) == ":0");
+  CHECK(world.send({"COPY", "a", "b"}) == ":0");
+  CHECK(world.send({"BF.EXISTS", "b", "y"}) == ":1");
+  CHECK(world.send({"COPY", "a", "b", "REPLACE"}) == ":1");
+  CHECK(world.send({"BF.MEXISTS", "b", "x", "y"}) == "*[:1, :0]");
+  CHECK(world.send({"COPY", "a", "a"}) == "-ERR source and destination objects are the same");
+  CHECK(world.send({"COPY", "a", "a", "DB", "5"}) == ":1");
+  CHECK(world.keyspace.find({.database = 5, .key = "a"}) != nullptr);
+  // What is past its deadline is not there.
+  REQUIRE(world.keyspace.set_deadline({.database = 5, .key = "a"}, 1));
+  CHECK(world.send({"COPY", "a", "a", "DB", "5"}) == ":1");
+  CHECK(world.keyspace.deadline({.database = 5, .key = "a"}) == keyspace::no_deadline);
+}
+
+TEST_CASE("COPY of a big filter is made off the workers, of the instant at which it was asked for",
+          "[command][whole]") {
+  World world;
+  record(world);
+  world.send({"BF.RESERVE", "a", "0.01", big_capacity});
+  world.send({"BF.MADD", "a", "x", "y"});
+  CHECK(world.send({"COPY", "a", "b"}) == "");
+  CHECK(world.outcome.next == Next::wait);
+  CHECK(world.connection("a").client.lifeline.tied());
+  CHECK(world.adoptions.waiting[0].adoption.what == "copy");
+  CHECK(world.keyspace.find({.database = 0, .key = "b"}) == nullptr);
+  world.send_from("other", {"DEL", "a"});
+  CHECK(work_off(world) == ":1");
+  CHECK(world.send({"BF.CARD", "b"}) == ":2");
+  world.send({"BF.RESERVE", "a", "0.01", big_capacity});
+  world.send({"COPY", "b", "c"});
+  world.send_from("other", {"BF.ADD", "c", "mine"});
+  CHECK(work_off(world) == ":0");
+}
+
+TEST_CASE("what waits for a client learns that the client has gone, or has its answer", "[command][whole]") {
+  command::ClientState client;
+  const auto gone = client.lifeline.tie();
+  client.lifeline.untie();
+  std::shared_ptr<const std::atomic<bool>> cut;
+  {
+    command::ClientState other;
+    cut = other.lifeline.tie();
+    const command::ClientState looked_at = other;
+    CHECK_FALSE(looked_at.lifeline.tied());
+    CHECK_FALSE(*cut);
+  }
+  CHECK(*cut);
+  CHECK_FALSE(*gone);
+}
+
+TEST_CASE("a payload brings back the filter, small or big", "[command][whole]") {
+  const std::string capacity = GENERATE(std::string("100"), big_capacity);
+  const bool big = capacity == big_capacity;
+  World world;
+  world.send({"BF.RESERVE", "a", "0.01", capacity});
+  world.send({"BF.MADD", "a", "x", "y"});
+  std::string payload = world.send({"DUMP", "a"});
+  CHECK((world.outcome.next == Next::wait) == big);
+  if (big) payload = work_off(world);
+  payload = bulk(payload);
+  CHECK(world.send({"DUMP", "none"}) == "$null");
+  std::string restored = world.send({"RESTORE", "b", "0", payload});
+  if (big) restored = work_off(world);
+  CHECK(restored == "+OK");
+  CHECK(filter::whole_image(*world.keyspace.find({.database = 0, .key = "a"})) ==
+        filter::whole_image(*world.keyspace.find({.database = 0, .key = "b"})));
+}
+
+TEST_CASE("a payload with any byte changed, cut off or added is refused, and changes nothing",
+          "[command][whole]") {
+  World world;
+  world.send({"BF.RESERVE", "a", "0.1", "10"});
+  world.send({"BF.ADD", "a", "x"});
+  const std::string payload = bulk(world.send({"DUMP", "a"}));
+  const std::string wrong = "-ERR DUMP payload version or checksum are wrong";
+  for (std::size_t at = 0; at < payload.size(); ++at) {
+    std::string changed = payload;
+    changed[at] = static_cast<char>(changed[at] ^ 1);
+    REQUIRE(world.send({"RESTORE", "b", "0", changed}) == wrong);
+    REQUIRE(world.send({"RESTORE", "b", "0", std::string_view(payload).substr(0, at)}) == wrong);
+  }
+  CHECK(world.send({"RESTORE", "b", "0", payload + "x"}) == wrong);
+  CHECK(world.send({"RESTORE", "a", "0", "rubbish", "REPLACE"}) == wrong);
+  CHECK(world.send({"RESTORE", "a", "0", "rubbish"}) == "-BUSYKEY Target key name already exists.");
+  CHECK(world.send({"DBSIZE"}) == ":1");
+  CHECK(world.send({"BF.CARD", "a"}) == ":1");
+}
+
+TEST_CASE("RESTORE sets the deadline that it is given", "[command][whole]") {
+  World world;
+  world.send({"BF.ADD", "a", "x"});
+  const std::string payload = bulk(world.send({"DUMP", "a"}));
+  CHECK(world.send({"RESTORE", "b", "1000", payload}) == "+OK");
+  CHECK(world.send({"PTTL", "b"}) == ":1000");
+  CHECK(world.send({"RESTORE", "b", "0", payload, "REPLACE"}) == "+OK");
+  CHECK(world.send({"PTTL", "b"}) == ":-1");
+  CHECK(world.send({"RESTORE", "b", "33177117420000", payload, "replace", "absttl"}) == "+OK");
+  CHECK(world.send({"PEXPIRETIME", "b"}) == ":33177117420000");
+  // One that is over: the key is gone, and so is what was there.
+  CHECK(world.send({"RESTORE", "b", "5", payload, "REPLACE", "ABSTTL"}) == "+OK");
+  CHECK(world.send({"EXISTS", "b"}) == ":0");
+  CHECK(world.send({"RESTORE", "b", "9223372036854775807", payload}) == "+OK");
+  CHECK(world.send({"PTTL", "b"}) == ":-1");
+  CHECK(world.send({"RESTORE", "c", "-1", payload}) == "-ERR Invalid TTL value, must be >= 0");
+  CHECK(world.send({"RESTORE", "c", "x", payload}) == "-ERR value is not an integer or out of range");
+  CHECK(world.send({"RESTORE", "c", "0", payload, "IDLETIME", "5", "FREQ", "5"}) == "-ERR syntax error");
+  CHECK(world.send({"RESTORE", "c", "0", payload, "FREQ", "255"}) == "+OK");
+}
+
+TEST_CASE("a payload of more memory than there is says so", "[command][whole]") {
+  World world;
+  world.send({"BF.RESERVE", "a", "0.01", "1000"});
+  const std::string payload = bulk(world.send({"DUMP", "a"}));
+  world.keyspace.set_memory_max(world.keyspace.memory_used() + 1000);
+  CHECK(world.send({"RESTORE", "b", "0", payload}) == "-ERR Insufficient memory to create filter");
+  CHECK(world.send({"COPY", "a", "b"}) == "-ERR Insufficient memory to create filter");
+}
+
+TEST_CASE("a filter that no argument has room for is not dumped", "[command][whole]") {
+  World world;
+  world.send({"BF.RESERVE", "a", "0.01", "1000"});
+  world.options.parser.bulk_bytes_max = 1000;
+  CHECK(world.send({"DUMP", "a"}) ==
+        "-ERR the filter is larger than one argument may be: use BF.EXPORT or BF.SCANDUMP");
+}
+
+TEST_CASE("imports and exports go through the folder, off the workers", "[command][whole]") {
+  World world;
+  world.send({"BF.MADD", "a", "x", "y"});
+  CHECK(world.send({"BF.EXPORT", "a", "file"}) == "");
+  CHECK(world.outcome.next == Next::wait);
+  CHECK(work_off(world) == "+OK");
+  CHECK(world.send({"BF.IMPORT", "a", "file"}) == "-ERR item exists");
+  CHECK(world.send({"BF.IMPORT", "b", "file"}) == "");
+  CHECK(world.adoptions.waiting[0].adoption.what == "import");
+  CHECK(work_off(world) == "+OK");
+  CHECK(world.send({"BF.CARD", "b"}) == ":2");
+  world.send({"BF.IMPORT", "c", "none"});
+  CHECK(work_off(world) == "-ERR cannot open none");
+  CHECK(world.send({"BF.IMPORT", "c", "file", "FOO"}) == "-ERR syntax error");
+  CHECK(world.send({"BF.EXPORT", "none", "file"}) == "-ERR not found");
+  world.transfers.there = false;
+  CHECK(world.send({"BF.IMPORT", "c", "file"}) == "-ERR the server runs without import_dir");
+  CHECK(world.send({"BF.EXPORT", "a", "file"}) == "-ERR the server runs without import_dir");
+}
+
+TEST_CASE("a plain name has nothing that leads elsewhere", "[command][whole]") {
+  using command::is_plain_name;
+  for (const std::string_view name : {"a", "users-2024.sepal", "a..b", "a b"}) CHECK(is_plain_name(name));
+  for (const std::string_view name : {"", ".", "..", "...", ".a", "a/b", "/a", "a/"})
+    CHECK_FALSE(is_plain_name(name));
+  CHECK_FALSE(is_plain_name(std::string_view("a\0b", 3)));
+  CHECK(is_plain_name(std::string(command::plain_name_bytes_max, 'x')));
+  CHECK_FALSE(is_plain_name(std::string(command::plain_name_bytes_max + 1, 'x')));
+}
+
+TEST_CASE("INFO tells what is under way", "[command][whole]") {
+  World world;
+  world.adoptions.state = {.waiting = 2, .what = "import", .bytes_done = 5, .bytes_total = 9};
+  const std::string info = world.send({"INFO", "sepal"});
+  for (const char* const line : {"transfer_running:import\r\n", "transfers_waiting:2\r\n",
+                                 "transfer_bytes:5\r\n", "transfer_bytes_total:9\r\n"})
+    CHECK(info.find(line) != std::string::npos);
+}
