@@ -190,7 +190,8 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
   log->commit();
   // Before any generation may be cut.
   if (adopted && file.number != 0)
-    parts_->files.named({.number = file.number, .position = parts_->journal.position()});
+    parts_->files.named(
+        {.number = file.number, .position = parts_->journal.position(), .byte_count = filter->byte_count()});
   return adopted;
 }
 

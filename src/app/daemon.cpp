@@ -204,6 +204,7 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
 storage::SaverCallbacks Daemon::saver_callbacks() {
   return {.changes = [this] { return changes(); },
           .journal_position = [this] { return journal_view_.position(); },
+          .adopted_bytes = [this] { return adopted_files_->byte_count(); },
           .journal_gap = [this] { return journal_view_.gap(); },
           .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
           .saved =

@@ -186,7 +186,9 @@ std::uint64_t Dispatcher::most_record_bytes(const CommandSpec& spec, std::span<c
   const keyspace::Keyspace& keyspace = services_.keyspace;
   const std::uint32_t layers_max = alone ? keyspace.options().layers_max : 0;
   std::uint64_t bytes = record_bytes_of(spec, words, item_count, layers_max);
-  if (alone && spec.flags.has(Flag::adopts)) bytes += keyspace::recorded_image_bytes_max;
+  // A key may be gone in two databases before it is adopted in one.
+  if (alone && spec.flags.has(Flag::adopts))
+    bytes += keyspace::record_bytes_of_adoption(keyspace::key_bytes_max);
   if (keyspace.mirrors().empty()) return bytes;
   return bytes + keyspace::record_bytes_of_mirror(keyspace.mirrors(), item_count, layers_max);
 }

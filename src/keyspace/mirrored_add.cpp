@@ -37,10 +37,12 @@ bool Mutator::try_mirror(const filter::Filter& source, std::span<const std::stri
 std::uint64_t record_bytes_of_mirror(const Mirrors& mirrors, std::size_t item_count,
                                      std::uint32_t layers_max) {
   const std::size_t key_bytes = mirrors.key_bytes_max();
-  // That the mirror breaks names both ends.
-  return layers_max == 0 ? record_bytes_of_adds(key_bytes, item_count)
-                         : record_bytes_of_adds_alone(key_bytes, item_count, layers_max) + record_bytes_max +
-                               2 * key_bytes;
+  if (layers_max == 0) return record_bytes_of_adds(key_bytes, item_count);
+  // Whenever adds of the source are told, those of the target are before.
+  const std::uint64_t calls_of_source = calls_of_adds_alone(item_count, layers_max);
+  const std::uint64_t broken = record_bytes_max + 2 * key_bytes;  // It names both ends.
+  return record_bytes_of_adds_alone(key_bytes, item_count, layers_max) +
+         calls_of_source * (record_bytes_max + key_bytes) + broken;
 }
 
 }  // namespace sepal::keyspace

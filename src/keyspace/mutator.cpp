@@ -198,14 +198,18 @@ std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count
   return calls * (record_bytes_max + key_bytes) + item_count * sizeof(Fingerprint);
 }
 
-std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item_count,
-                                         std::uint32_t layers_max) {
+std::uint64_t calls_of_adds_alone(std::size_t item_count, std::uint32_t layers_max) {
   // A layer is told, and what was added before it.
   const std::uint64_t of_growth = 2 * std::min<std::uint64_t>(item_count, layers_max);
   // What is gone, what is created, its deadline, and what remains to be told at the end.
   constexpr std::uint64_t once = 4;
-  const std::uint64_t calls = once + of_growth + item_count / AddsAlone::told_together_max;
-  return calls * (record_bytes_max + key_bytes) + item_count * sizeof(Fingerprint);
+  return once + of_growth + item_count / AddsAlone::told_together_max;
+}
+
+std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item_count,
+                                         std::uint32_t layers_max) {
+  return calls_of_adds_alone(item_count, layers_max) * (record_bytes_max + key_bytes) +
+         item_count * sizeof(Fingerprint);
 }
 
 std::uint64_t record_bytes_of_adoption(std::size_t key_bytes) {

@@ -30,6 +30,10 @@ class KeyRecorder final : public filter::AddRecorder {
   return filter.try_add(items, added, &recorder);
 }
 
+// How often a log is told by Mutator::add_alone() of a filter without a mirror, with what goes before it in a
+// request.
+[[nodiscard]] std::uint64_t calls_of_adds_alone(std::size_t item_count, std::uint32_t layers_max);
+
 // Good until an end of the mirror is renamed.
 [[nodiscard]] inline DatabaseKey target_key(const Mirrors::Link& link) {
   return {.database = link.mirror.database, .key = link.mirror.target};

@@ -72,6 +72,13 @@ void AdoptedFiles::named(const NamedFile& file) {
   named_.push_back(file);
 }
 
+std::uint64_t AdoptedFiles::byte_count() {
+  const MutexLock lock(mutex_);
+  std::uint64_t bytes = 0;
+  for (const NamedFile& file : named_) bytes += file.byte_count;
+  return bytes;
+}
+
 void AdoptedFiles::drop(std::uint64_t number) {
   if (const auto removed = disk_.remove(directory_ / format::adopted_name(number)); !removed)
     spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);

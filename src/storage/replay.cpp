@@ -70,9 +70,10 @@ class Replay {
         read_adopted(disk_, directory_, *file, limits_, [this](const Progress&) { return go_on(); });
     if (!filter)
       return is_damage(filter.error()) ? with_advice(filter.error(), restore_or_salvage) : filter.error();
+    named_.push_back({.number = file->number,
+                      .position = frame.position + format::frame_bytes(frame.body.size()),
+                      .byte_count = (*filter)->byte_count()});
     applier_.bring(std::move(*filter));
-    named_.push_back(
-        {.number = file->number, .position = frame.position + format::frame_bytes(frame.body.size())});
     return {};
   }
 

@@ -161,7 +161,8 @@ class Saver::Implementation {
 
   [[nodiscard]] bool journal_is_long(std::uint64_t journal_end) const SEPAL_REQUIRES(mutex_) {
     if (options_.journal_bytes_min == 0) return false;
-    const std::uint64_t bytes = journal_end - std::min(journal_end, status_.journal_position);
+    const std::uint64_t adopted_bytes = callbacks_.adopted_bytes ? callbacks_.adopted_bytes() : 0;
+    const std::uint64_t bytes = journal_end - std::min(journal_end, status_.journal_position) + adopted_bytes;
     const double share = options_.journal_share * static_cast<double>(keyspace_.memory_used());
     return bytes > options_.journal_bytes_min && static_cast<double>(bytes) > share;
   }

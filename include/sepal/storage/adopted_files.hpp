@@ -24,7 +24,8 @@ namespace sepal::storage {
 // A file that a record names.
 struct NamedFile {
   std::uint64_t number = 0;
-  std::uint64_t position = 0;  // of the journal, behind the record
+  std::uint64_t position = 0;    // of the journal, behind the record
+  std::uint64_t byte_count = 0;  // about
 };
 
 // Synchronised.
@@ -41,6 +42,8 @@ class AdoptedFiles {
   // A record names it now. With the gate closed, so that no generation can be cut between.
   void named(const NamedFile& file);
   [[nodiscard]] bool is_named(std::uint64_t number);
+  // Of those that are named.
+  [[nodiscard]] std::uint64_t byte_count();
   // None will. Blocks. A file that cannot be removed is logged, and removed by the next start.
   void drop(std::uint64_t number);
 

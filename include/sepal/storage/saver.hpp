@@ -39,7 +39,8 @@ struct SaverOptions {
   std::chrono::milliseconds interval{0};  // counted from the last time, when something changed; 0: never
   // But for the save at stop, and while one is demanded; 0: as fast as the disk.
   std::uint64_t bytes_per_second_max = 0;
-  // When the journal since the last cut is longer than this and than this share of the data. 0: never.
+  // When the journal since the last cut, with the files that it names, is longer than this and than this
+  // share of the data. 0: never.
   std::uint64_t journal_bytes_min = 0;
   double journal_share = 0;
 };
@@ -50,6 +51,9 @@ struct SaverCallbacks {
   std::function<std::uint64_t()> changes;
   // Where the journal ends; exact with the gate closed, about right otherwise. Any thread. May be empty.
   std::function<std::uint64_t()> journal_position;
+  // Bytes of the files that the journal names: each goes when a generation has what is in it. Any thread. May
+  // be empty.
+  std::function<std::uint64_t()> adopted_bytes{};
   // Before this position something is missing from the journal: it grows whenever that happens. Any thread.
   // May be empty.
   std::function<std::uint64_t()> journal_gap;

@@ -308,6 +308,15 @@ TEST_CASE("no add to a source records more than is foreseen", "[keyspace][mirror
   CHECK(fixture.told_bytes() - before <=
         keyspace::record_bytes_of_adds_alone(1, item_count, 3) +
             keyspace::record_bytes_of_mirror(fixture.keys.mirrors(), item_count, 3));
+  // Every 33rd item is known to the source, so that the two are told at different items.
+  Fixture often({.capacity = 10'000}, {.error_rate = 1e-9, .capacity = 1, .expansion = 32768});
+  for (std::size_t i = 0; i < item_count; i += 33) often.add_alone(source, {items[i]});
+  often.mirror();
+  const std::uint64_t often_before = often.told_bytes();
+  often.add_alone(source, views_of(items));
+  CHECK(often.told_bytes() - often_before <=
+        keyspace::record_bytes_of_adds_alone(1, item_count, 3) +
+            keyspace::record_bytes_of_mirror(often.keys.mirrors(), item_count, 3));
   Fixture roomy({.capacity = 10'000}, {.capacity = 10'000});
   roomy.mirror();
   const std::uint64_t roomy_before = roomy.told_bytes();

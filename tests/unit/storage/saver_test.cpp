@@ -27,6 +27,7 @@ struct Saving {
   std::atomic<std::uint64_t> position_synced{0};
   std::atomic<bool> journal_fails{false};
   std::atomic<std::uint64_t> journal_gap{0};
+  std::atomic<std::uint64_t> adopted_bytes{0};
   std::atomic<int> journal_gaps_to_come{0};  // one whenever somebody looks
   std::atomic<std::uint64_t> position_saved{0};
   std::unique_ptr<Saver> saver;
@@ -39,6 +40,7 @@ struct Saving {
         *directory, filters.keyspace, gate,
         SaverCallbacks{.changes = [this] { return changes.load(); },
                        .journal_position = [this] { return journal_position += journal_step; },
+                       .adopted_bytes = [this] { return adopted_bytes.load(); },
                        .journal_gap = [this] { return journal_gap += journal_gaps_to_come-- > 0 ? 1 : 0; },
                        .sync_journal =
                            [this](std::uint64_t position) {
@@ -281,6 +283,21 @@ TEST_CASE("a journal that is long for the data is a reason to save", "[storage]"
   saving.journal_position = 2 * data_bytes;
   saving.saver->set_options({.journal_bytes_min = data_bytes, .journal_share = 3});
   CHECK(saving.saver->status().saves_done == 0);
+  saving.saver->set_options({.journal_bytes_min = data_bytes, .journal_share = 1.5});
+  saved.get_future().wait();
+  saving.saver->stop();
+  CHECK(saving.saver->status().saves_done == 1);
+}
+
+TEST_CASE("files that the journal names are a reason to save as the journal is", "[storage]") {
+  Saving saving;
+  saving.add("key");
+  const std::uint64_t data_bytes = saving.filters.keyspace.memory_used();
+  std::promise<void> saved;
+  saving.disk.set_observer([&](const char* operation, const Path& path) {
+    if (std::string_view(operation) == "remove" && path.filename() == "SEED.tmp") saved.set_value();
+  });
+  saving.adopted_bytes = 2 * data_bytes;
   saving.saver->set_options({.journal_bytes_min = data_bytes, .journal_share = 1.5});
   saved.get_future().wait();
   saving.saver->stop();
