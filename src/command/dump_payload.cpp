@@ -2,6 +2,7 @@
 
 #include <sepal/base/endian.hpp>
 #include <sepal/base/hash.hpp>
+#include <sepal/filter/rdb.hpp>
 
 #include <cstddef>
 #include <span>
@@ -13,6 +14,18 @@ constexpr std::uint16_t payload_version = 1;
 constexpr std::size_t version_bytes = sizeof payload_version;
 constexpr std::size_t checksum_bytes = sizeof(std::uint64_t);
 constexpr std::size_t footer_bytes = version_bytes + checksum_bytes;
+
+Result<void> held(const Hold& hold, std::uint64_t byte_count) {
+  return hold ? hold(byte_count) : Result<void>();
+}
+
+Result<filter::FilterPtr> filter_of_rdb_dump(std::span<const std::byte> bytes,
+                                             const filter::FilterLimits& limits, const Hold& hold) {
+  const auto dump = filter::decode_rdb_dump(bytes, limits.layers_max);
+  if (!dump) return dump.error();
+  if (auto room = held(hold, dump->memory_bytes()); !room) return room.error();
+  return filter::filter_of(*dump, limits);
+}
 
 }  // namespace
 
@@ -31,8 +44,15 @@ Result<std::string> payload_of(const filter::Frozen& filter, const filter::GoOn&
   return payload;
 }
 
-Result<filter::FilterPtr> filter_of_payload(std::string_view payload, const filter::FilterLimits& limits) {
+std::uint64_t restored_bytes_max(std::string_view payload) {
+  const bool may_be_packed = filter::is_rdb_dump(std::as_bytes(std::span(payload)));
+  return payload.size() * (may_be_packed ? filter::rdb_growth_max : 1);
+}
+
+Result<filter::FilterPtr> filter_of_payload(std::string_view payload, const filter::FilterLimits& limits,
+                                            const Hold& hold) {
   const auto bytes = std::as_bytes(std::span(payload));
+  if (filter::is_rdb_dump(bytes)) return filter_of_rdb_dump(bytes, limits, hold);
   if (bytes.size() < footer_bytes) return fail(Errc::damaged);
   const auto sealed = bytes.first(bytes.size() - checksum_bytes);
   const auto image = bytes.first(bytes.size() - footer_bytes);
@@ -40,6 +60,7 @@ Result<filter::FilterPtr> filter_of_payload(std::string_view payload, const filt
     return fail(Errc::damaged);
   if (load_little_endian<std::uint16_t>(bytes.data() + image.size()) != payload_version)
     return fail(Errc::damaged);
+  if (auto room = held(hold, image.size()); !room) return room.error();
   auto filter = filter::filter_of(image, limits);
   if (filter) return filter;
   const Errc code = filter.error().code;

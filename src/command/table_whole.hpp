@@ -56,7 +56,7 @@ inline constexpr CommandSpec whole_rows[] = {
      .flags = Flag::write | Flag::deny_oom | Flag::adopts,
      .keys = {.first = 1, .last = 1, .step = 1, .access = "OW update"},
      .categories = "@keyspace @write @slow @dangerous",
-     .summary = "Puts a filter that DUMP answered under a key",
+     .summary = "Puts a filter that DUMP, here or in Redis, answered under a key",
      .since = "2.6.0",
      .group = "generic",
      .complexity = "O(N) where N is the size of the payload",

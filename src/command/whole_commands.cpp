@@ -125,15 +125,14 @@ void answer_restore(resp::Reply& reply, const Result<void>& outcome) {
 }
 
 Next restore_payload(Context& context, std::string_view payload, Adoption adoption) {
-  if (is_small(payload.size())) {
-    auto filter = filter_of_payload(payload, context.services.keyspace.filter_limits());
+  if (is_small(restored_bytes_max(payload))) {
+    auto filter = filter_of_payload(payload, context.services.keyspace.filter_limits(), {});
     if (filter) return adopt(context, std::move(*filter), std::move(adoption));
     adoption.answer(context.reply, filter.error());
     return Next::done;
   }
   adoption.make = [held = std::make_shared<std::string>(payload)](const Making& making) -> Result<FilterPtr> {
-    if (auto room = making.hold(held->size()); !room) return room.error();
-    return filter_of_payload(*held, making.limits);
+    return filter_of_payload(*held, making.limits, making.hold);
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;

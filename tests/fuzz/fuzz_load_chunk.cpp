@@ -1,12 +1,14 @@
 // What clients upload, piece by piece: any bytes are refused or taken, nothing is read or written outside of
-// them, and what is taken is a filter that can be asked and added to, and dumped again.
+// them, and what is taken is a filter that can be asked and added to, and dumped again. And what Redis dumped
+// of RedisBloom's filters, which comes whole.
 //
 //   pieces, one behind the other: 1 byte of flags (bit 0: the checksum of a dump's piece is put right, so
-//   that what lies behind it is met; bit 1: it is a header), 2 bytes of iterator, 2 bytes of length N, N
-//   bytes
+//   that what lies behind it is met; bit 1: it is a header; bit 2: it is a dump of Redis), 2 bytes of
+//   iterator, 2 bytes of length N, N bytes
 #include <sepal/base/endian.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/filter/dump.hpp>
+#include <sepal/filter/rdb.hpp>
 #include <sepal/keyspace/uploads.hpp>
 
 #include <algorithm>
@@ -25,6 +27,7 @@ constexpr std::size_t head_bytes = 5;
 
 struct Piece {
   bool is_header = false;
+  bool is_rdb_dump = false;
   std::int64_t iterator = 0;
   std::vector<std::byte> bytes;
 };
@@ -36,12 +39,14 @@ bool take(std::span<const std::byte>& input, Piece& piece) {
   const std::size_t length =
       std::min<std::size_t>(load_little_endian<std::uint16_t>(input.data() + 3), input.size() - head_bytes);
   piece.is_header = (flags & 2) != 0;
+  piece.is_rdb_dump = (flags & 4) != 0;
   piece.iterator = static_cast<std::int16_t>(load_little_endian<std::uint16_t>(input.data() + 1));
   const auto bytes = input.subspan(head_bytes, length);
   piece.bytes.assign(bytes.begin(), bytes.end());
   if ((flags & 1) != 0 && length >= 8) {
     const auto sealed = std::span(piece.bytes).first(length - 8);
-    store_little_endian(piece.bytes.data() + sealed.size(), Checksum::of(sealed));
+    store_little_endian(piece.bytes.data() + sealed.size(),
+                        piece.is_rdb_dump ? filter::rdb_checksum(sealed) : Checksum::of(sealed));
   }
   input = input.subspan(head_bytes + length);
   return true;
@@ -63,6 +68,12 @@ void use(filter::Filter& filter, const filter::FilterLimits& limits) {
   }
 }
 
+void restore(std::span<const std::byte> bytes, const filter::FilterLimits& limits) {
+  const auto dump = filter::decode_rdb_dump(bytes, limits.layers_max);
+  if (!dump) return;
+  if (const auto filter = filter::filter_of(*dump, limits)) use(**filter, limits);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -75,6 +86,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const WallTime now{std::chrono::seconds(1)};
   auto input = std::as_bytes(std::span(data, size));
   for (Piece piece; take(input, piece);) {
+    if (piece.is_rdb_dump) {
+      restore(piece.bytes, keyspace.filter_limits());
+      continue;
+    }
     using Outcome = keyspace::Uploads::Outcome;
     Outcome outcome = Outcome::begins_anew;
     if (!piece.is_header)

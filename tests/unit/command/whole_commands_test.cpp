@@ -1,10 +1,13 @@
 #include <sepal/filter/image.hpp>
+#include <sepal/filter/rdb.hpp>
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/rdb_dump.hpp"
+#include "support/redisbloom_filter.hpp"
 #include "world.hpp"
 
 using namespace sepal;
@@ -171,6 +174,45 @@ TEST_CASE("a payload with any byte changed, cut off or added is refused, and cha
   CHECK(world.send({"RESTORE", "a", "0", "rubbish"}) == "-BUSYKEY Target key name already exists.");
   CHECK(world.send({"DBSIZE"}) == ":1");
   CHECK(world.send({"BF.CARD", "a"}) == ":1");
+}
+
+TEST_CASE("RESTORE takes what Redis dumped of a filter of RedisBloom's, and it grows on",
+          "[command][whole]") {
+  const auto& dump = test::recorded_rdb_dumps()[GENERATE(0u, 1u, 2u)];
+  World world;
+  record(world);
+  CHECK(world.send({"RESTORE", "a", "0", dump.bytes}) == "+OK");
+  CHECK(world.send({"BF.MEXISTS", "a", "a", "b", "c", "zz"}) == "*[:1, :1, :1, :0]");
+  CHECK(world.send({"BF.CARD", "a"}) == ":" + std::to_string(dump.item_count));
+  // And as Sepal's own, from here on.
+  const std::string payload = bulk(world.send({"DUMP", "a"}));
+  CHECK(world.send({"RESTORE", "b", "0", payload}) == "+OK");
+  CHECK(world.send({"BF.MEXISTS", "b", "a", "b", "c", "zz"}) == "*[:1, :1, :1, :0]");
+}
+
+TEST_CASE("RESTORE tells a dump of Redis that is changed from one that is no filter", "[command][whole]") {
+  World world;
+  std::string changed = test::recorded_rdb_dumps()[0].bytes;
+  changed[20] = static_cast<char>(changed[20] ^ 1);
+  CHECK(world.send({"RESTORE", "a", "0", changed}) == "-ERR DUMP payload version or checksum are wrong");
+  test::RdbText text;
+  text.bytes = changed.substr(0, changed.size() - 8);
+  CHECK(world.send({"RESTORE", "a", "0", text.sealed()}) == "-ERR Bad data format");
+  CHECK(world.send({"DBSIZE"}) == ":0");
+}
+
+TEST_CASE("a dump of Redis that may unpack to a large filter is unpacked off the workers",
+          "[command][whole]") {
+  World world;
+  const auto filter = test::empty_redisbloom({.error_rate = 0.01, .capacity = 60000, .expansion = 2});
+  const std::string dump = test::rdb_dump(filter, {std::string(filter.layers[0].byte_count, '\0')},
+                                          {.write_bits = test::write_packed});
+  CHECK(dump.size() < keyspace::recorded_image_bytes_max);
+  CHECK(filter.layers[0].byte_count > keyspace::recorded_image_bytes_max);
+  CHECK(world.send({"RESTORE", "a", "0", dump}) == "");
+  CHECK(world.outcome.next == Next::wait);
+  CHECK(work_off(world) == "+OK");
+  CHECK(world.send({"BF.INFO", "a", "CAPACITY"}) == "*[:60000]");
 }
 
 TEST_CASE("RESTORE sets the deadline that it is given", "[command][whole]") {

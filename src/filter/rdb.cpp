@@ -1,0 +1,113 @@
+#include <sepal/base/endian.hpp>
+#include <sepal/filter/rdb.hpp>
+#include <sepal/filter/redisbloom.hpp>
+
+#include <boost/crc.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <lzf.h>
+
+#include "rdb_reader.hpp"
+
+namespace sepal::filter {
+namespace {
+
+constexpr std::uint8_t type_of_modules = 7;
+constexpr std::size_t version_bytes = 2;
+constexpr std::size_t checksum_bytes = sizeof(std::uint64_t);
+
+// Ends with the version of the encoding.
+constexpr std::uint64_t redisbloom_id = 0x3016e5a289bef804;
+
+// What LZF makes of three bytes at most.
+static_assert(rdb_growth_max == (0xff + 7 + 2) / 3);
+
+Error not_a_filter() {
+  return fail(Errc::out_of_range, "this is not a filter of RedisBloom");
+}
+
+RedisBloomLayer read_layer(RdbReader& reader, std::vector<RdbBits>& bits) {
+  RedisBloomLayer layer;
+  layer.capacity = reader.number();
+  layer.error_rate = reader.real();
+  layer.probe_count = reader.number();
+  layer.bits_per_item = reader.real();
+  layer.bit_count = reader.number();
+  layer.size_exponent = reader.number();
+  bits.push_back(reader.bits());
+  layer.byte_count = bits.back().unpacked_bytes;
+  layer.item_count = reader.number();
+  return layer;
+}
+
+Result<void> unpack(const RdbBits& bits, std::span<std::byte> into) {
+  constexpr std::uint64_t bytes_max = std::numeric_limits<unsigned>::max();
+  // lzf_decompress() looks at the first byte before it looks at the length.
+  if (bits.bytes.empty() || bits.bytes.size() > bytes_max || into.size() > bytes_max) return not_a_filter();
+  const unsigned unpacked = lzf_decompress(bits.bytes.data(), static_cast<unsigned>(bits.bytes.size()),
+                                           into.data(), static_cast<unsigned>(into.size()));
+  if (unpacked != into.size()) return not_a_filter();
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t RdbDump::memory_bytes() const {
+  std::uint64_t packed_max = 0;
+  for (const RdbBits& layer : bits)
+    if (layer.packed) packed_max = std::max(packed_max, layer.unpacked_bytes);
+  return image.bitmap_bytes() + packed_max;
+}
+
+bool is_rdb_dump(std::span<const std::byte> bytes) {
+  return !bytes.empty() && std::to_integer<std::uint8_t>(bytes[0]) == type_of_modules;
+}
+
+Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t layers_max) {
+  if (bytes.size() < version_bytes + checksum_bytes) return fail(Errc::damaged);
+  const auto sealed = bytes.first(bytes.size() - checksum_bytes);
+  if (load_little_endian<std::uint64_t>(bytes.data() + sealed.size()) != rdb_checksum(sealed))
+    return fail(Errc::damaged);
+
+  RdbReader reader(sealed.first(sealed.size() - version_bytes));
+  if (reader.byte() != type_of_modules || reader.length() != redisbloom_id) return not_a_filter();
+  RedisBloomFilter filter;
+  filter.item_count = reader.number();
+  const std::uint64_t layer_count = reader.number();
+  filter.options = reader.number();
+  filter.expansion = reader.number();
+  if (layer_count > layers_max) return not_a_filter();
+  RdbDump dump;
+  for (std::uint64_t i = 0; i < layer_count; ++i) filter.layers.push_back(read_layer(reader, dump.bits));
+  reader.end();
+  if (reader.failed() || !reader.at_end()) return not_a_filter();
+
+  auto image = image_of(filter);
+  if (!image) return fail(Errc::out_of_range, image.error().detail);
+  dump.image = std::move(*image);
+  return dump;
+}
+
+Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits) {
+  auto filter = Filter::restore(dump.image.options, dump.image.layers, limits);
+  if (!filter) return filter;
+  std::vector<std::byte> unpacked;
+  for (std::uint32_t i = 0; i < dump.bits.size(); ++i) {
+    const RdbBits& bits = dump.bits[i];
+    if (bits.packed) {
+      unpacked.resize(static_cast<std::size_t>(bits.unpacked_bytes));
+      if (auto whole = unpack(bits, unpacked); !whole) return whole.error();
+    }
+    (*filter)->fill_bits(i, 0, bits.packed ? unpacked : bits.bytes);
+  }
+  return filter;
+}
+
+std::uint64_t rdb_checksum(std::span<const std::byte> bytes) {
+  boost::crc_optimal<64, 0xad93d23594c935a9, 0, 0, true, true> checksum;
+  checksum.process_bytes(bytes.data(), bytes.size());
+  return checksum.checksum();
+}
+
+}  // namespace sepal::filter

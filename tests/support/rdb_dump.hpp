@@ -1,0 +1,168 @@
+// What DUMP of Redis answers for a filter of RedisBloom's; and dumps that it did answer, byte for byte.
+#pragma once
+
+#include <sepal/base/endian.hpp>
+#include <sepal/filter/rdb.hpp>
+#include <sepal/filter/redisbloom.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <lzf.h>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sepal::test {
+
+inline std::string unhex(std::string_view text) {
+  std::string bytes;
+  for (std::size_t at = 0; at < text.size(); at += 2)
+    bytes += static_cast<char>(std::stoi(std::string(text.substr(at, 2)), nullptr, 16));
+  return bytes;
+}
+
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Each has "a", "b" and "c", and has not "zz".
+struct RecordedRdbDump {
+  std::string_view name;
+  std::uint64_t item_count = 0;
+  std::size_t layer_count = 1;
+  std::string bytes;
+};
+
+inline const std::vector<RecordedRdbDump>& recorded_rdb_dumps() {
+  static const std::vector<RecordedRdbDump> dumps{
+      {.name = "small",
+       .item_count = 3,
+       .layer_count = 1,
+       .bytes =
+           unhex("07813016e5a289bef8040203020102050202020a047b14ae47e17a743f020804e9862fb2350e26400240800200"
+                 "05101204000a005001202840208410c209010203000c00c715fdd011c49ffa")},
+      {.name = "nonscaling",
+       .item_count = 3,
+       .layer_count = 1,
+       .bytes =
+           unhex("07813016e5a289bef80402030201020d02020203047b14ae47e17a843f02070488168ac58c2b23400240400200"
+                 "05083044208e10d209200203000c00caf9ed13bcc61fdd")},
+      {.name = "layers",
+       .item_count = 16,
+       .layer_count = 2,
+       .bytes =
+           unhex("07813016e5a289bef80402100202020502020208042d431cebe2360a3f020f04b9cedc3be19c34400240c00200"
+                 "05183281cacd4c3929aafb5ce5d2c0f215953c4dc1899dd59d3102080210042d431cebe236fa3e021004e9862f"
+                 "b2350e364002418002000530210a0883422f2b9a62408830313aa40a9401006b0300914020bc3228090188780a"
+                 "2f5388000c20a911186208a21810280208000c0031525f82c90a00aa")},
+  };
+  return dumps;
+}
+
+// Writes one, or what is none.
+class RdbText {
+ public:
+  // Lengths take at least so many bytes: 1, 2, 5 or 9.
+  explicit RdbText(int length_bytes_min = 1) : length_bytes_min_(length_bytes_min) {}
+
+  std::string bytes;
+
+  void length(std::uint64_t value) {
+    if (length_bytes_min_ <= 1 && value < 1u << 6) return big_endian(value, 1);
+    if (length_bytes_min_ <= 2 && value < 1u << 14) return big_endian(0x4000 | value, 2);
+    const bool short_one = length_bytes_min_ <= 5 && value <= 0xffffffff;
+    big_endian(short_one ? 0x80 : 0x81, 1);
+    big_endian(value, short_one ? 4 : 8);
+  }
+  void number(std::uint64_t value) {
+    length(2);
+    length(value);
+  }
+  void real(double value) {
+    length(4);
+    little_endian(std::bit_cast<std::uint64_t>(value));
+  }
+  void string(std::string_view text) {
+    length(5);
+    length(text.size());
+    bytes += text;
+  }
+  void packed(std::string_view packed_text, std::uint64_t unpacked_bytes) {
+    length(5);
+    bytes += '\xc3';
+    length(packed_text.size());
+    length(unpacked_bytes);
+    bytes += packed_text;
+  }
+  void little_endian(std::uint64_t value) {
+    std::string raw(sizeof value, '\0');
+    store_little_endian(raw.data(), value);
+    bytes += raw;
+  }
+  // With a checksum that is right.
+  [[nodiscard]] std::string sealed() const {
+    RdbText whole = *this;
+    whole.little_endian(filter::rdb_checksum(bytes_of(bytes)));
+    return whole.bytes;
+  }
+
+ private:
+  void big_endian(std::uint64_t value, int byte_count) {
+    for (int shift = 8 * (byte_count - 1); shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+  }
+
+  int length_bytes_min_;
+};
+
+struct RdbTextOptions {
+  std::uint64_t module_id = 0x3016e5a289bef804;
+  int length_bytes_min = 1;
+  std::uint16_t rdb_version = 12;
+  // Writes the bits of a layer; as they are, where there is nothing.
+  std::function<void(RdbText&, std::string_view)> write_bits;
+};
+
+// `bits` are those of the filter's layers.
+inline std::string rdb_dump(const filter::RedisBloomFilter& filter, const std::vector<std::string>& bits,
+                            const RdbTextOptions& options = {}) {
+  RdbText text(options.length_bytes_min);
+  text.bytes = "\x07";
+  text.length(options.module_id);
+  text.number(filter.item_count);
+  text.number(filter.layers.size());
+  text.number(filter.options);
+  text.number(filter.expansion);
+  for (std::size_t i = 0; i < filter.layers.size(); ++i) {
+    const filter::RedisBloomLayer& layer = filter.layers[i];
+    text.number(layer.capacity);
+    text.real(layer.error_rate);
+    text.number(layer.probe_count);
+    text.real(layer.bits_per_item);
+    text.number(layer.bit_count);
+    text.number(layer.size_exponent);
+    if (options.write_bits) {
+      options.write_bits(text, bits[i]);
+    } else {
+      text.string(bits[i]);
+    }
+    text.number(layer.item_count);
+  }
+  text.length(0);
+  text.bytes += static_cast<char>(options.rdb_version);
+  text.bytes += static_cast<char>(options.rdb_version >> 8);
+  return text.sealed();
+}
+
+// As Redis packs what it can.
+inline void write_packed(RdbText& text, std::string_view bits) {
+  std::string packed(bits.size(), '\0');
+  const unsigned byte_count = lzf_compress(bits.data(), static_cast<unsigned>(bits.size()), packed.data(),
+                                           static_cast<unsigned>(packed.size()) - 1);
+  if (byte_count == 0) return text.string(bits);
+  text.packed(packed.substr(0, byte_count), bits.size());
+}
+
+}  // namespace sepal::test
