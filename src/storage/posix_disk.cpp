@@ -258,10 +258,21 @@ Error held_by_another(const Path& path, const Descriptor& lock_file) {
                                 "; stop it, or use another directory");
 }
 
+Error not_regular(const std::string& operation, const Path& path) {
+  return fail(Errc::io, "cannot " + operation + " " + path.string() + ": it is not a regular file");
+}
+
 class PosixDisk final : public Disk {
  public:
+  // Without a wait for the other end of a pipe.
   Result<std::unique_ptr<File>> create(const Path& path) override {
-    return file_of(open_descriptor(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW), "create", path);
+    Descriptor descriptor = open_descriptor(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK);
+    // Of a pipe that nobody reads.
+    if (!descriptor.valid() && errno == ENXIO) return not_regular("create", path);
+    struct stat status {};
+    if (descriptor.valid() && ::fstat(descriptor.get(), &status) != 0) return failed("look at", path, errno);
+    if (descriptor.valid() && S_ISFIFO(status.st_mode)) return not_regular("create", path);
+    return file_of(std::move(descriptor), "create", path);
   }
 
   Result<std::unique_ptr<File>> open(const Path& path) override {
@@ -275,8 +286,7 @@ class PosixDisk final : public Disk {
       return fail(Errc::io, "cannot open " + path.string() + ": it is a symbolic link");
     struct stat status {};
     if (descriptor.valid() && ::fstat(descriptor.get(), &status) != 0) return failed("look at", path, errno);
-    if (descriptor.valid() && !S_ISREG(status.st_mode))
-      return fail(Errc::io, "cannot open " + path.string() + ": it is not a regular file");
+    if (descriptor.valid() && !S_ISREG(status.st_mode)) return not_regular("open", path);
     return file_of(std::move(descriptor), "open", path);
   }
 

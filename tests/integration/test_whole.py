@@ -231,6 +231,15 @@ class WholeTest(DaemonTest):
             daemon.stop()
         print("seen:", seen, file=sys.stderr)
 
+    def test_a_pipe_in_the_way_of_an_export_holds_nobody_up(self):
+        pipe = os.path.join(self.imports, "new.tmp")
+        daemon = self.start_here()
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "k", "a")
+            os.mkfifo(pipe)
+            self.assertIn("not a regular file", self.refused(client, "BF.EXPORT", "k", "new"))
+            self.assertEqual(client.call("BF.EXPORT", "k", "other"), b"OK")
+
     def wait_until(self, holds, seconds=20):
         deadline = time.monotonic() + seconds
         while not holds():

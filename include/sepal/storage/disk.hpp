@@ -61,8 +61,8 @@ class DirectoryLock {
 class Disk {
  public:
   virtual ~Disk() = default;
-  virtual Result<std::unique_ptr<File>> create(
-      const Path& path) = 0;                                         // new and empty; an old one is replaced
+  // New and empty; an old one is replaced. Errors: io also where a pipe or a symbolic link has the name.
+  virtual Result<std::unique_ptr<File>> create(const Path& path) = 0;
   virtual Result<std::unique_ptr<File>> open(const Path& path) = 0;  // for reading
   // The same of a regular file, and not where the path ends in a symbolic link: for names that a client gave.
   // Errors: io where it is anything else.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fcntl.h>
 #include <set>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
@@ -76,6 +78,19 @@ TEST_CASE("a file is not created through a symbolic link", "[storage]") {
   std::filesystem::create_symlink(folder.path() / "file", folder.path() / "link");
   CHECK_FALSE(disk->create(folder.path() / "link"));
   CHECK(text_of(*disk, folder.path() / "file") == "hello");
+}
+
+TEST_CASE("a pipe is not created over, and nobody waits for its other end", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  const Path pipe = folder.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const bool read_from = GENERATE(false, true);
+  const int reader = read_from ? ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK) : -1;
+  const auto created = disk->create(pipe);
+  if (read_from) ::close(reader);
+  REQUIRE_FALSE(created);
+  CHECK(mentions(created.error(), "is not a regular file"));
 }
 
 TEST_CASE("a linked file has a name more, and outlives the first", "[storage]") {
