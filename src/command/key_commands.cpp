@@ -51,13 +51,12 @@ Next type(Context& context) {
   return Next::done;
 }
 
-// To take the place of the source, the target of a mirror has to be whole.
 Next rename(Context& context) {
   const filter::Filter* const replaced = find(context, context.words[2]);
   const keyspace::Mirrors::Link* const link =
-      replaced == nullptr ? nullptr : context.services.keyspace.mirrors().from(*replaced);
-  if (link != nullptr && link->mirror.target == context.words[1] &&
-      link->mirror.state != keyspace::MirrorState::whole) {
+      replaced == nullptr ? nullptr
+                          : broken_between(context.services.keyspace.mirrors(), context.words[1], *replaced);
+  if (link != nullptr) {
     context.reply.error(broken_mirror(link->mirror.state));
     return Next::done;
   }

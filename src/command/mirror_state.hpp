@@ -29,4 +29,15 @@ namespace sepal::command {
   return now - std::min(now, link.mirror.items_before);
 }
 
+// The mirror that keeps a filter from taking the place of `replaced`: to do that, the target of a mirror has
+// to be whole. Null when there is none.
+[[nodiscard]] inline const keyspace::Mirrors::Link* broken_between(const keyspace::Mirrors& mirrors,
+                                                                   std::string_view target,
+                                                                   const filter::Filter& replaced) {
+  const keyspace::Mirrors::Link* const link = mirrors.from(replaced);
+  const bool broken =
+      link != nullptr && link->mirror.target == target && link->mirror.state != keyspace::MirrorState::whole;
+  return broken ? link : nullptr;
+}
+
 }  // namespace sepal::command

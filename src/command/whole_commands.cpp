@@ -15,6 +15,7 @@
 #include "dump_payload.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
+#include "mirror_state.hpp"
 
 namespace sepal::command {
 namespace {
@@ -58,6 +59,15 @@ std::string_view parse(Words words, CopyOptions& options) {
     }
   }
   return {};
+}
+
+// Why the source may not take the place of the target; empty when it may.
+std::string copy_refusal(const Context& context, const DatabaseKey& source, const DatabaseKey& target) {
+  const keyspace::Keyspace& keyspace = context.services.keyspace;
+  const filter::Filter* const replaced = keyspace.find(target, context.now);
+  if (replaced == nullptr || source.database != target.database) return {};
+  const auto* const link = broken_between(keyspace.mirrors(), source.key, *replaced);
+  return link == nullptr ? std::string() : broken_mirror(link->mirror.state);
 }
 
 void answer_copy(resp::Reply& reply, const Result<void>& outcome) {
@@ -180,6 +190,8 @@ Next copy(Context& context) {
     return Next::done;
   }
   if (!context.alone) return Next::need_alone;
+  if (const auto refusal = copy_refusal(context, source, target); !refusal.empty())
+    return refuse(context, refusal);
   Adoption adoption{.what = "copy",
                     .database = target.database,
                     .key = std::string(target.key),

@@ -109,6 +109,11 @@ TEST_CASE("a broken mirror is told, and replaces its source only by force", "[co
   CHECK(world.send({"BF.MIRROR", "s", "COMMIT"}) == refused);
   CHECK(world.send({"RENAME", "t", "s"}) == refused);
   CHECK(world.send({"RENAMENX", "t", "s"}) == ":0");
+  CHECK(world.send({"COPY", "t", "s", "REPLACE"}) == refused);
+  CHECK(world.send({"COPY", "t", "s"}) == ":0");
+  CHECK(world.send({"COPY", "t", "elsewhere"}) == ":1");
+  CHECK(world.send({"COPY", "t", "s", "DB", "1", "REPLACE"}) == ":1");
+  CHECK(world.send({"DEL", "elsewhere"}) == ":1");
   CHECK(world.send({"BF.MIRROR", "s", "t"}) == "-ERR a filter can be an end of one mirror only");
   CHECK(world.send({"BF.CARD", "s"}) == ":5");
   SECTION("forced") {
@@ -122,6 +127,10 @@ TEST_CASE("a broken mirror is told, and replaces its source only by force", "[co
   SECTION("ended first") {
     CHECK(world.send({"BF.MIRROR", "s", "OFF"}) == "+OK");
     CHECK(world.send({"RENAME", "t", "s"}) == "+OK");
+  }
+  SECTION("ended first, and copied") {
+    CHECK(world.send({"BF.MIRROR", "s", "OFF"}) == "+OK");
+    CHECK(world.send({"COPY", "t", "s", "REPLACE"}) == ":1");
   }
   SECTION("renamed elsewhere, where it goes along") {
     CHECK(world.send({"RENAME", "t", "elsewhere"}) == "+OK");
