@@ -112,6 +112,10 @@ Result<void> Daemon::open_data() {
   auto opened =
       storage::DataDirectory::open(*disk_, settings_.data_directory, random_number(), settings_.seed);
   if (!opened) return opened.error();
+  if (!settings_.import_directory.empty()) {
+    const auto apart = check_import_folder(settings_.import_directory, settings_.data_directory);
+    if (!apart) return apart;
+  }
   data_ = std::move(*opened);
   settings_.keyspace.machine_bytes = memory_bytes();
   settings_.keyspace.seed = data_->seed();

@@ -3,7 +3,34 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/storage/filter_file.hpp>
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
 namespace sepal::app {
+namespace {
+
+bool is_in(const storage::Path& path, const storage::Path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+}  // namespace
+
+Result<void> check_import_folder(const storage::Path& folder, const storage::Path& data) {
+  std::error_code wrong;
+  const storage::Path canonical_data = std::filesystem::canonical(data, wrong);
+  if (wrong) return fail(Errc::io, "cannot look at " + data.string() + ": " + wrong.message());
+  // What is not there yet may be made later.
+  storage::Path canonical = std::filesystem::absolute(folder, wrong);
+  if (!wrong) canonical = std::filesystem::weakly_canonical(canonical, wrong);
+  if (wrong) return fail(Errc::io, "cannot look at import_dir " + folder.string() + ": " + wrong.message());
+  if (!is_in(canonical, canonical_data) && canonical != canonical_data.parent_path()) return {};
+  return fail(Errc::io,
+              "import_dir must not be the data directory, lie in it or contain it directly, or an "
+              "export could destroy the data: import_dir is " +
+                  canonical.string() + ", dir is " + canonical_data.string());
+}
+
 Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const command::Making& making) {
   SEPAL_ASSERT(command::is_plain_name(name), "a name that leads out of the folder");
   const storage::Path path = folder_ / name;

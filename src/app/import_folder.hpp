@@ -10,6 +10,10 @@
 
 namespace sepal::app {
 
+// Refuses a folder where an export by a plain name could destroy the data: the data directory, which is
+// there, any folder in it, and the one that it stands in. Follows links. Blocks. Errors: io, with a sentence.
+Result<void> check_import_folder(const storage::Path& folder, const storage::Path& data);
+
 // Confined to the thread of adoptions.
 class ImportFolder final : public command::Transfers {
  public:

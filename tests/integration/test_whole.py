@@ -240,6 +240,21 @@ class WholeTest(DaemonTest):
             self.assertIn("not a regular file", self.refused(client, "BF.EXPORT", "k", "new"))
             self.assertEqual(client.call("BF.EXPORT", "k", "other"), b"OK")
 
+    def test_an_import_dir_that_touches_the_data_directory_is_refused_at_the_start(self):
+        holder = os.path.join(self.directory, "holder")
+        data = os.path.join(holder, "data")
+        os.makedirs(os.path.join(data, "inside", "deeper"))
+        link = os.path.join(self.directory, "link")
+        os.symlink(data, link)
+        for imports in (data, data + "/", os.path.join(data, "inside", "deeper"), os.path.join(data, "new"), holder,
+                        link, os.path.join(link, "new"), os.path.join(self.imports, "..", "holder", "data")):
+            with self.subTest(imports=imports):
+                daemon = self.start("--import-dir", imports, directory=data, wait=False)
+                self.assertNotEqual(daemon.wait(), 0)
+                self.assertIn("import_dir must not be the data directory", daemon.text())
+        for imports in (self.imports, data + "2", self.directory):
+            self.assertEqual(self.start("--import-dir", imports, directory=data).stop(), 0)
+
     def wait_until(self, holds, seconds=20):
         deadline = time.monotonic() + seconds
         while not holds():
