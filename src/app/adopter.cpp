@@ -51,6 +51,7 @@ void Adopter::adopt(command::ClientState& client, command::Adoption adoption) {
           [this, held = std::make_shared<command::Adoption>(std::move(adoption))](const Job& job) {
             const Result<void> outcome = make_and_adopt(job, *held);
             if (outcome) wait_until_durable();
+            if (outcome && held->adopted) held->adopted();
             return [held, outcome](resp::Reply& reply) { held->answer(reply, outcome); };
           });
 }

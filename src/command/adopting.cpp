@@ -12,7 +12,9 @@ Result<void> adopt_now(Context& context, keyspace::FilterPtr filter, const Adopt
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
   context.changes.expire(key, context.now);
   if (!adoption.replace && context.services.keyspace.find(key) != nullptr) return fail(Errc::key_exists);
-  return context.changes.adopt(key, std::move(filter), adoption.deadline);
+  auto outcome = context.changes.adopt(key, std::move(filter), adoption.deadline);
+  if (outcome && adoption.adopted) adoption.adopted();
+  return outcome;
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ std::string_view text_of(Uploads::Outcome outcome) {
     case Uploads::Outcome::not_found:
     case Uploads::Outcome::known_already:
       return text::filter_not_found;
+    case Uploads::Outcome::not_adopted:
+      return text::load_not_adopted;
     case Uploads::Outcome::no_such_offset:
       return text::load_no_such_offset;
     case Uploads::Outcome::too_big:
@@ -58,13 +60,18 @@ Result<void> begin_upload(Context& context, keyspace::DatabaseKey key, std::span
 }
 
 Next adopt_upload(Context& context, keyspace::DatabaseKey key) {
-  keyspace::FilterPtr filter = context.services.uploads->take(key, context.now);
+  Uploads& uploads = *context.services.uploads;
+  keyspace::FilterPtr filter = uploads.take(key, context.now);
+  const auto note = [&uploads, database = key.database, name = std::string(key.key), taken = filter.get()] {
+    uploads.adopted({.database = database, .key = name}, *taken);
+  };
   return adopt(context, std::move(filter),
                {.what = "upload",
                 .database = key.database,
                 .key = std::string(key.key),
                 .replace = true,
                 .make = {},
+                .adopted = note,
                 .answer = answer_adoption});
 }
 

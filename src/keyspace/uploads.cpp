@@ -53,7 +53,7 @@ class Uploads::Upload {
     keep(now);
     const Outcome outcome = header_.identity && own ? load_own(*own) : load_foreign(piece);
     if (outcome != Outcome::taken) return outcome;
-    if (filter_ == nullptr) return Outcome::known_already;
+    if (filter_ == nullptr) return adopted_ ? Outcome::known_already : Outcome::not_adopted;
     return covered_.byte_count() == total_bytes_ ? Outcome::whole : Outcome::taken;
   }
 
@@ -62,7 +62,13 @@ class Uploads::Upload {
     if (filter_ == nullptr || covered_.byte_count() < total_bytes_) return nullptr;
     keep(now);
     covered_ = {};
+    taken_ = filter_.get();
     return std::exchange(filter_, nullptr);
+  }
+  // No other has the address of one that lives.
+  void adopted(const filter::Filter& filter) {
+    const MutexLock lock(mutex_);
+    if (taken_ == &filter) adopted_ = true;
   }
   // Null where it was taken.
   FilterPtr give_up() {
@@ -133,9 +139,11 @@ class Uploads::Upload {
   const std::uint64_t total_bytes_;
   const std::uint64_t held_bytes_;
   const std::chrono::seconds timeout_;
-  std::atomic<Deadline> until_{no_deadline};   // Relaxed: nothing is ordered by it.
-  mutable Mutex mutex_;                        // Lock order: last.
-  FilterPtr filter_ SEPAL_GUARDED_BY(mutex_);  // null once it is taken
+  std::atomic<Deadline> until_{no_deadline};                        // Relaxed: nothing is ordered by it.
+  mutable Mutex mutex_;                                             // Lock order: last.
+  FilterPtr filter_ SEPAL_GUARDED_BY(mutex_);                       // null once it is taken
+  const filter::Filter* taken_ SEPAL_GUARDED_BY(mutex_) = nullptr;  // to be compared, may be gone
+  bool adopted_ SEPAL_GUARDED_BY(mutex_) = false;
   CoveredRanges covered_ SEPAL_GUARDED_BY(mutex_);
 };
 
@@ -189,9 +197,15 @@ FilterPtr Uploads::take(DatabaseKey key, WallTime now) {
   if (filter == nullptr) return nullptr;
   keyspace_.release(upload->held_bytes());
   const MutexLock lock(mutex_);
-  ++completed_count_;
   if (uploads_.size() > taken_count_max) uploads_.erase(Place(key.database, key.key));
   return filter;
+}
+
+void Uploads::adopted(DatabaseKey key, const filter::Filter& filter) {
+  const MutexLock lock(mutex_);
+  ++completed_count_;
+  const auto found = uploads_.find(Place(key.database, key.key));
+  if (found != uploads_.end()) found->second->adopted(filter);
 }
 
 // Those for which gone(database, upload) holds. Returns how many of them were not taken.

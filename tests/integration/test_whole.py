@@ -255,6 +255,39 @@ class WholeTest(DaemonTest):
         for imports in (self.imports, data + "2", self.directory):
             self.assertEqual(self.start("--import-dir", imports, directory=data).stop(), 0)
 
+    def dump_of(self, client, key):
+        pieces = []
+        iterator = 0
+        while True:
+            iterator, piece = client.call("BF.SCANDUMP", key, iterator)
+            if iterator == 0:
+                return pieces
+            pieces.append((iterator, piece))
+
+    def test_an_upload_that_did_not_get_under_its_key_is_not_taken_for_loaded(self):
+        lost = "ERR the upload has not got under its key: wait for it, or begin again with the header"
+        daemon = self.start_here()
+        with Client.of(daemon) as client:
+            self.make_big(client, "a")
+            pieces = self.dump_of(client, "a")
+            client.call("BF.ADD", "k", "old")
+            # Where the disk is to write the filter aside.
+            obstacle = os.path.join(self.data, "adopted-000000000001.tmp")
+            os.makedirs(os.path.join(obstacle, "folder"))
+            for iterator, piece in pieces[:-1]:
+                self.assertEqual(client.call("BF.LOADCHUNK", "k", iterator, piece), b"OK")
+            self.assertIn("ERR ", self.refused(client, "BF.LOADCHUNK", "k", *pieces[-1]))
+            os.rmdir(os.path.join(obstacle, "folder"))
+            os.rmdir(obstacle)
+            for iterator, piece in pieces[1:]:
+                self.assertEqual(self.refused(client, "BF.LOADCHUNK", "k", iterator, piece), lost)
+            self.assertEqual(client.call("BF.CARD", "k"), 1)
+            self.assertEqual(client.info("sepal")["uploads_completed"], "0")
+            for iterator, piece in pieces + pieces[-1:]:
+                self.assertEqual(client.call("BF.LOADCHUNK", "k", iterator, piece), b"OK")
+            self.assert_has(client, "k")
+            self.assertEqual(client.info("sepal")["uploads_completed"], "1")
+
     def wait_until(self, holds, seconds=20):
         deadline = time.monotonic() + seconds
         while not holds():

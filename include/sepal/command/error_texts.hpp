@@ -57,6 +57,8 @@ inline constexpr std::string_view load_position = "ERR Second argument must be n
 inline constexpr std::string_view load_bad_data = "ERR received bad data";
 inline constexpr std::string_view load_no_such_offset = "ERR invalid offset - no link found";
 inline constexpr std::string_view load_too_big = "ERR invalid chunk - Too big for current filter";
+inline constexpr std::string_view load_not_adopted =
+    "ERR the upload has not got under its key: wait for it, or begin again with the header";
 inline constexpr std::string_view too_many_uploads = "ERR as many filters are uploaded as uploads-max allows";
 inline constexpr std::string_view bad_field = "Invalid information value";
 inline constexpr std::string_view reserve_bad_rate = "ERR bad error rate";

@@ -49,7 +49,8 @@ class Uploads {
     taken,
     whole,          // that was the last piece: take() it
     begins_anew,    // the first piece of another dump: begin() with it
-    known_already,  // a piece of an upload that was taken
+    known_already,  // a piece of an upload that has got under its key
+    not_adopted,    // a piece of one that was taken, and has not, or never will
     not_found,      // nothing of this key is being uploaded
     bad_data,
     no_such_offset,  // RedisBloom's: beyond the bitmaps
@@ -63,9 +64,11 @@ class Uploads {
                      WallTime now);
   // Shared. Several clients may send pieces of one upload.
   Outcome load(DatabaseKey key, const UploadPiece& piece, WallTime now);
-  // Exclusive. The filter of an upload that is whole, which nobody else has; null when there is none. Pieces
-  // of it are known for as long as an upload is kept that nobody goes on with.
+  // Exclusive. The filter of an upload that is whole, which nobody else has; null when there is none.
   FilterPtr take(DatabaseKey key, WallTime now);
+  // Any thread. What was taken has got under its key. Pieces of it are known from here on, for as long as an
+  // upload is kept that nobody goes on with. `filter` has lived since it was taken.
+  void adopted(DatabaseKey key, const filter::Filter& filter);
 
   // Exclusive: drops all uploads, as their keys are dropped that are whole.
   void flush(std::uint32_t database);

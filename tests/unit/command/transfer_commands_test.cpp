@@ -1,4 +1,6 @@
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "world.hpp"
@@ -37,6 +39,36 @@ TEST_CASE("what BF.SCANDUMP gives, BF.LOADCHUNK takes, and nobody sees it before
   CHECK(world.send({"bf.loadchunk", "copy", data.next, data.piece}) == "+OK");
   world.send({"del", "copy"});
   CHECK(world.send({"bf.loadchunk", "copy", data.next, data.piece}) == "-ERR not found");
+}
+
+TEST_CASE("an upload whose adoption is given up is not taken for loaded, whatever the key names",
+          "[command][transfer]") {
+  World world;
+  world.services.logs = world.recording.all_logs();
+  world.send({"bf.reserve", "k", "0.01", "1000000"});
+  world.send({"bf.add", "copy", "old"});
+  const std::string lost =
+      "-ERR the upload has not got under its key: wait for it, or begin again with the header";
+  std::vector<Answered> pieces;
+  for (std::string at = "0";; at = pieces.back().next) {
+    Answered piece = dump(world, "k", at);
+    if (piece.next == "0") break;
+    pieces.push_back(std::move(piece));
+  }
+  const auto upload = [&] {
+    for (const Answered& piece : pieces) world.send({"bf.loadchunk", "copy", piece.next, piece.piece});
+    REQUIRE(world.adoptions.waiting.size() == 1);
+  };
+  const auto retry = [&] {
+    return world.send_from("b", {"bf.loadchunk", "copy", pieces.back().next, pieces.back().piece});
+  };
+  upload();
+  CHECK(retry() == lost);
+  world.adoptions.waiting.clear();
+  CHECK(retry() == lost);
+  upload();
+  world.adoptions.waiting.front().adoption.adopted();
+  CHECK(retry() == "+OK");
 }
 
 TEST_CASE("a flush ends uploads", "[command][transfer]") {

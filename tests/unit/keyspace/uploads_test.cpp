@@ -72,9 +72,32 @@ TEST_CASE("an upload is whole with its last piece, whatever their order and howe
   CHECK(holds(*uploaded, 0, 1000));
   CHECK(filter::encode(filter::header_of(*uploaded)) == filter::encode(filter::header_of(*filter)));
   CHECK(place.uploads.take(key, start) == nullptr);
+  place.uploads.adopted(key, *uploaded);
   CHECK(place.load(pieces[0]) == Outcome::known_already);
   CHECK(place.uploads.summary().completed_count == 1);
   CHECK(place.uploads.summary().count == 0);
+}
+
+TEST_CASE("pieces of an upload that has not got under its key are not known, and a header begins anew",
+          "[keyspace][uploads]") {
+  Place place;
+  const auto filter = filter_of(100, 0, 10);
+  const auto header = filter::dump_header(*filter, 1);
+  const auto data = *filter::dump_data(*filter, 0, 1);
+  REQUIRE(place.begin(header));
+  REQUIRE(place.load(data) == Outcome::whole);
+  const auto lost = place.uploads.take(key, start);
+  CHECK(place.load(data) == Outcome::not_adopted);
+  CHECK(place.uploads.summary().completed_count == 0);
+  REQUIRE(place.begin(header));
+  CHECK(place.load(data) == Outcome::whole);
+  const auto uploaded = place.uploads.take(key, start);
+  REQUIRE(uploaded != nullptr);
+  // That of the upload before says nothing of this one.
+  place.uploads.adopted(key, *lost);
+  CHECK(place.load(data) == Outcome::not_adopted);
+  place.uploads.adopted(key, *uploaded);
+  CHECK(place.load(data) == Outcome::known_already);
 }
 
 TEST_CASE("a filter that is added to and grows while it is dumped arrives with all it had at the header",
@@ -208,6 +231,8 @@ TEST_CASE("RedisBloom's pieces are placed by their iterator, which stands behind
   const auto filter = place.uploads.take(key, start);
   CHECK(filter->options().hash == filter::ItemHash::redisbloom);
   CHECK(holds(*filter, 0, 100));
+  CHECK(load(2, 1) == Outcome::not_adopted);
+  place.uploads.adopted(key, *filter);
   CHECK(load(2, 1) == Outcome::known_already);
 }
 
