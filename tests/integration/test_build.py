@@ -234,7 +234,7 @@ class ProgressTest(BuildTest):
         except OSError:  # The other end is closed.
             pass
         self.assertEqual(process.wait(SECONDS_MAX), 0)
-        self.assertRegex(shown, rb"\radding    \[#*\.*\] +\d+%  [\d.]+ M items/s  \d+:\d\d left")
+        self.assertRegex(shown, rb"\radding    \[#*\.*\] +\d+%  [\d.]+ (?:[kM] )?items/s  \d+:\d\d left")
 
     def test_elsewhere_a_short_build_is_silent(self):
         self.assertEqual(self.sepal("build", "-o", self.path("out.sepal"), input=b"a\n").stderr, b"")
