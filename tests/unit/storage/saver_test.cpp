@@ -85,6 +85,13 @@ class Held {
   std::promise<void> let_go_;
 };
 
+// A save ends by removing what may remain of others.
+void tell_when_saved(Saving& saving, std::promise<void>& saved) {
+  saving.disk.set_observer([&saved](const char* operation, const Path& path) {
+    if (std::string_view(operation) == "remove" && path.filename() == "SEED.tmp") saved.set_value();
+  });
+}
+
 }  // namespace
 
 TEST_CASE("a save that is asked for is done, reported and counted", "[storage]") {
@@ -277,9 +284,7 @@ TEST_CASE("a journal that is long for the data is a reason to save", "[storage]"
   saving.add("key");
   const std::uint64_t data_bytes = saving.filters.keyspace.memory_used();
   std::promise<void> saved;
-  saving.disk.set_observer([&](const char* operation, const Path& path) {
-    if (std::string_view(operation) == "remove" && path.filename() == "SEED.tmp") saved.set_value();
-  });
+  tell_when_saved(saving, saved);
   saving.journal_position = 2 * data_bytes;
   saving.saver->set_options({.journal_bytes_min = data_bytes, .journal_share = 3});
   CHECK(saving.saver->status().saves_done == 0);
@@ -294,9 +299,7 @@ TEST_CASE("files that the journal names are a reason to save as the journal is",
   saving.add("key");
   const std::uint64_t data_bytes = saving.filters.keyspace.memory_used();
   std::promise<void> saved;
-  saving.disk.set_observer([&](const char* operation, const Path& path) {
-    if (std::string_view(operation) == "remove" && path.filename() == "SEED.tmp") saved.set_value();
-  });
+  tell_when_saved(saving, saved);
   saving.adopted_bytes = 2 * data_bytes;
   saving.saver->set_options({.journal_bytes_min = data_bytes, .journal_share = 1.5});
   saved.get_future().wait();
