@@ -40,8 +40,9 @@ class Server:
         return not self.call("BF.EXISTS", "probe", "x").startswith(b"-")
 
     def resident_bytes(self):
+        """Without what is mapped from files: of a journal, pages of the file cache, however many filters there are."""
         status = pathlib.Path("/proc/%d/status" % self.process.pid).read_text()
-        return 1024 * int(re.search(r"VmRSS:\s*(\d+)", status).group(1))
+        return 1024 * int(re.search(r"RssAnon:\s*(\d+)", status).group(1))
 
 
 @contextlib.contextmanager

@@ -185,13 +185,14 @@ class PosixMappedFile final : public MappedFile {
 
   // msync() of Linux is fdatasync() of a range: it writes the pages and what is needed to find them, has the
   // disk empty its cache, and reports as well that an earlier write of any page by the system went wrong.
-  // What is on the disk is left to the system's cache: it is not stored into again.
+  // The pages are left to the system's cache before, as they are not stored into again: of a page that is
+  // mapped, each write to the disk has to be told to every core, page by page.
   Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) override {
     const auto pages = pages_of(offset, byte_count);
+    static_cast<void>(::madvise(pages.data(), pages.size(), MADV_DONTNEED));
     while (::msync(pages.data(), pages.size(), MS_SYNC) != 0) {
       if (errno != EINTR) return failed("sync", path_, errno);
     }
-    static_cast<void>(::madvise(pages.data(), pages.size(), MADV_DONTNEED));
     struct stat status {};
     const bool there = ::stat(path_.c_str(), &status) == 0;
     if (!there && errno != ENOENT && errno != ENOTDIR) return failed("look at", path_, errno);
