@@ -80,11 +80,11 @@ struct FilterHash {
 // visit_absent() with the hash of a filter: chosen once, not for each item.
 template <class Visit>
 void visit_absent(std::span<const std::string_view> items, const FilterHash& hash, const LayerStack& layers,
-                  const Visit& visit) {
+                  LookUp purpose, const Visit& visit) {
   if (hash.kind != ItemHash::xxh3) [[unlikely]]
-    return visit_absent(items, redisbloom_fingerprint_of, layers, visit);
+    return visit_absent(items, redisbloom_fingerprint_of, layers, purpose, visit);
   const auto xxh3 = [seed = hash.seed](std::string_view item) { return sepal::fingerprint_of(item, seed); };
-  visit_absent(items, xxh3, layers, visit);
+  visit_absent(items, xxh3, layers, purpose, visit);
 }
 
 Result<LayerPlan> planned(const LayerRequest& request, std::uint64_t bytes_max, PlanMemo* plans) {
@@ -130,10 +130,10 @@ std::uint64_t LayerView::piece_count() const {
   return layer_->piece_count();
 }
 bool LayerView::in_use(std::uint64_t piece) const {
-  return layer_->bitmap().in_use(piece);
+  return layer_->in_use(piece);
 }
 void LayerView::move_to_huge_page(std::uint64_t piece) const {
-  layer_->bitmap().move_to_huge_page(piece);
+  layer_->move_to_huge_page(piece);
 }
 
 Filter::Filter(const FilterOptions& options)
@@ -261,14 +261,17 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
     return;
   }
   std::ranges::fill(present, true);
-  visit_absent(items, FilterHash{hash_, seed_}, layers, [&](const Pending& absent, std::size_t at) {
-    for (std::size_t i = 0; i < absent.count; ++i) present[at + absent.index[i]] = false;
-  });
+  visit_absent(items, FilterHash{hash_, seed_}, layers, LookUp::only,
+               [&](const Pending& absent, std::size_t at) {
+                 for (std::size_t i = 0; i < absent.count; ++i) present[at + absent.index[i]] = false;
+               });
 }
 
 bool Filter::try_add_one(std::string_view item, bool& added, AddRecorder* recorder) {
   const Fingerprint hashed = fingerprint(item);
   added = false;
+  if (stack().newest().fresh()) [[unlikely]]
+    stack().newest().touch(hashed);
   if (known(hashed)) return true;
   if (recorder != nullptr) recorder->begin();
   const Added outcome = stack().newest().add(hashed);
@@ -284,7 +287,7 @@ std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::
   std::uint64_t used = 0;
   NewItems new_items(recorder);
   std::ranges::fill(added, false);
-  visit_absent(items, FilterHash{hash_, seed_}, layers, [&](const Pending& absent, std::size_t at) {
+  const auto add_absent = [&](const Pending& absent, std::size_t at) {
     if (absent.count == 0) return;
     new_items.expect();
     for (std::size_t i = 0; i < absent.count; ++i) layers.newest().prefetch_for_add(absent.fingerprint(i));
@@ -295,7 +298,8 @@ std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::
       added[at + absent.index[i]] = is_new;
       used += is_new ? 1 : 0;
     }
-  });
+  };
+  visit_absent(items, FilterHash{hash_, seed_}, layers, LookUp::to_add, add_absent);
   return used;
 }
 

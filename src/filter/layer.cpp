@@ -91,7 +91,8 @@ Layer::Layer(const LayerPlan& plan, std::uint64_t item_count)
       probe_count_(static_cast<std::uint8_t>(plan.probe_count)),
       small_(true) {}
 
-Layer::Layer(const LayerPlan& plan, Store store) : capacity_(plan.capacity), small_(false) {
+Layer::Layer(const LayerPlan& plan, Store store, bool fresh)
+    : capacity_(plan.capacity), small_(false), fresh_(fresh) {
   ::new (static_cast<void*>(this + 1)) Store(std::move(store));
 }
 
@@ -107,10 +108,13 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                       .block_count = plan.block_count,
                       .block_bits = block_bits_of(plan),
                       .probe_count = plan.probe_count};
-  return ::new (place) Layer(plan, Store{.bitmap = std::move(*bitmap),
-                                         .shards = std::move(shards),
-                                         .blocks = blocks,
-                                         .identity = new_identity()});
+  const bool fresh = paging == Paging::small && bitmap->piece_count() > 0;
+  return ::new (place) Layer(plan,
+                             Store{.bitmap = std::move(*bitmap),
+                                   .shards = std::move(shards),
+                                   .blocks = blocks,
+                                   .identity = new_identity()},
+                             fresh);
 }
 
 Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
@@ -205,6 +209,20 @@ bool Layer::claim(std::uint64_t items) {
 void Layer::give_back(std::uint64_t items) {
   if (!small_) return store().shards->give_back(items);
   if (items > 0) room_.fetch_add(static_cast<std::uint32_t>(items), std::memory_order_relaxed);
+}
+
+void Layer::touch(const Fingerprint& fingerprint) const {
+  const Blocks& shape = store().blocks;
+  if (shape.anywhere()) return;
+  std::uint64_t* const block =
+      shape.words + block_of(fingerprint, shape.block_count) * (shape.block_bits / word_bits);
+  std::atomic_ref<std::uint64_t>(*block).fetch_or(0, std::memory_order_relaxed);
+}
+
+void Layer::move_to_huge_page(std::uint64_t piece) const {
+  const Bitmap& bitmap = store().bitmap;
+  bitmap.move_to_huge_page(piece);
+  if (piece + 1 == bitmap.piece_count()) fresh_.store(false, std::memory_order_relaxed);
 }
 
 void Layer::prefetch_for_add(const Fingerprint& fingerprint) const {

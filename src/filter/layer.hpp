@@ -67,6 +67,11 @@ class Layer {
   // Takes room for `items` that add_claimed() will add, all or none; what remains unused is given back.
   [[nodiscard]] bool claim(std::uint64_t items);
   void give_back(std::uint64_t items);
+  // Its pages may never have been touched: whoever is about to add an item calls touch() before it looks up.
+  [[nodiscard]] bool fresh() const { return fresh_.load(std::memory_order_relaxed); }
+  // Writes to the item's block, and changes nothing. A page whose first touch is a read gets the system's
+  // page of zeros, and at the write behind it another: then every core that runs this process has to be told.
+  void touch(const Fingerprint& fingerprint) const;
   // Asks for what add_claimed() of this item will write to. Other threads write there as well, so it is
   // seldom in this core's cache.
   void prefetch_for_add(const Fingerprint& fingerprint) const;
@@ -83,7 +88,8 @@ class Layer {
   [[nodiscard]] double fill(std::uint64_t sample_bytes_max) const;
   [[nodiscard]] std::uint64_t piece_count() const { return small_ ? 0 : store().bitmap.piece_count(); }
   // Of a layer that has pieces.
-  [[nodiscard]] const Bitmap& bitmap() const { return store().bitmap; }
+  [[nodiscard]] bool in_use(std::uint64_t piece) const { return store().bitmap.in_use(piece); }
+  void move_to_huge_page(std::uint64_t piece) const;
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
@@ -103,7 +109,7 @@ class Layer {
   };
 
   Layer(const LayerPlan& plan, std::uint64_t item_count);  // small
-  Layer(const LayerPlan& plan, Store store);               // large
+  Layer(const LayerPlan& plan, Store store, bool fresh);   // large
 
   // In a large layer the Store, in a small one the bits.
   [[nodiscard]] Store& store() const;
@@ -118,6 +124,7 @@ class Layer {
   std::uint8_t probe_count_ = 0;
   SpinLock lock_;  // A large one has its shards'.
   bool small_;
+  mutable std::atomic<bool> fresh_{false};  // Until its last piece is moved.
 };
 
 // A filter's layers by index, 0 being the oldest. Valid until one is appended.

@@ -15,6 +15,9 @@
 
 namespace sepal::filter {
 
+// What items are looked up for: those to be added will be written to the newest layer.
+enum class LookUp : std::uint8_t { only, to_add };
+
 // Some items, hashed, their blocks on the way.
 class Window {
  public:
@@ -34,6 +37,10 @@ class Window {
     }
     if (pending_.count == 0) return;
     for (std::uint32_t index = layers.size() - 1; index-- > 0;) prefetch(layers[index].blocks());
+  }
+
+  void touch(const Layer& newest) const {
+    for (std::size_t i = 0; i < pending_.count; ++i) newest.touch(pending_.fingerprint(i));
   }
 
   // What no layer knows. Newest first: with an expansion of 2 or more a full newest layer holds more items
@@ -59,12 +66,15 @@ class Window {
 // way.
 template <class Hash, class Visit>
 void visit_absent(std::span<const std::string_view> items, const Hash& hash, const LayerStack& layers,
-                  const Visit& visit) {
+                  LookUp purpose, const Visit& visit) {
+  const bool touch = purpose == LookUp::to_add && layers.newest().fresh();
   std::array<Window, 2> windows;
   windows[0].load(items, hash, layers);
   for (std::size_t at = 0, turn = 0; at < items.size(); at += window_items_max, turn ^= 1) {
     const std::size_t next = std::min(at + window_items_max, items.size());
     windows[turn ^ 1].load(items.subspan(next), hash, layers);
+    if (touch) [[unlikely]]
+      windows[turn].touch(layers.newest());
     visit(windows[turn].absent(layers), at);
   }
 }

@@ -19,7 +19,9 @@ namespace sepal::server {
 // Confined to its worker; lives for a batch. Its calls need the gate, as Dispatcher::record does.
 class RunClock {
  public:
-  RunClock(command::Dispatcher& dispatcher, SteadyTime now) : dispatcher_(dispatcher), now_(now) {}
+  // The clock was just read: `now`.
+  RunClock(command::Dispatcher& dispatcher, SteadyTime (*clock)(), SteadyTime now)
+      : dispatcher_(dispatcher), clock_(clock), now_(now) {}
 
   // The last reading.
   [[nodiscard]] SteadyTime now() const { return now_; }
@@ -40,13 +42,13 @@ class RunClock {
 
   // Reads the clock, and records what ran since the last reading.
   void settle() {
-    const SteadyTime now = std::chrono::steady_clock::now();
+    const SteadyTime now = clock_();
     if (spec_ != nullptr && times_ > 0) dispatcher_.record(*spec_, times_, now - now_);
     restart(now);
   }
 
   // Forgets the time since the last reading: it was spent waiting. Only after settle().
-  void skip_wait() { restart(std::chrono::steady_clock::now()); }
+  void skip_wait() { restart(clock_()); }
 
  private:
   // Requests of one name need not be of one row: one may be refused before it comes to its handler, and a
@@ -66,6 +68,7 @@ class RunClock {
   }
 
   command::Dispatcher& dispatcher_;
+  SteadyTime (*clock_)();
   SteadyTime now_;
   const command::CommandSpec* spec_ = nullptr;
   std::uint64_t times_ = 0;

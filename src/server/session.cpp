@@ -41,6 +41,7 @@ struct Session::Batch {
   RunClock clock;
   std::uint64_t output_bytes_max = 0;
   std::size_t requests = 0;
+  std::size_t timed_requests = 0;  // of them, those before the last look at how long the batch has taken
   bool begun = false;
   std::span<const std::string_view> pending{};  // a request that was taken and not run yet
   const char* pending_at = nullptr;             // where its bytes begin in the input
@@ -87,8 +88,9 @@ Session::Step Session::run() {
   if (closing_) return Step::close;
   if (waiting_) return Step::wait;
   lend_reply_buffer();
-  last_run_at_ = std::chrono::steady_clock::now();
-  Batch batch{.wall_now = std::chrono::system_clock::now(), .clock = {environment_.dispatcher, last_run_at_}};
+  last_run_at_ = environment_.steady_now();
+  Batch batch{.wall_now = std::chrono::system_clock::now(),
+              .clock = {environment_.dispatcher, environment_.steady_now, last_run_at_}};
   Pause pause = run_shared(batch);
   while (pause == Pause::need_alone || pause == Pause::share) {
     pause = pause == Pause::need_alone ? run_alone(batch) : run_shared(batch);
@@ -131,7 +133,7 @@ Session::Pause Session::run_requests(Batch& batch, bool alone) {
     if (batch.requests - requests_before > alone_requests_max) return true;
     if (batch.requests - looked_at_clock < alone_clock_period) return false;
     looked_at_clock = batch.requests;
-    return std::chrono::steady_clock::now() >= opens_at;
+    return environment_.steady_now() >= opens_at;
   };
   while (true) {
     if (batch.pending.empty()) {
@@ -147,9 +149,15 @@ Session::Pause Session::run_requests(Batch& batch, bool alone) {
   }
 }
 
+bool Session::took_long(Batch& batch) const {
+  if (batch.requests - batch.timed_requests < batch_clock_period) return false;
+  batch.timed_requests = batch.requests;
+  return environment_.steady_now() - last_run_at_ >= batch_time_max;
+}
+
 // Takes what comes next, and runs it at once where several requests can be run together.
 Session::Pause Session::take_requests(Batch& batch, bool alone) {
-  if (batch.requests >= batch_requests_max) return Pause::run_again;
+  if (batch.requests >= batch_requests_max || took_long(batch)) return Pause::run_again;
   if (reply_.size() > batch.output_bytes_max) return Pause::drain;
   if (!take_request(batch)) return closing_ ? Pause::close : Pause::read;
   batch.pending = parser_.words();

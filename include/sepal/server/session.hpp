@@ -3,10 +3,10 @@
 //
 //     bytes in --> [ input | parser ] --> dispatcher --> [ reply ] --> bytes out
 //
-// A batch is all complete requests that have arrived, bounded by batch_requests_max and by the replies it may
-// pile up. It runs inside the gate, entered once. A request that needs to be alone makes the session leave
-// its side and close the gate; what follows it runs alone too, for a bounded while, so that a pipeline of
-// creations does not stop all workers for each of them.
+// A batch is all complete requests that have arrived, bounded by batch_requests_max, batch_time_max and the
+// replies it may pile up. It runs inside the gate, entered once. A request that needs to be alone makes the
+// session leave its side and close the gate; what follows it runs alone too, for a bounded while, so that a
+// pipeline of creations does not stop all workers for each of them.
 //
 //     enter side: r r r [needs alone]   close: [again, alone] r r r   enter side: r r r
 //
@@ -40,6 +40,10 @@ namespace sepal::server {
 // Requests that one connection may run before others of its worker get their turn. One with several items
 // counts as so many: items are what takes time.
 inline constexpr std::size_t batch_requests_max = 1024;
+// How long it may run requests before others get their turn. Memory that was never touched makes an item take
+// a hundred times as long as another. Looked at once for so many requests, which count as above.
+inline constexpr std::chrono::microseconds batch_time_max{500};
+inline constexpr std::size_t batch_clock_period = 64;
 // How long the gate stays closed behind a request that needed to be alone, in requests, which count as above,
 // and in time.
 inline constexpr std::size_t alone_requests_max = 128;
@@ -68,6 +72,7 @@ class Session {
     std::string& reply_buffer;    // its memory is lent to the session that runs
     TogetherWords& last_words;    // as well, and so the next
     SimilarWords& similar_words;
+    SteadyTime (*steady_now)() = std::chrono::steady_clock::now;
   };
 
   enum class Step : std::uint8_t {
@@ -124,6 +129,7 @@ class Session {
   Pause run_shared(Batch& batch);
   Pause run_alone(Batch& batch);
   Pause run_requests(Batch& batch, bool alone);
+  bool took_long(Batch& batch) const;
   Pause take_requests(Batch& batch, bool alone);
   void run_together(Batch& batch, const command::CommandSpec& spec, bool alone);
   void take_similar(Batch& batch);

@@ -6,6 +6,11 @@
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <sys/resource.h>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -17,6 +22,36 @@ std::ptrdiff_t mapping_count() {
   std::ifstream maps("/proc/self/maps");
   return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
 }
+
+long faults_of_this_thread() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt;
+}
+
+// Sanitizers touch memory of their own for each byte that is touched.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("a page that adds are the first to touch is brought in once, not read and then replaced",
+          "[filter]") {
+  const FilterOptions options{.error_rate = 0.01, .capacity = 40'000'000};  // some 12 000 pages
+  const auto filter = Filter::create(options, {.bytes_max = std::uint64_t{1} << 30, .layers_max = 1});
+  REQUIRE(filter);
+  std::vector<std::string> names;
+  for (int i = 0; i < 500; ++i) names.push_back("item:" + std::to_string(i));
+  const std::vector<std::string_view> items(names.begin(), names.end());
+  std::array<bool, 500> added{};
+  const std::span<bool> outcomes(added);
+  const long before = faults_of_this_thread();
+  SECTION("one by one") {
+    for (std::size_t i = 0; i < items.size(); ++i)
+      REQUIRE((*filter)->try_add({&items[i], 1}, outcomes.subspan(i, 1)));
+  }
+  SECTION("as a batch") {
+    REQUIRE((*filter)->try_add(items, outcomes));
+  }
+  CHECK(faults_of_this_thread() - before < 600);
+}
+#endif
 
 // The system lets a process have so many, which are as many big layers.
 TEST_CASE("a layer in huge pages is one mapping", "[filter]") {

@@ -1,4 +1,5 @@
 #include <sepal/server/server.hpp>
+#include <sepal/server/session.hpp>
 
 #include <chrono>
 #include <memory>
@@ -220,15 +221,19 @@ TEST_CASE("an answer that comes while earlier replies still wait to be read foll
   ServerWorld world;
   world.ground.options.output_bytes_max = 1ull << 30;
   world.start();
-  const auto one_reply_bytes = [&] {
+  const std::string known_key(10'000, 'k');
+  const std::size_t one_reply_bytes = [&] {
     const auto probe = world.connect();
-    REQUIRE(probe->send("COMMAND DOCS\r\n" + request({"QUIT"})));
+    for (int i = 0; i < 40; ++i)
+      REQUIRE(probe->ask(request({"BF.ADD", known_key + std::to_string(i), "a"}), 4) == ":1\r\n");
+    REQUIRE(probe->send("KEYS *\r\n" + request({"QUIT"})));
     return probe->receive_until_closed().size() - std::string_view("+OK\r\n").size();
   }();
   const auto slow = world.connect();
-  constexpr std::size_t count = 1000;  // of one batch, and more than any socket takes at once
+  constexpr std::size_t count =
+      batch_clock_period - 2;  // of one batch, and more than any socket takes at once
   REQUIRE(count * one_reply_bytes > (16u << 20));
-  REQUIRE(slow->send(repeated("COMMAND DOCS\r\n", count) + "SAVE\r\nPING\r\n"));
+  REQUIRE(slow->send(repeated("KEYS *\r\n", count) + "SAVE\r\nPING\r\n"));
   REQUIRE(eventually([&] { return world.ground.persistence.waiting_id != 0; }));
   world.server.answer(world.ground.persistence.waiting_id, [](resp::Reply& reply) { reply.ok(); });
   const auto other = world.connect();

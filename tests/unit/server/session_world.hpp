@@ -4,6 +4,8 @@
 #include <sepal/server/session.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -15,6 +17,15 @@
 #include "unit/server/world.hpp"
 
 namespace sepal::server::test {
+
+// What sessions take for a clock. It stands still, so that batches end by what is in them, unless a test has
+// each look at it take some time.
+struct StandingClock {
+  static SteadyTime now() { return SteadyTime(std::chrono::nanoseconds(nanoseconds += look_nanoseconds)); }
+
+  static inline std::atomic<std::chrono::nanoseconds::rep> nanoseconds{0};
+  static inline std::atomic<std::chrono::nanoseconds::rep> look_nanoseconds{0};
+};
 
 // A session at one side of the gate, with what its worker lends it. Confined to one thread.
 struct WorkerSession {
@@ -31,7 +42,8 @@ struct WorkerSession {
                     .read_buffer = read_buffer,
                     .reply_buffer = reply_buffer,
                     .last_words = last_words,
-                    .similar_words = similar_words},
+                    .similar_words = similar_words,
+                    .steady_now = StandingClock::now},
         session(environment, client(authenticated)) {}
 
   static command::ClientState client(bool authenticated) {
