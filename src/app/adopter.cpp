@@ -173,6 +173,7 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
                                                const keyspace::FilterPtr& filter,
                                                const keyspace::ImageFile& file) {
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
+  if (adoption.still_wanted && !adoption.still_wanted()) return fail(Errc::no_such_key);
   keyspace::WorkerLog* const log = parts_->log.recording() ? &parts_->log : nullptr;
   if (log != nullptr) {
     const std::uint64_t bytes = keyspace::record_bytes_of_adoption(key.key.size());

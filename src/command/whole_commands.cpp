@@ -71,7 +71,7 @@ std::string copy_refusal(const Context& context, const DatabaseKey& source, cons
 }
 
 void answer_copy(resp::Reply& reply, const Result<void>& outcome) {
-  if (outcome || outcome.error().code == Errc::key_exists) {
+  if (outcome || outcome.error().code == Errc::key_exists || outcome.error().code == Errc::no_such_key) {
     reply.integer(outcome ? 1 : 0);
   } else {
     reply.error(reason_text(outcome.error()));
@@ -209,6 +209,11 @@ Next copy(Context& context) {
   adoption.make = [frozen](const Making& making) -> Result<FilterPtr> {
     if (auto room = making.hold(frozen.filter()->byte_count()); !room) return room.error();
     return frozen.copy(making.limits, making.go_on);
+  };
+  // Behind a flush that was answered meanwhile there is nothing to copy.
+  adoption.still_wanted = [&keyspace = std::as_const(context.services.keyspace), database = source.database,
+                           flushes = context.services.keyspace.flush_count(source.database)] {
+    return keyspace.flush_count(database) == flushes;
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;

@@ -380,6 +380,7 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
 
 // The housekeeper gets the table as it is: not a single filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
+  ++flush_counts_[database];
   mirrors_.drop_database(database);
   housekeeper_.dispose_database(std::move(databases_[database]));
   databases_[database] = std::make_shared<KeyTable>(table_seed(options_.seed));

@@ -288,6 +288,17 @@ class WholeTest(DaemonTest):
             self.assert_has(client, "k")
             self.assertEqual(client.info("sepal")["uploads_completed"], "1")
 
+    def test_a_copy_does_not_outlive_a_flush(self):
+        daemon = self.start_here()
+        with Client.of(daemon) as client, Client.of(daemon) as other:
+            for _ in range(ROUNDS):
+                client.call("BF.RESERVE", "a", "0.001", 20 * BIG_CAPACITY)
+                client.send(("COPY", "a", "b"))
+                other.call("PING")
+                self.assertEqual(other.call("FLUSHALL"), b"OK")
+                self.assertIn(client.receive(), (0, 1))
+                self.assertEqual(client.call("DBSIZE"), 0)
+
     def wait_until(self, holds, seconds=20):
         deadline = time.monotonic() + seconds
         while not holds():

@@ -36,11 +36,13 @@ struct Adoption {
   bool replace = false;  // else a key that is there when the filter is made is an error: key_exists
   // Makes the filter, which nobody else knows. Outside the gate; may block.
   std::function<Result<keyspace::FilterPtr>(const Making& making)> make;
+  // Asked once the filter is made, inside the closed gate: false ends it with no_such_key. May be empty.
+  std::function<bool()> still_wanted = {};
   // Called once the filter is under its key, also where the client has gone meanwhile, and off the workers
   // not before it is durable as far as the policy asks. Any thread. May be empty.
   std::function<void()> adopted = {};
-  // Tells the client how it went. Errors: key_exists, those of `make` and of Mutator::adopt, not_recorded,
-  // those of the disk; reason_text() has words for all of them.
+  // Tells the client how it went. Errors: key_exists, no_such_key, those of `make` and of Mutator::adopt,
+  // not_recorded, those of the disk; reason_text() has words for all of them.
   std::function<void(resp::Reply& reply, const Result<void>& outcome)> answer;
 };
 

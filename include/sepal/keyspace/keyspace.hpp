@@ -131,6 +131,9 @@ class Keyspace {
   // What a filter may take now, given the limits and what is used.
   [[nodiscard]] filter::FilterLimits filter_limits(std::uint64_t bytes_held = 0) const;
 
+  // How often all keys of the database went at once.
+  [[nodiscard]] std::uint64_t flush_count(std::uint32_t database) const { return flush_counts_[database]; }
+
   // --- exclusive ------------------------------------------------------------------------------------------
 
   // Errors, the first that holds: key_too_long, key_exists, key_limit, those of Filter::create, with
@@ -227,6 +230,7 @@ class Keyspace {
   mutable filter::PlanMemo plans_;
   Mirrors mirrors_;
   std::uint64_t filter_bytes_ = 0;
+  std::array<std::uint64_t, database_count> flush_counts_{};
   std::uint64_t held_bytes_ = 0;
   std::array<std::uint64_t, database_count> table_bytes_of_{};
   std::uint64_t table_bytes_ = 0;  // their sum

@@ -37,7 +37,8 @@ std::string work_off(World& world) {
     const DatabaseKey key{.database = adoption.database, .key = adoption.key};
     auto made = adoption.make(making);
     Result<void> outcome = made ? Result<void>() : made.error();
-    if (made && !adoption.replace && world.keyspace.find(key) != nullptr) outcome = fail(Errc::key_exists);
+    if (made && adoption.still_wanted && !adoption.still_wanted()) outcome = fail(Errc::no_such_key);
+    if (outcome && !adoption.replace && world.keyspace.find(key) != nullptr) outcome = fail(Errc::key_exists);
     if (outcome) outcome = world.keyspace.put(key, *made, adoption.deadline);
     adoption.answer(reply, outcome);
   }
@@ -120,6 +121,10 @@ TEST_CASE("COPY of a big filter is made off the workers, of the instant at which
   world.send({"COPY", "b", "c"});
   world.send_from("other", {"BF.ADD", "c", "mine"});
   CHECK(work_off(world) == ":0");
+  world.send({"COPY", "b", "d", "DB", "3"});
+  world.send_from("other", {"FLUSHDB"});
+  CHECK(work_off(world) == ":0");
+  CHECK(world.keyspace.total_size() == 0);
 }
 
 TEST_CASE("what waits for a client learns that the client has gone, or has its answer", "[command][whole]") {
