@@ -3,12 +3,12 @@
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
-#include <limits>
 #include <optional>
 
 #include "arguments.hpp"
 #include "client_text.hpp"
 #include "compatibility.hpp"
+#include "database_number.hpp"
 #include "handlers.hpp"
 #include "parsed.hpp"
 
@@ -167,16 +167,9 @@ Next reset(Context& context) {
 }
 
 Next select(Context& context) {
-  const std::optional<std::int64_t> index = parse_integer(context.words[1]);
-  using Int = std::numeric_limits<std::int32_t>;
-  if (!index) {
-    context.reply.error(text::not_an_integer);
-  } else if (*index < Int::min() || *index > Int::max()) {
-    context.reply.error(text::database_not_int);
-  } else if (*index < 0 || *index >= keyspace::database_count) {
-    context.reply.error(text::database_range);
+  if (const auto wrong = parse_database(context.words[1], context.client.database); !wrong.empty()) {
+    context.reply.error(wrong);
   } else {
-    context.client.database = static_cast<std::uint32_t>(*index);
     context.reply.ok();
   }
   return Next::done;

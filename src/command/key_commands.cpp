@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "arguments.hpp"
+#include "database_number.hpp"
 #include "filter_type.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
@@ -21,11 +22,6 @@ bool flush_option_fits(const Context& context) {
   if (context.words.size() == 1) return true;
   return context.words.size() == words_max &&
          (equal_ignoring_case(context.words[1], "ASYNC") || equal_ignoring_case(context.words[1], "SYNC"));
-}
-
-std::optional<std::uint32_t> database_of(std::int64_t index) {
-  if (index < 0 || index >= keyspace::database_count) return std::nullopt;
-  return static_cast<std::uint32_t>(index);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "adopting.hpp"
 #include "arguments.hpp"
+#include "database_number.hpp"
 #include "dump_payload.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
@@ -47,13 +48,7 @@ std::string_view parse(Words words, CopyOptions& options) {
     if (equal_ignoring_case(words[at], "REPLACE")) {
       options.replace = true;
     } else if (equal_ignoring_case(words[at], "DB") && at + 1 < words.size()) {
-      const auto number = parse_integer(words[++at]);
-      if (!number) return text::not_an_integer;
-      if (*number < std::numeric_limits<std::int32_t>::min() ||
-          *number > std::numeric_limits<std::int32_t>::max())
-        return text::database_not_int;
-      if (*number < 0 || *number >= keyspace::database_count) return text::database_range;
-      options.database = static_cast<std::uint32_t>(*number);
+      if (const auto wrong = parse_database(words[++at], options.database); !wrong.empty()) return wrong;
     } else {
       return text::syntax;
     }

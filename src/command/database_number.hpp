@@ -1,0 +1,35 @@
+// Numbers of databases in requests.
+#pragma once
+
+#include <sepal/command/error_texts.hpp>
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "arguments.hpp"
+
+namespace sepal::command {
+
+// None where there is no such database.
+[[nodiscard]] inline std::optional<std::uint32_t> database_of(std::int64_t number) {
+  if (number < 0 || number >= keyspace::database_count) return std::nullopt;
+  return static_cast<std::uint32_t>(number);
+}
+
+// The text of what is wrong with the word, as the reference has it for SELECT and COPY; empty when nothing
+// is, and `database` is what it says.
+[[nodiscard]] inline std::string_view parse_database(std::string_view word, std::uint32_t& database) {
+  using Int = std::numeric_limits<std::int32_t>;
+  const auto number = parse_integer(word);
+  if (!number) return text::not_an_integer;
+  if (*number < Int::min() || *number > Int::max()) return text::database_not_int;
+  const auto known = database_of(*number);
+  if (!known) return text::database_range;
+  database = *known;
+  return {};
+}
+
+}  // namespace sepal::command
