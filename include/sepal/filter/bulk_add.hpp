@@ -61,8 +61,10 @@ class BulkAdd {
            next = next_.load(std::memory_order_acquire))
         next_.wait(next, std::memory_order_acquire);
     }
+    // In one order with what notify_all() reads: libstdc++ wakes nobody where it sees no waiter, and behind a
+    // mere release it may look before the number is out, while a waiter still sees the old one and sleeps.
     void pass(std::uint32_t batch) {
-      next_.store(batch + 1, std::memory_order_release);
+      next_.store(batch + 1, std::memory_order_seq_cst);
       next_.notify_all();
     }
 
