@@ -205,10 +205,10 @@ Next copy(Context& context) {
     if (auto room = making.hold(frozen.filter()->byte_count()); !room) return room.error();
     return frozen.copy(making.limits, making.go_on);
   };
-  // Behind a flush that was answered meanwhile there is nothing to copy.
-  adoption.still_wanted = [&keyspace = std::as_const(context.services.keyspace), database = source.database,
-                           flushes = context.services.keyspace.flush_count(source.database)] {
-    return keyspace.flush_count(database) == flushes;
+  // Behind a flush of the source's database that was answered meanwhile there is nothing to copy.
+  adoption.still_wanted = [&keyspace = std::as_const(context.services.keyspace),
+                           contents = context.services.keyspace.contents_of(source.database)] {
+    return keyspace.has_contents(contents);
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;

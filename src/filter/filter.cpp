@@ -129,6 +129,9 @@ double LayerView::fill(std::uint64_t sample_bytes_max) const {
 std::uint64_t LayerView::piece_count() const {
   return layer_->piece_count();
 }
+bool LayerView::fresh() const {
+  return layer_->fresh();
+}
 bool LayerView::in_use(std::uint64_t piece) const {
   return layer_->in_use(piece);
 }

@@ -216,7 +216,9 @@ void Layer::touch(const Fingerprint& fingerprint) const {
   if (shape.anywhere()) return;
   std::uint64_t* const block =
       shape.words + block_of(fingerprint, shape.block_count) * (shape.block_bits / word_bits);
-  std::atomic_ref<std::uint64_t>(*block).fetch_or(0, std::memory_order_relaxed);
+  // Not by an "or" of nothing, of which a compiler may make a load, or nothing.
+  std::uint64_t zero = 0;
+  std::atomic_ref<std::uint64_t>(*block).compare_exchange_strong(zero, 0, std::memory_order_relaxed);
 }
 
 void Layer::move_to_huge_page(std::uint64_t piece) const {

@@ -67,10 +67,12 @@ class Layer {
   // Takes room for `items` that add_claimed() will add, all or none; what remains unused is given back.
   [[nodiscard]] bool claim(std::uint64_t items);
   void give_back(std::uint64_t items);
-  // Its pages may never have been touched: whoever is about to add an item calls touch() before it looks up.
+  // It has pieces, and pages that may never have been touched: whoever is about to add an item calls touch()
+  // before looking it up.
   [[nodiscard]] bool fresh() const { return fresh_.load(std::memory_order_relaxed); }
-  // Writes to the item's block, and changes nothing. A page whose first touch is a read gets the system's
-  // page of zeros, and at the write behind it another: then every core that runs this process has to be told.
+  // Of a fresh layer: writes to the item's block, and changes nothing. A page whose first touch is a read
+  // gets the system's page of zeros, and at the write behind it another: then every core that runs this
+  // process has to be told.
   void touch(const Fingerprint& fingerprint) const;
   // Asks for what add_claimed() of this item will write to. Other threads write there as well, so it is
   // seldom in this core's cache.

@@ -35,6 +35,7 @@ Keyspace::Keyspace(const KeyspaceOptions& options, Housekeeper& housekeeper)
     : options_(options), housekeeper_(housekeeper) {
   for (std::uint32_t database = 0; database < database_count; ++database) {
     databases_.push_back(std::make_shared<KeyTable>(table_seed(options.seed)));
+    contents_[database] = ++contents_last_;
     count_table(database);
   }
   changed();
@@ -122,6 +123,10 @@ std::uint64_t Keyspace::memory_peak() const {
 
 bool Keyspace::over_memory_limit() const {
   return options_.memory_max != 0 && memory_used() > options_.memory_max;
+}
+
+bool Keyspace::has_contents(std::uint64_t contents) const {
+  return std::ranges::find(contents_, contents) != contents_.end();
 }
 
 std::uint64_t Keyspace::structure_changes() const {
@@ -253,6 +258,8 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   FilterPtr* const present = keys.find(key.key);
   const bool replaces = present != nullptr;
   filter_bytes_ += filter->byte_count();
+  for (const filter::LayerView& layer : filter->layers())
+    if (layer.fresh()) housekeeper_.settle(filter, layer);
   if (replaces) {
     drop_mirror(**present);
     filter_bytes_ -= (*present)->byte_count();
@@ -364,6 +371,7 @@ Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
 void Keyspace::swap(std::uint32_t database, std::uint32_t other) {
   std::swap(databases_[database], databases_[other]);
   std::swap(table_bytes_of_[database], table_bytes_of_[other]);
+  std::swap(contents_[database], contents_[other]);
   mirrors_.swap_databases(database, other);
   changed();
 }
@@ -380,7 +388,6 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
 
 // The housekeeper gets the table as it is: not a single filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
-  ++flush_counts_[database];
   mirrors_.drop_database(database);
   housekeeper_.dispose_database(std::move(databases_[database]));
   databases_[database] = std::make_shared<KeyTable>(table_seed(options_.seed));
@@ -388,6 +395,7 @@ void Keyspace::dispose_table(std::uint32_t database) {
 }
 
 void Keyspace::flush(std::uint32_t database) {
+  contents_[database] = ++contents_last_;
   const std::uint64_t flushed_size = size(database);
   if (flushed_size == 0) return;
   // Filters grow without saying in which database, so the bytes are summed here: over what goes or over what
@@ -404,6 +412,7 @@ void Keyspace::flush(std::uint32_t database) {
 }
 
 void Keyspace::flush_all() {
+  for (std::uint64_t& contents : contents_) contents = ++contents_last_;
   if (total_size() == 0) return;
   for (std::uint32_t database = 0; database < database_count; ++database)
     if (size(database) != 0) dispose_table(database);

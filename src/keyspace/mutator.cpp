@@ -133,15 +133,15 @@ void Mutator::swap(std::uint32_t database, std::uint32_t other) {
 }
 
 void Mutator::flush(std::uint32_t database) {
-  if (keyspace_.size(database) == 0) return;
+  const bool empty = keyspace_.size(database) == 0;
   keyspace_.flush(database);
-  if (log_ != nullptr) log_->flushed(database);
+  if (!empty && log_ != nullptr) log_->flushed(database);
 }
 
 void Mutator::flush_all() {
-  if (keyspace_.total_size() == 0) return;
+  const bool empty = keyspace_.total_size() == 0;
   keyspace_.flush_all();
-  if (log_ != nullptr) log_->flushed_all();
+  if (!empty && log_ != nullptr) log_->flushed_all();
 }
 
 Result<void> Mutator::begin_mirror(std::uint32_t database, std::string_view source, std::string_view target) {

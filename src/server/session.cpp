@@ -39,6 +39,7 @@ enum class Session::Pause : std::uint8_t {
 struct Session::Batch {
   WallTime wall_now;
   RunClock clock;
+  SteadyTime ends_at;  // where it still runs by then
   std::uint64_t output_bytes_max = 0;
   std::size_t requests = 0;
   std::size_t timed_requests = 0;  // of them, those before the last look at how long the batch has taken
@@ -90,7 +91,8 @@ Session::Step Session::run() {
   lend_reply_buffer();
   last_run_at_ = environment_.steady_now();
   Batch batch{.wall_now = std::chrono::system_clock::now(),
-              .clock = {environment_.dispatcher, environment_.steady_now, last_run_at_}};
+              .clock = {environment_.dispatcher, environment_.steady_now, last_run_at_},
+              .ends_at = last_run_at_ + batch_time_max};
   Pause pause = run_shared(batch);
   while (pause == Pause::need_alone || pause == Pause::share) {
     pause = pause == Pause::need_alone ? run_alone(batch) : run_shared(batch);
@@ -114,8 +116,10 @@ Session::Pause Session::run_shared(Batch& batch) {
 }
 
 Session::Pause Session::run_alone(Batch& batch) {
+  const SteadyTime asked_at = batch.clock.now();
   const GateClosed closed(environment_.gate);
   batch.clock.skip_wait();
+  batch.ends_at += batch.clock.now() - asked_at;
   const Pause pause = run_requests(batch, true);
   // Before any other worker sees what was done.
   environment_.dispatcher.commit();
@@ -152,7 +156,7 @@ Session::Pause Session::run_requests(Batch& batch, bool alone) {
 bool Session::took_long(Batch& batch) const {
   if (batch.requests - batch.timed_requests < batch_clock_period) return false;
   batch.timed_requests = batch.requests;
-  return environment_.steady_now() - last_run_at_ >= batch_time_max;
+  return environment_.steady_now() >= batch.ends_at;
 }
 
 // Takes what comes next, and runs it at once where several requests can be run together.

@@ -185,11 +185,12 @@ class PosixMappedFile final : public MappedFile {
 
   // msync() of Linux is fdatasync() of a range: it writes the pages and what is needed to find them, has the
   // disk empty its cache, and reports as well that an earlier write of any page by the system went wrong.
-  // The pages are left to the system's cache before, as they are not stored into again: of a page that is
+  // Whole pages are left to the system's cache before, as they are not stored into again: of a page that is
   // mapped, each write to the disk has to be told to every core, page by page.
   Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) override {
     const auto pages = pages_of(offset, byte_count);
-    static_cast<void>(::madvise(pages.data(), pages.size(), MADV_DONTNEED));
+    const std::size_t whole_bytes = pages.size() / system_page_bytes() * system_page_bytes();
+    static_cast<void>(::madvise(pages.data(), whole_bytes, MADV_DONTNEED));
     while (::msync(pages.data(), pages.size(), MS_SYNC) != 0) {
       if (errno != EINTR) return failed("sync", path_, errno);
     }

@@ -98,6 +98,8 @@ class LayerView {
   // of a huge page takes hundreds; once in use it belongs in huge pages, where look-ups are quick. It has so
   // many pieces of a huge page's size; a layer without any needs nothing. Both outside the gate as well.
   [[nodiscard]] std::uint64_t piece_count() const;
+  // It began in small pages, and not all of its pieces have moved.
+  [[nodiscard]] bool fresh() const;
   // Whether requests have touched nearly all small pages of a piece. Once true it stays so.
   [[nodiscard]] bool in_use(std::uint64_t piece) const;
   // Moves a piece into a huge page, now or when the kernel can; whoever touches it meanwhile waits for some

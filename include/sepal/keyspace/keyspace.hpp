@@ -131,8 +131,11 @@ class Keyspace {
   // What a filter may take now, given the limits and what is used.
   [[nodiscard]] filter::FilterLimits filter_limits(std::uint64_t bytes_held = 0) const;
 
-  // How often all keys of the database went at once.
-  [[nodiscard]] std::uint64_t flush_count(std::uint32_t database) const { return flush_counts_[database]; }
+  // A number for what the database holds: another behind each flush, also of an empty one, and it goes along
+  // with a swap.
+  [[nodiscard]] std::uint64_t contents_of(std::uint32_t database) const { return contents_[database]; }
+  // Whether any database still has them.
+  [[nodiscard]] bool has_contents(std::uint64_t contents) const;
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
@@ -230,7 +233,8 @@ class Keyspace {
   mutable filter::PlanMemo plans_;
   Mirrors mirrors_;
   std::uint64_t filter_bytes_ = 0;
-  std::array<std::uint64_t, database_count> flush_counts_{};
+  std::array<std::uint64_t, database_count> contents_{};
+  std::uint64_t contents_last_ = 0;
   std::uint64_t held_bytes_ = 0;
   std::array<std::uint64_t, database_count> table_bytes_of_{};
   std::uint64_t table_bytes_ = 0;  // their sum

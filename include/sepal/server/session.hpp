@@ -40,8 +40,9 @@ namespace sepal::server {
 // Requests that one connection may run before others of its worker get their turn. One with several items
 // counts as so many: items are what takes time.
 inline constexpr std::size_t batch_requests_max = 1024;
-// How long it may run requests before others get their turn. Memory that was never touched makes an item take
-// a hundred times as long as another. Looked at once for so many requests, which count as above.
+// How long it may run requests before others get their turn; closing the gate does not count. Memory that was
+// never touched makes an item take a hundred times as long as another. Looked at once for so many requests,
+// which count as above.
 inline constexpr std::chrono::microseconds batch_time_max{500};
 inline constexpr std::size_t batch_clock_period = 64;
 // How long the gate stays closed behind a request that needed to be alone, in requests, which count as above,

@@ -121,8 +121,21 @@ TEST_CASE("COPY of a big filter is made off the workers, of the instant at which
   world.send({"COPY", "b", "c"});
   world.send_from("other", {"BF.ADD", "c", "mine"});
   CHECK(work_off(world) == ":0");
-  world.send({"COPY", "b", "d", "DB", "3"});
-  world.send_from("other", {"FLUSHDB"});
+  SECTION("its source was there") {
+    world.send({"COPY", "b", "d", "DB", "3"});
+    world.send_from("other", {"FLUSHDB"});
+  }
+  SECTION("its database was empty") {
+    world.send({"COPY", "b", "d", "DB", "3"});
+    world.send_from("other", {"DEL", "a", "b", "c"});
+    world.send_from("other", {"FLUSHALL"});
+  }
+  SECTION("its database has another number") {
+    world.send({"COPY", "b", "d", "DB", "3"});
+    world.send_from("other", {"SWAPDB", "0", "1"});
+    world.send_from("other", {"SELECT", "1"});
+    world.send_from("other", {"FLUSHDB"});
+  }
   CHECK(work_off(world) == ":0");
   CHECK(world.keyspace.total_size() == 0);
 }

@@ -239,6 +239,37 @@ TEST_CASE("big layers are handed over to be settled when they are created, and w
   CHECK(fixture.housekeeper.settling[0].second.plan() == big->newest_layer().plan());
 }
 
+TEST_CASE("layers that requests filled before they got under a key are handed over to be settled",
+          "[keyspace]") {
+  Fixture fixture;
+  const filter::FilterOptions options{.error_rate = 0.01, .capacity = 4'000'000};
+  const auto planned = filter::Filter::create(options, fixture.keys.filter_limits());
+  REQUIRE(planned);
+  const filter::Filter::LayerState layer{.plan = (*planned)->newest_layer().plan(), .item_count = 0};
+  for (const auto filled_by : {filter::FilledBy::requests, filter::FilledBy::load}) {
+    const auto filter =
+        filter::Filter::restore(options, {&layer, 1}, fixture.keys.filter_limits(), filled_by);
+    REQUIRE(filter);
+    REQUIRE(fixture.keys.put({.database = 0, .key = "key"}, *filter));
+    REQUIRE(fixture.housekeeper.settling.size() == 1);
+    CHECK((fixture.housekeeper.settling[0].first == *filter) == (filled_by == filter::FilledBy::requests));
+  }
+}
+
+TEST_CASE("what a database holds has another number behind each flush, and takes it along", "[keyspace]") {
+  Fixture fixture;
+  const std::uint64_t first = fixture.keys.contents_of(0);
+  const std::uint64_t second = fixture.keys.contents_of(1);
+  REQUIRE(first != second);
+  fixture.keys.swap(0, 1);
+  CHECK(fixture.keys.contents_of(1) == first);
+  fixture.keys.flush(0);
+  CHECK(fixture.keys.has_contents(first));
+  CHECK_FALSE(fixture.keys.has_contents(second));
+  fixture.keys.flush_all();
+  CHECK_FALSE(fixture.keys.has_contents(first));
+}
+
 TEST_CASE("a cut holds every key of every database, and keeps its filters alive", "[keyspace]") {
   Fixture fixture;
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database)

@@ -231,7 +231,7 @@ TEST_CASE("an answer that comes while earlier replies still wait to be read foll
   }();
   const auto slow = world.connect();
   constexpr std::size_t count =
-      batch_clock_period - 2;  // of one batch, and more than any socket takes at once
+      batch_clock_period - 2;  // of one batch however long they take, and more than any socket takes at once
   REQUIRE(count * one_reply_bytes > (16u << 20));
   REQUIRE(slow->send(repeated("KEYS *\r\n", count) + "SAVE\r\nPING\r\n"));
   REQUIRE(eventually([&] { return world.ground.persistence.waiting_id != 0; }));

@@ -23,6 +23,14 @@ namespace sepal::server::test {
 struct StandingClock {
   static SteadyTime now() { return SteadyTime(std::chrono::nanoseconds(nanoseconds += look_nanoseconds)); }
 
+  // While it lives, each look takes so long.
+  struct Slow {
+    explicit Slow(std::chrono::nanoseconds look) { look_nanoseconds = look.count(); }
+    ~Slow() { look_nanoseconds = 0; }
+    Slow(const Slow&) = delete;
+    Slow& operator=(const Slow&) = delete;
+  };
+
   static inline std::atomic<std::chrono::nanoseconds::rep> nanoseconds{0};
   static inline std::atomic<std::chrono::nanoseconds::rep> look_nanoseconds{0};
 };
