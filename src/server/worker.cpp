@@ -157,7 +157,7 @@ void Worker::refuse(const Accepted& accepted) {
 }
 
 void Worker::take_turn() {
-  progress_seen_ = journal_progress_.load();
+  queue_put_off_when_progressed();
   for (const Readiness::Event& event : readiness_.take()) {
     // An owner is destroyed only by its own event or outside of this loop, so all that were found still
     // exist.
@@ -216,13 +216,17 @@ void Worker::follow(Connection& connection, Connection::Then then) {
 void Worker::look_at_journal() {
   if (held_.empty() && later_.empty()) return;
   awaits_journal_.store(true);
-  const std::uint64_t progress = journal_progress_.load();
-  if (progress != progress_seen_) {
-    progress_seen_ = progress;
-    queue_.insert(queue_.end(), later_.begin(), later_.end());
-    later_.clear();
-  }
+  queue_put_off_when_progressed();
   release_durable();
+}
+
+// Whatever sees progress queues those who wait for it: it is not posted again.
+void Worker::queue_put_off_when_progressed() {
+  const std::uint64_t progress = journal_progress_.load();
+  if (progress == progress_seen_) return;
+  progress_seen_ = progress;
+  queue_.insert(queue_.end(), later_.begin(), later_.end());
+  later_.clear();
 }
 
 void Worker::release_durable() {

@@ -87,6 +87,7 @@ class Worker {
   void await_next();
   void follow(Connection& connection, Connection::Then then);
   void look_at_journal();
+  void queue_put_off_when_progressed();
   void release_durable();
   void remove(Connection& connection);
   Connections::node_type unlist(Connection& connection);
@@ -124,7 +125,7 @@ class Worker {
   };
   std::deque<Held> held_;
   std::vector<std::uint64_t> later_;  // ids
-  std::uint64_t progress_seen_ = 0;   // of journal_progress_, when the running turn began
+  std::uint64_t progress_seen_ = 0;   // of journal_progress_, before any of later_ was run
   std::atomic<std::uint64_t> journal_progress_{0};
   std::atomic<bool> awaits_journal_{false};  // the next progress is to be posted
   std::atomic<std::uint64_t> load_{0};

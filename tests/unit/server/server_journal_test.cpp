@@ -133,6 +133,33 @@ TEST_CASE("requests for which the journal has no room are run when it has made p
   world.server.stop(stop_patience);
 }
 
+TEST_CASE("room that comes while other clients are served is not missed", "[server][network]") {
+  JournalWorld world;
+  std::atomic<bool> done{false};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 2; ++i) {
+    others.emplace_back([&] {
+      SocketClient other(world.server.port());
+      while (!done && other.ask(ping, pong.size()) == pong) continue;
+    });
+  }
+  const auto client = world.connect();
+  int answered = 0;
+  for (int round = 0; round < 2'000 && answered == round; ++round) {
+    world.ground.recording.grants_left = 0;
+    if (!client->send(ping + add(round))) break;
+    // The turn that answers the first puts off the second.
+    if (client->receive(pong.size()) != pong) break;
+    world.ground.recording.grants_left = 1'000;
+    world.server.journal_progressed();
+    if (client->receive(4).size() == 4) ++answered;
+  }
+  done = true;
+  for (auto& other : others) other.join();
+  CHECK(answered == 2'000);
+  world.server.stop(stop_patience);
+}
+
 TEST_CASE("room that comes while the replies before are held or on their way is not missed",
           "[server][network]") {
   JournalWorld world;
