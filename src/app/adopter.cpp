@@ -1,5 +1,6 @@
 #include "adopter.hpp"
 
+#include <sepal/base/thread.hpp>
 #include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
@@ -92,6 +93,7 @@ bool Adopter::next(Job& job) {
 }
 
 void Adopter::serve() {
+  name_this_thread("adopter");
   for (Job job; next(job); job = {}) {
     command::Answer answer;
     if (!given_up(job)) answer = job.perform(job);

@@ -1,5 +1,7 @@
 #include "background.hpp"
 
+#include <sepal/base/thread.hpp>
+
 #include <utility>
 
 namespace sepal::app {
@@ -44,6 +46,7 @@ void Background::drain() {
 }
 
 void Background::run() {
+  name_this_thread("background");
   while (true) {
     std::vector<Task> tasks = next_tasks();
     for (const Task& task : tasks) task();

@@ -1,5 +1,6 @@
 #include "expiry.hpp"
 
+#include <sepal/base/thread.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
 #include <algorithm>
@@ -94,6 +95,7 @@ void Expiry::due_at(Deadline deadline) {
 }
 
 void Expiry::run(const Parts& parts) {
+  name_this_thread("expiry");
   for (Pause pause; wait(pause);) {
     pause = remove_some(parts);
     // Nobody waits for it, but it is not to stay unsynced.

@@ -1,5 +1,8 @@
 // sepald: reads the settings, runs the daemon, ends with 0 after an orderly stop.
+#include <sepal/base/thread.hpp>
 #include <sepal/settings/settings.hpp>
+
+#include <spdlog/spdlog.h>
 
 #include <cstdio>
 #include <string>
@@ -38,6 +41,7 @@ int main(int argc, char** argv) {
   if (const auto logging = sepal::app::start_logging(settings.log); !logging) {
     return complain(logging.error(), exit_failed);
   }
+  if (!sepal::ask_for_short_slices()) spdlog::debug("short slices: refused by the system");
   sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max));
   sepal::app::Daemon daemon(std::move(settings), stop_signal);
   return daemon.run() ? 0 : exit_failed;

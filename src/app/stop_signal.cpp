@@ -1,5 +1,7 @@
 #include "stop_signal.hpp"
 
+#include <sepal/base/thread.hpp>
+
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
@@ -71,6 +73,7 @@ void StopSignal::note(const std::string& reason) {
 }
 
 void StopSignal::run() {
+  name_this_thread("stop-signal");
   const sigset_t signals = watched_signals();
   auto deadline = std::chrono::steady_clock::time_point::max();
   while (!ending_) {

@@ -1,5 +1,7 @@
 #include "acceptor.hpp"
 
+#include <sepal/base/thread.hpp>
+
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -81,7 +83,10 @@ Result<void> Acceptor::start(std::vector<Listener> listeners) {
     await(*door);
     doors_.push_back(std::move(door));
   }
-  thread_ = std::thread([this] { context_.run(); });
+  thread_ = std::thread([this] {
+    name_this_thread("acceptor");
+    context_.run();
+  });
   return {};
 }
 

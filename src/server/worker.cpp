@@ -1,5 +1,7 @@
 #include "worker.hpp"
 
+#include <sepal/base/thread.hpp>
+
 #include <boost/asio/post.hpp>
 #include <spdlog/spdlog.h>
 
@@ -70,6 +72,7 @@ Worker::~Worker() {
 Result<void> Worker::start() {
   if (auto opened = readiness_.open(); !opened) return opened;
   thread_ = std::thread([this] {
+    name_this_thread(("worker-" + std::to_string(index_)).c_str());
     schedule_sweep();
     await_next();
     context_.run();

@@ -1,4 +1,5 @@
 // The journal's thread: all that waits for a disk.
+#include <sepal/base/thread.hpp>
 #include <sepal/storage/journal.hpp>
 
 #include <spdlog/spdlog.h>
@@ -113,6 +114,7 @@ class JournalThread final : public Journal {
   }
 
   void run() {
+    name_this_thread("journal");
     for (;;) {
       const JournalCore::Chores chores = core_.wait_for_chores();
       if (chores.end) return;

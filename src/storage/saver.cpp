@@ -1,4 +1,5 @@
 #include <sepal/base/mutex.hpp>
+#include <sepal/base/thread.hpp>
 #include <sepal/storage/saver.hpp>
 #include <sepal/storage/snapshot.hpp>
 
@@ -118,6 +119,7 @@ class Saver::Implementation {
   };
 
   void run() {
+    name_this_thread("saver");
     while (std::optional<Order> order = next_order()) {
       const auto report = save(*order, [this] { return !abandoned_.load(); });
       if (order->done) order->done(report);

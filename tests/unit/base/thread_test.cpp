@@ -1,0 +1,69 @@
+#include <sepal/base/thread.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <thread>
+
+#include "support/catch.hpp"
+
+namespace sepal {
+namespace {
+
+constexpr long short_slice_nanoseconds = 100'000;
+
+// Nothing where the kernel does not tell.
+std::optional<long> slice_of_this_thread() {
+  std::ifstream told("/proc/thread-self/sched");
+  for (std::string line; std::getline(told, line);)
+    if (line.starts_with("se.slice")) return std::stol(line.substr(line.find(':') + 1));
+  return std::nullopt;
+}
+
+bool kernel_heeds_slices() {
+  utsname system{};
+  int major = 0;
+  int minor = 0;
+  if (::uname(&system) != 0 || std::sscanf(system.release, "%d.%d", &major, &minor) != 2) return false;
+  return major > 6 || (major == 6 && minor >= 12);
+}
+
+TEST_CASE("a thread has the name that it gave itself", "[base]") {
+  std::string name;
+  std::thread([&name] {
+    name_this_thread("a-name-of-its-o");
+    std::getline(std::ifstream("/proc/thread-self/comm"), name);
+  }).join();
+  CHECK(name == "a-name-of-its-o");
+}
+
+TEST_CASE("short slices are the thread's and of those that it starts, and leave its share alone", "[base]") {
+  bool asked = false;
+  int nice_before = 0;
+  int nice_after = 0;
+  std::optional<long> own;
+  std::optional<long> inherited;
+  std::thread([&] {
+    ::setpriority(PRIO_PROCESS, 0, 3);
+    nice_before = ::getpriority(PRIO_PROCESS, 0);
+    asked = ask_for_short_slices();
+    nice_after = ::getpriority(PRIO_PROCESS, 0);
+    own = slice_of_this_thread();
+    std::thread([&] { inherited = slice_of_this_thread(); }).join();
+  }).join();
+  CHECK(asked);
+  CHECK(nice_after == nice_before);
+  if (!own || !kernel_heeds_slices()) {
+    WARN("this kernel heeds or tells no slices");
+    return;
+  }
+  CHECK(*own == short_slice_nanoseconds);
+  CHECK(*inherited == short_slice_nanoseconds);
+  CHECK(slice_of_this_thread() != short_slice_nanoseconds);
+}
+
+}  // namespace
+}  // namespace sepal
