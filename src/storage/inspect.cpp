@@ -224,7 +224,7 @@ class Inspection {
     if (kind == Operation::flushed) return sink_(fact);
     if (kind == Operation::swapped) return sink_(fact.number("with", operation.other));
     fact.text("key", operation.key);
-    if (kind == Operation::added) fact.number("items", operation.count);
+    if (operation.count != 0) fact.number("items", operation.count);
     if (kind == Operation::created) {
       add_options(fact, operation.options);
       fact.number("blocks", operation.layer.block_count).number("block_bits", operation.layer.block_bits);

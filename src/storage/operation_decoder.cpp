@@ -96,7 +96,7 @@ Result<const DecodedOperation*> OperationDecoder::next() {
     return damaged("an operation is of a kind that this build does not know");
   if (head.database >= keyspace::database_count) return damaged("there is no such database");
   if (!has_known_flags(head)) return damaged("an operation has flags that this build does not know");
-  if (operation_.count != 0 && operation_.operation != Operation::added)
+  if (operation_.count != 0 && !format::may_have_items(operation_.operation))
     return damaged("an operation has a count that it should not have");
   if (auto taken = take_key(head); !taken) return taken.error();
   if (auto taken = take_rest(head); !taken) return taken.error();
@@ -124,14 +124,8 @@ Result<void> OperationDecoder::take_key(const format::OperationHead& head) {
 
 Result<void> OperationDecoder::take_rest(const format::OperationHead& head) {
   switch (operation_.operation) {
-    case Operation::added: {
-      // A count of 32 bits, so that the product fits.
-      const std::uint64_t bytes = std::uint64_t{operation_.count} * sizeof(Fingerprint);
-      if (body_.size() - at_ < bytes) return damaged(too_short);
-      operation_.fingerprints = body_.subspan(at_, static_cast<std::size_t>(bytes));
-      at_ += operation_.fingerprints.size();
-      return {};
-    }
+    case Operation::added:
+      return take_items();
     case Operation::created:
       return take_created(head);
     case Operation::grown:
@@ -162,6 +156,15 @@ Result<void> OperationDecoder::take_created(const format::OperationHead& head) {
   }
   operation_.options = options_of(created_.filter);
   operation_.layer = plan_of(created_.first_layer);
+  return take_items();
+}
+
+Result<void> OperationDecoder::take_items() {
+  // A count of 32 bits, so that the product fits.
+  const std::uint64_t bytes = std::uint64_t{operation_.count} * sizeof(Fingerprint);
+  if (body_.size() - at_ < bytes) return damaged(too_short);
+  operation_.fingerprints = body_.subspan(at_, static_cast<std::size_t>(bytes));
+  at_ += operation_.fingerprints.size();
   return {};
 }
 

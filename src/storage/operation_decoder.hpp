@@ -23,7 +23,7 @@ struct DecodedOperation {
   format::Operation operation{};
   std::uint32_t database = 0;
   std::string_view key;
-  std::uint32_t count = 0;                  // added: of fingerprints,
+  std::uint32_t count = 0;                  // added, created: of fingerprints,
   std::span<const std::byte> fingerprints;  // which these are, at any alignment
   filter::FilterOptions options;            // created
   filter::LayerPlan layer;                  // created, grown
@@ -57,6 +57,7 @@ class OperationDecoder {
   Result<void> take_key(const format::OperationHead& head);
   Result<void> take_rest(const format::OperationHead& head);
   Result<void> take_created(const format::OperationHead& head);
+  Result<void> take_items();
   Result<void> take_layer();
   Result<void> take_deadline();
   Result<void> take_adopted();

@@ -90,7 +90,7 @@ void OperationEncoder::append(std::span<const Fingerprint> fingerprints) {
 }
 
 void OperationEncoder::added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
-  if (last_.operation == static_cast<std::uint8_t>(Operation::added) && names_last_key(key)) {
+  if (format::may_have_items(static_cast<Operation>(last_.operation)) && names_last_key(key)) {
     last_.count = last_.count + static_cast<std::uint32_t>(fingerprints.size());
     std::memcpy(bytes_.data() + last_offset_, &last_, sizeof last_);
   } else {

@@ -52,7 +52,7 @@ class OperationEncoder {
   // Begins a frame anew; the memory stays.
   void clear();
 
-  // Behind an `added` of the same key, they become part of it.
+  // Behind an `added` or the `created` of the same key, they become part of it.
   void added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints);
   void created(keyspace::DatabaseKey key, const filter::FilterOptions& options,
                const filter::LayerPlan& first_layer);

@@ -278,7 +278,8 @@ TEST_CASE("a data directory of version 3 holds what was put in, its deadlines in
   require_journaled("version-3", 33'177'117'420'000, 0x0102030405060708);
 }
 
-TEST_CASE("a data directory of version 4 holds filters that came whole, mirrors and databases as well",
+// In version 5 filters are created together with their first items.
+TEST_CASE("data directories of versions 4 and 5 hold filters that came whole, mirrors and databases as well",
           "[golden]") {
   const filter::FilterOptions plain{.seed = 5};
   const filter::FilterOptions of_source{.seed = 8};
@@ -286,7 +287,8 @@ TEST_CASE("a data directory of version 4 holds filters that came whole, mirrors 
   const filter::FilterOptions foreign{
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = filter::ItemHash::redisbloom};
   const filter::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
-  require_journaled("version-4", 33'177'117'420'000, 0x0102030405060708,
+  const std::string version = GENERATE("version-4", "version-5");
+  require_journaled(version, 33'177'117'420'000, 0x0102030405060708,
                     {{5, "moved", "moved", 3, 3, 1, plain},
                      {7, "swapped", "swapped", 3, 3, 1, plain},
                      {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
@@ -310,7 +312,7 @@ TEST_CASE("what is written today is what the newest version's files are", "[gold
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-4", committed);
+  read("version-5", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.

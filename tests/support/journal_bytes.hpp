@@ -76,13 +76,13 @@ inline std::vector<JournalOperation> journal_operations(std::span<const std::byt
                                .target = {},
                                .fingerprints = {}};
     if ((head.flags[0] & format::operation_same_key) != 0) operation.key = operations.back().key;
+    if (operation.operation == format::Operation::created &&
+        (head.flags[0] & format::operation_same_shape) == 0)
+      bytes.take<format::CreatedShape>();
     for (std::uint32_t i = 0; i < head.count; ++i) {
       const std::uint64_t low = bytes.take<format::U64>();
       operation.fingerprints.push_back({.low = low, .high = bytes.take<format::U64>()});
     }
-    if (operation.operation == format::Operation::created &&
-        (head.flags[0] & format::operation_same_shape) == 0)
-      bytes.take<format::CreatedShape>();
     if (operation.operation == format::Operation::grown) bytes.take<format::LayerShape>();
     if (operation.operation == format::Operation::expires) bytes.take<format::DeadlineShape>();
     if (operation.operation == format::Operation::adopted)

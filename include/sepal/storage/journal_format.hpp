@@ -11,7 +11,8 @@
 //
 //     operation  =  OperationHead  [key]  what its kind says
 //       added        `count` fingerprints of 16 bytes, low half first
-//       created      CreatedShape, or nothing with operation_same_shape
+//       created      CreatedShape, or nothing with operation_same_shape; then `count` fingerprints: the first
+//                    items
 //       grown        LayerShape
 //       removed      -
 //       expires      DeadlineShape
@@ -45,8 +46,8 @@
 
 namespace sepal::storage::format {
 
-inline constexpr std::uint32_t journal_version = 3;
-// Those before it are read as well: each has operations and flags that the one before had not.
+inline constexpr std::uint32_t journal_version = 4;
+// Those before it are read as well: each says what the one before could not.
 [[nodiscard]] constexpr bool is_known_journal(std::uint32_t found) {
   return found >= 1 && found <= journal_version;
 }
@@ -105,6 +106,10 @@ enum class Operation : std::uint8_t {
   moved = 13,
 };
 inline constexpr Operation last_operation = Operation::moved;
+// Whether fingerprints end it.
+[[nodiscard]] constexpr bool may_have_items(Operation operation) {
+  return operation == Operation::added || operation == Operation::created;
+}
 
 struct OperationHead {
   std::uint8_t operation = 0;

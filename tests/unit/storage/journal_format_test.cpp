@@ -77,14 +77,14 @@ TEST_CASE("every field of a segment's header is under its checksum", "[storage]"
   header.segment_bytes = 1 << 20;
   CHECK(hexadecimal(bytes_of(header)) ==
         "534550414c4a524e"
-        "03000000"
+        "04000000"
         "00000000"
         "0700000000000000"
         "e803000000000000"
         "0000100000000000" +
             zeros(16 + 8));
   const std::uint64_t checksum = segment_checksum(header);
-  CHECK(checksum == 0x499b81fe80eb457cU);
+  CHECK(checksum == 0x1d16d26658b39a33U);
   std::array<std::byte, sizeof header> bytes{};
   for (std::size_t at = 0; at < offsetof(SegmentHeader, checksum); ++at) {
     std::memcpy(bytes.data(), &header, sizeof header);
@@ -140,6 +140,13 @@ TEST_CASE("each operation has the bytes that the format says", "[storage]") {
     CHECK(hexadecimal(encoder.bytes()) == head("02") + some_filter_bytes + some_layer_bytes);
     CHECK(encoder.bytes().size() == created_bytes_max(3));
   }
+  SECTION("created with its first items") {
+    encoder.created(some_key, some_options, some_layer);
+    encoder.added(some_key, {&fingerprint_one, 1});
+    encoder.added(some_key, {&fingerprint_two, 1});
+    CHECK(hexadecimal(encoder.bytes()) ==
+          head("02", "02000000") + some_filter_bytes + some_layer_bytes + one + two);
+  }
   SECTION("grown") {
     encoder.grown(some_key, some_layer);
     CHECK(hexadecimal(encoder.bytes()) == head("03") + some_layer_bytes);
@@ -188,12 +195,13 @@ TEST_CASE("each operation has the bytes that the format says", "[storage]") {
 TEST_CASE("an operation on the key of the one before it does not name it again", "[storage]") {
   OperationEncoder encoder;
   encoder.created(some_key, some_options, some_layer);
-  encoder.added(some_key, {&fingerprint_one, 1});
   encoder.grown(some_key, some_layer);
+  encoder.added(some_key, {&fingerprint_one, 1});
   encoder.renamed(3, "key", "to");
-  CHECK(hexadecimal(encoder.bytes()) ==
-        head("02") + some_filter_bytes + some_layer_bytes + head_of_same_key("01", "01000000") + one +
-            head_of_same_key("03") + some_layer_bytes + head_of_same_key("05") + "0200000000000000" + "746f");
+  CHECK(hexadecimal(encoder.bytes()) == head("02") + some_filter_bytes + some_layer_bytes +
+                                            head_of_same_key("03") + some_layer_bytes +
+                                            head_of_same_key("01", "01000000") + one +
+                                            head_of_same_key("05") + "0200000000000000" + "746f");
 }
 
 TEST_CASE("a key is named again in another database, after another key, and in a new frame", "[storage]") {

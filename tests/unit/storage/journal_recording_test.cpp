@@ -90,11 +90,12 @@ TEST_CASE_METHOD(JournalFixture, "what is told with the gate closed is one frame
   REQUIRE(segments().at(0).frames.size() == 1);
   using enum format::Operation;
   CHECK(kinds_of(operations()) ==
-        std::vector{created, added, grown, added, renamed, removed, flushed, flushed_all});
+        std::vector{created, grown, added, renamed, removed, flushed, flushed_all});
+  CHECK(operations()[0].fingerprints == test::fingerprints_from(0, 2));
   CHECK(operations()[1].key == "key");
-  CHECK(operations()[3].fingerprints == test::fingerprints_from(2, 2));
-  CHECK(operations()[4].target == "other");
-  CHECK(operations()[6].database == 4);
+  CHECK(operations()[2].fingerprints == test::fingerprints_from(2, 2));
+  CHECK(operations()[3].target == "other");
+  CHECK(operations()[5].database == 4);
 }
 
 TEST_CASE_METHOD(JournalFixture, "an add behind a commit is a frame of its own again", "[storage][journal]") {
