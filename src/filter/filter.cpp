@@ -95,18 +95,6 @@ Error over_limit() {
   return fail(Errc::too_large, "the filter would exceed the memory it may take");
 }
 
-// The first layer's plan, checked against the limits with all that comes with it.
-Result<LayerPlan> plan_first_layer(const FilterOptions& options, const FilterLimits& limits,
-                                   PlanMemo* plans) {
-  if (!is_sound(options) || options.hash != ItemHash::xxh3)
-    return fail(Errc::out_of_range, "an option of the filter is out of its range");
-  const LayerRequest request{.capacity = options.capacity, .error_rate = layer_error_rate(options, {})};
-  const auto plan = planned(request, limits.bytes_max, plans);
-  if (!plan) return plan;
-  if (footprint(*plan) > limits.bytes_max) return over_limit();
-  return plan;
-}
-
 }  // namespace
 
 LayerPlan LayerView::plan() const {
@@ -172,17 +160,25 @@ LayerStack Filter::stack() const {
   return {first, younger_ == nullptr ? std::span<const std::unique_ptr<Layer>>() : std::span(*younger_)};
 }
 
-Result<FilterPtr> Filter::create(const FilterOptions& options, const FilterLimits& limits, PlanMemo* plans) {
-  const auto plan = plan_first_layer(options, limits, plans);
-  if (!plan) return plan.error();
-  return allocate(options, {.plan = *plan, .item_count = 0}, Paging::small);
+Result<FilterPlan> Filter::plan(const FilterOptions& options, const FilterLimits& limits, PlanMemo* plans) {
+  if (!is_sound(options) || options.hash != ItemHash::xxh3)
+    return fail(Errc::out_of_range, "an option of the filter is out of its range");
+  const LayerRequest request{.capacity = options.capacity, .error_rate = layer_error_rate(options, {})};
+  const auto first_layer = planned(request, limits.bytes_max, plans);
+  if (!first_layer) return first_layer.error();
+  const std::uint64_t byte_count = footprint(*first_layer);
+  if (byte_count > limits.bytes_max) return over_limit();
+  return FilterPlan{.options = options, .first_layer = *first_layer, .byte_count = byte_count};
 }
 
-Result<std::uint64_t> Filter::planned_bytes(const FilterOptions& options, const FilterLimits& limits,
-                                            PlanMemo* plans) {
-  const auto plan = plan_first_layer(options, limits, plans);
-  if (!plan) return plan.error();
-  return footprint(*plan);
+Result<FilterPtr> Filter::create(const FilterPlan& plan) {
+  return allocate(plan.options, {.plan = plan.first_layer, .item_count = 0}, Paging::small);
+}
+
+Result<FilterPtr> Filter::create(const FilterOptions& options, const FilterLimits& limits, PlanMemo* plans) {
+  const auto planned = plan(options, limits, plans);
+  if (!planned) return planned.error();
+  return create(*planned);
 }
 
 Result<FilterPtr> Filter::restore(const FilterOptions& options, std::span<const LayerState> layers,

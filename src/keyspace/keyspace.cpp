@@ -154,7 +154,7 @@ filter::FilterLimits Keyspace::filter_limits(std::uint64_t bytes_held) const {
 }
 
 void Keyspace::plan_ahead(const filter::FilterOptions& options) const {
-  (void)filter::Filter::planned_bytes(options, filter_limits(), &plans_);
+  (void)filter::Filter::plan(options, filter_limits(), &plans_);
 }
 
 void Keyspace::plan_growth_ahead(const filter::Filter& filter) const {
@@ -166,7 +166,7 @@ void Keyspace::plan_growth_ahead(const filter::Filter& filter) const {
 Error Keyspace::refusal_of(const Error& error, const filter::FilterOptions& options) const {
   if (error.code != Errc::too_large) return error;
   const filter::FilterLimits unbounded{.bytes_max = unbounded_bytes, .layers_max = options_.layers_max};
-  if (!filter::Filter::planned_bytes(options, unbounded, &plans_)) return error;
+  if (!filter::Filter::plan(options, unbounded, &plans_)) return error;
   return fail(Errc::memory_limit, error.detail);
 }
 
@@ -177,8 +177,15 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
   if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
   filter::FilterLimits limits = filter_limits();
   limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(key.key));
-  auto created = filter::Filter::create(options, limits, &plans_);
-  if (!created) return refusal_of(created.error(), options);
+  // Most filters are like the one before.
+  const bool known = newest_plan_ && newest_plan_->options == options;
+  if (!known || newest_plan_->byte_count > limits.bytes_max) {
+    const auto planned = filter::Filter::plan(options, limits, &plans_);
+    if (!planned) return refusal_of(planned.error(), options);
+    newest_plan_ = *planned;
+  }
+  auto created = filter::Filter::create(*newest_plan_);
+  if (!created) return created.error();
   return &insert(key, std::move(*created));
 }
 

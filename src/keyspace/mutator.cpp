@@ -81,7 +81,7 @@ bool Mutator::try_add(DatabaseKey key, filter::Filter& filter, std::span<const s
 Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOptions& options) {
   const auto created = keyspace_.create(key, options);
   if (created && log_ != nullptr)
-    log_->created(key, (*created)->options(), (*created)->newest_layer().plan());
+    log_->created(key, keyspace_.newest_plan().options, keyspace_.newest_plan().first_layer);
   return created;
 }
 

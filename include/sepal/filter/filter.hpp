@@ -111,6 +111,13 @@ class LayerView {
   double error_rate_;
 };
 
+// What a filter begins as.
+struct FilterPlan {
+  FilterOptions options;
+  LayerPlan first_layer;
+  std::uint64_t byte_count = 0;  // bitmap and headers
+};
+
 class Filter;
 // Shared, because a running save may be the last user of a deleted filter; intrusive, because there are
 // millions of them. Copies may be made and dropped by any thread.
@@ -119,15 +126,17 @@ using FilterPtr = boost::intrusive_ptr<Filter>;
 // Stands at the beginning of an allocation that ends with its first layer.
 class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_safe_counter> {
  public:
-  // Plans, checks and allocates the first layer. Errors: out_of_range (options), too_large (limits),
-  // out_of_memory. Memory of big layers is mapped and costs nothing until it is touched. `plans`, if given,
-  // is asked instead of planning anew, here and in add_alone().
+  // Plans and checks, without allocating. Errors: out_of_range (options), too_large (limits). `plans`, if
+  // given, is asked instead of planning anew, here and in add_alone().
+  static Result<FilterPlan> plan(const FilterOptions& options, const FilterLimits& limits,
+                                 PlanMemo* plans = nullptr);
+
+  // Of what plan() made. Errors: out_of_memory. Memory of big layers is mapped and costs nothing until it is
+  // touched.
+  static Result<FilterPtr> create(const FilterPlan& plan);
+  // Both. Errors: those of both.
   static Result<FilterPtr> create(const FilterOptions& options, const FilterLimits& limits,
                                   PlanMemo* plans = nullptr);
-
-  // The bytes that create() with these options would take, bitmap and headers, without allocating.
-  static Result<std::uint64_t> planned_bytes(const FilterOptions& options, const FilterLimits& limits,
-                                             PlanMemo* plans = nullptr);
 
   ~Filter();
   Filter(const Filter&) = delete;

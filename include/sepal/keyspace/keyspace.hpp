@@ -144,6 +144,8 @@ class Keyspace {
   // limit is compared with filter and key; the table may take the account past it by one step of its own
   // growth.
   Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
+  // What the filter that create() has just made began as.
+  [[nodiscard]] const filter::FilterPlan& newest_plan() const { return *newest_plan_; }
   // Puts a ready filter under a key, replacing what is there. For loads and imports. Errors: key_too_long,
   // key_limit, memory_limit, out_of_range (there is no such database). The pointer is not null. The limit is
   // compared with all filters and keys, without what the table keeps free: so filters and keys that create()
@@ -231,6 +233,7 @@ class Keyspace {
   std::vector<std::shared_ptr<KeyTable>> databases_;  // shared with a cut, which may outlive a flush
   Cut* cut_ = nullptr;                                // the one under way
   mutable filter::PlanMemo plans_;
+  std::optional<filter::FilterPlan> newest_plan_;
   Mirrors mirrors_;
   std::uint64_t filter_bytes_ = 0;
   std::array<std::uint64_t, database_count> contents_{};

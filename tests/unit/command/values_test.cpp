@@ -10,6 +10,17 @@
 
 using namespace sepal::command;  // NOLINT(google-build-using-namespace): a test of free functions
 
+TEST_CASE("words are equal whatever the case of their letters, and of their letters alone", "[command]") {
+  for (int a = 0; a < 256; ++a) {
+    for (int b = 0; b < 256; ++b) {
+      const std::string one{'x', static_cast<char>(a)};
+      const std::string other{'X', static_cast<char>(b)};
+      CHECK(equal_ignoring_case(one, other) == (lower_case(one) == lower_case(other)));
+    }
+  }
+  CHECK_FALSE(equal_ignoring_case("a", "ab"));
+}
+
 TEST_CASE("integers are strict decimal", "[command]") {
   CHECK(parse_integer("0") == 0);
   CHECK(parse_integer("-7") == -7);

@@ -273,13 +273,17 @@ TEST_CASE("what would not fit is refused before it is allocated", "[filter]") {
 TEST_CASE("the bytes of a filter are known before it is made", "[filter]") {
   for (const std::uint64_t capacity : {1, 10, 100, 1000, 100'000, 1'000'000, 10'000'000}) {
     const FilterOptions options{.capacity = capacity};
-    const auto bytes = Filter::planned_bytes(options, plenty);
-    REQUIRE(bytes);
+    const auto plan = Filter::plan(options, plenty);
+    REQUIRE(plan);
     CAPTURE(capacity);
-    CHECK(Filter::create(options, {.bytes_max = *bytes}));
-    CHECK_FALSE(Filter::create(options, {.bytes_max = *bytes - 1}));
-    CHECK_FALSE(Filter::planned_bytes(options, {.bytes_max = *bytes - 1}));
-    CHECK(filter_of(options)->byte_count() == *bytes);
+    CHECK(Filter::create(options, {.bytes_max = plan->byte_count}));
+    CHECK_FALSE(Filter::create(options, {.bytes_max = plan->byte_count - 1}));
+    CHECK_FALSE(Filter::plan(options, {.bytes_max = plan->byte_count - 1}));
+    const auto created = Filter::create(*plan);
+    REQUIRE(created);
+    CHECK((*created)->byte_count() == plan->byte_count);
+    CHECK((*created)->options() == options);
+    CHECK((*created)->newest_layer().plan() == plan->first_layer);
   }
 }
 

@@ -23,9 +23,9 @@ constexpr std::uint64_t plenty = std::uint64_t{1} << 40;
 constexpr std::uint64_t capacity = 10'000;
 
 std::uint64_t planned_bytes(std::uint64_t item_capacity) {
-  const auto planned = filter::Filter::planned_bytes({.capacity = item_capacity}, {.bytes_max = plenty});
+  const auto planned = filter::Filter::plan({.capacity = item_capacity}, {.bytes_max = plenty});
   REQUIRE(planned);
-  return *planned;
+  return planned->byte_count;
 }
 
 FilterPtr make_filter() {
