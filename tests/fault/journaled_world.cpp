@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "support/catch.hpp"
+#include "support/redisbloom_filter.hpp"
 #include "support/storage_fixture.hpp"
 
 namespace sepal::test {
@@ -284,13 +285,16 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   log.commit();
 }
 
-// A filter that was made elsewhere, as a file or in the record; as the daemon does it.
+// A filter that was made elsewhere, here or by RedisBloom, as a file or in the record; as the daemon does it.
 void JournaledWorld::adopt(std::mt19937_64& random, Model& model) {
   const keyspace::DatabaseKey key{.database = below(random, databases),
                                   .key = keys[below(random, keys.size())]};
   ModelFilter known{.item_count = 0, .items = {}, .deadline = below(random, 3)};
-  auto made = *filter::Filter::create(
-      {.error_rate = 0.001, .capacity = small_filters.capacity, .seed = small_filters.seed}, roomy);
+  const filter::FilterPtr made =
+      below(random, 3) == 0
+          ? redisbloom_filter({.error_rate = 0.001, .capacity = small_filters.capacity})
+          : *filter::Filter::create(
+                {.error_rate = 0.001, .capacity = small_filters.capacity, .seed = small_filters.seed}, roomy);
   for (std::uint32_t i = below(random, batch_items_max); i-- > 0;) {
     const std::uint32_t number = below(random, item_numbers);
     known.items.insert(number);
