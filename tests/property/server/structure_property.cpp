@@ -363,6 +363,83 @@ class Flushed final : public Law {
   Complaint& complaint_;
 };
 
+// A filter that is dumped and uploaded while all add to it holds what it held before, under a key that one
+// worker uploads to and under one that all do; under this one never less, whose pieces ever came.
+class Uploaded final : public Law {
+ public:
+  explicit Uploaded(Complaint& complaint) : complaint_(complaint), items_(test::stress_items(item_total)) {}
+
+  void begin(StressWorker& worker) override {
+    // Of several pieces.
+    if (ask(worker, {"BF.RESERVE", "dumped", "0.01", "500000", "NONSCALING"}) != "+OK")
+      complaint_.make("uploaded: no filter");
+    worker.ask(Pipeline().ask({"BF.MADD", "dumped"}, known()).bytes());
+  }
+
+  void take_turn(StressWorker& worker) override {
+    const auto some = std::span(items_).subspan(worker.below(item_total - chunk_items_max), chunk_items_max);
+    worker.ask(Pipeline().ask({"BF.MADD", "dumped"}, some).bytes());
+    if (is_uploaded_) require_known(worker, "uploaded");
+    if (!worker.one_in(4)) return;
+    const bool alone = worker.one_in(2);
+    const std::string key = alone ? "uploaded:" + std::to_string(worker.index) : "uploaded";
+    for (std::string iterator = "0";;) {
+      const Piece piece = dump(worker, iterator);
+      iterator = piece.next;
+      if (iterator == "0") break;
+      const std::string answer = ask(worker, {"BF.LOADCHUNK", key, iterator, piece.bytes});
+      if (answer != "+OK" && (alone || !is_in_the_way(answer))) complaint_.make("uploaded: " + answer);
+    }
+    if (alone) {
+      require_known(worker, key);
+      ask(worker, {"DEL", key});
+    } else if (ask(worker, {"EXISTS", key}) == ":1") {
+      is_uploaded_ = true;
+    }
+  }
+
+ private:
+  struct Piece {
+    std::string next;
+    std::string bytes;
+  };
+
+  // Another worker has begun the upload anew, or has ended it.
+  static bool is_in_the_way(std::string_view answer) {
+    return answer == "-ERR not found" || answer == "-ERR received bad data";
+  }
+
+  [[nodiscard]] std::span<const std::string> known() const { return std::span(items_).first(known_items); }
+
+  void require_known(StressWorker& worker, const std::string& key) {
+    const std::string replies = worker.ask(Pipeline().ask({"BF.MEXISTS", key}, known()).bytes());
+    ReplyLines lines(replies);
+    const std::vector<std::string_view>& found = lines.lines();
+    if (found.size() != known_items || !std::ranges::all_of(found, [](auto line) { return line == ":1"; }))
+      complaint_.make("uploaded: " + key + " has not all items: " + replies);
+  }
+
+  // Of "*2\r\n:next\r\n$length\r\nbytes\r\n".
+  Piece dump(StressWorker& worker, const std::string& iterator) {
+    const std::string reply = worker.ask(Pipeline().ask({"BF.SCANDUMP", "dumped", iterator}).bytes());
+    ReplyLines lines(reply);
+    if (lines.line() != "*2") complaint_.make("uploaded: a piece is " + first_line(reply));
+    Piece piece{.next = std::string(lines.line()), .bytes = {}};
+    if (!piece.next.starts_with(':')) return {.next = "0", .bytes = {}};
+    piece.next.erase(0, 1);
+    const std::string_view length = lines.line();
+    const auto begin = static_cast<std::size_t>(length.data() + length.size() - reply.data()) + 2;
+    piece.bytes = reply.substr(begin, reply.size() - begin - 2);
+    return piece;
+  }
+
+  static constexpr std::size_t known_items = 40;
+  static constexpr std::size_t item_total = 100'000;
+  Complaint& complaint_;
+  std::vector<std::string> items_;
+  std::atomic<bool> is_uploaded_{false};
+};
+
 TEST_CASE("what is promised to clients holds while others change the structure under their requests",
           "[server][property][stress]") {
   const StressOptions options = StressOptions::from_environment();
@@ -377,6 +454,7 @@ TEST_CASE("what is promised to clients holds while others change the structure u
   laws.push_back(std::make_unique<OwnKeys>(world.complaint));
   laws.push_back(std::make_unique<Lives>(world.complaint));
   laws.push_back(std::make_unique<Flushed>(world.complaint));
+  laws.push_back(std::make_unique<Uploaded>(world.complaint));
   for (const auto& law : laws) law->begin(overseer);
 
   std::atomic<std::uint64_t> turn_count{0};
