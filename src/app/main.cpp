@@ -41,7 +41,8 @@ int main(int argc, char** argv) {
   if (const auto logging = sepal::app::start_logging(settings.log); !logging) {
     return complain(logging.error(), exit_failed);
   }
-  if (!sepal::ask_for_short_slices()) spdlog::debug("short slices: refused by the system");
+  if (const auto asked = sepal::ask_for_short_slices(); !asked)
+    spdlog::info("no short slices: reason=\"{}\"", asked.error().detail);
   sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max));
   sepal::app::Daemon daemon(std::move(settings), stop_signal);
   return daemon.run() ? 0 : exit_failed;

@@ -1,9 +1,12 @@
 #include <sepal/base/thread.hpp>
 
+#include <cerrno>
 #include <cstdint>
 #include <pthread.h>
 #include <sched.h>
+#include <string>
 #include <sys/syscall.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace sepal {
@@ -26,20 +29,32 @@ struct SchedulingAttributes {
 };
 static_assert(sizeof(SchedulingAttributes) == 48);
 
+// SCHED_FLAG_RESET_ON_FORK of that header.
+constexpr std::uint64_t reset_on_fork = 1;
+
+Error refused(const char* call) {
+  return fail(Errc::io, std::string(call) + ": " + std::generic_category().message(errno));
+}
+
 }  // namespace
 
 void name_this_thread(const char* name) {
   static_cast<void>(pthread_setname_np(pthread_self(), name));
 }
 
-bool ask_for_short_slices() {
+Result<void> ask_for_short_slices() {
   constexpr int this_thread = 0;
   constexpr unsigned no_flags = 0;
   SchedulingAttributes attributes;
-  if (::syscall(SYS_sched_getattr, this_thread, &attributes, sizeof(attributes), no_flags) != 0) return false;
-  if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH) return false;
+  if (::syscall(SYS_sched_getattr, this_thread, &attributes, sizeof(attributes), no_flags) != 0)
+    return refused("sched_getattr");
+  if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH)
+    return fail(Errc::io, "another class of the scheduler was chosen");
+  if ((attributes.flags & reset_on_fork) != 0)
+    return fail(Errc::io, "threads are to begin with the system's scheduling");
   attributes.runtime = slice_nanoseconds;
-  return ::syscall(SYS_sched_setattr, this_thread, &attributes, no_flags) == 0;
+  if (::syscall(SYS_sched_setattr, this_thread, &attributes, no_flags) != 0) return refused("sched_setattr");
+  return {};
 }
 
 }  // namespace sepal

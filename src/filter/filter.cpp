@@ -172,6 +172,7 @@ Result<FilterPlan> Filter::plan(const FilterOptions& options, const FilterLimits
 }
 
 Result<FilterPtr> Filter::create(const FilterPlan& plan) {
+  SEPAL_ASSERT(plan.byte_count > 0, "a filter is created of what plan() made");
   return allocate(plan.options, {.plan = plan.first_layer, .item_count = 0}, Paging::small);
 }
 

@@ -189,6 +189,11 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
   return &insert(key, std::move(*created));
 }
 
+const filter::FilterPlan& Keyspace::newest_plan() const {
+  SEPAL_ASSERT(newest_plan_.has_value(), "a filter has been created");
+  return *newest_plan_;
+}
+
 filter::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
   filter::Filter& inserted = *filter;
   about_to_change(key);

@@ -111,11 +111,12 @@ Result<void> JournalApplier::apply(const JournalFrame& frame) {
       auto settled = settle();
       return settled ? at_offset(frame.offset, operation.error()) : settled;
     }
-    if ((*operation)->operation != Operation::added) {
+    const bool changes_key = (*operation)->operation != Operation::added;
+    if (changes_key) {
       if (auto settled = settle(); !settled) return settled;
       if (auto done = apply(frame, **operation); !done) return at_offset(frame.offset, done.error());
     }
-    if ((*operation)->count != 0) {
+    if (!changes_key || (*operation)->count != 0) {
       adds_.push_back({.key = key_of(**operation),
                        .fingerprints = (*operation)->fingerprints,
                        .position = frame.position,

@@ -43,7 +43,7 @@ void OperationEncoder::clear() {
 
 bool OperationEncoder::names_last_key(DatabaseKey key) const {
   if (!has_key_ || last_.database != key.database) return false;
-  return key.key == std::string_view(reinterpret_cast<const char*>(bytes_.data()) + key_offset_, key_bytes_);
+  return key.key == std::string_view(bytes_).substr(key_offset_, key_bytes_);
 }
 
 void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t count, unsigned char flags) {

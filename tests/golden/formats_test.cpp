@@ -69,8 +69,8 @@ void add_mirrored(test::Filters& filters) {
 void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, SimulatedDisk& disk) {
   // Two of one shape in a frame.
   REQUIRE(mutator.create({.database = 4, .key = "moved"}, {.seed = 5}));
-  REQUIRE(mutator.create({.database = 6, .key = "swapped"}, {.seed = 5}));
   add(mutator, keyspace, {.database = 4, .key = "moved"}, "moved", 0, 3);
+  REQUIRE(mutator.create({.database = 6, .key = "swapped"}, {.seed = 5}));
   add(mutator, keyspace, {.database = 6, .key = "swapped"}, "swapped", 0, 3);
   REQUIRE(mutator.move({.database = 4, .key = "moved"}, 5));
   mutator.swap(6, 7);

@@ -144,8 +144,8 @@ class Keyspace {
   // limit is compared with filter and key; the table may take the account past it by one step of its own
   // growth.
   Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
-  // What the filter that create() has just made began as.
-  [[nodiscard]] const filter::FilterPlan& newest_plan() const { return *newest_plan_; }
+  // What the filter that create() has just made began as. Not behind one that failed.
+  [[nodiscard]] const filter::FilterPlan& newest_plan() const;
   // Puts a ready filter under a key, replacing what is there. For loads and imports. Errors: key_too_long,
   // key_limit, memory_limit, out_of_range (there is no such database). The pointer is not null. The limit is
   // compared with all filters and keys, without what the table keeps free: so filters and keys that create()

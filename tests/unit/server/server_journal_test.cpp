@@ -135,6 +135,7 @@ TEST_CASE("requests for which the journal has no room are run when it has made p
 
 TEST_CASE("room that comes while other clients are served is not missed", "[server][network]") {
   JournalWorld world;
+  const auto client = world.connect();
   std::atomic<bool> done{false};
   std::vector<std::thread> others;
   for (int i = 0; i < 2; ++i) {
@@ -143,7 +144,6 @@ TEST_CASE("room that comes while other clients are served is not missed", "[serv
       while (!done && other.ask(ping, pong.size()) == pong) continue;
     });
   }
-  const auto client = world.connect();
   int answered = 0;
   for (int round = 0; round < 2'000 && answered == round; ++round) {
     world.ground.recording.grants_left = 0;

@@ -82,6 +82,8 @@ std::vector<Sample> samples() {
   const auto flushed = [&](test::JournalFiles& journal, keyspace::Mutator& mutator,
                            keyspace::Keyspace& keyspace) {
     adds(journal, mutator, keyspace);
+    journal.end_frame();
+    journal.begin_segment();
     mutator.flush_all();
     journal.end_frame();
     journal.resumed();

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <thread>
 
+#include "storage/operation_encoder.hpp"
 #include "support/journal_fixture.hpp"
 
 using namespace sepal;
@@ -89,8 +90,7 @@ TEST_CASE_METHOD(JournalFixture, "what is told with the gate closed is one frame
 
   REQUIRE(segments().at(0).frames.size() == 1);
   using enum format::Operation;
-  CHECK(kinds_of(operations()) ==
-        std::vector{created, grown, added, renamed, removed, flushed, flushed_all});
+  CHECK(kinds_of(operations()) == std::vector{created, grown, added, renamed, removed, flushed, flushed_all});
   CHECK(operations()[0].fingerprints == test::fingerprints_from(0, 2));
   CHECK(operations()[1].key == "key");
   CHECK(operations()[2].fingerprints == test::fingerprints_from(2, 2));
@@ -123,6 +123,28 @@ TEST_CASE_METHOD(JournalFixture, "many operations with the gate closed are sever
   const std::size_t frames = segments().at(0).frames.size();
   CHECK(frames > 5);
   CHECK(frames < 20);
+}
+
+TEST_CASE_METHOD(JournalFixture, "a filter and its first items come apart where a frame ends",
+                 "[storage][journal]") {
+  JournalOptions options = test::small_journal;
+  options.segment_bytes = journal_segment_bytes_min;
+  open(options);
+  REQUIRE(log().admit(100'000) == Admission::granted);
+  // Of the 64 KiB that are gathered it leaves room for the filter, and for no item behind.
+  const std::uint64_t room = format::frame_bytes(created_bytes_max(3)) + sizeof(Fingerprint);
+  const std::string filling((std::size_t{64} << 10) - room - sizeof(format::OperationHead), 'x');
+  log().removed({.database = 0, .key = filling});
+  log().created(key, some_options, some_layer);
+  log().begin_add();
+  log().added(key, test::fingerprints_from(0, 2));
+  log().commit();
+  CHECK(segments().at(0).frames.size() == 2);
+  using enum format::Operation;
+  REQUIRE(kinds_of(operations()) == std::vector{removed, created, added});
+  CHECK(operations()[1].fingerprints.empty());
+  CHECK(operations()[2].key == "key");
+  CHECK(operations()[2].fingerprints == test::fingerprints_from(0, 2));
 }
 
 TEST_CASE_METHOD(JournalFixture, "the longest keys fit into the smallest segments", "[storage][journal]") {

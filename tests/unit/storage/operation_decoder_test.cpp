@@ -228,6 +228,7 @@ TEST_CASE("filters of one shape that are created in one frame share it", "[stora
   CHECK(encoder.bytes().size() - before_second == first_bytes - sizeof(format::CreatedShape));
   encoder.created({.database = 3, .key = "c"}, others, first_layer());
   encoder.created({.database = 3, .key = "d"}, others, first_layer());
+  encoder.added({.database = 3, .key = "d"}, {&some_fingerprint, 1});
 
   OperationDecoder decoder(encoder.bytes());
   std::string keys;
@@ -238,6 +239,10 @@ TEST_CASE("filters of one shape that are created in one frame share it", "[stora
     keys += (*operation)->key;
     CHECK((*operation)->options == ((*operation)->key < "c" ? some_options : others));
     CHECK((*operation)->layer == first_layer());
+    std::vector<Fingerprint> items;
+    append_fingerprints((*operation)->fingerprints, items);
+    const bool has_item = (*operation)->key == "a" || (*operation)->key == "d";
+    CHECK(items == std::vector<Fingerprint>(has_item ? 1 : 0, some_fingerprint));
   }
   CHECK(keys == "abcd");
 
