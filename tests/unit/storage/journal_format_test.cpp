@@ -198,10 +198,9 @@ TEST_CASE("an operation on the key of the one before it does not name it again",
   encoder.grown(some_key, some_layer);
   encoder.added(some_key, {&fingerprint_one, 1});
   encoder.renamed(3, "key", "to");
-  CHECK(hexadecimal(encoder.bytes()) == head("02") + some_filter_bytes + some_layer_bytes +
-                                            head_of_same_key("03") + some_layer_bytes +
-                                            head_of_same_key("01", "01000000") + one +
-                                            head_of_same_key("05") + "0200000000000000" + "746f");
+  CHECK(hexadecimal(encoder.bytes()) ==
+        head("02") + some_filter_bytes + some_layer_bytes + head_of_same_key("03") + some_layer_bytes +
+            head_of_same_key("01", "01000000") + one + head_of_same_key("05") + "0200000000000000" + "746f");
 }
 
 TEST_CASE("a key is named again in another database, after another key, and in a new frame", "[storage]") {
