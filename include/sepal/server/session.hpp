@@ -38,8 +38,9 @@
 namespace sepal::server {
 
 // Requests that one connection may run before others of its worker get their turn. One with several items
-// counts as so many: items are what takes time.
-inline constexpr std::size_t batch_requests_max = 1024;
+// counts as so many: items are what takes time. Each batch wakes its client, which in a virtual machine can
+// cost as much as hundreds of look-ups: so a pipeline of 16 requests with 100 items each is one batch.
+inline constexpr std::size_t batch_requests_max = 2048;
 // How long it may run requests before others get their turn; closing the gate does not count. Memory that was
 // never touched makes an item take a hundred times as long as another. Looked at once for so many requests,
 // which count as above.

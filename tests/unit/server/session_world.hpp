@@ -37,7 +37,7 @@ struct StandingClock {
 
 // A session at one side of the gate, with what its worker lends it. Confined to one thread.
 struct WorkerSession {
-  static constexpr std::size_t read_buffer_bytes = 64 * 1024;
+  static constexpr std::size_t read_buffer_bytes = 256 * 1024;
 
   WorkerSession(Ground& ground, command::Services& services, std::size_t side, bool authenticated = true)
       : dispatcher(services, side),
