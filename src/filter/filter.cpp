@@ -267,16 +267,19 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
                });
 }
 
-bool Filter::try_add_one(std::string_view item, bool& added, AddRecorder* recorder) {
-  const Fingerprint hashed = fingerprint(item);
+bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder) {
+  const LayerStack layers = stack();
+  Layer& newest = layers.newest();
   added = false;
-  if (stack().newest().fresh()) [[unlikely]]
-    stack().newest().touch(hashed);
-  if (known(hashed)) return true;
+  if (newest.fresh()) [[unlikely]]
+    newest.touch(item);
+  // Where nothing was added yet, there is nothing to look up: the bits tell by themselves what is new.
+  const bool untouched = layers.size() == 1 && newest.small_and_empty();
+  if (!untouched && known(item)) return true;
   if (recorder != nullptr) recorder->begin();
-  const Added outcome = stack().newest().add(hashed);
+  const Added outcome = newest.add(item);
   added = outcome == Added::yes;
-  if (recorder != nullptr) recorder->end({&hashed, added ? std::size_t{1} : 0});
+  if (recorder != nullptr) recorder->end({&item, added ? std::size_t{1} : 0});
   return outcome != Added::no_room;
 }
 
@@ -305,7 +308,7 @@ std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::
 
 bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> added, AddRecorder* recorder) {
   SEPAL_ASSERT(items.size() == added.size(), "there is one answer for each item");
-  if (items.size() == 1) return try_add_one(items[0], added[0], recorder);
+  if (items.size() == 1) return try_add(fingerprint(items[0]), added[0], recorder);
   Layer& newest = stack().newest();
   std::uint64_t claimed = items.size();
   if (!newest.claim(claimed)) {

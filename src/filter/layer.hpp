@@ -60,6 +60,11 @@ class Layer {
     return small_ ? item_count() == capacity_ : store().shards->full(capacity_);
   }
 
+  // No item of it was counted. May say true while the first is being added.
+  [[nodiscard]] bool small_and_empty() const {
+    return small_ && item_count_.load(std::memory_order_relaxed) == 0;
+  }
+
   // What the kernels of look_up.hpp look in.
   [[nodiscard]] Blocks blocks() const;
   [[nodiscard]] bool contains(const Fingerprint& fingerprint) const;

@@ -306,10 +306,10 @@ bool Keyspace::expire(DatabaseKey key, WallTime now) {
   return remove(key);
 }
 
-filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, std::string_view item) {
+filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fingerprint& item) {
   // What needs no growth needs no account of bytes.
   bool added = false;
-  if (filter.try_add({&item, 1}, {&added, 1})) return {.added = added};
+  if (filter.try_add(item, added)) return {.added = added};
   const std::uint64_t bytes_before = filter.byte_count();
   const auto outcome = filter.add_alone(item, filter_limits(bytes_before), &plans_);
   const std::uint64_t bytes_after = filter.byte_count();

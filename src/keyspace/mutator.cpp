@@ -25,8 +25,9 @@ class AddsAlone {
   void tell_after(AddsAlone& earlier) { earlier_ = &earlier; }
 
   filter::Filter::AddOutcome add(std::string_view item) {
-    const auto outcome = keyspace_.add_alone(filter_, item);
-    if (log_ != nullptr) note(item, outcome.added);
+    const Fingerprint fingerprint = filter_.fingerprint(item);
+    const auto outcome = keyspace_.add_alone(filter_, fingerprint);
+    if (log_ != nullptr) note(fingerprint, outcome.added);
     return outcome;
   }
   void tell() {
@@ -39,7 +40,7 @@ class AddsAlone {
 
  private:
   // After each add: the layer came before the item.
-  void note(std::string_view item, bool added) {
+  void note(const Fingerprint& fingerprint, bool added) {
     if (filter_.layer_count() != layers_) {
       tell();
       layers_ = filter_.layer_count();
@@ -47,7 +48,7 @@ class AddsAlone {
     }
     if (!added) return;
     if (fingerprints_.size() == told_together_max) tell();
-    fingerprints_.push_back(filter_.fingerprint(item));
+    fingerprints_.push_back(fingerprint);
   }
 
   Keyspace& keyspace_;

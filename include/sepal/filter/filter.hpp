@@ -156,6 +156,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // all when none can be.
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added,
                              AddRecorder* recorder = nullptr);
+  // The same for one item's fingerprint under the filter's seed.
+  [[nodiscard]] bool try_add(const Fingerprint& item, bool& added, AddRecorder* recorder = nullptr);
 
   // Why an item was not added.
   enum class Refusal : std::uint8_t { none, full, layer_limit, too_large, out_of_memory };
@@ -238,7 +240,6 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] std::uint32_t foreign_layers() const;
   [[nodiscard]] LayerRequest next_layer() const;
   [[nodiscard]] bool known(const Fingerprint& fingerprint) const;
-  bool try_add_one(std::string_view item, bool& added, AddRecorder* recorder);
   std::uint64_t add_claimed(std::span<const std::string_view> items, std::span<bool> added,
                             AddRecorder* recorder);
   Refusal grow(const FilterLimits& limits, PlanMemo* plans);

@@ -161,7 +161,11 @@ class Keyspace {
   // Whoever removes keys that are past their deadline is to look again then.
   void wake_at(Deadline deadline) { housekeeper_.due_at(deadline); }
   // Adds one item, growing the filter; keeps the memory account. `filter` is what find() gave.
-  filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item);
+  filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item) {
+    return add_alone(filter, filter.fingerprint(item));
+  }
+  // The same for an item's fingerprint under the filter's seed.
+  filter::Filter::AddOutcome add_alone(filter::Filter& filter, const Fingerprint& item);
 
   bool remove(DatabaseKey key);  // false when there was none
   // Removes the key when it is past its deadline, and counts it; else false.
