@@ -14,10 +14,6 @@ namespace sepal::command {
 // The subcommand of `container` that `word` names.
 [[nodiscard]] const CommandSpec* find_subcommand(const CommandSpec& container, std::string_view word);
 
-// The row that a request asks for: a subcommand's where there is one. Null for an unknown command; a
-// command's row for an unknown subcommand of it.
-[[nodiscard]] const CommandSpec* row_for(std::span<const std::string_view> words);
-
 [[nodiscard]] bool arity_fits(const CommandSpec& spec, std::size_t word_count);
 
 // Visits every row: each command, then its subcommands.

@@ -99,9 +99,8 @@ Dispatcher::Dispatcher(Services& services, std::size_t worker)
 Dispatcher::~Dispatcher() = default;
 
 Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
-                                    std::span<const std::string_view> words, bool alone, WallTime now,
-                                    SteadyTime steady_now) {
-  const CommandSpec* const spec = row_for(words);
+                                    std::span<const std::string_view> words, const CommandSpec* spec,
+                                    bool alone, WallTime now, SteadyTime steady_now) {
   if (spec == nullptr) return run_unknown(client, reply, words, steady_now);
   if (const std::string refused = refusal(services_, client, *spec, words); !refused.empty())
     return reject(client, reply, *spec, refused, steady_now);
@@ -120,10 +119,8 @@ Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
   return {.next = run_handler(context), .spec = spec};
 }
 
-const CommandSpec* Dispatcher::runs_together(std::span<const std::string_view> words) {
-  const CommandSpec* const spec = find_command(words[0]);
-  const bool together = spec != nullptr && spec->run_together != nullptr && arity_fits(*spec, words.size());
-  return together ? spec : nullptr;
+bool Dispatcher::runs_together(const CommandSpec* spec, std::size_t word_count) {
+  return spec != nullptr && spec->run_together != nullptr && arity_fits(*spec, word_count);
 }
 
 Dispatcher::Outcome Dispatcher::run_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,

@@ -1,18 +1,15 @@
 // Times requests without a look at the clock for each: requests of one command in a row share one
 // measurement.
 //
-// Reading a clock costs about as much as a pipelined look-up. So the clock is read when the name of the
-// command changes, before the request is run, and at the end of a batch.
+// Reading a clock costs about as much as a pipelined look-up. So the clock is read when the command changes,
+// before the request is run, and at the end of a batch.
 #pragma once
 
 #include <sepal/base/clock.hpp>
 #include <sepal/command/dispatcher.hpp>
 
-#include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
-#include <string_view>
 
 namespace sepal::server {
 
@@ -26,15 +23,14 @@ class RunClock {
   // The last reading.
   [[nodiscard]] SteadyTime now() const { return now_; }
 
-  // Before a request is run. `name` is as the client spelled it.
-  void before(std::string_view name) {
-    if (name.size() == name_bytes_ && std::memcmp(name.data(), name_.data(), name_bytes_) == 0) return;
+  // Before a request of this row is run; null is no row.
+  void before(const command::CommandSpec* spec) {
+    if (spec != nullptr && spec == next_) return;
     settle();
-    name_bytes_ = name.size() <= name_.size() ? name.size() : 0;
-    std::memcpy(name_.data(), name.data(), name_bytes_);
+    next_ = spec;
   }
 
-  // After it was run, or `times` of them together; `spec` may be null.
+  // After it was run, or `times` of them together. Null when it did not come to its handler.
   void after(const command::CommandSpec* spec, std::uint64_t times = 1) {
     if (spec != spec_) follow(spec);
     times_ += times;
@@ -51,29 +47,26 @@ class RunClock {
   void skip_wait() { restart(clock_()); }
 
  private:
-  // Requests of one name need not be of one row: one may be refused before it comes to its handler, and a
-  // subcommand shares the name of its container, so the next one is measured apart, whatever it is.
   void follow(const command::CommandSpec* spec) {
     if (spec_ != nullptr) settle();
     spec_ = spec;
     times_ = 0;
-    if (spec == nullptr || spec->name.find('|') != std::string_view::npos) name_bytes_ = 0;
+    next_ = spec;
   }
 
   void restart(SteadyTime now) {
     now_ = now;
+    next_ = nullptr;
     spec_ = nullptr;
     times_ = 0;
-    name_bytes_ = 0;
   }
 
   command::Dispatcher& dispatcher_;
   SteadyTime (*clock_)();
   SteadyTime now_;
-  const command::CommandSpec* spec_ = nullptr;
-  std::uint64_t times_ = 0;
-  std::array<char, 32> name_{};
-  std::size_t name_bytes_ = 0;
+  const command::CommandSpec* next_ = nullptr;  // of the request that is about to run, or has just been run
+  const command::CommandSpec* spec_ = nullptr;  // of those that ran since the last reading
+  std::uint64_t times_ = 0;                     // how many they were
 };
 
 }  // namespace sepal::server

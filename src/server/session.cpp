@@ -44,8 +44,9 @@ struct Session::Batch {
   std::size_t requests = 0;
   std::size_t timed_requests = 0;  // of them, those before the last look at how long the batch has taken
   bool begun = false;
-  std::span<const std::string_view> pending{};  // a request that was taken and not run yet
-  const char* pending_at = nullptr;             // where its bytes begin in the input
+  std::span<const std::string_view> pending{};         // a request that was taken and not run yet
+  const command::CommandSpec* pending_spec = nullptr;  // its row, and that of all taken with it
+  const char* pending_at = nullptr;                    // where its bytes begin in the input
 
   // Requests that differ in their last word only and were taken together; those are in the environment's
   // last_words. When they cannot be run together, they become pending one by one.
@@ -165,14 +166,15 @@ Session::Pause Session::take_requests(Batch& batch, bool alone) {
   if (reply_.size() > batch.output_bytes_max) return Pause::drain;
   if (!take_request(batch)) return closing_ ? Pause::close : Pause::read;
   batch.pending = parser_.words();
-  const command::CommandSpec* const spec =
-      batch.pending.size() == together_words ? command::Dispatcher::runs_together(batch.pending) : nullptr;
-  if (spec == nullptr) return Pause::none;
+  batch.pending_spec = command::row_for(batch.pending);
+  if (batch.pending.size() != together_words ||
+      !command::Dispatcher::runs_together(batch.pending_spec, together_words))
+    return Pause::none;
   batch.together = 1 + parser_.next_alike(input_.unparsed(), std::span(environment_.last_words).subspan(1));
   input_.consume(parser_.consumed());
   batch.together_at = 1;
   if (batch.together > 1) {
-    run_together(batch, *spec, alone);
+    run_together(batch, alone);
   } else {
     take_similar(batch);
   }
@@ -193,13 +195,13 @@ void Session::take_similar(Batch& batch) {
   batch.pending = batch.single;
 }
 
-void Session::run_together(Batch& batch, const command::CommandSpec& spec, bool alone) {
+void Session::run_together(Batch& batch, bool alone) {
   std::ranges::copy(batch.pending, batch.single.begin());
   environment_.last_words.front() = batch.single.back();
-  batch.clock.before(batch.pending.front());
+  batch.clock.before(batch.pending_spec);
   const command::Dispatcher::Outcome outcome = environment_.dispatcher.run_together(
-      client_, reply_, spec, batch.pending, std::span(environment_.last_words).first(batch.together), alone,
-      batch.wall_now, batch.clock.now());
+      client_, reply_, *batch.pending_spec, batch.pending,
+      std::span(environment_.last_words).first(batch.together), alone, batch.wall_now, batch.clock.now());
   if (outcome.next != command::Next::done) return;
   batch.clock.after(outcome.spec, batch.together);
   batch.requests += batch.together;
@@ -209,9 +211,9 @@ void Session::run_together(Batch& batch, const command::CommandSpec& spec, bool 
 
 Session::Pause Session::run_request(Batch& batch, bool alone) {
   const std::size_t share = share_of(batch.pending.size());
-  batch.clock.before(batch.pending.front());
-  const command::Dispatcher::Outcome outcome =
-      environment_.dispatcher.run(client_, reply_, batch.pending, alone, batch.wall_now, batch.clock.now());
+  batch.clock.before(batch.pending_spec);
+  const command::Dispatcher::Outcome outcome = environment_.dispatcher.run(
+      client_, reply_, batch.pending, batch.pending_spec, alone, batch.wall_now, batch.clock.now());
   if (outcome.next == command::Next::need_alone) {
     SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
     return Pause::need_alone;

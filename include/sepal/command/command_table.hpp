@@ -92,6 +92,10 @@ struct CommandSpec {
 // By name in any case; null when there is none. Constant time, allocates nothing.
 [[nodiscard]] const CommandSpec* find_command(std::string_view name);
 
+// The row that a request of these words asks for, of which there is one at least: a subcommand's where there
+// is one. Null for an unknown command; a command's row for an unknown subcommand of it.
+[[nodiscard]] const CommandSpec* row_for(std::span<const std::string_view> words);
+
 // Names that one COMMAND INFO or COMMAND DOCS may ask for. What they answer is hundreds of times as long as
 // what was asked, so without a limit a small request takes all memory.
 inline constexpr std::size_t described_names_max = 1024;

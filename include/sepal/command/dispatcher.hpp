@@ -113,12 +113,12 @@ class Dispatcher {
     const CommandSpec* spec = nullptr;  // whose handler ran, for Session's timing of runs; null when none did
   };
   // Inside the gate; `alone` says whether it is closed. Appends exactly one reply to `reply` for Next::done
-  // and Next::close, none for need_alone, later and wait. `words` is not empty.
-  Outcome run(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words, bool alone,
-              WallTime now, SteadyTime steady_now);
+  // and Next::close, none for need_alone, later and wait. `words` is not empty, `spec` is row_for(words).
+  Outcome run(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
+              const CommandSpec* spec, bool alone, WallTime now, SteadyTime steady_now);
 
-  // The row of a request whose neighbours run_together takes; null when they are to be run one by one.
-  [[nodiscard]] static const CommandSpec* runs_together(std::span<const std::string_view> words);
+  // Whether run_together takes requests of this row, which may be null, with so many words each.
+  [[nodiscard]] static bool runs_together(const CommandSpec* spec, std::size_t word_count);
   // As run, for requests that are `words` but for their last words, of which `words` has the first.
   // Next::done: all are answered. Next::need_alone: nothing was done, run them one by one.
   Outcome run_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,

@@ -133,7 +133,7 @@ class Session {
   Pause run_requests(Batch& batch, bool alone);
   bool took_long(Batch& batch) const;
   Pause take_requests(Batch& batch, bool alone);
-  void run_together(Batch& batch, const command::CommandSpec& spec, bool alone);
+  void run_together(Batch& batch, bool alone);
   void take_similar(Batch& batch);
   Pause run_request(Batch& batch, bool alone);
   bool take_request(Batch& batch);

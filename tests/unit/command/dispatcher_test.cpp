@@ -100,8 +100,8 @@ TEST_CASE("requests that could run together are refused one by one while the dat
   auto& from = world.connection("a");
   const std::string_view words[] = {"BF.ADD", "k", "a"};
   const std::string_view items[] = {"a", "b"};
-  const auto* const spec = sepal::command::Dispatcher::runs_together(words);
-  REQUIRE(spec != nullptr);
+  const auto* const spec = sepal::command::row_for(words);
+  REQUIRE(sepal::command::Dispatcher::runs_together(spec, std::size(words)));
   const auto outcome = world.dispatcher.run_together(from.client, from.reply, *spec, words, items, false,
                                                      world.now, world.steady_now);
   CHECK(outcome.next == Next::need_alone);

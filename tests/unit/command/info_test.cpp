@@ -134,7 +134,8 @@ TEST_CASE("errors are counted by their first word over all workers", "[command]"
   sepal::command::Dispatcher other(world.services, 1);
   auto& from = world.connection("b");
   const std::string_view words[] = {"SELECT", "99"};
-  other.run(from.client, from.reply, words, false, world.now, world.steady_now);
+  other.run(from.client, from.reply, words, sepal::command::row_for(words), false, world.now,
+            world.steady_now);
   CHECK(
       world.send({"INFO", "errorstats"}) ==
       "$# Errorstats\r\nerrorstat_ERR:count=2\r\nerrorstat_NOPROTO:count=1\r\nerrorstat_Unknown:count=1\r\n");

@@ -109,11 +109,12 @@ std::string World::send_from(std::string_view name, std::initializer_list<std::s
 
 std::string World::send_words(std::string_view name, const std::vector<std::string_view>& words) {
   Connection& from = connection(name);
-  outcome = dispatcher.run(from.client, from.reply, words, false, now, steady_now);
+  const CommandSpec* const spec = row_for(words);
+  outcome = dispatcher.run(from.client, from.reply, words, spec, false, now, steady_now);
   if (outcome.next == Next::need_alone) {
     if (from.reply.size() != 0) throw std::runtime_error("a request that needs to be alone has replied");
     ++alone_runs;
-    outcome = dispatcher.run(from.client, from.reply, words, true, now, steady_now);
+    outcome = dispatcher.run(from.client, from.reply, words, spec, true, now, steady_now);
   }
   std::string encoded;
   from.reply.swap_out(encoded);
