@@ -33,13 +33,12 @@ Connection::Connection(Descriptor descriptor, Kind kind, const Session::Environm
       session_(environment, std::move(client)),
       kind_(kind) {}
 
-Connection::Then Connection::on_ready(std::uint32_t events) {
+Connection::Then Connection::on_ready(std::uint32_t events, Behind behind) {
   switch (phase_) {
     case Phase::reading:
-      return receive();
+      return receive(behind);
     case Phase::sending:
-      if (!send_unsent()) return Then::close;
-      return unsent_.empty() ? proceed(after_sending_) : Then::keep;
+      return send_kept();
     case Phase::lingering:
       return discard();
     // What has arrived is run even when the peer is gone: it may have sent its adds and left.
@@ -53,7 +52,7 @@ Connection::Then Connection::on_ready(std::uint32_t events) {
   return Then::keep;
 }
 
-Connection::Then Connection::receive() {
+Connection::Then Connection::receive(Behind behind) {
   const std::span<char> space = session_.input_space();
   if (space.empty()) return Then::close;
   const ssize_t received = ::recv(descriptor_.number(), space.data(), space.size(), 0);
@@ -65,20 +64,27 @@ Connection::Then Connection::receive() {
   } else {
     session_.input_arrived(static_cast<std::size_t>(received));
   }
-  return run();
+  return run(behind);
 }
 
-Connection::Then Connection::run() {
-  return carry_on(session_.run());
+Connection::Then Connection::run(Behind behind) {
+  return carry_on(session_.run(), behind);
+}
+
+Connection::Then Connection::send_kept() {
+  if (!send_unsent()) return Then::close;
+  if (unsent_.empty()) return proceed(after_sending_);
+  watch(writable);
+  return Then::keep;
 }
 
 Connection::Then Connection::release() {
-  return carry_on(asked_anew(session_.release()));
+  return carry_on(asked_anew(session_.release()), Behind::none);
 }
 
 Connection::Then Connection::answer(const std::function<void(resp::Reply&)>& append) {
   if (!session_.answer(append)) return Then::keep;
-  if (phase_ == Phase::waiting) return carry_on(Session::Step::run_again);
+  if (phase_ == Phase::waiting) return carry_on(Session::Step::run_again, Behind::none);
   // Earlier replies are still being sent, or held: the answer goes out behind them, with the next batch.
   after_sending_ = Session::Step::run_again;
   return Then::keep;
@@ -87,7 +93,7 @@ Connection::Then Connection::answer(const std::function<void(resp::Reply&)>& app
 Connection::Then Connection::stop() {
   stopping_ = true;
   if (phase_ == Phase::waiting) return Then::close;
-  return phase_ == Phase::reading ? receive() : Then::keep;
+  return phase_ == Phase::reading ? receive(Behind::none) : Then::keep;
 }
 
 bool Connection::expired(SteadyTime now, std::chrono::seconds idle_timeout) const {
@@ -97,14 +103,27 @@ bool Connection::expired(SteadyTime now, std::chrono::seconds idle_timeout) cons
   return now - session_.last_run_at() > idle_timeout;
 }
 
-// Sends what the session answered; its next step follows when all is sent.
-Connection::Then Connection::carry_on(Session::Step step) {
+// Sends what the session answered, or keeps it; its next step follows when all is sent.
+Connection::Then Connection::carry_on(Session::Step step, Behind behind) {
+  if (may_keep(step, behind)) {
+    session_.take_output(unsent_);
+    after_sending_ = step;
+    phase_ = Phase::sending;
+    return Then::send;
+  }
   if (!send_output()) return Then::close;
   if (unsent_.empty()) return proceed(step);
   after_sending_ = asked_anew(step);
   phase_ = Phase::sending;
   watch(writable);
   return Then::keep;
+}
+
+// The steps that nothing waits for but the client.
+bool Connection::may_keep(Session::Step step, Behind behind) const {
+  if (behind == Behind::none || !session_.has_output()) return false;
+  if (step != Session::Step::read && step != Session::Step::run_again) return false;
+  return session_.last_run_until() - session_.last_run_at() >= kept_run_min;
 }
 
 Connection::Then Connection::proceed(Session::Step step) {

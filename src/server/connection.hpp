@@ -3,8 +3,13 @@
 //            bytes                 all sent
 //     reading ----> [session runs] --------> reading | queued (for its next turn) | waiting (for an answer,
 //                        |  ^                                  |                    or for the journal)
-//        not all sent    v  | all sent          last reply sent v
+//     kept, or not sent  v  | all sent          last reply sent v
 //                      sending                             lingering --> closed
+//
+// Sending wakes a client that sleeps, which in a virtual machine takes ten microseconds and more: again for
+// each batch, when the client is done with one reply before the next is there. So while others have their
+// turn right behind it, the replies of a batch that took as long are kept, and leave with theirs, one after
+// the other.
 //
 // While replies wait to be sent nothing is read: a slow reader is held back by its own TCP window. Lingering
 // makes sure that the last reply arrives: closing a socket that holds unread bytes resets the connection, and
@@ -30,6 +35,8 @@
 namespace sepal::server {
 
 inline constexpr std::chrono::seconds linger_max{1};
+// Of a batch whose replies may be kept. Between shorter ones a client has no time to fall asleep.
+inline constexpr std::chrono::microseconds kept_run_min{10};
 
 // Confined to its worker.
 class Connection {
@@ -37,6 +44,7 @@ class Connection {
   // What the worker does next.
   enum class Then : std::uint8_t {
     keep,    // the set of readiness tells when there is more to do
+    send,    // replies were kept: call send_kept() before waiting for anything
     queue,   // call run() after the others had their turn
     hold,    // call release() when the session's held_until() is durable
     later,   // call run() when the journal has made progress
@@ -44,13 +52,16 @@ class Connection {
     close,   // destroy it
   };
   enum class Kind : std::uint8_t { tcp, unix_socket };
+  // Whether other connections of the worker have their turn right behind this one.
+  enum class Behind : std::uint8_t { none, others };
 
   // `descriptor` does not block. Watch it for `readable` with this as the owner.
   Connection(Descriptor descriptor, Kind kind, const Session::Environment& environment, Readiness& readiness,
              command::ClientState client);
 
-  Then on_ready(std::uint32_t events);
-  Then run();
+  Then on_ready(std::uint32_t events, Behind behind);
+  Then run(Behind behind);
+  Then send_kept();
   Then answer(const std::function<void(resp::Reply&)>& append);
   Then release();
   // Reads a last time, runs what has arrived, sends the replies, closes. A client that waits for an answer is
@@ -68,8 +79,9 @@ class Connection {
  private:
   enum class Phase : std::uint8_t { reading, sending, queued, waiting, held, lingering };
 
-  Then receive();
-  Then carry_on(Session::Step step);
+  Then receive(Behind behind);
+  Then carry_on(Session::Step step, Behind behind);
+  [[nodiscard]] bool may_keep(Session::Step step, Behind behind) const;
   Then proceed(Session::Step step);
   Then finish();
   Then discard();
@@ -82,7 +94,7 @@ class Connection {
   Readiness& readiness_;
   std::string& reply_buffer_;  // the worker's
   Session session_;
-  std::string unsent_;  // replies that the socket did not take
+  std::string unsent_;  // replies that were kept, or that the socket did not take
   std::size_t unsent_begin_ = 0;
   std::uint32_t watched_ = readable;
   Kind kind_;

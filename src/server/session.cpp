@@ -78,7 +78,8 @@ Session::Session(const Environment& environment, command::ClientState client)
       client_(std::move(client)),
       parser_(resp::ParserLimits{}),
       input_(environment.read_buffer),
-      last_run_at_(client_.connected_at) {}
+      last_run_at_(client_.connected_at),
+      last_run_until_(client_.connected_at) {}
 
 void Session::input_arrived(std::size_t byte_count) {
   input_.arrived(byte_count);
@@ -98,6 +99,7 @@ Session::Step Session::run() {
   while (pause == Pause::need_alone || pause == Pause::share) {
     pause = pause == Pause::need_alone ? run_alone(batch) : run_shared(batch);
   }
+  last_run_until_ = batch.clock.now();
   return settle(end_batch(pause));
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <span>
 #include <string_view>
 #include <sys/socket.h>
 #include <utility>
@@ -17,6 +18,8 @@
 namespace sepal::server {
 namespace {
 
+// How long replies may be kept, apart from the batch that is running then.
+constexpr std::chrono::microseconds kept_time_max{100};
 // One receive takes a whole pipeline.
 constexpr std::size_t read_buffer_bytes = 256 * 1024;
 constexpr std::chrono::milliseconds sweep_interval{1000};
@@ -38,6 +41,11 @@ void set_tcp_options(int descriptor, std::chrono::seconds keepalive) {
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, std::max(seconds / 3, 1));
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+// Of number `at` of so many that are served in a row.
+Connection::Behind behind(std::size_t at, std::size_t count) {
+  return at + 1 < count ? Connection::Behind::others : Connection::Behind::none;
 }
 
 }  // namespace
@@ -161,19 +169,38 @@ void Worker::refuse(const Accepted& accepted) {
 
 void Worker::take_turn() {
   queue_put_off_when_progressed();
-  for (const Readiness::Event& event : readiness_.take()) {
-    // An owner is destroyed only by its own event or outside of this loop, so all that were found still
-    // exist.
-    auto& connection = *static_cast<Connection*>(event.owner);
-    follow(connection, connection.on_ready(event.events));
+  const std::span<const Readiness::Event> events = readiness_.take();
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    // An owner is destroyed only by its own event, by the sending of what it has kept, or outside of this
+    // loop; so all that were found and not served yet still exist.
+    auto& connection = *static_cast<Connection*>(events[i].owner);
+    served(connection, connection.on_ready(events[i].events, behind(i, events.size())));
   }
+  send_kept();
   turn_.clear();
   turn_.swap(queue_);
-  for (const std::uint64_t id : turn_) {
-    const auto found = connections_.find(id);
-    if (found != connections_.end()) follow(*found->second, found->second->run());
+  for (std::size_t i = 0; i < turn_.size(); ++i) {
+    const auto found = connections_.find(turn_[i]);
+    if (found != connections_.end()) served(*found->second, found->second->run(behind(i, turn_.size())));
   }
+  send_kept();
   await_next();
+}
+
+// Sends what has been kept for long enough.
+void Worker::served(Connection& connection, Connection::Then then) {
+  const SteadyTime until = connection.session().last_run_until();
+  if (then == Connection::Then::send && kept_.empty()) kept_since_ = until;
+  follow(connection, then);
+  if (!kept_.empty() && until - kept_since_ >= kept_time_max) send_kept();
+}
+
+void Worker::send_kept() {
+  for (const std::uint64_t id : kept_) {
+    const auto found = connections_.find(id);
+    if (found != connections_.end()) follow(*found->second, found->second->send_kept());
+  }
+  kept_.clear();
 }
 
 // Sees to it that a turn comes: at once when connections are queued, else when one is ready.
@@ -196,6 +223,9 @@ void Worker::await_next() {
 void Worker::follow(Connection& connection, Connection::Then then) {
   switch (then) {
     case Connection::Then::keep:
+      return;
+    case Connection::Then::send:
+      kept_.push_back(connection.id());
       return;
     case Connection::Then::queue:
       queue_.push_back(connection.id());

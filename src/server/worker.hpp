@@ -84,6 +84,8 @@ class Worker {
   Connection* take_in(Accepted& accepted);
   void refuse(const Accepted& accepted);
   void take_turn();
+  void served(Connection& connection, Connection::Then then);
+  void send_kept();
   void await_next();
   void follow(Connection& connection, Connection::Then then);
   void look_at_journal();
@@ -117,6 +119,9 @@ class Worker {
   Connections lingering_;             // Those that are no clients any more.
   std::vector<std::uint64_t> queue_;  // ids; those that run again
   std::vector<std::uint64_t> turn_;   // the queue of the running turn
+  // Ids; those of the running turn whose replies were kept, and when the first of them were ready to be sent.
+  std::vector<std::uint64_t> kept_;
+  SteadyTime kept_since_{};
   // Those that wait for the journal: for it to be durable up to a position, in the order in which they came
   // and the positions grow; and for it to make progress.
   struct Held {

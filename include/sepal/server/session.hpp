@@ -119,6 +119,8 @@ class Session {
   [[nodiscard]] command::ClientState& client() { return client_; }
   // When the last batch began.
   [[nodiscard]] SteadyTime last_run_at() const { return last_run_at_; }
+  // When its last request had been run. The time is that of last_run_at() when it has run none.
+  [[nodiscard]] SteadyTime last_run_until() const { return last_run_until_; }
   // Brings the counts of bytes up to date. Inside the gate; the session does so at every batch.
   void settle_figures();
 
@@ -149,6 +151,7 @@ class Session {
   resp::Reply reply_;
   InputBuffer input_;
   SteadyTime last_run_at_;
+  SteadyTime last_run_until_;
   std::uint64_t bytes_in_ = 0;  // not in the figures yet
   std::uint64_t bytes_out_ = 0;
   std::string held_;              // replies

@@ -1,18 +1,19 @@
 #include <sepal/server/server.hpp>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <sys/stat.h>
 
 #include "support/catch.hpp"
+#include "unit/server/folder.hpp"
 #include "unit/server/server_world.hpp"
 
 namespace sepal::server {
 namespace {
 
 using test::any_port;
+using test::Folder;
 using test::request;
 using test::ServerWorld;
 using test::SocketClient;
@@ -20,26 +21,6 @@ using test::SocketClient;
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
 constexpr std::chrono::milliseconds stop_patience{2000};
-
-// An empty folder, gone with the test.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "sepal-test-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code left;
-    std::filesystem::remove_all(path_, left);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 ServerOptions on_path(const std::string& path) {
   ServerOptions options = any_port();
