@@ -119,7 +119,7 @@ class Session {
   [[nodiscard]] command::ClientState& client() { return client_; }
   // When the last batch began.
   [[nodiscard]] SteadyTime last_run_at() const { return last_run_at_; }
-  // When its last request had been run. The time is that of last_run_at() when it has run none.
+  // When it ended.
   [[nodiscard]] SteadyTime last_run_until() const { return last_run_until_; }
   // Brings the counts of bytes up to date. Inside the gate; the session does so at every batch.
   void settle_figures();
