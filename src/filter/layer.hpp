@@ -60,7 +60,7 @@ class Layer {
     return small_ ? item_count() == capacity_ : store().shards->full(capacity_);
   }
 
-  // No item of it was counted. May say true while the first is being added.
+  // No item of it was counted, as far as this thread knows: others may have added some.
   [[nodiscard]] bool small_and_empty() const {
     return small_ && item_count_.load(std::memory_order_relaxed) == 0;
   }

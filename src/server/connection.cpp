@@ -38,7 +38,8 @@ Connection::Then Connection::on_ready(std::uint32_t events, Behind behind) {
     case Phase::reading:
       return receive(behind);
     case Phase::sending:
-      return send_kept();
+      if (!send_unsent()) return Then::close;
+      return unsent_.empty() ? proceed(after_sending_) : Then::keep;
     case Phase::lingering:
       return discard();
     // What has arrived is run even when the peer is gone: it may have sent its adds and left.
@@ -74,6 +75,9 @@ Connection::Then Connection::run(Behind behind) {
 Connection::Then Connection::send_kept() {
   if (!send_unsent()) return Then::close;
   if (unsent_.empty()) return proceed(after_sending_);
+  std::string rest(unsent_, unsent_begin_);
+  give_back_unsent();
+  unsent_ = std::move(rest);
   watch(writable);
   return Then::keep;
 }
@@ -190,11 +194,16 @@ bool Connection::send_unsent() {
   const auto sent_bytes = static_cast<std::size_t>(sent);
   unsent_begin_ += sent_bytes;
   session_.output_sent(sent_bytes, left - sent_bytes);
-  if (sent_bytes == left) {
-    unsent_ = std::string();
-    unsent_begin_ = 0;
-  }
+  if (sent_bytes == left) give_back_unsent();
   return true;
+}
+
+// Kept replies are in memory that the worker lent, with room for more than they need.
+void Connection::give_back_unsent() {
+  if (unsent_.capacity() > reply_buffer_.capacity() && unsent_.capacity() <= reply_buffer_bytes_max)
+    unsent_.swap(reply_buffer_);
+  unsent_ = std::string();
+  unsent_begin_ = 0;
 }
 
 void Connection::watch(std::uint32_t events) {

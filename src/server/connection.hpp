@@ -8,8 +8,8 @@
 //
 // Sending wakes a client that sleeps, which in a virtual machine takes ten microseconds and more: again for
 // each batch, when the client is done with one reply before the next is there. So while others have their
-// turn right behind it, the replies of a batch that took as long are kept, and leave with theirs, one after
-// the other.
+// turn right behind it, the replies of a batch that took as long, or waited for the gate as long, are kept,
+// and leave in a row with those of others.
 //
 // While replies wait to be sent nothing is read: a slow reader is held back by its own TCP window. Lingering
 // makes sure that the last reply arrives: closing a socket that holds unread bytes resets the connection, and
@@ -44,7 +44,7 @@ class Connection {
   // What the worker does next.
   enum class Then : std::uint8_t {
     keep,    // the set of readiness tells when there is more to do
-    send,    // replies were kept: call send_kept() before waiting for anything
+    send,    // replies were kept: call send_kept() soon, and before waiting for readiness
     queue,   // call run() after the others had their turn
     hold,    // call release() when the session's held_until() is durable
     later,   // call run() when the journal has made progress
@@ -87,6 +87,7 @@ class Connection {
   Then discard();
   bool send_output();
   bool send_unsent();
+  void give_back_unsent();
   void watch(std::uint32_t events);
   [[nodiscard]] bool all_is_acknowledged() const;
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string_view>
 
 namespace sepal::server {
 
@@ -30,9 +31,10 @@ class RunClock {
     next_ = spec;
   }
 
-  // After it was run, or `times` of them together. Null when it did not come to its handler.
+  // After it was run, or `times` of them together. Null when it did not come to its handler: what follows is
+  // measured apart.
   void after(const command::CommandSpec* spec, std::uint64_t times = 1) {
-    if (spec != spec_) follow(spec);
+    if (spec == nullptr || spec != spec_) follow(spec);
     times_ += times;
   }
 
@@ -47,11 +49,12 @@ class RunClock {
   void skip_wait() { restart(clock_()); }
 
  private:
+  // Each call of a subcommand is measured apart: CONFIG RESETSTAT is not to be counted behind its own reset.
   void follow(const command::CommandSpec* spec) {
     if (spec_ != nullptr) settle();
     spec_ = spec;
     times_ = 0;
-    next_ = spec;
+    next_ = spec == nullptr || spec->name.find('|') != std::string_view::npos ? nullptr : spec;
   }
 
   void restart(SteadyTime now) {

@@ -18,7 +18,7 @@
 namespace sepal::server {
 namespace {
 
-// How long replies may be kept, apart from the batch that is running then.
+// How long replies may be kept, apart from what the connection takes that is served then.
 constexpr std::chrono::microseconds kept_time_max{100};
 // One receive takes a whole pipeline.
 constexpr std::size_t read_buffer_bytes = 256 * 1024;
@@ -189,10 +189,9 @@ void Worker::take_turn() {
 
 // Sends what has been kept for long enough.
 void Worker::served(Connection& connection, Connection::Then then) {
-  const SteadyTime until = connection.session().last_run_until();
-  if (then == Connection::Then::send && kept_.empty()) kept_since_ = until;
+  if (then == Connection::Then::send && kept_.empty()) kept_since_ = connection.session().last_run_until();
   follow(connection, then);
-  if (!kept_.empty() && until - kept_since_ >= kept_time_max) send_kept();
+  if (!kept_.empty() && std::chrono::steady_clock::now() - kept_since_ >= kept_time_max) send_kept();
 }
 
 void Worker::send_kept() {

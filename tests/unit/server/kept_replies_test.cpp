@@ -1,5 +1,7 @@
 #include <sepal/server/server.hpp>
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>

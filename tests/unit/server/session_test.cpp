@@ -145,6 +145,13 @@ TEST_CASE("requests that take long end their batch before it has its share", "[s
   CHECK(calls_of(world, "bf.madd") == 3);
 }
 
+TEST_CASE("each call of a subcommand is counted before the next one is run", "[server]") {
+  SessionWorld world;
+  const std::string text =
+      world.ask(repeated(request({"CONFIG", "RESETSTAT"}), 3) + request({"INFO", "commandstats"}));
+  CHECK(text.find("cmdstat_config|resetstat:calls=1,") != std::string::npos);
+}
+
 TEST_CASE("a peer that has ended its side gets all replies before the session closes", "[server]") {
   SessionWorld world;
   std::string_view bytes;
