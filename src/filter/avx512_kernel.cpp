@@ -8,6 +8,10 @@
 // other and then only for the items still in question, because the lines of a large layer cost more than the
 // arithmetic: an absent item touches two and a half instead of four.
 //
+// How many items go on is guessed wrong in nearly every layer, and a wrong guess is found out only when the
+// last gather is done: until then nothing useful is begun. So a layer's items go on after the first probes of
+// the next layer were gathered, when theirs have long been there.
+//
 // Nothing is asked for ahead but blocks within a line: the gathers do not depend on each other, so the core
 // has as many lines on the way as it can, and to ask a window before was measured to cost more than it saves.
 //
@@ -39,11 +43,13 @@
 #include <algorithm>
 #include <bit>
 #include <immintrin.h>
+#include <utility>
 
+#include "positions.hpp"
 #include "probe.hpp"
 
 // Only what bears this may use the instructions, so that the rest of the program runs anywhere.
-#define SEPAL_TARGET __attribute__((target("avx512f,avx512dq,avx512vl")))
+#define SEPAL_TARGET __attribute__((target("avx512f,avx512dq,avx512vl,bmi2")))
 
 namespace sepal::filter {
 namespace {
@@ -56,6 +62,8 @@ constexpr std::size_t lane_count = 8;
 constexpr std::uint64_t block_count_max = 0xffffffff;
 // Tested without a branch. With half of the bits set one item in 2^4 goes on.
 constexpr std::uint32_t first_probes = 4;
+// With more of them, most are held, and would only be tested in vain in the next layer.
+constexpr int candidates_max = 16;
 
 SEPAL_TARGET inline Lanes in_all_lanes(std::uint64_t value) {
   return _mm512_set1_epi64(static_cast<long long>(value));
@@ -82,45 +90,93 @@ SEPAL_TARGET inline __mmask8 set_lanes(__mmask8 lanes, Lanes words, Lanes positi
   return _mm512_mask_test_epi64_mask(lanes, words, _mm512_rolv_epi64(in_all_lanes(1), position));
 }
 
-// A layer's shape, in all lanes.
-struct Shape {
-  SEPAL_TARGET explicit Shape(const Blocks& blocks)
-      : block_count(in_all_lanes(blocks.block_count)),
-        block_bits(in_all_lanes(blocks.block_bits)),
-        block_words(in_all_lanes(blocks.block_bits / word_bits)) {}
+// A layer's shape in all lanes: where an item's block begins, as the index of its first word, and which bit
+// of it one of the item's products with probe_multipliers[] stands for. As AnyWidth and PowerOfTwo of
+// positions.hpp.
+class AnyWidthLanes {
+ public:
+  SEPAL_TARGET explicit AnyWidthLanes(const Blocks& blocks)
+      : block_count_(in_all_lanes(blocks.block_count)),
+        block_bits_(in_all_lanes(blocks.block_bits)),
+        block_words_(in_all_lanes(blocks.block_bits / word_bits)) {}
 
-  // The indices of the first words of the items' blocks.
   [[nodiscard]] SEPAL_TARGET Lanes first_words(Lanes low) const {
-    return _mm512_mullo_epi64(scaled_lanes(low, block_count), block_words);
+    return _mm512_mul_epu32(scaled_lanes(low, block_count_), block_words_);
   }
-  [[nodiscard]] SEPAL_TARGET Lanes positions(Lanes high, Lanes multipliers) const {
-    return scaled_lanes(_mm512_mullo_epi64(high, multipliers), block_bits);
+  [[nodiscard]] SEPAL_TARGET Lanes positions(Lanes products) const {
+    return scaled_lanes(products, block_bits_);
   }
 
-  Lanes block_count;
-  Lanes block_bits;
-  Lanes block_words;
+ private:
+  Lanes block_count_;
+  Lanes block_bits_;
+  Lanes block_words_;
 };
 
-// A bit for each item of the list: whether the layer holds it.
-using Held = std::uint64_t;
+class PowerOfTwoLanes {
+ public:
+  SEPAL_TARGET explicit PowerOfTwoLanes(const Blocks& blocks)
+      : block_count_(in_all_lanes(blocks.block_count)),
+        position_shift_(_mm_cvtsi32_si128(64 - std::countr_zero(blocks.block_bits))),
+        words_shift_(_mm_cvtsi32_si128(std::countr_zero(blocks.block_bits / word_bits))) {}
+
+  [[nodiscard]] SEPAL_TARGET Lanes first_words(Lanes low) const {
+    return _mm512_sll_epi64(scaled_lanes(low, block_count_), words_shift_);
+  }
+  [[nodiscard]] SEPAL_TARGET Lanes positions(Lanes products) const {
+    return _mm512_srl_epi64(products, position_shift_);
+  }
+
+ private:
+  Lanes block_count_;
+  __m128i position_shift_;
+  __m128i words_shift_;
+};
+
+// A bit for each item of the list.
+using Items = std::uint64_t;
 static_assert(window_items_max <= 64 && window_items_max % lane_count == 0);
 
-SEPAL_TARGET Held find_in_lines(const Blocks& blocks, const Pending& pending) {
-  const Shape shape(blocks);
+// The products of the first multipliers, which are the same for all layers.
+struct FirstProducts {
+  alignas(64) std::array<Pending::Column, first_probes> of;
+
+  SEPAL_TARGET void make(const Pending& pending) {
+    for (std::size_t at = 0; at < pending.count; at += lane_count) {
+      const Lanes high = _mm512_load_si512(&pending.high[at]);
+      for (std::uint32_t probe = 0; probe < first_probes; ++probe) {
+        const Lanes multiplier = in_all_lanes(probe_multipliers[probe]);
+        _mm512_store_si512(&of[probe][at], _mm512_mullo_epi64(high, multiplier));
+      }
+    }
+  }
+};
+
+bool is_power_of_two(const Blocks& blocks) {
+  return (blocks.block_bits & (blocks.block_bits - 1)) == 0;
+}
+
+bool is_of_lines(const Blocks& blocks) {
+  return blocks.block_bits <= lane_count * word_bits && blocks.probe_count <= lane_count;
+}
+
+// Of a layer of lines: the items that it holds.
+SEPAL_TARGET Items held_in_lines(const Blocks& blocks, const Pending& pending) {
+  const AnyWidthLanes shape(blocks);
   const __mmask8 words = lanes_of(blocks.block_bits / word_bits);
   const __mmask8 probes = lanes_of(blocks.probe_count);
   const Lanes multipliers = _mm512_maskz_loadu_epi64(probes, probe_multipliers.data());
   alignas(64) std::array<std::uint64_t, lane_count> first_words;
-  Held held = 0;
+  Items held = 0;
   for (std::size_t at = 0; at < pending.count; at += lane_count) {
     _mm512_store_si512(first_words.data(), shape.first_words(_mm512_load_si512(&pending.low[at])));
     const std::size_t end = std::min(at + lane_count, pending.count);
     for (std::size_t item = at; item < end; ++item) {
       const Lanes block = _mm512_maskz_loadu_epi64(words, blocks.words + first_words[item - at]);
-      const Lanes positions = shape.positions(in_all_lanes(pending.high[item]), multipliers);
+      const Lanes positions =
+          shape.positions(_mm512_mullo_epi64(in_all_lanes(pending.high[item]), multipliers));
       const Lanes probed = _mm512_permutexvar_epi64(word_index(positions), block);
-      held |= Held{set_lanes(probes, probed, positions) == probes} << item;
+      held |= Items{set_lanes(probes, probed, positions) == probes} << item;
     }
   }
   return held;
@@ -135,66 +191,135 @@ SEPAL_TARGET inline __mmask8 probe_lanes(const Blocks& blocks, __mmask8 lanes, L
   return set_lanes(lanes, words, positions);
 }
 
+// Of any other layer of at least first_probes: the items whose first probes are set. Neither this loop nor
+// what it calls has a branch that depends on the bits.
+template <class Shape>
+SEPAL_TARGET Items set_at_first(const Blocks& blocks, const Pending& pending, const FirstProducts& products) {
+  const Shape shape(blocks);
+  alignas(64) std::array<std::uint64_t, window_items_max> first_words;
+  std::array<__mmask8, window_items_max / lane_count> still;
+  const auto both = [&](std::uint32_t probe, std::size_t at, __mmask8 lanes, Lanes words) SEPAL_TARGET {
+    const Lanes one = shape.positions(_mm512_load_si512(&products.of[probe][at]));
+    const Lanes two = shape.positions(_mm512_load_si512(&products.of[probe + 1][at]));
+    return static_cast<__mmask8>(probe_lanes(blocks, lanes, words, one) &
+                                 probe_lanes(blocks, lanes, words, two));
+  };
+  static_assert(first_probes == 4);
+  for (std::size_t at = 0; at < pending.count; at += lane_count) {
+    const Lanes words = shape.first_words(_mm512_load_si512(&pending.low[at]));
+    _mm512_store_si512(&first_words[at], words);
+    still[at / lane_count] = both(0, at, lanes_of(pending.count - at), words);
+  }
+  Items set = 0;
+  for (std::size_t at = 0; at < pending.count; at += lane_count) {
+    const Lanes words = _mm512_load_si512(&first_words[at]);
+    set |= Items{both(2, at, still[at / lane_count], words)} << at;
+  }
+  return set;
+}
+
 // Whether all probes but the first ones of this item are set.
-SEPAL_TARGET bool holds_rest(const Blocks& blocks, const Shape& shape, std::uint64_t first_word,
-                             std::uint64_t high) {
+template <class Shape>
+SEPAL_TARGET bool rest_is_set(const Blocks& blocks, const Shape& shape, const Fingerprint& item) {
+  const Lanes first_word = in_all_lanes(OfBlocks::first_word(blocks, item));
   for (std::uint32_t probe = first_probes; probe < blocks.probe_count; probe += lane_count) {
     const __mmask8 lanes = lanes_of(blocks.probe_count - probe);
     const Lanes multipliers = _mm512_maskz_loadu_epi64(lanes, &probe_multipliers[probe]);
-    const Lanes positions = shape.positions(in_all_lanes(high), multipliers);
-    if (probe_lanes(blocks, lanes, in_all_lanes(first_word), positions) != lanes) return false;
+    const Lanes positions = shape.positions(_mm512_mullo_epi64(in_all_lanes(item.high), multipliers));
+    if (probe_lanes(blocks, lanes, first_word, positions) != lanes) return false;
   }
   return true;
 }
 
-SEPAL_TARGET Held find_by_gathers(const Blocks& blocks, const Pending& pending) {
+// Those of `items`, whose first probes are set, that the layer holds.
+template <class Shape>
+SEPAL_TARGET Items held_of(Items items, const Blocks& blocks, const Pending& pending) {
   const Shape shape(blocks);
-  const std::uint32_t probes = std::min(blocks.probe_count, first_probes);
-  const std::uint32_t probes_of_all = std::min(blocks.probe_count, first_probes / 2);
-  alignas(64) std::array<std::uint64_t, window_items_max> first_words;
-  std::array<__mmask8, window_items_max / lane_count> set;
-  const auto test = [&](std::size_t at, std::uint32_t probe) SEPAL_TARGET {
-    const Lanes positions =
-        shape.positions(_mm512_load_si512(&pending.high[at]), in_all_lanes(probe_multipliers[probe]));
-    return probe_lanes(blocks, set[at / lane_count], _mm512_load_si512(&first_words[at]), positions);
-  };
-  for (std::size_t at = 0; at < pending.count; at += lane_count) {
-    _mm512_store_si512(&first_words[at], shape.first_words(_mm512_load_si512(&pending.low[at])));
-    set[at / lane_count] = lanes_of(pending.count - at);
-    __mmask8 still = 0xff;
-    for (std::uint32_t probe = 0; probe < probes_of_all; ++probe) still &= test(at, probe);
-    set[at / lane_count] = still;
-  }
-  Held held = 0;
-  for (std::size_t at = 0; at < pending.count; at += lane_count) {
-    __mmask8 still = set[at / lane_count];
-    for (std::uint32_t probe = probes_of_all; probe < probes; ++probe) still &= test(at, probe);
-    held |= Held{still} << at;
-  }
-  if (probes == blocks.probe_count) return held;
-  for (Held left = held; left != 0; left &= left - 1) {
-    const auto item = static_cast<std::size_t>(std::countr_zero(left));
-    if (!holds_rest(blocks, shape, first_words[item], pending.high[item])) held ^= Held{1} << item;
+  Items held = items;
+  for (; items != 0; items &= items - 1) {
+    const auto item = static_cast<std::size_t>(std::countr_zero(items));
+    if (!rest_is_set(blocks, shape, pending.fingerprint(item))) held ^= Items{1} << item;
   }
   return held;
 }
 
-SEPAL_TARGET void find(const Blocks& blocks, Pending& pending) {
-  if (blocks.block_count > block_count_max || blocks.anywhere())
-    return look_up_kernels().front().find(blocks, pending);
-  const bool in_lines = blocks.block_bits <= lane_count * word_bits && blocks.probe_count <= lane_count;
-  const Held held = in_lines ? find_in_lines(blocks, pending) : find_by_gathers(blocks, pending);
-  if (held == 0) return;
-  std::size_t left = 0;
-  for (std::size_t at = 0; at < pending.count; at += lane_count) {
-    const auto stay = static_cast<__mmask8>(~(held >> at) & lanes_of(pending.count - at));
-    for (auto* column : {&pending.low, &pending.high, &pending.index}) {
-      const Lanes values = _mm512_load_si512(&(*column)[at]);
-      _mm512_storeu_si512(&(*column)[left], _mm512_maskz_compress_epi64(stay, values));
-    }
-    left += static_cast<std::size_t>(std::popcount(stay));
+// A window on its way through the layers, one layer ahead with the first probes.
+class Search {
+ public:
+  explicit Search(Pending& pending) : pending_(pending) {}
+
+  SEPAL_TARGET void look_in(const Blocks& blocks) {
+    if (blocks.anywhere() || blocks.block_count > block_count_max) return look_plainly(blocks);
+    if (is_of_lines(blocks)) return look_in_lines(blocks);
+    if (blocks.probe_count < first_probes) return look_plainly(blocks);
+    look_by_gathers(blocks);
   }
-  pending.count = left;
+
+  // Tests what is left of the layers so far.
+  SEPAL_TARGET void settle() {
+    take(held_candidates());
+    candidates_ = 0;
+  }
+
+ private:
+  SEPAL_TARGET void look_plainly(const Blocks& blocks) {
+    settle();
+    look_up_kernels().front().find({&blocks, 1}, pending_);
+    products_made_ = false;
+  }
+
+  SEPAL_TARGET void look_in_lines(const Blocks& blocks) {
+    settle();
+    take(held_in_lines(blocks, pending_));
+  }
+
+  SEPAL_TARGET void look_by_gathers(const Blocks& blocks) {
+    if (!std::exchange(products_made_, true)) products_.make(pending_);
+    const Items set = is_power_of_two(blocks) ? set_at_first<PowerOfTwoLanes>(blocks, pending_, products_)
+                                              : set_at_first<AnyWidthLanes>(blocks, pending_, products_);
+    const Items held = held_candidates();
+    take(held);
+    candidates_ = _pext_u64(set, ~held);
+    layer_ = &blocks;
+    if (std::popcount(candidates_) > candidates_max) settle();
+  }
+
+  [[nodiscard]] SEPAL_TARGET Items held_candidates() const {
+    if (candidates_ == 0) return 0;
+    return is_power_of_two(*layer_) ? held_of<PowerOfTwoLanes>(candidates_, *layer_, pending_)
+                                    : held_of<AnyWidthLanes>(candidates_, *layer_, pending_);
+  }
+
+  // Takes these from the list.
+  SEPAL_TARGET void take(Items held) {
+    if (held == 0) return;
+    std::size_t left = 0;
+    for (std::size_t at = 0; at < pending_.count; at += lane_count) {
+      const auto stay = static_cast<__mmask8>(~(held >> at) & lanes_of(pending_.count - at));
+      for (auto* column : {&pending_.low, &pending_.high, &pending_.index}) {
+        const Lanes values = _mm512_load_si512(&(*column)[at]);
+        _mm512_storeu_si512(&(*column)[left], _mm512_maskz_compress_epi64(stay, values));
+      }
+      left += static_cast<std::size_t>(std::popcount(stay));
+    }
+    pending_.count = left;
+    products_made_ = false;
+  }
+
+  Pending& pending_;
+  FirstProducts products_;  // of the items of the list, once made
+  bool products_made_ = false;
+  const Blocks* layer_ = nullptr;  // the last one
+  Items candidates_ = 0;           // whose first probes are set in it, and whose rest is still to be tested
+};
+
+SEPAL_TARGET void find(std::span<const Blocks> layers, Pending& pending) {
+  Search search(pending);
+  for (const Blocks& blocks : layers) {
+    if (pending.count == 0) return;
+    search.look_in(blocks);
+  }
+  search.settle();
 }
 
 }  // namespace
@@ -202,7 +327,7 @@ SEPAL_TARGET void find(const Blocks& blocks, Pending& pending) {
 const LookUpKernel* avx512_kernel() {
   static constexpr LookUpKernel kernel{.name = "AVX-512", .find = find};
   const bool supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                         __builtin_cpu_supports("avx512vl");
+                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
   return supported ? &kernel : nullptr;
 }
 

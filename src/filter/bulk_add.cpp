@@ -37,13 +37,8 @@ std::span<const Fingerprint> absent_of(std::span<const Fingerprint> items, const
       pending.high[i] = items[i].high;
     }
     items = items.subspan(pending.count);
-    for (std::uint32_t index = layer_count; index-- > 0;) {
-      const BlockPrefetch prefetch(layers[index].blocks());
-      if (!prefetch.worth_it()) continue;
-      for (std::size_t i = 0; i < pending.count; ++i) prefetch(pending.low[i]);
-    }
-    for (std::uint32_t index = layer_count; index-- > 0 && pending.count > 0;)
-      find_items(layers[index].blocks(), pending);
+    layers.prefetch(layer_count, pending);
+    layers.find(layer_count, pending);
     for (std::size_t i = 0; i < pending.count; ++i) absent.push_back(pending.fingerprint(i));
   }
   return absent;

@@ -9,6 +9,7 @@
 #include <sepal/base/endian.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -336,6 +337,25 @@ double Layer::fill(std::uint64_t sample_bytes_max) const {
   for (std::uint64_t i = 0; i < sample_count; ++i)
     set_bits += static_cast<std::uint64_t>(__builtin_popcountll(load(words[i * stride])));
   return static_cast<double>(set_bits) / static_cast<double>(sample_count * word_bits);
+}
+
+void LayerStack::prefetch(std::uint32_t count, const Pending& pending) const {
+  for (std::uint32_t index = count; index-- > 0;) {
+    const BlockPrefetch prefetch((*this)[index].blocks());
+    if (!prefetch.worth_it()) continue;
+    for (std::size_t i = 0; i < pending.count; ++i) prefetch(pending.low[i]);
+  }
+}
+
+void LayerStack::find(std::uint32_t count, Pending& pending) const {
+  // Few filters have more layers; they are asked in parts.
+  std::array<Blocks, 32> blocks;
+  while (count > 0 && pending.count > 0) {
+    const std::uint32_t part = std::min<std::uint32_t>(count, blocks.size());
+    for (std::uint32_t i = 0; i < part; ++i) blocks[i] = (*this)[count - 1 - i].blocks();
+    find_items(std::span(blocks).first(part), pending);
+    count -= part;
+  }
 }
 
 }  // namespace sepal::filter

@@ -146,6 +146,12 @@ class LayerStack {
   }
   [[nodiscard]] Layer& newest() const { return (*this)[size() - 1]; }
 
+  // Of the oldest `count` layers: asks for the items' blocks from memory, where that pays.
+  void prefetch(std::uint32_t count, const Pending& pending) const;
+  // Of the oldest `count` layers: takes from the list what they hold. The newest is asked first: with an
+  // expansion of 2 or more a full one holds more items than all the older ones together.
+  void find(std::uint32_t count, Pending& pending) const;
+
  private:
   Layer& first_;
   std::span<const std::unique_ptr<Layer>> younger_;

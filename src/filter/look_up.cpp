@@ -49,8 +49,11 @@ void find(const Blocks& blocks, const Positions& positions, Pending& pending) {
   pending.count = left;
 }
 
-void find_plainly(const Blocks& blocks, Pending& pending) {
-  with_positions(blocks, [&](const auto& positions) { find(blocks, positions, pending); });
+void find_plainly(std::span<const Blocks> layers, Pending& pending) {
+  for (const Blocks& blocks : layers) {
+    if (pending.count == 0) return;
+    with_positions(blocks, [&](const auto& positions) { find(blocks, positions, pending); });
+  }
 }
 
 // Chosen once, when first asked for.
@@ -73,8 +76,8 @@ std::span<const LookUpKernel> look_up_kernels() {
   return kernels.all();
 }
 
-void find_items(const Blocks& blocks, Pending& pending) {
-  look_up_kernels().back().find(blocks, pending);
+void find_items(std::span<const Blocks> layers, Pending& pending) {
+  look_up_kernels().back().find(layers, pending);
 }
 
 bool holds_item(const Blocks& blocks, const Fingerprint& item) {

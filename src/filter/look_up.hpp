@@ -1,4 +1,4 @@
-// Testing items against one layer: the innermost loops of every look-up.
+// Testing items against layers: the innermost loops of every look-up.
 //
 // The plain kernel runs everywhere; where the processor has the instructions there is a faster one that
 // answers the same (avx512_kernel.cpp). What makes both quick: the layer's shape stays in registers over all
@@ -48,18 +48,19 @@ struct Pending {
 
 struct LookUpKernel {
   const char* name;
-  // Takes from the list what the layer holds.
-  void (*find)(const Blocks& blocks, Pending& pending);
+  // Takes from the list what any of the layers holds. The first is asked first: best that which holds most.
+  void (*find)(std::span<const Blocks> layers, Pending& pending);
 };
 
 // Those that this machine can run: the plain one first, the fastest last.
 [[nodiscard]] std::span<const LookUpKernel> look_up_kernels();
 
 // The same as find() of the fastest.
-void find_items(const Blocks& blocks, Pending& pending);
+void find_items(std::span<const Blocks> layers, Pending& pending);
 
 // Asks for items' blocks from memory, if they lie within a cache line: to ask for some of the lines of larger
-// ones costs more than it saves.
+// ones costs more than it saves. Into the second cache, where a core has places for more lines on their way
+// than in the first: a window of 64 does not wait for them (decision 0008).
 class BlockPrefetch {
  public:
   explicit BlockPrefetch(const Blocks& blocks)
@@ -69,11 +70,12 @@ class BlockPrefetch {
   [[nodiscard]] bool worth_it() const { return block_words_ - 1 < cache_line_bits / word_bits; }
   // Of the item with this lower half of its fingerprint.
   void operator()(std::uint64_t low) const {
-    __builtin_prefetch(words_ + scaled(low, block_count_) * block_words_);
+    __builtin_prefetch(words_ + scaled(low, block_count_) * block_words_, 0, second_cache);
   }
 
  private:
   static constexpr std::uint32_t cache_line_bits = 512;
+  static constexpr int second_cache = 2;  // locality, as the compiler counts it
 
   const std::uint64_t* words_;
   std::uint64_t block_count_;

@@ -35,29 +35,20 @@ class Window {
       // One at a time, so that hashing goes on while a core's few places for waiting loads are taken.
       if (worth_it) newest(fingerprint.low);
     }
-    if (pending_.count == 0) return;
-    for (std::uint32_t index = layers.size() - 1; index-- > 0;) prefetch(layers[index].blocks());
+    if (pending_.count > 0) layers.prefetch(layers.size() - 1, pending_);
   }
 
   void touch(const Layer& newest) const {
     for (std::size_t i = 0; i < pending_.count; ++i) newest.touch(pending_.fingerprint(i));
   }
 
-  // What no layer knows. Newest first: with an expansion of 2 or more a full newest layer holds more items
-  // than all the older ones together, so most hits end there.
+  // What no layer knows.
   const Pending& absent(const LayerStack& layers) {
-    for (std::uint32_t index = layers.size(); index-- > 0 && pending_.count > 0;)
-      find_items(layers[index].blocks(), pending_);
+    layers.find(layers.size(), pending_);
     return pending_;
   }
 
  private:
-  void prefetch(const Blocks& blocks) const {
-    const BlockPrefetch prefetch(blocks);
-    if (!prefetch.worth_it()) return;
-    for (std::size_t i = 0; i < pending_.count; ++i) prefetch(pending_.low[i]);
-  }
-
   Pending pending_;
 };
 
