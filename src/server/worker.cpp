@@ -19,7 +19,7 @@ namespace sepal::server {
 namespace {
 
 // How long replies may be kept, apart from what the connection takes that is served then.
-constexpr std::chrono::microseconds kept_time_max{100};
+constexpr std::chrono::microseconds kept_time_max{250};
 // One receive takes a whole pipeline.
 constexpr std::size_t read_buffer_bytes = 256 * 1024;
 constexpr std::chrono::milliseconds sweep_interval{1000};
