@@ -36,6 +36,10 @@ std::uint64_t list_footprint(std::size_t younger) {
          heap_footprint(younger * sizeof(std::unique_ptr<Layer>));
 }
 
+// An item's shard is asked for so many items before it is added: long enough for a line to come from another
+// core, and no more lines than a core has places for on their way.
+constexpr std::size_t shards_ahead = 16;
+
 // What a recorder is told of a batch, in pieces. Every item is written down and the place kept only for one
 // that was new: a branch on it would be guessed wrong for every second item.
 class NewItems {
@@ -78,13 +82,13 @@ struct FilterHash {
 };
 
 // visit_absent() with the hash of a filter: chosen once, not for each item.
-template <class Visit>
+template <class Begin, class Visit>
 void visit_absent(std::span<const std::string_view> items, const FilterHash& hash, const LayerStack& layers,
-                  LookUp purpose, const Visit& visit) {
+                  LookUp purpose, const Begin& begin, const Visit& visit) {
   if (hash.kind != ItemHash::xxh3) [[unlikely]]
-    return visit_absent(items, redisbloom_fingerprint_of, layers, purpose, visit);
+    return visit_absent(items, redisbloom_fingerprint_of, layers, purpose, begin, visit);
   const auto xxh3 = [seed = hash.seed](std::string_view item) { return sepal::fingerprint_of(item, seed); };
-  visit_absent(items, xxh3, layers, purpose, visit);
+  visit_absent(items, xxh3, layers, purpose, begin, visit);
 }
 
 Result<LayerPlan> planned(const LayerRequest& request, std::uint64_t bytes_max, PlanMemo* plans) {
@@ -261,10 +265,11 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
     return;
   }
   std::ranges::fill(present, true);
-  visit_absent(items, FilterHash{hash_, seed_}, layers, LookUp::only,
-               [&](const Pending& absent, std::size_t at) {
-                 for (std::size_t i = 0; i < absent.count; ++i) present[at + absent.index[i]] = false;
-               });
+  visit_absent(
+      items, FilterHash{hash_, seed_}, layers, LookUp::only, [] { return true; },
+      [&](const Pending& absent, std::size_t at) {
+        for (std::size_t i = 0; i < absent.count; ++i) present[at + absent.index[i]] = false;
+      });
 }
 
 bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder) {
@@ -283,42 +288,51 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
   return outcome != Added::no_room;
 }
 
-// Returns how many of the claims were used.
-std::uint64_t Filter::add_claimed(std::span<const std::string_view> items, std::span<bool> added,
-                                  AddRecorder* recorder) {
+// False when the newest layer has not so much room: then nothing is added.
+bool Filter::add_claiming(std::uint64_t room, std::span<const std::string_view> items, std::span<bool> added,
+                          AddRecorder* recorder) {
   const LayerStack layers = stack();
+  Layer& newest = layers.newest();
+  bool claimed = false;
   std::uint64_t used = 0;
   NewItems new_items(recorder);
-  std::ranges::fill(added, false);
+  const auto claim = [&] {
+    claimed = newest.claim(room);
+    if (claimed) std::ranges::fill(added, false);
+    return claimed;
+  };
   const auto add_absent = [&](const Pending& absent, std::size_t at) {
+    const bool last = at + window_items_max >= items.size();
+    if (last) newest.prefetch_room();
     if (absent.count == 0) return;
     new_items.expect();
-    for (std::size_t i = 0; i < absent.count; ++i) layers.newest().prefetch_for_add(absent.fingerprint(i));
+    const auto ask_for_shard = [&](std::size_t i) {
+      if (i < absent.count) newest.prefetch_for_add(absent.fingerprint(i));
+    };
+    for (std::size_t i = 0; i < shards_ahead; ++i) ask_for_shard(i);
     for (std::size_t i = 0; i < absent.count; ++i) {
+      ask_for_shard(i + shards_ahead);
       // The newest layer tests again: the item may stand twice in one window.
-      const bool is_new = layers.newest().add_claimed(absent.fingerprint(i));
+      const bool is_new = newest.add_claimed(absent.fingerprint(i));
       new_items.note(absent.fingerprint(i), is_new);
       added[at + absent.index[i]] = is_new;
       used += is_new ? 1 : 0;
     }
   };
-  visit_absent(items, FilterHash{hash_, seed_}, layers, LookUp::to_add, add_absent);
-  return used;
+  newest.prefetch_room();
+  visit_absent(items, FilterHash{hash_, seed_}, layers, LookUp::to_add, claim, add_absent);
+  if (claimed) newest.give_back(room - used);
+  return claimed;
 }
 
 bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> added, AddRecorder* recorder) {
   SEPAL_ASSERT(items.size() == added.size(), "there is one answer for each item");
   if (items.size() == 1) return try_add(fingerprint(items[0]), added[0], recorder);
-  Layer& newest = stack().newest();
-  std::uint64_t claimed = items.size();
-  if (!newest.claim(claimed)) {
-    // Room for the new ones will do.
-    contains(items, added);
-    claimed = static_cast<std::uint64_t>(std::count(added.begin(), added.end(), false));
-    if (!newest.claim(claimed)) return false;
-  }
-  newest.give_back(claimed - add_claimed(items, added, recorder));
-  return true;
+  if (add_claiming(items.size(), items, added, recorder)) return true;
+  // Room for the new ones will do.
+  contains(items, added);
+  const auto absent = static_cast<std::uint64_t>(std::count(added.begin(), added.end(), false));
+  return add_claiming(absent, items, added, recorder);
 }
 
 Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans) {

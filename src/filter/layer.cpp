@@ -212,6 +212,10 @@ void Layer::give_back(std::uint64_t items) {
   if (items > 0) room_.fetch_add(static_cast<std::uint32_t>(items), std::memory_order_relaxed);
 }
 
+void Layer::prefetch_room() const {
+  if (!small_) store().shards->prefetch_room();
+}
+
 void Layer::touch(const Fingerprint& fingerprint) const {
   const Blocks& shape = store().blocks;
   if (shape.anywhere()) return;

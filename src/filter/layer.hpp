@@ -72,6 +72,8 @@ class Layer {
   // Takes room for `items` that add_claimed() will add, all or none; what remains unused is given back.
   [[nodiscard]] bool claim(std::uint64_t items);
   void give_back(std::uint64_t items);
+  // Asks for what both write to, as other threads do.
+  void prefetch_room() const;
   // It has pieces, and pages that may never have been touched: whoever is about to add an item calls touch()
   // before looking it up.
   [[nodiscard]] bool fresh() const { return fresh_.load(std::memory_order_relaxed); }

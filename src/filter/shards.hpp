@@ -38,17 +38,9 @@ class Shards {
 
   [[nodiscard]] Shard& of_block(std::uint64_t block) { return shards_[block >> blocks_shift_]; }
 
-  // Asks for a block's shard, to write to it.
-  void prefetch_of_block(std::uint64_t block) const {
-    const Shard& shard = shards_[block >> blocks_shift_];
-#if defined(__x86_64__)
-    // The compiler would ask for it to read, as for the oldest processors, and the lock would wait for
-    // another core to let go of it. Where the instruction is not known it does nothing.
-    __asm__ volatile("prefetchw %0" : : "m"(shard));
-#else
-    __builtin_prefetch(&shard, 1);
-#endif
-  }
+  // Ask for a block's shard and for the pool, to write to them.
+  void prefetch_of_block(std::uint64_t block) const { prefetch_to_write(&shards_[block >> blocks_shift_]); }
+  void prefetch_room() const { prefetch_to_write(&pool_); }
 
   // Takes `items` of room from the pool, all or none.
   [[nodiscard]] bool claim(std::uint64_t items);
@@ -73,6 +65,16 @@ class Shards {
     std::atomic<bool> reserves_left{false};  // Some reserve may be above 0: sweep() has something to do.
     std::atomic<bool> full{false};
   };
+
+  static void prefetch_to_write(const void* line) {
+#if defined(__x86_64__)
+    // The compiler would ask for it to read, as for the oldest processors, and the lock would wait for
+    // another core to let go of it. Where the instruction is not known it does nothing.
+    __asm__ volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+#else
+    __builtin_prefetch(line, 1);
+#endif
+  }
 
   Shards(std::unique_ptr<Shard[]> shards, std::uint32_t shard_count, std::uint32_t blocks_shift)
       : shards_(std::move(shards)), shard_count_(shard_count), blocks_shift_(blocks_shift) {}
