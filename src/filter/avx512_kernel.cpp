@@ -58,7 +58,7 @@ using Lanes = __m512i;
 
 constexpr std::size_t lane_count = 8;
 // The product of a lane and a count is put together from halves of 32 bits (scaled_lanes). A layer of more
-// blocks takes hundreds of gigabytes, and waits for memory whatever the kernel.
+// blocks takes 32 GB at least, and waits for memory whatever the kernel.
 constexpr std::uint64_t block_count_max = 0xffffffff;
 // Tested without a branch. With half of the bits set one item in 2^4 goes on.
 constexpr std::uint32_t first_probes = 4;
@@ -191,8 +191,8 @@ SEPAL_TARGET inline __mmask8 probe_lanes(const Blocks& blocks, __mmask8 lanes, L
   return set_lanes(lanes, words, positions);
 }
 
-// Of any other layer of at least first_probes: the items whose first probes are set. Neither this loop nor
-// what it calls has a branch that depends on the bits.
+// Of any other layer of at least first_probes probes: the items whose first probes are set. Neither this loop
+// nor what it calls has a branch that depends on the bits.
 template <class Shape>
 SEPAL_TARGET Items set_at_first(const Blocks& blocks, const Pending& pending, const FirstProducts& products) {
   const Shape shape(blocks);

@@ -266,7 +266,7 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
   }
   std::ranges::fill(present, true);
   visit_absent(
-      items, FilterHash{hash_, seed_}, layers, LookUp::only, [] { return true; },
+      items, FilterHash{hash_, seed_}, layers, LookUp::only, [] {},
       [&](const Pending& absent, std::size_t at) {
         for (std::size_t i = 0; i < absent.count; ++i) present[at + absent.index[i]] = false;
       });
@@ -288,22 +288,28 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
   return outcome != Added::no_room;
 }
 
-// False when the newest layer has not so much room: then nothing is added.
-bool Filter::add_claiming(std::uint64_t room, std::span<const std::string_view> items, std::span<bool> added,
-                          AddRecorder* recorder) {
+// Adds what no layer knows, if claim(), asked when the first blocks are on their way, says that there is room
+// for all items, and returns how many were new. Without room nothing is added; then it returns how many no
+// layer knows.
+template <class Claim>
+std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::span<bool> added,
+                                 AddRecorder* recorder, const Claim& claim) {
   const LayerStack layers = stack();
   Layer& newest = layers.newest();
-  bool claimed = false;
-  std::uint64_t used = 0;
+  bool has_room = false;
+  std::uint64_t count = 0;
   NewItems new_items(recorder);
-  const auto claim = [&] {
-    claimed = newest.claim(room);
-    if (claimed) std::ranges::fill(added, false);
-    return claimed;
+  const auto begin = [&] {
+    has_room = claim();
+    std::ranges::fill(added, false);
   };
-  const auto add_absent = [&](const Pending& absent, std::size_t at) {
-    const bool last = at + window_items_max >= items.size();
-    if (last) newest.prefetch_room();
+  const auto add = [&](const Pending& absent, std::size_t at) {
+    // What is left of the room is given back soon.
+    if (at + window_items_max >= items.size()) newest.prefetch_room();
+    if (!has_room) [[unlikely]] {
+      count += absent.count;
+      return;
+    }
     if (absent.count == 0) return;
     new_items.expect();
     const auto ask_for_shard = [&](std::size_t i) {
@@ -316,23 +322,31 @@ bool Filter::add_claiming(std::uint64_t room, std::span<const std::string_view> 
       const bool is_new = newest.add_claimed(absent.fingerprint(i));
       new_items.note(absent.fingerprint(i), is_new);
       added[at + absent.index[i]] = is_new;
-      used += is_new ? 1 : 0;
+      count += is_new ? 1 : 0;
     }
   };
-  newest.prefetch_room();
-  visit_absent(items, FilterHash{hash_, seed_}, layers, LookUp::to_add, claim, add_absent);
-  if (claimed) newest.give_back(room - used);
-  return claimed;
+  visit_absent(items, FilterHash{hash_, seed_}, layers, LookUp::to_add, begin, add);
+  return count;
 }
 
 bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> added, AddRecorder* recorder) {
   SEPAL_ASSERT(items.size() == added.size(), "there is one answer for each item");
   if (items.size() == 1) return try_add(fingerprint(items[0]), added[0], recorder);
-  if (add_claiming(items.size(), items, added, recorder)) return true;
-  // Room for the new ones will do.
-  contains(items, added);
-  const auto absent = static_cast<std::uint64_t>(std::count(added.begin(), added.end(), false));
-  return add_claiming(absent, items, added, recorder);
+  Layer& newest = stack().newest();
+  std::uint64_t room = items.size();
+  bool claimed = false;
+  // Its line comes from another core while the first window is hashed.
+  newest.prefetch_room();
+  std::uint64_t count = add_absent(items, added, recorder, [&] { return claimed = newest.claim(room); });
+  if (!claimed) {
+    // Room for the new ones will do.
+    room = count;
+    if (room == 0) return true;
+    if (!newest.claim(room)) return false;
+    count = add_absent(items, added, recorder, [] { return true; });
+  }
+  newest.give_back(room - count);
+  return true;
 }
 
 Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans) {

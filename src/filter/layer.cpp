@@ -43,6 +43,9 @@ bool is_small(const LayerPlan& plan) {
          plan.probe_count <= std::numeric_limits<std::uint8_t>::max();
 }
 
+// So many are asked together. Few filters have more; those are asked in parts.
+constexpr std::uint32_t layers_together_max = 32;
+
 // As Blocks has it.
 std::uint32_t block_bits_of(const LayerPlan& plan) {
   return plan.layout == Layout::blocked ? plan.block_bits : 0;
@@ -352,10 +355,9 @@ void LayerStack::prefetch(std::uint32_t count, const Pending& pending) const {
 }
 
 void LayerStack::find(std::uint32_t count, Pending& pending) const {
-  // Few filters have more layers; they are asked in parts.
-  std::array<Blocks, 32> blocks;
+  std::array<Blocks, layers_together_max> blocks;
   while (count > 0 && pending.count > 0) {
-    const std::uint32_t part = std::min<std::uint32_t>(count, blocks.size());
+    const std::uint32_t part = std::min(count, layers_together_max);
     for (std::uint32_t i = 0; i < part; ++i) blocks[i] = (*this)[count - 1 - i].blocks();
     find_items(std::span(blocks).first(part), pending);
     count -= part;

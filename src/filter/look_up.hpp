@@ -3,8 +3,8 @@
 // The plain kernel runs everywhere; where the processor has the instructions there is a faster one that
 // answers the same (avx512_kernel.cpp). What makes both quick: the layer's shape stays in registers over all
 // items of a window; probes are tested in groups whose outcome is one branch, because a branch for each of
-// them would be guessed wrong for every second item; and what one layer holds is not skipped in the next but
-// gone from the list.
+// them would be guessed wrong for every second item; and what one layer holds is not skipped in the next, or
+// the one behind it, but gone from the list.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -60,7 +60,7 @@ void find_items(std::span<const Blocks> layers, Pending& pending);
 
 // Asks for items' blocks from memory, if they lie within a cache line: to ask for some of the lines of larger
 // ones costs more than it saves. Into the second cache, where a core has places for more lines on their way
-// than in the first: a window of 64 does not wait for them (decision 0008).
+// than in the first: those of a whole window (decision 0008).
 class BlockPrefetch {
  public:
   explicit BlockPrefetch(const Blocks& blocks)

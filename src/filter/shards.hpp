@@ -68,7 +68,7 @@ class Shards {
 
   static void prefetch_to_write(const void* line) {
 #if defined(__x86_64__)
-    // The compiler would ask for it to read, as for the oldest processors, and the lock would wait for
+    // The compiler would ask for it to read, as for the oldest processors, and the write would wait for
     // another core to let go of it. Where the instruction is not known it does nothing.
     __asm__ volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
 #else

@@ -54,14 +54,14 @@ class Window {
 
 // Calls visit(absent, at) for all items, a window after the other: with those of the window that no layer
 // knows, `at` being the index of its first item. While one is looked up, the blocks of the next are on their
-// way. Before the first, when its blocks have been asked for, begin() says whether to go on.
+// way. Before the first, when its blocks have been asked for, it calls begin().
 template <class Hash, class Begin, class Visit>
 void visit_absent(std::span<const std::string_view> items, const Hash& hash, const LayerStack& layers,
                   LookUp purpose, const Begin& begin, const Visit& visit) {
   const bool touch = purpose == LookUp::to_add && layers.newest().fresh();
   std::array<Window, 2> windows;
   windows[0].load(items, hash, layers);
-  if (!begin()) return;
+  begin();
   for (std::size_t at = 0, turn = 0; at < items.size(); at += window_items_max, turn ^= 1) {
     const std::size_t next = std::min(at + window_items_max, items.size());
     windows[turn ^ 1].load(items.subspan(next), hash, layers);

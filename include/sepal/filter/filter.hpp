@@ -240,8 +240,9 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] std::uint32_t foreign_layers() const;
   [[nodiscard]] LayerRequest next_layer() const;
   [[nodiscard]] bool known(const Fingerprint& fingerprint) const;
-  bool add_claiming(std::uint64_t room, std::span<const std::string_view> items, std::span<bool> added,
-                    AddRecorder* recorder);
+  template <class Claim>
+  std::uint64_t add_absent(std::span<const std::string_view> items, std::span<bool> added,
+                           AddRecorder* recorder, const Claim& claim);
   Refusal grow(const FilterLimits& limits, PlanMemo* plans);
   // What it takes, and the place of one more layer in the list.
   [[nodiscard]] std::uint64_t bytes_with_place() const;

@@ -21,13 +21,18 @@ using namespace sepal::filter;
 
 constexpr FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 
+// In bits from where the layer begins.
+std::uint64_t position_in(const Blocks& blocks, const Fingerprint& item, std::uint32_t probe) {
+  if (blocks.anywhere()) return (item.low + probe * item.high) % (blocks.block_count * word_bits);
+  return block_of(item, blocks.block_count) * blocks.block_bits + position_of(item, probe, blocks.block_bits);
+}
+
 std::uint64_t& word_of(const Blocks& blocks, const Fingerprint& item, std::uint32_t probe) {
-  const std::uint64_t block = block_of(item, blocks.block_count) * (blocks.block_bits / word_bits);
-  return blocks.words[block + position_of(item, probe, blocks.block_bits) / word_bits];
+  return blocks.words[position_in(blocks, item, probe) / word_bits];
 }
 
 std::uint64_t bit_of(const Blocks& blocks, const Fingerprint& item, std::uint32_t probe) {
-  return std::uint64_t{1} << (position_of(item, probe, blocks.block_bits) % word_bits);
+  return std::uint64_t{1} << (position_in(blocks, item, probe) % word_bits);
 }
 
 bool holds_plainly(const Blocks& blocks, const Fingerprint& item) {
@@ -49,7 +54,8 @@ class Scene {
 
   Blocks draw_blocks() {
     constexpr std::uint32_t huge_block_bits = 1 << 18;
-    const std::uint64_t kind = random_() % 4;
+    // The last has no blocks.
+    const std::uint64_t kind = random_() % 5;
     Blocks blocks{.words = nullptr,
                   .block_count = kind == 3 ? 1 : 1 + random_() % (random_() % 2 == 0 ? 4 : 300),
                   .block_bits = 0,
@@ -59,7 +65,8 @@ class Scene {
     if (kind == 2) blocks.block_bits = static_cast<std::uint32_t>(64 * (1 + random_() % 9));
     if (kind == 3)
       blocks.block_bits = static_cast<std::uint32_t>(64 * (1 + random_() % (huge_block_bits / 64)));
-    const std::uint64_t word_count = blocks.block_count * blocks.block_bits / word_bits;
+    const std::uint64_t word_count =
+        blocks.block_count * (blocks.anywhere() ? 1 : blocks.block_bits / word_bits);
     // As tight as can be, so that the sanitizers see a kernel that reads beyond.
     words_ = std::make_unique<std::uint64_t[]>(word_count);
     blocks.words = words_.get();
@@ -154,24 +161,48 @@ TEST_CASE("every look-up kernel finds what the plain formula finds, in layers of
   }
 }
 
-TEST_CASE("every look-up kernel finds items in a layer of more than 2^32 blocks", "[filter][property]") {
-  Blocks blocks{
-      .words = nullptr, .block_count = (std::uint64_t{1} << 32) + 12345, .block_bits = 64, .probe_count = 3};
-  const std::uint64_t bytes = blocks.block_count * sizeof(std::uint64_t);
-  // Untouched pages take no memory.
-  void* const mapped =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) {
-    WARN("the system gives no address space of this size");
-    return;
+// Untouched pages take no memory. Null when the system gives no address space of this size.
+class Untouched {
+ public:
+  explicit Untouched(std::uint64_t word_count) : bytes_(word_count * sizeof(std::uint64_t)) {
+    void* const mapped =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped != MAP_FAILED) words_ = static_cast<std::uint64_t*>(mapped);
   }
-  blocks.words = static_cast<std::uint64_t*>(mapped);
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const Pending pending = Scene(seed).draw_window(blocks);
-    CAPTURE(seed);
-    for (const LookUpKernel& kernel : look_up_kernels()) check_find(kernel, {&blocks, 1}, pending);
+  ~Untouched() {
+    if (words_ != nullptr) munmap(words_, bytes_);
   }
-  munmap(mapped, bytes);
+  Untouched(const Untouched&) = delete;
+  Untouched& operator=(const Untouched&) = delete;
+
+  [[nodiscard]] std::uint64_t* words() const { return words_; }
+
+ private:
+  std::uint64_t bytes_;
+  std::uint64_t* words_ = nullptr;
+};
+
+TEST_CASE("every look-up kernel finds items in layers of more than 2^32 words, bits or blocks",
+          "[filter][property]") {
+  constexpr std::uint64_t blocks_of_32_bits = 0xffffffff;
+  for (Blocks blocks :
+       {Blocks{nullptr, blocks_of_32_bits + 12346, 64, 3}, Blocks{nullptr, blocks_of_32_bits, 64, 3},
+        Blocks{nullptr, blocks_of_32_bits, 64, 12}, Blocks{nullptr, blocks_of_32_bits, 192, 12},
+        Blocks{nullptr, blocks_of_32_bits, 128, 12}, Blocks{nullptr, blocks_of_32_bits / 2, 512, 7},
+        Blocks{nullptr, 1, std::uint32_t{1} << 31, 12}}) {
+    CAPTURE(blocks.block_count, blocks.block_bits, blocks.probe_count);
+    const Untouched memory(blocks.block_count * (blocks.block_bits / word_bits));
+    blocks.words = memory.words();
+    if (blocks.words == nullptr) {
+      WARN("the system gives no address space of this size");
+      continue;
+    }
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const Pending pending = Scene(seed).draw_window(blocks);
+      CAPTURE(seed);
+      for (const LookUpKernel& kernel : look_up_kernels()) check_find(kernel, {&blocks, 1}, pending);
+    }
+  }
 }
 
 // What a filter is after some batches.
