@@ -12,6 +12,7 @@
 // layer.
 #pragma once
 
+#include <sepal/base/prefetch.hpp>
 #include <sepal/filter/layer_plan.hpp>
 
 #include <atomic>
@@ -65,16 +66,6 @@ class Shards {
     std::atomic<bool> reserves_left{false};  // Some reserve may be above 0: sweep() has something to do.
     std::atomic<bool> full{false};
   };
-
-  static void prefetch_to_write(const void* line) {
-#if defined(__x86_64__)
-    // The compiler would ask for it to read, as for the oldest processors, and the write would wait for
-    // another core to let go of it. Where the instruction is not known it does nothing.
-    __asm__ volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
-#else
-    __builtin_prefetch(line, 1);
-#endif
-  }
 
   Shards(std::unique_ptr<Shard[]> shards, std::uint32_t shard_count, std::uint32_t blocks_shift)
       : shards_(std::move(shards)), shard_count_(shard_count), blocks_shift_(blocks_shift) {}

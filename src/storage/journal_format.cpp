@@ -22,8 +22,7 @@ std::uint64_t frame_checksum(const FrameHead& head, std::uint64_t position, std:
   sum.body_checksum = body_checksum;
   sum.position = position;
   sum.synced_position = head.synced_position;
-  sum.body_bytes = head.body_bytes;
-  sum.flags = head.flags;
+  sum.body_bytes_and_flags = head.body_bytes | std::uint64_t{head.flags} << 32;
   return Checksum::of(bytes_of(sum));
 }
 

@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
+#include <sepal/base/prefetch.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -30,9 +31,12 @@ void JournalSegment::append(std::span<const std::byte> body, std::uint64_t body_
   format::FrameHead head;
   head.body_bytes = static_cast<std::uint32_t>(body.size());
   head.synced_position = synced_position;
+  seal(head, body_checksum);
   std::memcpy(file_->bytes().data() + end_offset() + sizeof head, body.data(), body.size());
-  write_head(head, body_checksum);
+  write_head(head);
   used_ += format::frame_bytes(body.size());
+  // Of the next frame: else whoever takes a lock next waits until this line has come.
+  prefetch_to_write(file_->bytes().data() + end_offset());
 }
 
 std::uint64_t JournalSegment::filler_bytes() const {
@@ -49,13 +53,17 @@ void JournalSegment::append_filler(std::uint64_t bytes, std::uint64_t synced_pos
   head.body_bytes = static_cast<std::uint32_t>(bytes - sizeof head);
   head.flags = format::frame_filler;
   head.synced_position = synced_position;
-  write_head(head, Checksum::of({}));
+  seal(head, Checksum::of({}));
+  write_head(head);
   used_ += bytes;
 }
 
-// Last, so that a process that dies meanwhile leaves no frame instead of a wrong one.
-void JournalSegment::write_head(format::FrameHead head, std::uint64_t body_checksum) {
+void JournalSegment::seal(format::FrameHead& head, std::uint64_t body_checksum) const {
   head.checksum = format::frame_checksum(head, end_position(), body_checksum);
+}
+
+// Last, so that a process that dies meanwhile leaves no frame instead of a wrong one.
+void JournalSegment::write_head(const format::FrameHead& head) {
   std::atomic_signal_fence(std::memory_order_release);
   std::memcpy(file_->bytes().data() + end_offset(), &head, sizeof head);
 }

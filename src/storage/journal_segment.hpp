@@ -57,7 +57,8 @@ class JournalSegment {
 
  private:
   [[nodiscard]] std::uint64_t end_offset() const { return sizeof(format::SegmentHeader) + used_; }
-  void write_head(format::FrameHead head, std::uint64_t body_checksum);
+  void seal(format::FrameHead& head, std::uint64_t body_checksum) const;
+  void write_head(const format::FrameHead& head);
 
   std::unique_ptr<MappedFile> file_;
   std::uint64_t number_;

@@ -189,8 +189,9 @@ struct FrameSum {
   U64 body_checksum = 0;
   U64 position = 0;
   U64 synced_position = 0;
-  U32 body_bytes = 0;
-  U32 flags = 0;
+  // The first in the lower half. Not two fields: the checksum reads words, and one that was written in two
+  // parts is not to be had before both are in the cache, behind all that was written earlier.
+  U64 body_bytes_and_flags = 0;
 };
 static_assert(sizeof(FrameSum) == 32 && alignof(FrameSum) == 1);
 [[nodiscard]] std::uint64_t frame_checksum(const FrameHead& head, std::uint64_t position,
