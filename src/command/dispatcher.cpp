@@ -148,6 +148,15 @@ void Dispatcher::prefetch(const ClientState& client, std::span<const std::string
   services_.keyspace.prefetch(client.database, keys);
 }
 
+// What gains by running together waits for little else but the item's block.
+void Dispatcher::collect_lines(const ClientState& client, const CommandSpec* spec,
+                               std::span<const std::string_view> words, LinesAhead& lines) const {
+  if (!runs_together(spec, words.size())) return;
+  const filter::Filter* const filter =
+      services_.keyspace.find({.database = client.database, .key = words[1]});
+  if (filter != nullptr) filter->collect_lines(words.back(), lines);
+}
+
 Dispatcher::Outcome Dispatcher::reject(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
                                        std::string_view text, SteadyTime steady_now) {
   reply.error(text);

@@ -272,6 +272,13 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
       });
 }
 
+void Filter::collect_lines(std::string_view item, LinesAhead& lines) const {
+  const Fingerprint item_fingerprint = fingerprint(item);
+  const LayerStack layers = stack();
+  for (std::uint32_t index = 0; index < layers.size(); ++index)
+    layers[index].collect_lines(item_fingerprint, lines);
+}
+
 bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder) {
   const LayerStack layers = stack();
   Layer& newest = layers.newest();

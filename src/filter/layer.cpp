@@ -71,13 +71,19 @@ std::uint64_t new_identity() {
   return 1 + last.fetch_add(1, std::memory_order_relaxed);
 }
 
-// All lines of a block: most of them will be written to. Inlined by force: to the compiler a function that
-// only prefetches does nothing, and its calls are dropped.
-[[gnu::always_inline]] inline void prefetch_block(const Blocks& blocks, const Fingerprint& fingerprint) {
+// All lines of the item's block.
+template <class Visit>
+void each_line(const Blocks& blocks, const Fingerprint& fingerprint, const Visit& visit) {
   constexpr std::uint32_t line_words = 64 / word_bytes;
   const std::uint32_t block_words = blocks.block_bits / word_bits;
   const std::uint64_t* const words = blocks.words + block_of(fingerprint, blocks.block_count) * block_words;
-  for (std::uint32_t word = 0; word < block_words; word += line_words) __builtin_prefetch(words + word);
+  for (std::uint32_t word = 0; word < block_words; word += line_words) visit(words + word);
+}
+
+// Most of them will be written to. Inlined by force: to the compiler a function that only prefetches does
+// nothing, and its calls are dropped.
+[[gnu::always_inline]] inline void prefetch_block(const Blocks& blocks, const Fingerprint& fingerprint) {
+  each_line(blocks, fingerprint, [](const std::uint64_t* line) { __builtin_prefetch(line); });
 }
 
 void count_one(std::atomic<std::uint64_t>& counter) {
@@ -233,6 +239,11 @@ void Layer::move_to_huge_page(std::uint64_t piece) const {
   const Bitmap& bitmap = store().bitmap;
   bitmap.move_to_huge_page(piece);
   if (piece + 1 == bitmap.piece_count()) fresh_.store(false, std::memory_order_relaxed);
+}
+
+void Layer::collect_lines(const Fingerprint& fingerprint, LinesAhead& lines) const {
+  if (small_ || store().blocks.anywhere()) return;
+  each_line(store().blocks, fingerprint, [&](const std::uint64_t* line) { lines.add(line); });
 }
 
 void Layer::prefetch_for_add(const Fingerprint& fingerprint) const {

@@ -83,6 +83,8 @@ class Layer {
   void touch(const Fingerprint& fingerprint) const;
   // Asks for what add_claimed() of this item will write to. Other threads write there as well, so it is
   // seldom in this core's cache.
+  // Those of the item's block, where they may be far.
+  void collect_lines(const Fingerprint& fingerprint, LinesAhead& lines) const;
   void prefetch_for_add(const Fingerprint& fingerprint) const;
   // True if the item was new. Then it has used one claim.
   bool add_claimed(const Fingerprint& fingerprint);

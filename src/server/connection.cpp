@@ -33,10 +33,10 @@ Connection::Connection(Descriptor descriptor, Kind kind, const Session::Environm
       session_(environment, std::move(client)),
       kind_(kind) {}
 
-Connection::Then Connection::on_ready(std::uint32_t events, Behind behind) {
+Connection::Then Connection::on_ready(std::uint32_t events) {
   switch (phase_) {
     case Phase::reading:
-      return receive(behind);
+      return receive();
     case Phase::sending:
       if (!send_unsent()) return Then::close;
       return unsent_.empty() ? proceed(after_sending_) : Then::keep;
@@ -53,7 +53,7 @@ Connection::Then Connection::on_ready(std::uint32_t events, Behind behind) {
   return Then::keep;
 }
 
-Connection::Then Connection::receive(Behind behind) {
+Connection::Then Connection::receive() {
   const std::span<char> space = session_.input_space();
   if (space.empty()) return Then::close;
   const ssize_t received = ::recv(descriptor_.number(), space.data(), space.size(), 0);
@@ -65,11 +65,11 @@ Connection::Then Connection::receive(Behind behind) {
   } else {
     session_.input_arrived(static_cast<std::size_t>(received));
   }
-  return run(behind);
+  return Then::run;
 }
 
-Connection::Then Connection::run(Behind behind) {
-  return carry_on(session_.run(), behind);
+Connection::Then Connection::run() {
+  return carry_on(session_.run());
 }
 
 Connection::Then Connection::send_kept() {
@@ -83,12 +83,12 @@ Connection::Then Connection::send_kept() {
 }
 
 Connection::Then Connection::release() {
-  return carry_on(asked_anew(session_.release()), Behind::none);
+  return carry_on(asked_anew(session_.release()));
 }
 
 Connection::Then Connection::answer(const std::function<void(resp::Reply&)>& append) {
   if (!session_.answer(append)) return Then::keep;
-  if (phase_ == Phase::waiting) return carry_on(Session::Step::run_again, Behind::none);
+  if (phase_ == Phase::waiting) return carry_on(Session::Step::run_again);
   // Earlier replies are still being sent, or held: the answer goes out behind them, with the next batch.
   after_sending_ = Session::Step::run_again;
   return Then::keep;
@@ -97,7 +97,9 @@ Connection::Then Connection::answer(const std::function<void(resp::Reply&)>& app
 Connection::Then Connection::stop() {
   stopping_ = true;
   if (phase_ == Phase::waiting) return Then::close;
-  return phase_ == Phase::reading ? receive(Behind::none) : Then::keep;
+  if (phase_ != Phase::reading) return Then::keep;
+  const Then then = receive();
+  return then == Then::run ? run() : then;
 }
 
 bool Connection::expired(SteadyTime now, std::chrono::seconds idle_timeout) const {
@@ -108,8 +110,8 @@ bool Connection::expired(SteadyTime now, std::chrono::seconds idle_timeout) cons
 }
 
 // Sends what the session answered, or keeps it; its next step follows when all is sent.
-Connection::Then Connection::carry_on(Session::Step step, Behind behind) {
-  if (may_keep(step, behind)) {
+Connection::Then Connection::carry_on(Session::Step step) {
+  if (may_keep(step)) {
     session_.take_output(unsent_);
     after_sending_ = step;
     phase_ = Phase::sending;
@@ -123,11 +125,9 @@ Connection::Then Connection::carry_on(Session::Step step, Behind behind) {
   return Then::keep;
 }
 
-// The steps that nothing waits for but the client.
-bool Connection::may_keep(Session::Step step, Behind behind) const {
-  if (behind == Behind::none || !session_.has_output()) return false;
-  if (step != Session::Step::read && step != Session::Step::run_again) return false;
-  return session_.last_run_until() - session_.last_run_at() >= kept_run_min;
+// The steps that let replies wait.
+bool Connection::may_keep(Session::Step step) const {
+  return session_.has_output() && (step == Session::Step::read || step == Session::Step::run_again);
 }
 
 Connection::Then Connection::proceed(Session::Step step) {

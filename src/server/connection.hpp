@@ -6,10 +6,10 @@
 //     kept, or not sent  v  | all sent          last reply sent v
 //                      sending                             lingering --> closed
 //
-// Sending wakes a client that sleeps, which in a virtual machine takes ten microseconds and more: again for
-// each batch, when the client is done with one reply before the next is there. So while others have their
-// turn right behind it, the replies of a batch that took as long, or waited for the gate as long, are kept,
-// and leave in a row with those of others.
+// Replies that nothing but the client waits for are kept, and leave in a row with those of others, when the
+// worker says. Sending wakes a client that sleeps, which in a virtual machine takes ten microseconds and
+// more: again for each batch, when the client is done with one reply before the next is there. And sending is
+// a walk through the kernel, behind which a core finds its caches emptied of whatever runs requests.
 //
 // While replies wait to be sent nothing is read: a slow reader is held back by its own TCP window. Lingering
 // makes sure that the last reply arrives: closing a socket that holds unread bytes resets the connection, and
@@ -35,8 +35,6 @@
 namespace sepal::server {
 
 inline constexpr std::chrono::seconds linger_max{1};
-// Of a batch whose replies may be kept. Between shorter ones a client has no time to fall asleep.
-inline constexpr std::chrono::microseconds kept_run_min{10};
 
 // Confined to its worker.
 class Connection {
@@ -44,6 +42,7 @@ class Connection {
   // What the worker does next.
   enum class Then : std::uint8_t {
     keep,    // the set of readiness tells when there is more to do
+    run,     // requests may have arrived: call run() soon, and look_ahead() before if others run first
     send,    // replies were kept: call send_kept() soon, and before waiting for readiness
     queue,   // call run() after the others had their turn
     hold,    // call release() when the session's held_until() is durable
@@ -52,15 +51,14 @@ class Connection {
     close,   // destroy it
   };
   enum class Kind : std::uint8_t { tcp, unix_socket };
-  // Whether other connections of the worker have their turn right behind this one.
-  enum class Behind : std::uint8_t { none, others };
-
   // `descriptor` does not block. Watch it for `readable` with this as the owner.
   Connection(Descriptor descriptor, Kind kind, const Session::Environment& environment, Readiness& readiness,
              command::ClientState client);
 
-  Then on_ready(std::uint32_t events, Behind behind);
-  Then run(Behind behind);
+  Then on_ready(std::uint32_t events);
+  // As the session's.
+  void look_ahead(LinesAhead& lines) { session_.look_ahead(lines); }
+  Then run();
   Then send_kept();
   Then answer(const std::function<void(resp::Reply&)>& append);
   Then release();
@@ -79,9 +77,9 @@ class Connection {
  private:
   enum class Phase : std::uint8_t { reading, sending, queued, waiting, held, lingering };
 
-  Then receive(Behind behind);
-  Then carry_on(Session::Step step, Behind behind);
-  [[nodiscard]] bool may_keep(Session::Step step, Behind behind) const;
+  Then receive();
+  Then carry_on(Session::Step step);
+  [[nodiscard]] bool may_keep(Session::Step step) const;
   Then proceed(Session::Step step);
   Then finish();
   Then discard();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sepal::server {
 namespace {
@@ -20,7 +21,7 @@ std::size_t grown(std::size_t held, std::size_t expected) {
 
 std::span<char> InputBuffer::space(std::size_t bytes_expected) {
   const std::size_t held = end_ - begin_;
-  if (held <= copied_tail_bytes_max) return shared_.subspan(held);
+  if (held <= copied_tail_bytes_max) return shared_.free().subspan(held);
   if (capacity_ - end_ < read_bytes_min) {
     move_to_front();
     const std::size_t wanted = grown(held, bytes_expected);
@@ -32,10 +33,12 @@ std::span<char> InputBuffer::space(std::size_t bytes_expected) {
 void InputBuffer::arrived(std::size_t byte_count) {
   const std::size_t held = end_ - begin_;
   if (held <= copied_tail_bytes_max) {
-    if (held > 0) std::memcpy(shared_.data(), own_.get() + begin_, held);
-    in_shared_ = true;
+    char* const part = shared_.free().data();
+    if (held > 0) std::memcpy(part, own_.get() + begin_, held);
+    in_shared_ = part;
     begin_ = 0;
     end_ = held;
+    shared_.use(held + byte_count);
   }
   end_ += byte_count;
 }
@@ -46,13 +49,13 @@ bool InputBuffer::stash() {
     release();
     return true;
   }
-  if (in_shared_) {
+  if (in_shared_ != nullptr) {
     if (capacity_ < held && !resize_own(held)) {
       release();
       return false;
     }
-    std::memcpy(own_.get(), shared_.data() + begin_, held);
-    in_shared_ = false;
+    std::memcpy(own_.get(), in_shared_ + begin_, held);
+    leave_shared();
     begin_ = 0;
     end_ = held;
   }
@@ -86,7 +89,11 @@ void InputBuffer::release() {
   capacity_ = 0;
   begin_ = 0;
   end_ = 0;
-  in_shared_ = false;
+  leave_shared();
+}
+
+void InputBuffer::leave_shared() {
+  if (std::exchange(in_shared_, nullptr) != nullptr) shared_.end_use();
 }
 
 }  // namespace sepal::server

@@ -77,13 +77,20 @@ Session::Session(const Environment& environment, command::ClientState client)
     : environment_(environment),
       client_(std::move(client)),
       parser_(resp::ParserLimits{}),
-      input_(environment.read_buffer),
+      input_(environment.input),
       last_run_at_(client_.connected_at),
       last_run_until_(client_.connected_at) {}
 
 void Session::input_arrived(std::size_t byte_count) {
   input_.arrived(byte_count);
   bytes_in_ += byte_count;
+}
+
+void Session::look_ahead(LinesAhead& lines) {
+  parser_.set_limits(environment_.services.options.parser);
+  ahead_ = parse();
+  if (ahead_->progress == resp::Progress::complete)
+    environment_.dispatcher.collect_lines(client_, ahead_->spec, parser_.words(), lines);
 }
 
 Session::Step Session::run() {
@@ -167,8 +174,6 @@ Session::Pause Session::take_requests(Batch& batch, bool alone) {
   if (batch.requests >= batch_requests_max || took_long(batch)) return Pause::run_again;
   if (reply_.size() > batch.output_bytes_max) return Pause::drain;
   if (!take_request(batch)) return closing_ ? Pause::close : Pause::read;
-  batch.pending = parser_.words();
-  batch.pending_spec = command::row_for(batch.pending);
   if (batch.pending.size() != together_words ||
       !command::Dispatcher::runs_together(batch.pending_spec, together_words))
     return Pause::none;
@@ -233,12 +238,18 @@ Session::Pause Session::run_request(Batch& batch, bool alone) {
   return closing_ ? Pause::close : Pause::none;
 }
 
-// Parses the next request. None: closing_ says whether there will be none at all.
-bool Session::take_request(Batch& batch) {
+Session::Parsed Session::parse() {
   // The password may have been taken away since this client came.
   const bool authenticated = client_.authenticated || environment_.services.options.password.empty();
-  const resp::Progress progress = parser_.next(input_.unparsed(), authenticated);
-  if (progress == resp::Progress::malformed) {
+  Parsed parsed{.progress = parser_.next(input_.unparsed(), authenticated)};
+  if (parsed.progress == resp::Progress::complete) parsed.spec = command::row_for(parser_.words());
+  return parsed;
+}
+
+// Parses the next request. None: closing_ says whether there will be none at all.
+bool Session::take_request(Batch& batch) {
+  const Parsed parsed = ahead_ ? *std::exchange(ahead_, std::nullopt) : parse();
+  if (parsed.progress == resp::Progress::malformed) {
     reply_.error(parser_.error_text());
     environment_.dispatcher.count_error(reply_.last_error(), nullptr);
     closing_ = true;
@@ -246,7 +257,11 @@ bool Session::take_request(Batch& batch) {
   }
   batch.pending_at = input_.unparsed().data();
   input_.consume(parser_.consumed());
-  if (progress == resp::Progress::complete) return true;
+  if (parsed.progress == resp::Progress::complete) {
+    batch.pending = parser_.words();
+    batch.pending_spec = parsed.spec;
+    return true;
+  }
   closing_ = input_ended_;
   return false;
 }

@@ -18,8 +18,15 @@
 namespace sepal::server {
 namespace {
 
-// How long replies may be kept, apart from what the connection takes that is served then.
+// Connections of a round, at most, and when it ends early: it has received so much. What its last one
+// receives may be as much as the rest of the read buffer.
+constexpr std::size_t round_max = 16;
+constexpr std::size_t round_bytes_max = 4096;
+// The replies of batches that took this long are kept beyond their round, until so much time has passed,
+// apart from what the connection takes that is served then, or so many are kept.
+constexpr std::chrono::microseconds long_run_min{10};
 constexpr std::chrono::microseconds kept_time_max{250};
+constexpr std::size_t kept_max = 16;
 // One receive takes a whole pipeline.
 constexpr std::size_t read_buffer_bytes = 256 * 1024;
 constexpr std::chrono::milliseconds sweep_interval{1000};
@@ -43,11 +50,6 @@ void set_tcp_options(int descriptor, std::chrono::seconds keepalive) {
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-// Of number `at` of so many that are served in a row.
-Connection::Behind behind(std::size_t at, std::size_t count) {
-  return at + 1 < count ? Connection::Behind::others : Connection::Behind::none;
-}
-
 }  // namespace
 
 Worker::Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts)
@@ -57,12 +59,13 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
       counts_(counts),
       dispatcher_(services, index),
       read_memory_(std::make_unique_for_overwrite<char[]>(read_buffer_bytes)),
+      input_({read_memory_.get(), read_buffer_bytes}),
       environment_{.gate = gate,
                    .gate_side = index,
                    .dispatcher = dispatcher_,
                    .services = services,
                    .stats = services.workers[index],
-                   .read_buffer = {read_memory_.get(), read_buffer_bytes},
+                   .input = input_,
                    .reply_buffer = reply_buffer_,
                    .last_words = last_words_,
                    .similar_words = similar_words_},
@@ -169,29 +172,58 @@ void Worker::refuse(const Accepted& accepted) {
 
 void Worker::take_turn() {
   queue_put_off_when_progressed();
-  const std::span<const Readiness::Event> events = readiness_.take();
-  for (std::size_t i = 0; i < events.size(); ++i) {
+  for (const Readiness::Event& event : readiness_.take()) {
     // An owner is destroyed only by its own event, by the sending of what it has kept, or outside of this
     // loop; so all that were found and not served yet still exist.
-    auto& connection = *static_cast<Connection*>(events[i].owner);
-    served(connection, connection.on_ready(events[i].events, behind(i, events.size())));
+    auto& connection = *static_cast<Connection*>(event.owner);
+    follow(connection, connection.on_ready(event.events));
+    if (round_.size() >= round_max || input_.bytes_used() > round_bytes_max) run_round();
   }
+  run_round();
+  // Not behind pipelines of which a whole batch was not enough.
   send_kept();
   turn_.clear();
   turn_.swap(queue_);
-  for (std::size_t i = 0; i < turn_.size(); ++i) {
-    const auto found = connections_.find(turn_[i]);
-    if (found != connections_.end()) served(*found->second, found->second->run(behind(i, turn_.size())));
+  for (const std::uint64_t id : turn_) {
+    const auto found = connections_.find(id);
+    if (found != connections_.end()) run(*found->second);
   }
-  send_kept();
   await_next();
 }
 
-// Sends what has been kept for long enough.
-void Worker::served(Connection& connection, Connection::Then then) {
-  if (then == Connection::Then::send && kept_.empty()) kept_since_ = connection.session().last_run_until();
+void Worker::run_round() {
+  const bool last_is_large = input_.bytes_used() > round_bytes_max;
+  if (round_.size() > 1) look_ahead();
+  for (Connection* const connection : round_) {
+    // The others' replies do not wait for a long pipeline.
+    if (last_is_large && connection == round_.back()) send_due();
+    run(*connection);
+  }
+  round_.clear();
+  send_due();
+}
+
+void Worker::look_ahead() {
+  LinesAhead lines;
+  const GateEntered inside(gate_, index_);
+  for (Connection* const connection : round_) connection->look_ahead(lines);
+  lines.ask();
+}
+
+void Worker::run(Connection& connection) {
+  const Connection::Then then = connection.run();
+  const SteadyTime began = connection.session().last_run_at();
+  const SteadyTime now = connection.session().last_run_until();
+  if (then == Connection::Then::send) {
+    if (kept_.empty()) kept_since_ = now;
+    due_ = due_ || now - began < long_run_min;
+  }
   follow(connection, then);
-  if (!kept_.empty() && std::chrono::steady_clock::now() - kept_since_ >= kept_time_max) send_kept();
+  if (kept_.size() >= kept_max || (!kept_.empty() && now - kept_since_ >= kept_time_max)) send_kept();
+}
+
+void Worker::send_due() {
+  if (due_) send_kept();
 }
 
 void Worker::send_kept() {
@@ -200,11 +232,14 @@ void Worker::send_kept() {
     if (found != connections_.end()) follow(*found->second, found->second->send_kept());
   }
   kept_.clear();
+  due_ = false;
 }
 
-// Sees to it that a turn comes: at once when connections are queued, else when one is ready.
+// Ends a turn, and sees to it that another comes: at once when connections are queued, else when one is
+// ready.
 void Worker::await_next() {
   look_at_journal();
+  send_kept();
   if (!queue_.empty()) {
     if (std::exchange(turn_posted_, true)) return;
     boost::asio::post(context_, [this] {
@@ -222,6 +257,9 @@ void Worker::await_next() {
 void Worker::follow(Connection& connection, Connection::Then then) {
   switch (then) {
     case Connection::Then::keep:
+      return;
+    case Connection::Then::run:
+      round_.push_back(&connection);
       return;
     case Connection::Then::send:
       kept_.push_back(connection.id());

@@ -2,6 +2,14 @@
 //
 // In a turn it serves every connection that is ready, then gives each connection that has more to run (a
 // pipeline longer than a batch) one more batch, and looks again. Nothing it does blocks but the gate.
+//
+// Those that are ready are served in rounds: some receive, the memory that their requests will wait for is
+// asked for, they run, and their replies leave.
+//
+//     receive receive receive .. | look ahead | run run run .. | send send send ..
+//
+// So a request finds its memory there and the caches full of what the one before has used, where a walk
+// through the kernel for each of them would come between.
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -84,7 +92,10 @@ class Worker {
   Connection* take_in(Accepted& accepted);
   void refuse(const Accepted& accepted);
   void take_turn();
-  void served(Connection& connection, Connection::Then then);
+  void run_round();
+  void look_ahead();
+  void run(Connection& connection);
+  void send_due();
   void send_kept();
   void await_next();
   void follow(Connection& connection, Connection::Then then);
@@ -105,6 +116,7 @@ class Worker {
   ClientCounts& counts_;
   command::Dispatcher dispatcher_;
   std::unique_ptr<char[]> read_memory_;
+  SharedInput input_;
   std::string reply_buffer_;
   TogetherWords last_words_;
   SimilarWords similar_words_;
@@ -117,11 +129,14 @@ class Worker {
   boost::asio::steady_timer deadline_timer_;
   Connections connections_;           // Changed inside its own side of the gate: collect() reads it.
   Connections lingering_;             // Those that are no clients any more.
+  std::vector<Connection*> round_;    // those that have received and not run
   std::vector<std::uint64_t> queue_;  // ids; those that run again
   std::vector<std::uint64_t> turn_;   // the queue of the running turn
-  // Ids; those of the running turn whose replies were kept, and when the first of them were ready to be sent.
+  // Ids; those whose replies were kept, and, if it was by run(), when the first of them were ready to be
+  // sent.
   std::vector<std::uint64_t> kept_;
   SteadyTime kept_since_{};
+  bool due_ = false;  // some of them are of a short batch
   // Those that wait for the journal: for it to be durable up to a position, in the order in which they came
   // and the positions grow; and for it to make progress.
   struct Held {

@@ -1,7 +1,32 @@
 // Asking for memory ahead of its use.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <span>
+
 namespace sepal {
+
+// Confined. Addresses that are known one by one, with work between, and whose lines are to be asked for in a
+// row: asking waits until the address is translated, which takes a look or two into memory, and only of
+// neighbours do these waits overlap.
+class LinesAhead {
+ public:
+  void add(const void* address) {
+    if (count_ == addresses_.size()) ask();
+    addresses_[count_++] = address;
+  }
+  void ask() {
+    for (const void* const address : addresses()) __builtin_prefetch(address);
+    count_ = 0;
+  }
+  // Those not asked for yet.
+  [[nodiscard]] std::span<const void* const> addresses() const { return std::span(addresses_).first(count_); }
+
+ private:
+  std::array<const void*, 64> addresses_;
+  std::size_t count_ = 0;
+};
 
 // The line is about to be written to. Any address will do.
 inline void prefetch_to_write(const void* line) {

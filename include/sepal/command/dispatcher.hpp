@@ -128,6 +128,11 @@ class Dispatcher {
   // Inside the gate. Asks for the keys of requests that are about to be run from memory.
   void prefetch(const ClientState& client, std::span<const std::string_view> keys) const;
 
+  // Inside the gate. Adds what a request of these words, soon to be run, will wait for. `spec` is
+  // row_for(words).
+  void collect_lines(const ClientState& client, const CommandSpec* spec,
+                     std::span<const std::string_view> words, LinesAhead& lines) const;
+
   // Counts `times` calls of a row. `times` requests of one row in a row took `duration` together. (Reading a
   // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <sepal/base/hash.hpp>
+#include <sepal/base/prefetch.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/filter/item_hash.hpp>
 #include <sepal/filter/layer_plan.hpp>
@@ -148,6 +149,9 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // present[i] says whether items[i] may have been added. The spans are of one length. Items are hashed and
   // their blocks prefetched in a window before any is tested.
   void contains(std::span<const std::string_view> items, std::span<bool> present) const;
+
+  // Adds what a contains() or try_add() of this item will wait for.
+  void collect_lines(std::string_view item, LinesAhead& lines) const;
 
   // Adds all items without changing the structure. added[i] is true for exactly one of any number of adds of
   // the same new item, on any threads. Returns false, with nothing added and `added` unspecified, when the

@@ -1,12 +1,12 @@
 // The bytes that a connection has received and not yet run.
 //
-// Most of the time a request arrives whole and is run at once. So bytes are received into a buffer that all
-// connections of a worker share, parsed there, and only what is left of them when the worker turns to another
-// connection, the beginning of a request, is copied into memory of the connection's own:
+// Most of the time a request arrives whole and is run soon. So bytes are received into a buffer that all
+// connections of a worker share, parsed there, and only what is left of them at the end of the batch, the
+// beginning of a request, is copied into memory of the connection's own:
 //
-//     shared   [ tail | received now .............. ]      tail: copied back in front of what arrives
-//                       request request request req
-//                                               ^^^ stash
+//     shared   [ in use by others | tail | received now .............. ]      tail: copied back in front of
+//                                          request request request req              what arrives
+//                                                                  ^^^ stash
 //     own      [ req ]
 //
 // An idle connection therefore holds nothing, and one system call takes a whole pipeline. A tail too large to
@@ -27,14 +27,41 @@ inline constexpr std::size_t read_bytes_min = 16 * 1024;
 // A tail up to this size is copied in front of what arrives next.
 inline constexpr std::size_t copied_tail_bytes_max = 4 * 1024;
 
+// The memory that the connections of a worker receive into, each behind those that use it already. When none
+// of them does any more, it begins anew. Confined to its worker.
+class SharedInput {
+ public:
+  explicit SharedInput(std::span<char> memory) : memory_(memory) {}
+
+  [[nodiscard]] std::span<char> free() const { return memory_.subspan(used_); }
+  [[nodiscard]] std::size_t bytes_used() const { return used_; }
+  // So many bytes from the start of free() are used, by one connection more.
+  void use(std::size_t byte_count) {
+    used_ += byte_count;
+    ++users_;
+  }
+  void end_use() {
+    if (--users_ == 0) used_ = 0;
+  }
+
+ private:
+  std::span<char> memory_;
+  std::size_t used_ = 0;
+  std::size_t users_ = 0;
+};
+
 // Confined to its worker.
 class InputBuffer {
  public:
-  // `shared` is used by one connection at a time, from space() to stash(); larger than copied_tail_bytes_max.
-  explicit InputBuffer(std::span<char> shared) : shared_(shared) {}
+  // `shared` has more than copied_tail_bytes_max free whenever space() is called, and outlives it.
+  explicit InputBuffer(SharedInput& shared) : shared_(shared) {}
+  ~InputBuffer() { leave_shared(); }
+  InputBuffer(const InputBuffer&) = delete;
+  InputBuffer& operator=(const InputBuffer&) = delete;
 
-  // Where to receive to. Empty when the system has no memory. `bytes_expected` is what the request at the
-  // start of unparsed() is known to need (0: unknown). Only after stash().
+  // Where to receive to; valid until another connection's arrived(). Empty when the system has no memory.
+  // `bytes_expected` is what the request at the start of unparsed() is known to need (0: unknown). Only after
+  // stash().
   [[nodiscard]] std::span<char> space(std::size_t bytes_expected);
   // `byte_count` bytes were received into the last space().
   void arrived(std::size_t byte_count);
@@ -57,17 +84,18 @@ class InputBuffer {
     void operator()(char* memory) const { std::free(memory); }
   };
 
-  [[nodiscard]] const char* data() const { return in_shared_ ? shared_.data() : own_.get(); }
+  [[nodiscard]] const char* data() const { return in_shared_ != nullptr ? in_shared_ : own_.get(); }
+  void leave_shared();
   bool resize_own(std::size_t capacity);
   void move_to_front();
   void release();
 
-  std::span<char> shared_;
+  SharedInput& shared_;
+  const char* in_shared_ = nullptr;  // its part of the shared memory
   std::unique_ptr<char, Free> own_;
   std::size_t capacity_ = 0;  // of own_
-  std::size_t begin_ = 0;     // of what is unparsed, in shared_ or own_
+  std::size_t begin_ = 0;     // of what is unparsed, in in_shared_ or own_
   std::size_t end_ = 0;
-  bool in_shared_ = false;
 };
 
 }  // namespace sepal::server

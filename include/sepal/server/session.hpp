@@ -15,6 +15,9 @@
 // the batch has told (Step::hold). A request for which the journal has no room yet is put back into the
 // input, and run later (Step::later). The worker waits for neither.
 //
+// A worker lets several sessions receive before the first of them runs: then they look ahead, so that what
+// their first requests wait for is on its way together.
+//
 // Between batches a session holds only the beginning of a request that has not arrived whole: the memory to
 // read into and to reply into belongs to the worker and is lent for the length of a batch.
 #pragma once
@@ -31,6 +34,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,9 +74,9 @@ class Session {
     command::Dispatcher& dispatcher;
     command::Services& services;
     command::WorkerStats& stats;
-    std::span<char> read_buffer;  // as InputBuffer's shared one
-    std::string& reply_buffer;    // its memory is lent to the session that runs
-    TogetherWords& last_words;    // as well, and so the next
+    SharedInput& input;
+    std::string& reply_buffer;  // its memory is lent to the session that runs
+    TogetherWords& last_words;  // as well, and so the next
     SimilarWords& similar_words;
     SteadyTime (*steady_now)() = std::chrono::steady_clock::now;
   };
@@ -90,10 +94,14 @@ class Session {
   Session(const Environment& environment, command::ClientState client);
 
   // Where to read to; valid until the next call of any member, or of one of another session of the worker.
-  // Empty when the system has no memory. Not while requests wait to be run.
+  // Empty when the system has no memory. Not while requests wait to be run. The environment's input has more
+  // than copied_tail_bytes_max free.
   [[nodiscard]] std::span<char> input_space() { return input_.space(parser_.bytes_expected()); }
-  // Call run() before another session of the worker is fed.
+  // Call run() soon: until then the bytes take room in the environment's input.
   void input_arrived(std::size_t byte_count);
+  // Between input_arrived() and run(), once, inside the gate: parses the first request, and adds the memory
+  // that it will wait for.
+  void look_ahead(LinesAhead& lines);
   // The peer sends no more: what is complete is still run and answered.
   void input_ended() { input_ended_ = true; }
 
@@ -129,6 +137,11 @@ class Session {
  private:
   struct Batch;
   enum class Pause : std::uint8_t;
+  // What came of parsing a request, and its row in the command table.
+  struct Parsed {
+    resp::Progress progress;
+    const command::CommandSpec* spec = nullptr;
+  };
 
   Pause run_shared(Batch& batch);
   Pause run_alone(Batch& batch);
@@ -138,6 +151,7 @@ class Session {
   void run_together(Batch& batch, bool alone);
   void take_similar(Batch& batch);
   Pause run_request(Batch& batch, bool alone);
+  Parsed parse();
   bool take_request(Batch& batch);
   void lend_reply_buffer();
   void give_back_reply_buffer();
@@ -148,6 +162,7 @@ class Session {
   const Environment& environment_;
   command::ClientState client_;
   resp::RequestParser parser_;
+  std::optional<Parsed> ahead_;  // by look_ahead(); the parser was not called since
   resp::Reply reply_;
   InputBuffer input_;
   SteadyTime last_run_at_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -45,6 +46,52 @@ std::string random_pipeline() {
   const auto broken = *rc::gen::weightedElement<bool>({{3, false}, {1, true}});
   if (broken) bytes += "*1\r\n$x\r\n" + request({"ECHO", "unreached"});
   return bytes;
+}
+
+// Another session of the worker, which receives before and behind, and runs between, and is to answer for
+// itself alone.
+struct Neighbour {
+  explicit Neighbour(SessionWorld& world) : session(world.environment, SessionWorld::client(true)) {}
+
+  void receive(std::size_t ping_count) {
+    const std::string pings = test::repeated(request({"PING"}), ping_count);
+    std::ranges::copy(pings, session.input_space().begin());
+    session.input_arrived(pings.size());
+    pings_due += ping_count;
+  }
+  void run(SessionWorld& world) {
+    while (session.run() == Step::run_again) continue;
+    session.take_output(world.reply_buffer);
+    RC_ASSERT(world.reply_buffer == test::repeated("+PONG\r\n", std::exchange(pings_due, 0)));
+  }
+
+  Session session;
+  std::size_t pings_due = 0;
+};
+
+// Answers to `bytes`, handed over in pieces of at most those sizes, while the session looks ahead and others
+// of its worker receive and run.
+std::string replies_in_rounds(std::string_view bytes, const std::vector<std::size_t>& piece_bytes) {
+  SessionWorld world;
+  world.ground.options.output_bytes_max = 10'000;
+  Neighbour before(world);
+  Neighbour behind(world);
+  for (std::size_t i = 0; !bytes.empty(); ++i) {
+    std::string_view piece = bytes.substr(0, piece_bytes[i % piece_bytes.size()]);
+    const std::size_t offered = piece.size();
+    if (i % 2 == 0) before.receive(1 + i % 5);
+    world.receive(piece);
+    bytes.remove_prefix(offered - piece.size());
+    behind.receive(1 + i % 3);
+    world.look_ahead();
+    if (i % 2 == 0) before.run(world);
+    if (i % 3 == 0) behind.run(world);
+    Step step = world.run();
+    while (step == Step::run_again || step == Step::drain) step = world.run();
+    if (i % 3 != 0) behind.run(world);
+    if (step == Step::close) break;
+  }
+  return world.taken_output();
 }
 
 // Answers to `bytes`, handed over in pieces of at most those sizes, over and over.
@@ -95,6 +142,15 @@ TEST_CASE("requests that are run together answer as if they were run one after t
       static_cast<void>(single.give(one));
     }
     RC_ASSERT(replies_to(together, {together.size()}) == single.taken_output());
+  }));
+}
+
+TEST_CASE("the replies do not depend on what others of the worker receive and run", "[server][property]") {
+  CHECK(rc::check("a session in rounds with others", [] {
+    const std::string bytes = random_pipeline();
+    const auto pieces =
+        *rc::gen::container<std::vector<std::size_t>>(10, rc::gen::inRange<std::size_t>(1, 2000));
+    RC_ASSERT(replies_in_rounds(bytes, pieces) == replies_to(bytes, {bytes.size()}));
   }));
 }
 

@@ -16,16 +16,12 @@
 namespace sepal::server {
 namespace {
 
-using Behind = Connection::Behind;
 using Then = Connection::Then;
 using test::request;
 using test::SessionWorld;
-using test::StandingClock;
 
 const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
-// With each look at the clock so long, every batch is a long one.
-constexpr std::chrono::nanoseconds slow_look = kept_run_min;
 
 // A connection, and the other end of its socket.
 struct ConnectionWorld : SessionWorld {
@@ -39,9 +35,10 @@ struct ConnectionWorld : SessionWorld {
     REQUIRE(readiness.add(ends[0], connection.get(), readable).ok());
   }
 
-  Then serve(const std::string& bytes, Behind behind) {
+  Then serve(const std::string& bytes) {
     REQUIRE(::send(peer.number(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
-    return connection->on_ready(readable, behind);
+    REQUIRE(connection->on_ready(readable) == Then::run);
+    return connection->run();
   }
 
   // What has arrived.
@@ -58,32 +55,19 @@ struct ConnectionWorld : SessionWorld {
   std::unique_ptr<Connection> connection;
 };
 
-TEST_CASE("the replies of a long batch are kept while others have their turn, and sent on demand",
-          "[server]") {
+TEST_CASE("replies are kept, and sent on demand", "[server]") {
   ConnectionWorld world;
-  const StandingClock::Slow slow(slow_look);
-  CHECK(world.serve(ping, Behind::others) == Then::send);
-  CHECK(world.received().empty());
-  CHECK(world.connection->send_kept() == Then::keep);
-  CHECK(world.received() == pong);
-  CHECK(world.serve(ping, Behind::others) == Then::send);
-  CHECK(world.connection->send_kept() == Then::keep);
-  CHECK(world.received() == pong);
-}
-
-TEST_CASE("replies are sent at once when nobody is behind, or the batch was short", "[server]") {
-  ConnectionWorld world;
-  CHECK(world.serve(ping, Behind::others) == Then::keep);
-  CHECK(world.received() == pong);
-  const StandingClock::Slow slow(slow_look);
-  CHECK(world.serve(ping, Behind::none) == Then::keep);
-  CHECK(world.received() == pong);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(world.serve(ping) == Then::send);
+    CHECK(world.received().empty());
+    CHECK(world.connection->send_kept() == Then::keep);
+    CHECK(world.received() == pong);
+  }
 }
 
 TEST_CASE("replies before the end of a connection are not kept", "[server]") {
   ConnectionWorld world;
-  const StandingClock::Slow slow(slow_look);
-  CHECK(world.serve(ping + request({"QUIT"}) + ping, Behind::others) == Then::close);
+  CHECK(world.serve(ping + request({"QUIT"}) + ping) == Then::close);
   CHECK(world.received() == pong + "+OK\r\n");
 }
 
@@ -92,29 +76,28 @@ TEST_CASE("kept replies of which the socket takes a part follow when it takes mo
   const std::string item(50'000, 'x');
   const std::string echo = request({"ECHO", item});
   const std::string reply = "$50000\r\n" + item + "\r\n";
-  const StandingClock::Slow slow(slow_look);
   std::string expected;
   std::string received;
   // Until the socket is full: nobody reads.
   while (world.connection->session().client().bytes_unsent == 0 && expected.size() < 64'000'000) {
-    CHECK(world.serve(echo, Behind::others) == Then::send);
+    CHECK(world.serve(echo) == Then::send);
     CHECK(world.connection->send_kept() == Then::keep);
     expected += reply;
   }
   REQUIRE(world.connection->session().client().bytes_unsent > 0);
   for (int i = 0; i < 100 && received.size() < expected.size(); ++i) {
     received += world.received();
-    CHECK(world.connection->on_ready(writable, Behind::none) == Then::keep);
+    CHECK(world.connection->on_ready(writable) == Then::keep);
   }
   CHECK((received == expected));
-  CHECK(world.serve(ping, Behind::none) == Then::keep);
+  CHECK(world.serve(ping) == Then::send);
+  CHECK(world.connection->send_kept() == Then::keep);
   CHECK(world.received() == pong);
 }
 
 TEST_CASE("a client that went while its replies were kept is closed", "[server]") {
   ConnectionWorld world;
-  const StandingClock::Slow slow(slow_look);
-  CHECK(world.serve(ping, Behind::others) == Then::send);
+  CHECK(world.serve(ping) == Then::send);
   world.peer.close();
   CHECK(world.connection->send_kept() == Then::close);
 }

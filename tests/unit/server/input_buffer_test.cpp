@@ -18,7 +18,8 @@ void receive(InputBuffer& buffer, std::string_view bytes, std::size_t expected =
 }
 
 TEST_CASE("what is left survives the use of the shared buffer by others", "[server]") {
-  std::vector<char> shared(16 * 1024);
+  std::vector<char> memory(16 * 1024);
+  SharedInput shared(memory);
   InputBuffer one(shared);
   InputBuffer other(shared);
   receive(one, "done,left");
@@ -34,31 +35,60 @@ TEST_CASE("what is left survives the use of the shared buffer by others", "[serv
 
 TEST_CASE("a tail is copied in front of what arrives up to the limit, and one byte past it stays",
           "[server]") {
-  std::vector<char> shared(64 * 1024);
+  std::vector<char> memory(64 * 1024);
+  SharedInput shared(memory);
   for (const std::size_t tail : {copied_tail_bytes_max, copied_tail_bytes_max + 1}) {
     InputBuffer buffer(shared);
     receive(buffer, std::string(tail, 't'));
     REQUIRE(buffer.stash());
-    const bool in_shared = buffer.space(0).data() == shared.data() + tail;
+    const bool in_shared = buffer.space(0).data() == memory.data() + tail;
     CHECK(in_shared == (tail <= copied_tail_bytes_max));
     receive(buffer, "n");
     CHECK(buffer.unparsed() == std::string(tail, 't') + "n");
   }
 }
 
+TEST_CASE("several receive into the shared buffer, each behind the others, and then it begins anew",
+          "[server]") {
+  std::vector<char> memory(16 * 1024);
+  SharedInput shared(memory);
+  InputBuffer one(shared);
+  InputBuffer other(shared);
+  receive(other, "tail");
+  REQUIRE(other.stash());
+  receive(one, "first");
+  {
+    InputBuffer gone(shared);
+    receive(gone, "lost");
+  }
+  receive(other, "second");
+  CHECK(shared.bytes_used() == 5 + 4 + 10);
+  CHECK(one.unparsed() == "first");
+  CHECK(other.unparsed() == "tailsecond");
+  one.consume(5);
+  REQUIRE(one.stash());
+  CHECK(other.unparsed() == "tailsecond");
+  CHECK(shared.free().data() != memory.data());
+  REQUIRE(other.stash());
+  CHECK(shared.free().data() == memory.data());
+  CHECK(other.unparsed() == "tailsecond");
+}
+
 TEST_CASE("a receive that brings nothing changes nothing", "[server]") {
-  std::vector<char> shared(16 * 1024);
+  std::vector<char> memory(16 * 1024);
+  SharedInput shared(memory);
   InputBuffer buffer(shared);
   receive(buffer, "tail");
   REQUIRE(buffer.stash());
   static_cast<void>(buffer.space(0));
-  std::fill(shared.begin(), shared.end(), '!');
+  std::fill(memory.begin(), memory.end(), '!');
   static_cast<void>(buffer.space(0));
   CHECK(buffer.unparsed() == "tail");
 }
 
 TEST_CASE("memory grows by doubling and is given back when a small tail is left", "[server]") {
-  std::vector<char> shared(64 * 1024);
+  std::vector<char> memory(64 * 1024);
+  SharedInput shared(memory);
   InputBuffer buffer(shared);
   std::size_t arrived = 0;
   while (arrived < 1'000'000) {
@@ -78,7 +108,8 @@ TEST_CASE("memory grows by doubling and is given back when a small tail is left"
 }
 
 TEST_CASE("the last growth for a request of known size is as large as the request", "[server]") {
-  std::vector<char> shared(64 * 1024);
+  std::vector<char> memory(64 * 1024);
+  SharedInput shared(memory);
   InputBuffer buffer(shared);
   receive(buffer, std::string(60'000, 'x'));
   REQUIRE(buffer.stash());

@@ -437,5 +437,78 @@ TEST_CASE("who has not authenticated may send no more arguments than that takes"
   CHECK(known.give(too_many) == Step::read);
 }
 
+TEST_CASE("what a session looks ahead at is run once, after whatever ran meanwhile", "[server]") {
+  SessionWorld world;
+  Session other(world.environment, SessionWorld::client(true));
+  const auto run_other = [&](const std::string& bytes) {
+    std::ranges::copy(bytes, other.input_space().begin());
+    other.input_arrived(bytes.size());
+    REQUIRE(other.run() == Step::read);
+    std::string reply;
+    other.take_output(reply);
+    return reply;
+  };
+  const std::string add = request({"BF.ADD", "k", "a"});
+  CHECK(world.give(add) == Step::read);
+  const std::string two = add + request({"BF.EXISTS", "k", "a"});
+  std::string_view bytes = two;
+  world.receive(bytes);
+  world.look_ahead();
+  CHECK(run_other(request({"DEL", "k"})) == ":1\r\n");
+  CHECK(world.run() == Step::read);
+  CHECK(world.taken_output() == ":1\r\n:1\r\n:1\r\n");
+  CHECK(calls_of(world, "bf.add") == 2);
+
+  bytes = add;
+  world.receive(bytes);
+  world.look_ahead();
+  CHECK(run_other(request({"CONFIG", "SET", "requirepass", "secret"})) == "+OK\r\n");
+  world.session.client().authenticated = false;
+  CHECK(world.run() == Step::read);
+  CHECK(world.taken_output() == "-NOAUTH Authentication required.\r\n");
+}
+
+TEST_CASE("a session looks ahead at whatever has arrived, and answers as if it had not", "[server]") {
+  const std::string quoted = "ECHO \"a b\"\r\n";
+  const std::string broken = ping + "*1\r\n$x\r\n";
+  for (const std::string& bytes :
+       {std::string(), ping, quoted + quoted, broken, broken.substr(ping.size()), "*0\r\n\r\n" + ping,
+        request({"NOSUCH"}), request({"BF.ADD", "k"}), request({"ECHO", std::string(10'000, 'x')}) + ping}) {
+    for (std::size_t cut = 0; cut <= bytes.size(); cut += 1 + cut / 50) {
+      SessionWorld plain;
+      SessionWorld ahead;
+      for (std::string_view piece :
+           {std::string_view(bytes).substr(0, cut), std::string_view(bytes).substr(cut)}) {
+        const Step expected = plain.give(piece);
+        ahead.receive(piece);
+        ahead.look_ahead();
+        CHECK(ahead.run() == expected);
+        if (expected == Step::close) break;
+      }
+      CHECK(ahead.output == plain.output);
+    }
+  }
+}
+
+TEST_CASE("a session looks ahead at the block of one item in a large filter", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(request({"BF.RESERVE", "large", "0.01", "100000"})) == Step::read);
+  CHECK(world.give(request({"BF.RESERVE", "small", "0.01", "100"})) == Step::read);
+  const auto lines_of = [&](const std::string& bytes) {
+    std::string_view rest = bytes;
+    world.receive(rest);
+    const std::size_t count = world.look_ahead().addresses().size();
+    CHECK(world.run() == Step::read);
+    return count;
+  };
+  CHECK(lines_of(request({"BF.ADD", "large", "item"}) + ping) == 1);
+  CHECK(lines_of(request({"bf.exists", "large", "item"})) == 1);
+  CHECK(lines_of(request({"BF.ADD", "small", "item"})) == 0);
+  CHECK(lines_of(request({"BF.EXISTS", "nothing", "item"})) == 0);
+  CHECK(lines_of(request({"BF.EXISTS", "large"})) == 0);
+  CHECK(lines_of(request({"BF.MADD", "large", "item"})) == 0);
+  CHECK(lines_of(ping + request({"BF.ADD", "large", "item"})) == 0);
+}
+
 }  // namespace
 }  // namespace sepal::server

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "../../../src/server/gate_entered.hpp"
 #include "unit/server/world.hpp"
 
 namespace sepal::server::test {
@@ -42,12 +43,13 @@ struct WorkerSession {
   WorkerSession(Ground& ground, command::Services& services, std::size_t side, bool authenticated = true)
       : dispatcher(services, side),
         read_buffer(read_buffer_bytes),
+        input(read_buffer),
         environment{.gate = ground.gate,
                     .gate_side = side,
                     .dispatcher = dispatcher,
                     .services = services,
                     .stats = ground.workers[side],
-                    .read_buffer = read_buffer,
+                    .input = input,
                     .reply_buffer = reply_buffer,
                     .last_words = last_words,
                     .similar_words = similar_words,
@@ -70,6 +72,14 @@ struct WorkerSession {
     bytes.remove_prefix(taken);
   }
 
+  // What the first request will wait for.
+  LinesAhead look_ahead() {
+    LinesAhead lines;
+    const GateEntered inside(environment.gate, environment.gate_side);
+    session.look_ahead(lines);
+    return lines;
+  }
+
   // Runs one batch over what fits into one receive.
   Session::Step give(std::string_view bytes) {
     receive(bytes);
@@ -90,7 +100,7 @@ struct WorkerSession {
     const Session::Step step = session.run();
     collect();
     // As other sessions of the worker would: what was lent is used by someone else now.
-    std::fill(read_buffer.begin(), read_buffer.end(), '!');
+    std::ranges::fill(input.free(), '!');
     return step;
   }
 
@@ -104,6 +114,7 @@ struct WorkerSession {
 
   command::Dispatcher dispatcher;
   std::vector<char> read_buffer;
+  SharedInput input;
   std::string reply_buffer;
   TogetherWords last_words;
   SimilarWords similar_words;
