@@ -15,11 +15,15 @@
 // Nothing is asked for ahead but blocks within a line: the gathers do not depend on each other, so the core
 // has as many lines on the way as it can, and to ask a window before was measured to cost more than it saves.
 //
-// Other threads may be setting the bits that are loaded here. For the language these loads are races, as
-// there are no atomic vector loads. For the processor a lane is an aligned word within one cache line, and
-// such a word is loaded whole, in a gather and in a vector load of any alignment: so each lane is what a
-// relaxed atomic load could have returned, and nothing here needs the lanes to be of one instant.
-// ThreadSanitizer, which judges by the language, gets the plain kernel.
+// Bits are set in the first way: an item's bits become a line of their own, lane by lane, and meet its block
+// in one load and one store. Word by word each store would have to wait for the one before, because the next
+// probe's word may be the same.
+//
+// Other threads may be setting the bits that are loaded here, or loading those that are set. For the language
+// these are races, as there are no atomic vectors. For the processor a lane is an aligned word within one
+// cache line, and such a word is loaded and stored whole, in a gather and in a vector of any alignment: so
+// each lane is what a relaxed atomic load or store could have been, and nothing here needs the lanes to be of
+// one instant. ThreadSanitizer, which judges by the language, gets the plain kernel.
 #include "avx512_kernel.hpp"
 
 #if defined(__SANITIZE_THREAD__)
@@ -152,10 +156,6 @@ struct FirstProducts {
   }
 };
 
-bool is_power_of_two(const Blocks& blocks) {
-  return (blocks.block_bits & (blocks.block_bits - 1)) == 0;
-}
-
 bool is_of_lines(const Blocks& blocks) {
   return blocks.block_bits <= lane_count * word_bits && blocks.probe_count <= lane_count;
 }
@@ -264,7 +264,7 @@ class Search {
  private:
   SEPAL_TARGET void look_plainly(const Blocks& blocks) {
     settle();
-    look_up_kernels().front().find({&blocks, 1}, pending_);
+    kernels().front().find({&blocks, 1}, pending_);
     products_made_ = false;
   }
 
@@ -322,10 +322,45 @@ SEPAL_TARGET void find(std::span<const Blocks> layers, Pending& pending) {
   search.settle();
 }
 
+// The item's bits of a block within a line: lane w has those of word w.
+template <class Shape>
+SEPAL_TARGET Lanes bits_of(const Blocks& blocks, const Fingerprint& item) {
+  const Shape shape(blocks);
+  const __mmask8 probes = lanes_of(blocks.probe_count);
+  const Lanes multipliers = _mm512_maskz_loadu_epi64(probes, probe_multipliers.data());
+  const Lanes products = _mm512_mullo_epi64(in_all_lanes(item.high), multipliers);
+  // Of probes that there are not: beyond all words.
+  Lanes positions = _mm512_mask_mov_epi64(in_all_lanes(~std::uint64_t{0}), probes, shape.positions(products));
+  const Lanes first_bits = _mm512_set_epi64(448, 384, 320, 256, 192, 128, 64, 0);
+  Lanes bits = _mm512_setzero_si512();
+  // Each lane meets each position once. Shifted by the distance from the first bit of the lane's word, a bit
+  // leaves every word but its own.
+#pragma GCC unroll 8
+  for (std::size_t turn = 0; turn < lane_count; ++turn) {
+    const Lanes distance = _mm512_sub_epi64(positions, first_bits);
+    bits = _mm512_or_si512(bits, _mm512_sllv_epi64(in_all_lanes(1), distance));
+    positions = _mm512_alignr_epi64(positions, positions, 1);
+  }
+  return bits;
+}
+
+SEPAL_TARGET bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& item) {
+  if (!is_of_lines(blocks)) return kernels().front().set(blocks, block, item);
+  const Lanes bits =
+      is_power_of_two(blocks) ? bits_of<PowerOfTwoLanes>(blocks, item) : bits_of<AnyWidthLanes>(blocks, item);
+  const std::uint64_t block_words = blocks.block_bits / word_bits;
+  const __mmask8 words = lanes_of(block_words);
+  std::uint64_t* const at = blocks.words + block * block_words;
+  const Lanes before = _mm512_maskz_loadu_epi64(words, at);
+  const Lanes after = _mm512_or_si512(before, bits);
+  _mm512_mask_storeu_epi64(at, words, after);
+  return _mm512_cmpneq_epi64_mask(before, after) != 0;
+}
+
 }  // namespace
 
-const LookUpKernel* avx512_kernel() {
-  static constexpr LookUpKernel kernel{.name = "AVX-512", .find = find};
+const Kernel* avx512_kernel() {
+  static constexpr Kernel kernel{.name = "AVX-512", .find = find, .set = set};
   const bool supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
   return supported ? &kernel : nullptr;
@@ -337,7 +372,7 @@ const LookUpKernel* avx512_kernel() {
 
 namespace sepal::filter {
 
-const LookUpKernel* avx512_kernel() {
+const Kernel* avx512_kernel() {
   return nullptr;
 }
 

@@ -1,11 +1,11 @@
 // The look-up kernel of processors with AVX-512. See avx512_kernel.cpp.
 #pragma once
 
-#include "look_up.hpp"
+#include "kernels.hpp"
 
 namespace sepal::filter {
 
 // Null where the processor lacks the instructions, or the build must do without.
-[[nodiscard]] const LookUpKernel* avx512_kernel();
+[[nodiscard]] const Kernel* avx512_kernel();
 
 }  // namespace sepal::filter

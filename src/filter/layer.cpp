@@ -34,10 +34,6 @@ std::uint64_t load(std::uint64_t& word) {
   return std::atomic_ref<std::uint64_t>(word).load(std::memory_order_relaxed);
 }
 
-void store_word(std::uint64_t& word, std::uint64_t value) {
-  std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_relaxed);
-}
-
 bool is_small(const LayerPlan& plan) {
   return plan.byte_count() <= small_bytes_max && plan.capacity <= std::numeric_limits<std::uint32_t>::max() &&
          plan.probe_count <= std::numeric_limits<std::uint8_t>::max();
@@ -62,6 +58,11 @@ bool set_anywhere(const Blocks& blocks, const Fingerprint& fingerprint) {
     changed |= bit & ~word.fetch_or(bit, std::memory_order_relaxed);
   }
   return changed != 0;
+}
+
+// The caller holds the lock of the block's shard. True if a bit changed.
+bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerprint) {
+  return blocks.anywhere() ? set_anywhere(blocks, fingerprint) : set_item(blocks, block, fingerprint);
 }
 
 // A counter for the whole process: whoever counted for a part of it could not tell that part's layers from
@@ -187,23 +188,6 @@ std::uint64_t Layer::item_count() const {
 
 bool Layer::contains(const Fingerprint& fingerprint) const {
   return holds_item(blocks(), fingerprint);
-}
-
-// The caller holds the lock of the block's shard. True if a bit changed. Every word is stored, changed or
-// not: whether a bit is new is a coin's toss, and a branch on it costs more than the store.
-bool Layer::set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerprint) const {
-  if (blocks.anywhere()) return set_anywhere(blocks, fingerprint);
-  std::uint64_t* const words = blocks.words + block * (blocks.block_bits / word_bits);
-  std::uint64_t changed = 0;
-  for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe) {
-    const std::uint32_t position = position_of(fingerprint, probe, blocks.block_bits);
-    std::uint64_t& word = words[position / word_bits];
-    const std::uint64_t before = load(word);
-    const std::uint64_t bit = std::uint64_t{1} << (position % word_bits);
-    store_word(word, before | bit);
-    changed |= bit & ~before;
-  }
-  return changed != 0;
 }
 
 bool Layer::claim(std::uint64_t items) {

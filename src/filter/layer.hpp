@@ -19,7 +19,7 @@
 #include <span>
 
 #include "bitmap.hpp"
-#include "look_up.hpp"
+#include "kernels.hpp"
 #include "shards.hpp"
 #include "spin_lock.hpp"
 
@@ -65,7 +65,7 @@ class Layer {
     return small_ && item_count_.load(std::memory_order_relaxed) == 0;
   }
 
-  // What the kernels of look_up.hpp look in.
+  // What the kernels of kernels.hpp look in.
   [[nodiscard]] Blocks blocks() const;
   [[nodiscard]] bool contains(const Fingerprint& fingerprint) const;
 
@@ -124,7 +124,6 @@ class Layer {
 
   // In a large layer the Store, in a small one the bits.
   [[nodiscard]] Store& store() const;
-  bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerprint) const;
 
   std::uint64_t capacity_;
   // Of a small layer, whose numbers fit. The room is never above the capacity less the items.

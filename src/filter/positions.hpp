@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "look_up.hpp"
+#include "kernels.hpp"
 #include "probe.hpp"
 
 namespace sepal::filter {
@@ -46,11 +46,16 @@ struct Anywhere {
   }
 };
 
+// Whether their width is one, or they are none. Not std::has_single_bit, for which old processors count the
+// bits in a loop.
+[[nodiscard]] inline bool is_power_of_two(const Blocks& blocks) {
+  return (blocks.block_bits & (blocks.block_bits - 1)) == 0;
+}
+
 // use(positions) of these blocks.
 template <class Use>
 auto with_positions(const Blocks& blocks, const Use& use) {
-  // Not std::has_single_bit, for which old processors count the bits in a loop.
-  if ((blocks.block_bits & (blocks.block_bits - 1)) != 0) return use(AnyWidth(blocks));
+  if (!is_power_of_two(blocks)) return use(AnyWidth(blocks));
   if (blocks.anywhere()) [[unlikely]]
     return use(Anywhere(blocks));
   return use(PowerOfTwo(blocks));

@@ -1,9 +1,8 @@
 #include "set_items.hpp"
 
 #include <algorithm>
-#include <atomic>
 
-#include "positions.hpp"
+#include "probe.hpp"
 
 namespace sepal::filter {
 namespace {
@@ -20,23 +19,6 @@ constexpr std::uint32_t line_words = 8;
   for (std::uint64_t word = 0; word < block_words; word += line_words) __builtin_prefetch(block + word, 1);
 }
 
-// Others may be looking items up, so words are touched through atomics. Every word is stored, changed or
-// not: whether a bit is new is a coin's toss, and a branch on it costs more than the store.
-template <class Positions>
-bool set(const Blocks& blocks, const Positions& positions, const Fingerprint& item) {
-  std::uint64_t* const block = blocks.words + positions.first_word(blocks, item);
-  std::uint64_t changed = 0;
-  for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe) {
-    const std::uint64_t position = positions.position(item, probe);
-    const std::atomic_ref<std::uint64_t> word(block[position / word_bits]);
-    const std::uint64_t before = word.load(std::memory_order_relaxed);
-    const std::uint64_t bit = std::uint64_t{1} << (position % word_bits);
-    word.store(before | bit, std::memory_order_relaxed);
-    changed |= bit & ~before;
-  }
-  return changed != 0;
-}
-
 }  // namespace
 
 std::uint64_t set_items(const Blocks& blocks, std::span<const Fingerprint> items, std::size_t count) {
@@ -46,14 +28,13 @@ std::uint64_t set_items(const Blocks& blocks, std::span<const Fingerprint> items
   const std::size_t items_ahead = std::max<std::size_t>(lines_ahead / block_lines, 1);
   // What fits the cache is not asked for; a single block does, however many lines it has.
   const std::size_t prefetched = shape.block_count == 1 ? 0 : items.size();
-  return with_positions(shape, [&](const auto& positions) {
-    std::uint64_t changed = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (i + items_ahead < prefetched) prefetch(shape, items[i + items_ahead]);
-      changed += set(shape, positions, items[i]) ? 1 : 0;
-    }
-    return changed;
-  });
+  const auto set = kernels().back().set;
+  std::uint64_t changed = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + items_ahead < prefetched) prefetch(shape, items[i + items_ahead]);
+    changed += set(shape, block_of(items[i], shape.block_count), items[i]) ? 1 : 0;
+  }
+  return changed;
 }
 
 }  // namespace sepal::filter

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "look_up.hpp"
+#include "kernels.hpp"
 
 namespace sepal::filter {
 

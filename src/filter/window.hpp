@@ -10,8 +10,8 @@
 #include <span>
 #include <string_view>
 
+#include "kernels.hpp"
 #include "layer.hpp"
-#include "look_up.hpp"
 
 namespace sepal::filter {
 

@@ -1,5 +1,5 @@
-// Every look-up kernel that this machine can run against probe.hpp, one item and one probe at a time; and
-// adds of batches against adds of their items one by one.
+// Every kernel that this machine can run against probe.hpp, one item and one probe at a time; and adds of
+// batches against adds of their items one by one.
 #include <sepal/filter/filter.hpp>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <vector>
 
-#include "../../../src/filter/look_up.hpp"
+#include "../../../src/filter/kernels.hpp"
 #include "../../../src/filter/probe.hpp"
 #include "support/catch.hpp"
 
@@ -113,7 +113,7 @@ class Scene {
   std::unique_ptr<std::uint64_t[]> words_;
 };
 
-void check_find(const LookUpKernel& kernel, std::span<const Blocks> layers, const Pending& before) {
+void check_find(const Kernel& kernel, std::span<const Blocks> layers, const Pending& before) {
   Pending after = before;
   kernel.find(layers, after);
   std::size_t left = 0;
@@ -132,7 +132,7 @@ void check_find(const LookUpKernel& kernel, std::span<const Blocks> layers, cons
 
 TEST_CASE("every look-up kernel finds what the plain formula finds, in layers of any shape and fill",
           "[filter][property]") {
-  for (const LookUpKernel& kernel : look_up_kernels()) {
+  for (const Kernel& kernel : kernels()) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
       Scene scene(seed);
       const Blocks blocks = scene.draw_blocks();
@@ -142,9 +142,38 @@ TEST_CASE("every look-up kernel finds what the plain formula finds, in layers of
   }
 }
 
+// The words of blocks that follow each other.
+std::vector<std::uint64_t> words_of(const Blocks& blocks) {
+  return {blocks.words, blocks.words + blocks.block_count * (blocks.block_bits / word_bits)};
+}
+
+TEST_CASE("every kernel sets what the plain formula says and nothing else, in blocks of any shape and fill",
+          "[filter][property]") {
+  for (const Kernel& kernel : kernels()) {
+    for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+      Scene scene(seed);
+      const Blocks blocks = scene.draw_blocks();
+      if (blocks.anywhere()) continue;
+      CAPTURE(kernel.name, seed, blocks.block_count, blocks.block_bits, blocks.probe_count);
+      const Pending items = scene.draw_window(blocks);
+      for (std::size_t at = 0; at < std::min<std::size_t>(items.count, 8); ++at) {
+        const Fingerprint item = items.fingerprint(at);
+        const bool held = holds_plainly(blocks, item);
+        const std::vector<std::uint64_t> before = words_of(blocks);
+        set(blocks, item, blocks.probe_count);
+        const std::vector<std::uint64_t> expected = words_of(blocks);
+        std::ranges::copy(before, blocks.words);
+        const bool changed = kernel.set(blocks, block_of(item, blocks.block_count), item);
+        REQUIRE(changed == !held);
+        REQUIRE((words_of(blocks) == expected));
+      }
+    }
+  }
+}
+
 TEST_CASE("every look-up kernel finds what the plain formula finds, in layers of any shapes together",
           "[filter][property]") {
-  for (const LookUpKernel& kernel : look_up_kernels()) {
+  for (const Kernel& kernel : kernels()) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
       CAPTURE(kernel.name, seed);
       std::vector<std::unique_ptr<Scene>> scenes;
@@ -200,7 +229,7 @@ TEST_CASE("every look-up kernel finds items in layers of more than 2^32 words, b
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       const Pending pending = Scene(seed).draw_window(blocks);
       CAPTURE(seed);
-      for (const LookUpKernel& kernel : look_up_kernels()) check_find(kernel, {&blocks, 1}, pending);
+      for (const Kernel& kernel : kernels()) check_find(kernel, {&blocks, 1}, pending);
     }
   }
 }

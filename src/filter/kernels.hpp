@@ -1,10 +1,10 @@
-// Testing items against layers: the innermost loops of every look-up.
+// Testing items against layers, and setting their bits: the innermost loops of every look-up and every add.
 //
 // The plain kernel runs everywhere; where the processor has the instructions there is a faster one that
-// answers the same (avx512_kernel.cpp). What makes both quick: the layer's shape stays in registers over all
-// items of a window; probes are tested in groups whose outcome is one branch, because a branch for each of
-// them would be guessed wrong for every second item; and what one layer holds is not skipped in the next, or
-// the one behind it, but gone from the list.
+// answers the same (avx512_kernel.cpp). What makes look-ups quick in both: the layer's shape stays in
+// registers over all items of a window; probes are tested in groups whose outcome is one branch, because a
+// branch for each of them would be guessed wrong for every second item; and what one layer holds is not
+// skipped in the next, or the one behind it, but gone from the list.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -20,7 +20,7 @@ namespace sepal::filter {
 
 // A layer's bits and what finds them (probe.hpp).
 struct Blocks {
-  std::uint64_t* words;  // touched through atomics, and through the vector loads of avx512_kernel.cpp
+  std::uint64_t* words;  // touched through atomics, and through the vectors of avx512_kernel.cpp
   std::uint64_t block_count;
   std::uint32_t block_bits;
   std::uint32_t probe_count;
@@ -46,17 +46,22 @@ struct Pending {
   [[nodiscard]] Fingerprint fingerprint(std::size_t at) const { return {.low = low[at], .high = high[at]}; }
 };
 
-struct LookUpKernel {
+// What works on layers of any shape.
+struct Kernel {
   const char* name;
   // Takes from the list what any of the layers holds. The first is asked first: best that which holds most.
   void (*find)(std::span<const Blocks> layers, Pending& pending);
+  // Sets the bits of an item, whose block this is. True if one changed. Nobody else sets bits in the block;
+  // not in a layer without blocks.
+  bool (*set)(const Blocks& blocks, std::uint64_t block, const Fingerprint& item);
 };
 
 // Those that this machine can run: the plain one first, the fastest last.
-[[nodiscard]] std::span<const LookUpKernel> look_up_kernels();
+[[nodiscard]] std::span<const Kernel> kernels();
 
-// The same as find() of the fastest.
+// The same as find() and set() of the fastest.
 void find_items(std::span<const Blocks> layers, Pending& pending);
+[[nodiscard]] bool set_item(const Blocks& blocks, std::uint64_t block, const Fingerprint& item);
 
 // Asks for items' blocks from memory, if they lie within a cache line: to ask for some of the lines of larger
 // ones costs more than it saves. Into the second cache, where a core has places for more lines on their way

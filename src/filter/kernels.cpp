@@ -1,4 +1,4 @@
-#include "look_up.hpp"
+#include "kernels.hpp"
 
 #include <algorithm>
 #include <array>
@@ -56,28 +56,56 @@ void find_plainly(std::span<const Blocks> layers, Pending& pending) {
   }
 }
 
+// Every word is stored, changed or not: whether a bit is new is a coin's toss, and a branch on it costs more
+// than the store.
+template <class Positions>
+bool set(const Blocks& blocks, const Positions& positions, std::uint64_t* block, const Fingerprint& item) {
+  std::uint64_t changed = 0;
+  // The compiler cannot know that the stores leave it alone.
+  const std::uint32_t probe_count = blocks.probe_count;
+  for (std::uint32_t probe = 0; probe < probe_count; ++probe) {
+    const std::uint64_t position = positions.position(item, probe);
+    const std::atomic_ref<std::uint64_t> word(block[position / word_bits]);
+    const std::uint64_t before = word.load(std::memory_order_relaxed);
+    const std::uint64_t bit = std::uint64_t{1} << (position % word_bits);
+    word.store(before | bit, std::memory_order_relaxed);
+    changed |= bit & ~before;
+  }
+  return changed != 0;
+}
+
+bool set_plainly(const Blocks& blocks, std::uint64_t block, const Fingerprint& item) {
+  std::uint64_t* const words = blocks.words + block * (blocks.block_bits / word_bits);
+  return is_power_of_two(blocks) ? set(blocks, PowerOfTwo(blocks), words, item)
+                                 : set(blocks, AnyWidth(blocks), words, item);
+}
+
 // Chosen once, when first asked for.
 class Kernels {
  public:
   Kernels() {
-    if (const LookUpKernel* const kernel = avx512_kernel()) kernels_[count_++] = *kernel;
+    if (const Kernel* const kernel = avx512_kernel()) kernels_[count_++] = *kernel;
   }
-  [[nodiscard]] std::span<const LookUpKernel> all() const { return std::span(kernels_).first(count_); }
+  [[nodiscard]] std::span<const Kernel> all() const { return std::span(kernels_).first(count_); }
 
  private:
-  std::array<LookUpKernel, 2> kernels_{LookUpKernel{.name = "plain", .find = find_plainly}};
+  std::array<Kernel, 2> kernels_{Kernel{.name = "plain", .find = find_plainly, .set = set_plainly}};
   std::size_t count_ = 1;
 };
 
 }  // namespace
 
-std::span<const LookUpKernel> look_up_kernels() {
+std::span<const Kernel> kernels() {
   static const Kernels kernels;
   return kernels.all();
 }
 
 void find_items(std::span<const Blocks> layers, Pending& pending) {
-  look_up_kernels().back().find(layers, pending);
+  kernels().back().find(layers, pending);
+}
+
+bool set_item(const Blocks& blocks, std::uint64_t block, const Fingerprint& item) {
+  return kernels().back().set(blocks, block, item);
 }
 
 bool holds_item(const Blocks& blocks, const Fingerprint& item) {
