@@ -60,6 +60,9 @@ std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::stri
                          : keyspace::record_bytes_of_adds_alone(key_bytes, item_count, layers_max);
 }
 
+// Of a key and an item.
+constexpr std::size_t looked_ahead_bytes_max = 1024;
+
 // What is past its deadline is gone before a request changes something in its place.
 void expire_keys(Context& context) {
   const KeyRange& keys = context.spec.keys;
@@ -148,10 +151,12 @@ void Dispatcher::prefetch(const ClientState& client, std::span<const std::string
   services_.keyspace.prefetch(client.database, keys);
 }
 
-// What gains by running together waits for little else but the item's block.
+// What gains by running together waits for little else but the item's block. A long item is hashed for
+// longer.
 void Dispatcher::collect_lines(const ClientState& client, const CommandSpec* spec,
                                std::span<const std::string_view> words, LinesAhead& lines) const {
   if (!runs_together(spec, words.size())) return;
+  if (words[1].size() + words.back().size() > looked_ahead_bytes_max) return;
   const filter::Filter* const filter =
       services_.keyspace.find({.database = client.database, .key = words[1]});
   if (filter != nullptr) filter->collect_lines(words.back(), lines);

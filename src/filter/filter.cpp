@@ -272,11 +272,10 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
       });
 }
 
+// Of all layers it would cost more than it saves: most items are in the newest.
 void Filter::collect_lines(std::string_view item, LinesAhead& lines) const {
-  const Fingerprint item_fingerprint = fingerprint(item);
-  const LayerStack layers = stack();
-  for (std::uint32_t index = 0; index < layers.size(); ++index)
-    layers[index].collect_lines(item_fingerprint, lines);
+  const Layer& newest = stack().newest();
+  if (newest.is_far()) newest.collect_lines(fingerprint(item), lines);
 }
 
 bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder) {

@@ -72,17 +72,18 @@ std::uint64_t new_identity() {
   return 1 + last.fetch_add(1, std::memory_order_relaxed);
 }
 
-// All lines of the item's block.
+// All lines of the item's block. Inlined by force, and so is the next: to the compiler a function that only
+// prefetches does nothing, and its calls are dropped.
 template <class Visit>
-void each_line(const Blocks& blocks, const Fingerprint& fingerprint, const Visit& visit) {
+[[gnu::always_inline]] inline void each_line(const Blocks& blocks, const Fingerprint& fingerprint,
+                                             const Visit& visit) {
   constexpr std::uint32_t line_words = 64 / word_bytes;
   const std::uint32_t block_words = blocks.block_bits / word_bits;
   const std::uint64_t* const words = blocks.words + block_of(fingerprint, blocks.block_count) * block_words;
   for (std::uint32_t word = 0; word < block_words; word += line_words) visit(words + word);
 }
 
-// Most of them will be written to. Inlined by force: to the compiler a function that only prefetches does
-// nothing, and its calls are dropped.
+// Most of them will be written to.
 [[gnu::always_inline]] inline void prefetch_block(const Blocks& blocks, const Fingerprint& fingerprint) {
   each_line(blocks, fingerprint, [](const std::uint64_t* line) { __builtin_prefetch(line); });
 }
@@ -225,8 +226,11 @@ void Layer::move_to_huge_page(std::uint64_t piece) const {
   if (piece + 1 == bitmap.piece_count()) fresh_.store(false, std::memory_order_relaxed);
 }
 
+bool Layer::is_far() const {
+  return !small_ && !store().blocks.anywhere();
+}
+
 void Layer::collect_lines(const Fingerprint& fingerprint, LinesAhead& lines) const {
-  if (small_ || store().blocks.anywhere()) return;
   each_line(store().blocks, fingerprint, [&](const std::uint64_t* line) { lines.add(line); });
 }
 

@@ -83,9 +83,10 @@ class Layer {
   void touch(const Fingerprint& fingerprint) const;
   // Asks for what add_claimed() of this item will write to. Other threads write there as well, so it is
   // seldom in this core's cache.
-  // Those of the item's block, where they may be far.
-  void collect_lines(const Fingerprint& fingerprint, LinesAhead& lines) const;
   void prefetch_for_add(const Fingerprint& fingerprint) const;
+  // Whether the blocks may be far, in memory of their own, and what lines an item's has.
+  [[nodiscard]] bool is_far() const;
+  void collect_lines(const Fingerprint& fingerprint, LinesAhead& lines) const;
   // True if the item was new. Then it has used one claim.
   bool add_claimed(const Fingerprint& fingerprint);
   // Adds the first `count` items, for which room is claimed, while nobody else adds to their blocks; asks for

@@ -18,8 +18,8 @@
 namespace sepal::server {
 namespace {
 
-// Connections of a round, at most, and when it ends early: it has received so much. What its last one
-// receives may be as much as the rest of the read buffer.
+// Connections of a round, at most, and what they have to run when it ends early. Of the last one that may be
+// any amount.
 constexpr std::size_t round_max = 16;
 constexpr std::size_t round_bytes_max = 4096;
 // The replies of batches that took this long are kept beyond their round, until so much time has passed,
@@ -173,11 +173,11 @@ void Worker::refuse(const Accepted& accepted) {
 void Worker::take_turn() {
   queue_put_off_when_progressed();
   for (const Readiness::Event& event : readiness_.take()) {
-    // An owner is destroyed only by its own event, by the sending of what it has kept, or outside of this
-    // loop; so all that were found and not served yet still exist.
+    // An owner is destroyed only by its own event, its run in the round, the sending of what it has kept, or
+    // outside of this loop; so all that were found and not served yet still exist.
     auto& connection = *static_cast<Connection*>(event.owner);
     follow(connection, connection.on_ready(event.events));
-    if (round_.size() >= round_max || input_.bytes_used() > round_bytes_max) run_round();
+    if (round_.size() >= round_max || round_bytes_ > round_bytes_max) run_round();
   }
   run_round();
   // Not behind pipelines of which a whole batch was not enough.
@@ -192,14 +192,15 @@ void Worker::take_turn() {
 }
 
 void Worker::run_round() {
-  const bool last_is_large = input_.bytes_used() > round_bytes_max;
+  const bool last_is_large = round_bytes_ > round_bytes_max;
   if (round_.size() > 1) look_ahead();
   for (Connection* const connection : round_) {
-    // The others' replies do not wait for a long pipeline.
+    // Short batches' replies do not wait for a long pipeline.
     if (last_is_large && connection == round_.back()) send_due();
     run(*connection);
   }
   round_.clear();
+  round_bytes_ = 0;
   send_due();
 }
 
@@ -260,6 +261,7 @@ void Worker::follow(Connection& connection, Connection::Then then) {
       return;
     case Connection::Then::run:
       round_.push_back(&connection);
+      round_bytes_ += connection.session().bytes_unparsed();
       return;
     case Connection::Then::send:
       kept_.push_back(connection.id());

@@ -129,7 +129,8 @@ class Worker {
   boost::asio::steady_timer deadline_timer_;
   Connections connections_;           // Changed inside its own side of the gate: collect() reads it.
   Connections lingering_;             // Those that are no clients any more.
-  std::vector<Connection*> round_;    // those that have received and not run
+  std::vector<Connection*> round_;    // those that have received and not run,
+  std::size_t round_bytes_ = 0;       // and how much
   std::vector<std::uint64_t> queue_;  // ids; those that run again
   std::vector<std::uint64_t> turn_;   // the queue of the running turn
   // Ids; those whose replies were kept, and, if it was by run(), when the first of them were ready to be

@@ -150,7 +150,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // their blocks prefetched in a window before any is tested.
   void contains(std::span<const std::string_view> items, std::span<bool> present) const;
 
-  // Adds what a contains() or try_add() of this item will wait for.
+  // Adds what a contains() or try_add() of this item will wait for first: its block in the newest layer,
+  // where that is large.
   void collect_lines(std::string_view item, LinesAhead& lines) const;
 
   // Adds all items without changing the structure. added[i] is true for exactly one of any number of adds of

@@ -132,6 +132,8 @@ class Session {
   // Brings the counts of bytes up to date. Inside the gate; the session does so at every batch.
   void settle_figures();
 
+  // Received and not run.
+  [[nodiscard]] std::size_t bytes_unparsed() const { return input_.unparsed().size(); }
   [[nodiscard]] std::size_t input_bytes_held() const { return input_.bytes_held(); }
 
  private:

@@ -508,6 +508,21 @@ TEST_CASE("a session looks ahead at the block of one item in a large filter", "[
   CHECK(lines_of(request({"BF.EXISTS", "large"})) == 0);
   CHECK(lines_of(request({"BF.MADD", "large", "item"})) == 0);
   CHECK(lines_of(ping + request({"BF.ADD", "large", "item"})) == 0);
+  CHECK(lines_of(request({"BF.ADD", "large", std::string(1024 - 5, 'x')})) == 1);
+  CHECK(lines_of(request({"BF.ADD", "large", std::string(1024 - 4, 'x')})) == 0);
+}
+
+TEST_CASE("limits that were changed hold for what a session looks ahead at", "[server]") {
+  SessionWorld world;
+  CHECK(world.give(request({"ECHO", "123456"})) == Step::read);
+  world.taken_output();
+  world.ground.options.parser.bulk_bytes_max = 5;
+  const std::string too_long = request({"ECHO", "123456"});
+  std::string_view bytes = too_long;
+  world.receive(bytes);
+  world.look_ahead();
+  CHECK(world.run() == Step::close);
+  CHECK(world.taken_output() == "-ERR Protocol error: invalid bulk length\r\n");
 }
 
 }  // namespace
