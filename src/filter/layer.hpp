@@ -65,7 +65,7 @@ class Layer {
     return small_ && item_count_.load(std::memory_order_relaxed) == 0;
   }
 
-  // What the kernels of kernels.hpp look in.
+  // What the kernels look in and set.
   [[nodiscard]] Blocks blocks() const;
   [[nodiscard]] bool contains(const Fingerprint& fingerprint) const;
 
