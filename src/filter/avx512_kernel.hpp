@@ -1,4 +1,4 @@
-// The look-up kernel of processors with AVX-512. See avx512_kernel.cpp.
+// The kernel of processors with AVX-512. See avx512_kernel.cpp.
 #pragma once
 
 #include "kernels.hpp"

@@ -51,6 +51,7 @@ class Connection {
     close,   // destroy it
   };
   enum class Kind : std::uint8_t { tcp, unix_socket };
+
   // `descriptor` does not block. Watch it for `readable` with this as the owner.
   Connection(Descriptor descriptor, Kind kind, const Session::Environment& environment, Readiness& readiness,
              command::ClientState client);

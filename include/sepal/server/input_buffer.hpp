@@ -34,7 +34,6 @@ class SharedInput {
   explicit SharedInput(std::span<char> memory) : memory_(memory) {}
 
   [[nodiscard]] std::span<char> free() const { return memory_.subspan(used_); }
-  [[nodiscard]] std::size_t bytes_used() const { return used_; }
   // So many bytes from the start of free() are used, by one connection more.
   void use(std::size_t byte_count) {
     used_ += byte_count;

@@ -62,7 +62,8 @@ TEST_CASE("several receive into the shared buffer, each behind the others, and t
     receive(gone, "lost");
   }
   receive(other, "second");
-  CHECK(shared.bytes_used() == 5 + 4 + 10);
+  CHECK(shared.free().data() == memory.data() + 5 + 4 + 10);
+  CHECK(shared.free().size() == memory.size() - (5 + 4 + 10));
   CHECK(one.unparsed() == "first");
   CHECK(other.unparsed() == "tailsecond");
   one.consume(5);
