@@ -12,6 +12,9 @@
 namespace sepal::storage {
 namespace {
 
+// Lines that a core can have on their way, and some more: a batch of a hundred new items.
+constexpr std::uint64_t asked_for_bytes_max = 1600;
+
 constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
@@ -35,8 +38,10 @@ void JournalSegment::append(std::span<const std::byte> body, std::uint64_t body_
   std::memcpy(file_->bytes().data() + end_offset() + sizeof head, body.data(), body.size());
   write_head(head);
   used_ += format::frame_bytes(body.size());
-  // Of the next frame: else whoever takes a lock next waits until this line has come.
-  prefetch_to_write(file_->bytes().data() + end_offset());
+  // Of the next frame, which is often as long: else whoever takes a lock next waits until these lines have
+  // come.
+  prefetch_to_write(file_->bytes().data() + end_offset(),
+                    std::min(format::frame_bytes(body.size()), asked_for_bytes_max));
 }
 
 std::uint64_t JournalSegment::filler_bytes() const {

@@ -39,4 +39,10 @@ inline void prefetch_to_write(const void* line) {
 #endif
 }
 
+// All lines of so many bytes, and the one behind them.
+inline void prefetch_to_write(const std::byte* first, std::size_t byte_count) {
+  constexpr std::size_t line_bytes = 64;
+  for (std::size_t at = 0; at <= byte_count; at += line_bytes) prefetch_to_write(first + at);
+}
+
 }  // namespace sepal
