@@ -231,13 +231,11 @@ Next bf_add(Context& context) {
                        .shape = Shape::single});
 }
 
-Next bf_add_together(Context& context, Words items) {
+Next bf_add_together(Context& context, Words items, std::span<bool> added) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   Filter* const filter = find(context, key.key);
-  const std::span<bool> added = context.scratch.flags(items.size());
   if (filter == nullptr || !context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
   count_added(context, added);
-  context.reply.booleans(added);
   return Next::done;
 }
 
@@ -271,10 +269,8 @@ Next bf_exists(Context& context) {
   return Next::done;
 }
 
-Next bf_exists_together(Context& context, Words items) {
-  const std::span<bool> present = context.scratch.flags(items.size());
+Next bf_exists_together(Context& context, Words items, std::span<bool> present) {
   look_up(context, items, present, items.size());
-  context.reply.booleans(present);
   return Next::done;
 }
 

@@ -1,7 +1,9 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "arguments.hpp"
@@ -130,17 +132,55 @@ Dispatcher::Outcome Dispatcher::run_together(ClientState& client, resp::Reply& r
                                              std::span<const std::string_view> words,
                                              std::span<const std::string_view> last_words, bool alone,
                                              WallTime now, SteadyTime steady_now) {
-  Outcome outcome{.next = Next::need_alone, .spec = &spec};
-  if (!refusal(services_, client, spec, words).empty()) return outcome;
-  keyspace::WorkerLog* const log = log_of(spec);
-  if (admit(log, spec, words, last_words.size(), alone) != keyspace::Admission::granted) return outcome;
-  Context context = context_of(client, reply, words, spec, log, alone, now, steady_now);
-  outcome.next = spec.run_together(context, last_words);
-  if (outcome.next == Next::done) {
+  if (!refusal(services_, client, spec, words).empty()) return {.next = Next::need_alone, .spec = &spec};
+  const std::span<bool> answers = scratch_->flags(last_words.size());
+  const Next next = answer_together(client, reply, spec, words, last_words, answers, alone, now, steady_now);
+  if (next == Next::done) {
+    reply.booleans(answers);
     client.last_command = &spec;
     count_requests(client, last_words.size(), steady_now);
   }
-  return outcome;
+  return {.next = next, .spec = &spec};
+}
+
+Next Dispatcher::answer_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
+                                 std::span<const std::string_view> words,
+                                 std::span<const std::string_view> last_words, std::span<bool> answers,
+                                 bool alone, WallTime now, SteadyTime steady_now) {
+  keyspace::WorkerLog* const log = log_of(spec);
+  if (admit(log, spec, words, last_words.size(), alone) != keyspace::Admission::granted)
+    return Next::need_alone;
+  Context context = context_of(client, reply, words, spec, log, alone, now, steady_now);
+  return spec.run_together(context, last_words, answers);
+}
+
+bool Dispatcher::alike(const SingleRequest& one, const SingleRequest& other) {
+  return &one.spec == &other.spec && one.client.database == other.client.database &&
+         runs_together(&one.spec, one.words.size()) && one.words.size() == other.words.size() &&
+         std::equal(one.words.begin() + 1, one.words.end() - 1, other.words.begin() + 1);
+}
+
+bool Dispatcher::run_singles(std::span<const SingleRequest> requests, WallTime now, SteadyTime steady_now) {
+  SEPAL_ASSERT(!requests.empty() && requests.size() <= singles_max, "so many are run together");
+  std::array<std::string_view, singles_max> last_words;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const SingleRequest& each = requests[i];
+    if (!refusal(services_, each.client, each.spec, each.words).empty()) return false;
+    last_words[i] = each.words.back();
+  }
+  const SingleRequest& first = requests.front();
+  std::array<bool, singles_max> answers;
+  const auto answered = std::span(answers).first(requests.size());
+  if (answer_together(first.client, first.reply, first.spec, first.words,
+                      std::span(last_words).first(requests.size()), answered, false, now,
+                      steady_now) != Next::done)
+    return false;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].reply.boolean(answered[i]);
+    requests[i].client.last_command = &requests[i].spec;
+    count_requests(requests[i].client, 1, steady_now);
+  }
+  return true;
 }
 
 void Dispatcher::commit() {

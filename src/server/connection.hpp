@@ -42,7 +42,7 @@ class Connection {
   // What the worker does next.
   enum class Then : std::uint8_t {
     keep,    // the set of readiness tells when there is more to do
-    run,     // requests may have arrived: call run() soon, and look_ahead() before if others run first
+    run,     // requests may have arrived: call run() soon, and if others run first let the session look ahead
     send,    // replies were kept: call send_kept() soon, and before waiting for readiness
     queue,   // call run() after the others had their turn
     hold,    // call release() when the session's held_until() is durable
@@ -57,8 +57,6 @@ class Connection {
              command::ClientState client);
 
   Then on_ready(std::uint32_t events);
-  // As the session's.
-  void look_ahead(LinesAhead& lines) { session_.look_ahead(lines); }
   Then run();
   Then send_kept();
   Then answer(const std::function<void(resp::Reply&)>& append);

@@ -16,6 +16,9 @@ constexpr std::size_t together_words = 3;
 
 constexpr std::size_t line_end_bytes = 2;
 
+// Of a request that may be run ahead, with others.
+constexpr std::size_t single_bytes_max = 1024;
+
 // Of batch_requests_max, what a request of so many words takes: each word behind a key may be an item.
 std::size_t share_of(std::size_t word_count) {
   return word_count <= together_words ? 1 : word_count - 2;
@@ -86,15 +89,43 @@ void Session::input_arrived(std::size_t byte_count) {
   bytes_in_ += byte_count;
 }
 
-void Session::look_ahead(LinesAhead& lines) {
+void Session::look_ahead() {
   parser_.set_limits(environment_.services.options.parser);
   ahead_ = parse();
+}
+
+void Session::collect_lines(LinesAhead& lines) const {
   if (ahead_->progress == resp::Progress::complete)
     environment_.dispatcher.collect_lines(client_, ahead_->spec, parser_.words(), lines);
 }
 
+// Behind the end of the input there is more to do than to answer.
+std::optional<command::SingleRequest> Session::single() {
+  const std::size_t bytes = input_.unparsed().size();
+  if (ahead_->progress != resp::Progress::complete || parser_.consumed() != bytes ||
+      bytes > single_bytes_max || !command::Dispatcher::runs_together(ahead_->spec, parser_.words().size()) ||
+      input_ended_ || closing_ || waiting_ || has_output())
+    return std::nullopt;
+  return command::SingleRequest{
+      .client = client_, .reply = reply_, .spec = *ahead_->spec, .words = parser_.words()};
+}
+
+void Session::single_was_run(SteadyTime at) {
+  SEPAL_ASSERT(has_output(), "what was run has a reply");
+  single_was_run_ = true;
+  ahead_.reset();
+  input_.consume(parser_.consumed());
+  last_run_at_ = at;
+  last_run_until_ = at;
+  environment_.stats.batches.add();
+  client_.bytes_unparsed = 0;
+  settle_figures();
+}
+
 Session::Step Session::run() {
   SEPAL_ASSERT(held_until_ == 0, "nothing runs while replies are held");
+  if (std::exchange(single_was_run_, false))
+    return hold(end_batch(Pause::read), std::exchange(single_position_, 0));
   if (closing_) return Step::close;
   if (waiting_) return Step::wait;
   lend_reply_buffer();
@@ -307,8 +338,11 @@ Session::Step Session::end_batch(Pause pause) {
 // Sees to it that what was answered is in the journal, as far as the policy asks. Gives the next step.
 Session::Step Session::settle(Step step) {
   const command::BatchRecord record = environment_.dispatcher.take_record();
-  if (record.log == nullptr) return step;
-  const std::uint64_t position = record.log->settle(record.answered_known);
+  return record.log == nullptr ? step : hold(step, record.log->settle(record.answered_known));
+}
+
+// Until the journal is durable up to `position`; 0 is nowhere.
+Session::Step Session::hold(Step step, std::uint64_t position) {
   if (position == 0 || position <= environment_.services.journal.durable_position()) return step;
   // In memory of its own: what was lent is for the sessions that run meanwhile.
   held_.assign(reply_.bytes());

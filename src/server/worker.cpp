@@ -3,6 +3,7 @@
 #include <sepal/base/thread.hpp>
 
 #include <boost/asio/post.hpp>
+#include <boost/container/static_vector.hpp>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -13,14 +14,13 @@
 #include <sys/socket.h>
 #include <utility>
 
+#include "first_requests.hpp"
 #include "gate_entered.hpp"
 
 namespace sepal::server {
 namespace {
 
-// Connections of a round, at most, and what they have to run when it ends early. Of the last one that may be
-// any amount.
-constexpr std::size_t round_max = 16;
+// What the connections of a round have to run when it ends early. Of the last one that may be any amount.
 constexpr std::size_t round_bytes_max = 4096;
 // The replies of batches that took this long are kept beyond their round, until so much time has passed,
 // apart from what the connection takes that is served then, or so many are kept.
@@ -205,10 +205,9 @@ void Worker::run_round() {
 }
 
 void Worker::look_ahead() {
-  LinesAhead lines;
-  const GateEntered inside(gate_, index_);
-  for (Connection* const connection : round_) connection->look_ahead(lines);
-  lines.ask();
+  boost::container::static_vector<Session*, round_max> sessions;
+  for (Connection* const connection : round_) sessions.push_back(&connection->session());
+  FirstRequests::look_ahead(environment_, sessions);
 }
 
 void Worker::run(Connection& connection) {

@@ -3,8 +3,8 @@
 // In a turn it serves every connection that is ready, then gives each connection that has more to run (a
 // pipeline longer than a batch) one more batch, and looks again. Nothing it does blocks but the gate.
 //
-// Those that are ready are served in rounds: some receive, the memory that their requests will wait for is
-// asked for, they run, and their replies leave.
+// Those that are ready are served in rounds: some receive, what they ask first is run together or the memory
+// that it will wait for is asked for, they run, and their replies leave.
 //
 //     receive receive receive .. | look ahead | run run run .. | send send send ..
 //

@@ -22,9 +22,10 @@ enum class Next : std::uint8_t {
 
 using Handler = Next (*)(Context&);
 // Runs several requests that differ in their last word only, given as `last_words`, as if one after the
-// other. done: all are answered. need_alone: nothing was done, run them one by one. Never anything else, and
-// never an error.
-using TogetherHandler = Next (*)(Context&, std::span<const std::string_view> last_words);
+// other. done: each has its answer in `answers`, a boolean. need_alone: nothing was done, run them one by
+// one. Never anything else. It replies nothing itself.
+using TogetherHandler = Next (*)(Context&, std::span<const std::string_view> last_words,
+                                 std::span<bool> answers);
 
 // Flags, as a set of bits. Names in COMMAND are the reference's.
 enum class Flag : std::uint32_t {

@@ -101,6 +101,14 @@ struct Context {
   bool alone = false;  // the gate is closed
 };
 
+// A request as it came, and where its answer goes.
+struct SingleRequest {
+  ClientState& client;
+  resp::Reply& reply;
+  const CommandSpec& spec;  // row_for(words)
+  std::span<const std::string_view> words;
+};
+
 // Confined to one worker.
 class Dispatcher {
  public:
@@ -124,6 +132,13 @@ class Dispatcher {
   Outcome run_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
                        std::span<const std::string_view> words, std::span<const std::string_view> last_words,
                        bool alone, WallTime now, SteadyTime steady_now);
+
+  // Whether two requests differ in their last word only, and run_singles takes them together.
+  [[nodiscard]] static bool alike(const SingleRequest& one, const SingleRequest& other);
+  // As run, for requests of different clients that are alike, at most singles_max. False: nothing was done,
+  // run them one by one. With the gate shared.
+  static constexpr std::size_t singles_max = 64;
+  bool run_singles(std::span<const SingleRequest> requests, WallTime now, SteadyTime steady_now);
 
   // Inside the gate. Asks for the keys of requests that are about to be run from memory.
   void prefetch(const ClientState& client, std::span<const std::string_view> keys) const;
@@ -151,6 +166,9 @@ class Dispatcher {
   Context context_of(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
                      const CommandSpec& spec, keyspace::WorkerLog* log, bool alone, WallTime now,
                      SteadyTime steady_now);
+  Next answer_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
+                       std::span<const std::string_view> words, std::span<const std::string_view> last_words,
+                       std::span<bool> answers, bool alone, WallTime now, SteadyTime steady_now);
   [[nodiscard]] keyspace::WorkerLog* log_of(const CommandSpec& spec) const;
   keyspace::Admission admit(keyspace::WorkerLog* log, const CommandSpec& spec,
                             std::span<const std::string_view> words, std::size_t item_count, bool alone);

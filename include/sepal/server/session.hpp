@@ -16,7 +16,8 @@
 // input, and run later (Step::later). The worker waits for neither.
 //
 // A worker lets several sessions receive before the first of them runs: then they look ahead, so that what
-// their first requests wait for is on its way together.
+// their first requests wait for is on its way together, or the same thing that several ask for is done at
+// once.
 //
 // Between batches a session holds only the beginning of a request that has not arrived whole: the memory to
 // read into and to reply into belongs to the worker and is lent for the length of a batch.
@@ -99,9 +100,18 @@ class Session {
   [[nodiscard]] std::span<char> input_space() { return input_.space(parser_.bytes_expected()); }
   // Call run() soon: until then the bytes take room in the environment's input.
   void input_arrived(std::size_t byte_count);
-  // Between input_arrived() and run(), once, inside the gate: parses the first request, and adds the memory
-  // that it will wait for.
-  void look_ahead(LinesAhead& lines);
+  // Between input_arrived() and run(), once, inside the gate, as the three that follow: parses the first
+  // request.
+  void look_ahead();
+  // Adds the memory that it will wait for.
+  void collect_lines(LinesAhead& lines) const;
+  // The first request, where it is all that has arrived, is short, and may run together with others. Valid
+  // until run().
+  [[nodiscard]] std::optional<command::SingleRequest> single();
+  // It was run, by that time: run() has nothing left but to give the reply.
+  void single_was_run(SteadyTime at);
+  // Before run(): its reply is to wait for this position of the journal; 0: for none.
+  void hold_single(std::uint64_t position) { single_position_ = position; }
   // The peer sends no more: what is complete is still run and answered.
   void input_ended() { input_ended_ = true; }
 
@@ -160,11 +170,14 @@ class Session {
   void put_back(Batch& batch);
   Step end_batch(Pause pause);
   Step settle(Step step);
+  Step hold(Step step, std::uint64_t position);
 
   const Environment& environment_;
   command::ClientState client_;
   resp::RequestParser parser_;
   std::optional<Parsed> ahead_;  // by look_ahead(); the parser was not called since
+  bool single_was_run_ = false;
+  std::uint64_t single_position_ = 0;
   resp::Reply reply_;
   InputBuffer input_;
   SteadyTime last_run_at_;

@@ -100,10 +100,12 @@ TEST_CASE("clients that leave or are killed while their replies wait are gone", 
   JournalWorld world;
   world.ground.recording.awaited = 1;
   auto leaving = world.connect();
-  REQUIRE(leaving->send(add(1)));
   auto killed = world.connect();
-  REQUIRE(killed->send(add(2)));
   const auto staying = world.connect();
+  REQUIRE(leaving->send(add(1)));
+  world.await_batches(1);
+  REQUIRE(killed->send(add(2)));
+  world.await_batches(2);
   REQUIRE(staying->send(add(3)));
   world.await_batches(3);
   REQUIRE(eventually([&] { return world.server.count() == 3; }));

@@ -76,7 +76,8 @@ struct WorkerSession {
   LinesAhead look_ahead() {
     LinesAhead lines;
     const GateEntered inside(environment.gate, environment.gate_side);
-    session.look_ahead(lines);
+    session.look_ahead();
+    session.collect_lines(lines);
     return lines;
   }
 

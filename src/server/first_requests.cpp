@@ -1,0 +1,87 @@
+#include "first_requests.hpp"
+
+#include <sepal/base/assert.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "gate_entered.hpp"
+
+namespace sepal::server {
+
+using command::Dispatcher;
+
+void FirstRequests::look_ahead(const Session::Environment& environment, std::span<Session* const> sessions) {
+  SEPAL_ASSERT(sessions.size() <= round_max, "more sessions than a round has");
+  FirstRequests requests(environment);
+  {
+    const GateEntered inside(environment.gate, environment.gate_side);
+    requests.gather(sessions);
+    requests.run();
+  }
+  requests.settle();
+}
+
+// Those that are alone in what they ask run by themselves.
+void FirstRequests::gather(std::span<Session* const> sessions) {
+  struct Single {
+    Session* session;
+    command::SingleRequest request;
+    bool taken = false;
+  };
+  boost::container::static_vector<Single, round_max> singles;
+  LinesAhead lines;
+  for (Session* const session : sessions) {
+    session->look_ahead();
+    if (const auto request = session->single()) {
+      singles.push_back({.session = session, .request = *request});
+    } else {
+      session->collect_lines(lines);
+    }
+  }
+  for (const Single& first : singles) {
+    if (first.taken) continue;
+    const std::size_t begin = requests_.size();
+    for (Single& each : singles) {
+      if (each.taken || !Dispatcher::alike(first.request, each.request)) continue;
+      each.taken = true;
+      sessions_.push_back(each.session);
+      requests_.push_back(each.request);
+    }
+    groups_.push_back({.first = begin, .count = requests_.size() - begin});
+    if (groups_.back().count > 1) continue;
+    groups_.pop_back();
+    first.session->collect_lines(lines);
+  }
+  lines.ask();
+}
+
+void FirstRequests::run() {
+  if (groups_.empty()) return;
+  Dispatcher& dispatcher = environment_.dispatcher;
+  const WallTime wall_now = std::chrono::system_clock::now();
+  SteadyTime now = environment_.steady_now();
+  for (const Group& group : groups_) {
+    const auto requests = std::span(requests_).subspan(group.first, group.count);
+    const bool were_run = dispatcher.run_singles(requests, wall_now, now);
+    const SteadyTime began = std::exchange(now, environment_.steady_now());
+    if (!were_run) continue;
+    const command::CommandSpec& spec = requests.front().spec;
+    dispatcher.record(spec, group.count, now - began);
+    for (Session* const session : std::span(sessions_).subspan(group.first, group.count)) {
+      session->single_was_run(now);
+      if (spec.flags.has(command::Flag::write)) recorded_.push_back(session);
+    }
+  }
+}
+
+// As a session does for its batch.
+void FirstRequests::settle() {
+  const command::BatchRecord record = environment_.dispatcher.take_record();
+  if (record.log == nullptr) return;
+  const std::uint64_t position = record.log->settle(record.answered_known);
+  for (Session* const session : recorded_) session->hold_single(position);
+}
+
+}  // namespace sepal::server
