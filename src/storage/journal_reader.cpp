@@ -239,7 +239,10 @@ Result<void> JournalReader::look_behind(std::uint64_t position, std::uint64_t fi
                                         std::uint64_t offset, Tail& tail) {
   const std::uint64_t begin = offset;
   std::uint64_t data_bytes = 0;
-  while (offset + word_bytes <= bytes_.byte_count()) {
+  while (true) {
+    // Most of a journal that was not filled was never written.
+    offset += (bytes_.next_data(offset) - offset) / word_bytes * word_bytes;
+    if (offset + word_bytes > bytes_.byte_count()) break;
     const auto bytes = bytes_.view(offset, SegmentBytes::capacity / 2);
     if (!bytes) return bytes.error();
     std::size_t at = 0;

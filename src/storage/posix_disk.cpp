@@ -118,6 +118,23 @@ class PosixFile final : public File {
     return static_cast<std::uint64_t>(status.st_size);
   }
 
+  Result<std::vector<DataRange>> data_ranges() override {
+    const auto bytes = size();
+    if (!bytes) return bytes.error();
+    std::vector<DataRange> ranges;
+    for (std::uint64_t at = 0; at < *bytes;) {
+      const off_t begin = ::lseek(descriptor_.get(), static_cast<off_t>(at), SEEK_DATA);
+      if (begin < 0 && errno == ENXIO) break;
+      const off_t end = begin < 0 ? begin : ::lseek(descriptor_.get(), begin, SEEK_HOLE);
+      // Not every system can tell.
+      if (end <= begin) return std::vector{DataRange{.begin = 0, .end = *bytes}};
+      at = std::min(static_cast<std::uint64_t>(end), *bytes);
+      if (static_cast<std::uint64_t>(begin) < at)
+        ranges.push_back({.begin = static_cast<std::uint64_t>(begin), .end = at});
+    }
+    return ranges;
+  }
+
   Result<void> write_back(std::uint64_t offset, std::uint64_t byte_count) override {
     if (auto done = sync_range(on_its_way_, SYNC_FILE_RANGE_WAIT_BEFORE); !done) return done;
     on_its_way_ = {.offset = offset, .byte_count = byte_count};

@@ -71,7 +71,10 @@ Result<std::vector<SegmentFile>> list_segments(Disk& disk, const Path& directory
 Result<void> SegmentBytes::open(Disk& disk, const SegmentFile& segment) {
   auto file = disk.open(segment.path);
   if (!file) return file.error();
+  auto data = (*file)->data_ranges();
+  if (!data) return data.error();
   file_ = std::move(*file);
+  data_ = std::move(*data);
   byte_count_ = segment.byte_count;
   held_ = 0;
   return {};
@@ -79,6 +82,11 @@ Result<void> SegmentBytes::open(Disk& disk, const SegmentFile& segment) {
 
 bool SegmentBytes::holds(std::uint64_t offset, std::size_t count) const {
   return offset >= offset_ && offset - offset_ <= held_ && count <= held_ - (offset - offset_);
+}
+
+std::uint64_t SegmentBytes::next_data(std::uint64_t offset) const {
+  const auto range = std::ranges::upper_bound(data_, offset, {}, &DataRange::end);
+  return range == data_.end() ? std::max(offset, byte_count_) : std::max(offset, range->begin);
 }
 
 Result<std::span<const std::byte>> SegmentBytes::view(std::uint64_t offset, std::size_t count) {

@@ -48,9 +48,13 @@ class SegmentBytes {
   // something is looked at that is not in the buffer.
   Result<std::span<const std::byte>> view(std::uint64_t offset, std::size_t count);
   [[nodiscard]] bool holds(std::uint64_t offset, std::size_t count) const;
+  // Where, from `offset` on, the next bytes may be that are not zeros; byte_count() or more where there are
+  // none.
+  [[nodiscard]] std::uint64_t next_data(std::uint64_t offset) const;
 
  private:
   std::unique_ptr<File> file_;
+  std::vector<DataRange> data_;
   std::uint64_t byte_count_ = 0;
   std::unique_ptr<std::byte[]> buffer_ = std::make_unique_for_overwrite<std::byte[]>(capacity);
   std::uint64_t offset_ = 0;  // of what the buffer holds

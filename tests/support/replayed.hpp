@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,7 @@ inline void add(JournalFiles& journal, std::uint64_t item, keyspace::DatabaseKey
 
 struct Replayed {
   SimulatedDisk disk;
+  std::map<std::string, int> reads;  // of each file
   Filters filters;
   std::optional<Error> error;
   storage::ReplayReport report;
@@ -50,6 +53,10 @@ struct Replayed {
 inline std::unique_ptr<Replayed> replay(const JournalFiles& journal, storage::ReplayStart start = {}) {
   auto replayed = std::make_unique<Replayed>();
   journal.put(replayed->disk, "data");
+  replayed->disk.set_observer(
+      [&reads = replayed->reads](std::string_view operation, const storage::Path& path) {
+        if (operation == "read") ++reads[path.filename().string()];
+      });
   Gate gate(2);
   auto report =
       storage::replay_journal(replayed->disk, "data", replayed->filters.keyspace, gate, std::move(start), {});

@@ -294,6 +294,22 @@ class SimulatedDisk final : public storage::Disk {
       return std::uint64_t{node_->bytes.size()};
     }
 
+    // As of a file system that has the pages with data only.
+    Result<std::vector<storage::DataRange>> data_ranges() override {
+      if (auto allowed = disk_.begin("data_ranges", path_, false); !allowed) return allowed.error();
+      const std::lock_guard lock(disk_.mutex_);
+      const std::span<const std::byte> bytes = node_->bytes;
+      std::vector<storage::DataRange> ranges;
+      for (std::size_t at = 0; at < bytes.size(); at += simulated_page_bytes) {
+        const std::size_t end = std::min(at + simulated_page_bytes, bytes.size());
+        const auto page = bytes.subspan(at, end - at);
+        if (std::ranges::all_of(page, [](std::byte byte) { return byte == std::byte{0}; })) continue;
+        if (ranges.empty() || ranges.back().end != at) ranges.push_back({.begin = at, .end = at});
+        ranges.back().end = end;
+      }
+      return ranges;
+    }
+
     Result<void> write_back(std::uint64_t, std::uint64_t) override {
       return disk_.begin("write_back", path_, false);
     }

@@ -17,6 +17,12 @@ using Path = std::filesystem::path;
 
 // Confined, but for reading: several threads may read at once. Closed when destroyed. Blocks. Errors of all
 // members: io, disk_full, read_only.
+struct DataRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  friend bool operator==(const DataRange&, const DataRange&) = default;
+};
+
 class File {
  public:
   virtual ~File() = default;
@@ -25,6 +31,10 @@ class File {
   // Reads up to into.size() bytes; fewer only at the end of the file.
   virtual Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
   virtual Result<std::uint64_t> size() = 0;
+  // Where anything but zeros may be: in order, none empty, not beyond the size. To read what was never
+  // written takes as much time and memory as to read anything else, and makes data of it, and of what is read
+  // ahead behind it, in the system's eyes: so ask before. A system that does not know says all.
+  virtual Result<std::vector<DataRange>> data_ranges() = 0;
   // Sends these bytes on their way to the disk, after those of the call before have arrived there: so sync()
   // has little left to do, and others who sync do not wait behind all of a large file. Promises nothing.
   virtual Result<void> write_back(std::uint64_t offset, std::uint64_t byte_count) = 0;

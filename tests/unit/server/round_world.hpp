@@ -31,13 +31,13 @@ struct RoundWorld : SessionWorld {
   }
   void look_ahead() {
     std::vector<Session*> all;
-    for (const auto& session : sessions) all.push_back(session.get());
+    for (const auto& each : sessions) all.push_back(each.get());
     FirstRequests::look_ahead(environment, all);
   }
   std::string replies(std::size_t index) {
-    std::string output;
-    sessions[index]->take_output(output);
-    return output;
+    std::string taken;
+    sessions[index]->take_output(taken);
+    return taken;
   }
   std::string run(std::size_t index) {
     while (sessions[index]->run() == Session::Step::run_again) continue;

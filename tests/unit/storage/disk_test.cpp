@@ -6,6 +6,8 @@
 #include <set>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
@@ -49,6 +51,39 @@ TEST_CASE("a file gives back what was written, at its offsets and with its size"
   CHECK(text_of(*disk, folder.path() / "file") == "hello there");
   REQUIRE(disk->create(folder.path() / "file"));
   CHECK(text_of(*disk, folder.path() / "file").empty());
+}
+
+TEST_CASE("a disk says where data is, and keeps nothing but zeros to itself", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto posix = make_posix_disk();
+  test::SimulatedDisk simulated;
+  for (const auto& [disk, path] : {std::pair<Disk*, Path>(posix.get(), folder.path() / "file"),
+                                   std::pair<Disk*, Path>(&simulated, "file")}) {
+    constexpr std::uint64_t first = 1'000'000;
+    constexpr std::uint64_t second = 3'000'001;
+    auto file = disk->create(path);
+    REQUIRE(file);
+    CHECK(*(*disk->open(path))->data_ranges() == std::vector<DataRange>());
+    REQUIRE((*file)->write_at(first, bytes_of("data")));
+    REQUIRE((*file)->write_at(second, bytes_of("more")));
+    const auto ranges = (*disk->open(path))->data_ranges();
+    REQUIRE(ranges);
+    const auto has = [&](std::uint64_t begin, std::uint64_t end) {
+      return std::ranges::any_of(
+          *ranges, [&](const DataRange& range) { return range.begin <= begin && end <= range.end; });
+    };
+    CHECK(has(first, first + 4));
+    CHECK(has(second, second + 4));
+    CHECK(ranges->back().end == second + 4);
+    std::uint64_t before = 0;
+    for (const DataRange& range : *ranges) {
+      CHECK(range.begin >= before);
+      CHECK(range.end > range.begin);
+      before = range.end;
+    }
+    if (disk == &simulated)
+      CHECK(*ranges == std::vector<DataRange>{{999'424, 1'003'520}, {2'998'272, 3'000'005}});
+  }
 }
 
 TEST_CASE("a name that a client gave opens a regular file, and nothing else", "[storage]") {

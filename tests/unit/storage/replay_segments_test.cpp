@@ -72,6 +72,16 @@ TEST_CASE("segments that were prepared are no part of the journal, and go before
         std::vector<Path>{"data/journal-000000000004", "data/journal-000000000005"});
 }
 
+TEST_CASE("what was never written of a journal is not read", "[storage][replay]") {
+  Sample sample(2);
+  sample.journal.prepare_segment();
+  const auto replayed = replay(sample.journal);
+  REQUIRE_FALSE(replayed->error);
+  // The header, and the frames; of the other the header alone.
+  CHECK(replayed->reads.at("journal-000000000001") == 2);
+  CHECK(replayed->reads.at("journal-000000000002") == 1);
+}
+
 TEST_CASE("a segment that begins at an earlier end takes the place of what was cut off there",
           "[storage][replay]") {
   Sample sample(3);
