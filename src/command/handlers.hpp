@@ -11,8 +11,7 @@ Next bf_add(Context& context);
 Next bf_add_together(Context& context, std::span<const std::string_view> items, std::span<bool> added);
 Next bf_card(Context& context);
 Next bf_exists(Context& context);
-Next bf_exists_together(Context& context, std::span<const std::string_view> items,
-                        std::span<bool> present);
+Next bf_exists_together(Context& context, std::span<const std::string_view> items, std::span<bool> present);
 Next bf_info(Context& context);
 Next bf_insert(Context& context);
 Next bf_madd(Context& context);
