@@ -154,12 +154,6 @@ Next Dispatcher::answer_together(ClientState& client, resp::Reply& reply, const 
   return spec.run_together(context, last_words, answers);
 }
 
-bool Dispatcher::alike(const SingleRequest& one, const SingleRequest& other) {
-  return &one.spec == &other.spec && one.client.database == other.client.database &&
-         runs_together(&one.spec, one.words.size()) && one.words.size() == other.words.size() &&
-         std::equal(one.words.begin() + 1, one.words.end() - 1, other.words.begin() + 1);
-}
-
 bool Dispatcher::run_singles(std::span<const SingleRequest> requests, WallTime now, SteadyTime steady_now) {
   SEPAL_ASSERT(!requests.empty() && requests.size() <= singles_max, "so many are run together");
   std::array<std::string_view, singles_max> last_words;

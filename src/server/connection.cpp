@@ -1,5 +1,7 @@
 #include "connection.hpp"
 
+#include <sepal/base/free_memory.hpp>
+
 #include <cerrno>
 #include <linux/sockios.h>
 #include <span>
@@ -183,7 +185,7 @@ bool Connection::send_output() {
   const auto sent_bytes = static_cast<std::size_t>(sent);
   if (sent_bytes < reply_buffer_.size()) unsent_.assign(reply_buffer_, sent_bytes);
   session_.output_sent(sent_bytes, unsent_.size());
-  if (reply_buffer_.capacity() > reply_buffer_bytes_max) reply_buffer_ = std::string();
+  if (reply_buffer_.capacity() > reply_buffer_bytes_max) free_memory(reply_buffer_);
   return true;
 }
 
@@ -202,7 +204,7 @@ bool Connection::send_unsent() {
 void Connection::give_back_unsent() {
   if (unsent_.capacity() > reply_buffer_.capacity() && unsent_.capacity() <= reply_buffer_bytes_max)
     unsent_.swap(reply_buffer_);
-  unsent_ = std::string();
+  free_memory(unsent_);
   unsent_begin_ = 0;
 }
 

@@ -12,26 +12,30 @@ namespace sepal::server {
 
 using command::Dispatcher;
 
+static_assert(round_max <= Dispatcher::singles_max);
+
 void FirstRequests::look_ahead(const Session::Environment& environment, std::span<Session* const> sessions) {
   SEPAL_ASSERT(sessions.size() <= round_max, "more sessions than a round has");
   FirstRequests requests(environment);
   {
     const GateEntered inside(environment.gate, environment.gate_side);
-    requests.gather(sessions);
-    requests.run();
+    LinesAhead lines;
+    requests.gather(sessions, lines);
+    lines.ask();
+    requests.run(lines);
+    lines.ask();
   }
   requests.settle();
 }
 
 // Those that are alone in what they ask run by themselves.
-void FirstRequests::gather(std::span<Session* const> sessions) {
+void FirstRequests::gather(std::span<Session* const> sessions, LinesAhead& lines) {
   struct Single {
     Session* session;
     command::SingleRequest request;
     bool taken = false;
   };
   boost::container::static_vector<Single, round_max> singles;
-  LinesAhead lines;
   for (Session* const session : sessions) {
     session->look_ahead();
     if (const auto request = session->single()) {
@@ -54,10 +58,9 @@ void FirstRequests::gather(std::span<Session* const> sessions) {
     groups_.pop_back();
     first.session->collect_lines(lines);
   }
-  lines.ask();
 }
 
-void FirstRequests::run() {
+void FirstRequests::run(LinesAhead& lines) {
   if (groups_.empty()) return;
   Dispatcher& dispatcher = environment_.dispatcher;
   const WallTime wall_now = std::chrono::system_clock::now();
@@ -66,10 +69,14 @@ void FirstRequests::run() {
     const auto requests = std::span(requests_).subspan(group.first, group.count);
     const bool were_run = dispatcher.run_singles(requests, wall_now, now);
     const SteadyTime began = std::exchange(now, environment_.steady_now());
-    if (!were_run) continue;
+    const auto their_sessions = std::span(sessions_).subspan(group.first, group.count);
+    if (!were_run) {
+      for (const Session* const session : their_sessions) session->collect_lines(lines);
+      continue;
+    }
     const command::CommandSpec& spec = requests.front().spec;
     dispatcher.record(spec, group.count, now - began);
-    for (Session* const session : std::span(sessions_).subspan(group.first, group.count)) {
+    for (Session* const session : their_sessions) {
       session->single_was_run(now);
       if (spec.flags.has(command::Flag::write)) recorded_.push_back(session);
     }

@@ -28,8 +28,8 @@ class FirstRequests {
  private:
   explicit FirstRequests(const Session::Environment& environment) : environment_(environment) {}
 
-  void gather(std::span<Session* const> sessions);
-  void run();
+  void gather(std::span<Session* const> sessions, LinesAhead& lines);
+  void run(LinesAhead& lines);
   void settle();
 
   // Requests that are alike, side by side.

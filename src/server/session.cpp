@@ -1,4 +1,5 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
 #include <sepal/server/session.hpp>
 
 #include <algorithm>
@@ -306,12 +307,21 @@ void Session::put_back(Batch& batch) {
 }
 
 void Session::lend_reply_buffer() {
-  if (reply_.size() == 0) reply_.swap_out(environment_.reply_buffer);
+  if (lent_ || has_output()) return;
+  reply_.swap_out(environment_.reply_buffer);
+  lent_ = true;
 }
 
 // Else every session that waits for the rest of a request would keep one.
 void Session::give_back_reply_buffer() {
-  if (reply_.size() == 0) reply_.swap_out(environment_.reply_buffer);
+  if (!lent_ || has_output()) return;
+  reply_.swap_out(environment_.reply_buffer);
+  lent_ = false;
+}
+
+void Session::take_output(std::string& into) {
+  reply_.swap_out(into);
+  lent_ = false;
 }
 
 Session::Step Session::end_batch(Pause pause) {
@@ -358,7 +368,7 @@ Session::Step Session::release() {
   held_until_ = 0;
   lend_reply_buffer();
   reply_.raw(held_);
-  held_ = std::string();
+  free_memory(held_);
   return step_when_released_;
 }
 

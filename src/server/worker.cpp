@@ -269,7 +269,7 @@ void Worker::follow(Connection& connection, Connection::Then then) {
       queue_.push_back(connection.id());
       return;
     case Connection::Then::hold:
-      held_.push_back({.position = connection.session().held_until(), .id = connection.id()});
+      hold(connection);
       return;
     case Connection::Then::later:
       later_.push_back(connection.id());
@@ -280,6 +280,12 @@ void Worker::follow(Connection& connection, Connection::Then then) {
     case Connection::Then::close:
       return remove(connection);
   }
+}
+
+// What a round ran first may be held behind what it ran later.
+void Worker::hold(Connection& connection) {
+  const Held held{.position = connection.session().held_until(), .id = connection.id()};
+  held_.insert(std::ranges::upper_bound(held_, held.position, {}, &Held::position), held);
 }
 
 // First it says that it waits, then it looks: so progress is either seen here, or posted (both are in the one

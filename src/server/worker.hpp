@@ -99,6 +99,7 @@ class Worker {
   void send_kept();
   void await_next();
   void follow(Connection& connection, Connection::Then then);
+  void hold(Connection& connection);
   void look_at_journal();
   void queue_put_off_when_progressed();
   void release_durable();
@@ -138,8 +139,8 @@ class Worker {
   std::vector<std::uint64_t> kept_;
   SteadyTime kept_since_{};
   bool due_ = false;  // some of them are of a short batch
-  // Those that wait for the journal: for it to be durable up to a position, in the order in which they came
-  // and the positions grow; and for it to make progress.
+  // Those that wait for the journal: for it to be durable up to a position, in the order of the positions;
+  // and for it to make progress.
   struct Held {
     std::uint64_t position;
     std::uint64_t id;

@@ -15,6 +15,7 @@
 #include <sepal/metrics/counters.hpp>
 #include <sepal/resp/reply.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -133,8 +134,16 @@ class Dispatcher {
                        std::span<const std::string_view> words, std::span<const std::string_view> last_words,
                        bool alone, WallTime now, SteadyTime steady_now);
 
-  // Whether two requests differ in their last word only, and run_singles takes them together.
-  [[nodiscard]] static bool alike(const SingleRequest& one, const SingleRequest& other);
+  // Of requests that run_together takes: whether they differ in their last word only. Of a round each is held
+  // against each, so what mostly tells them apart comes first.
+  [[nodiscard]] static bool alike(const SingleRequest& one, const SingleRequest& other) {
+    const std::string_view key = one.words[1];
+    const std::string_view other_key = other.words[1];
+    return key.size() == other_key.size() && (key.empty() || key.back() == other_key.back()) &&
+           &one.spec == &other.spec && one.client.database == other.client.database && key == other_key &&
+           one.words.size() == other.words.size() &&
+           std::equal(one.words.begin() + 2, one.words.end() - 1, other.words.begin() + 2);
+  }
   // As run, for requests of different clients that are alike, at most singles_max. False: nothing was done,
   // run them one by one. With the gate shared.
   static constexpr std::size_t singles_max = 64;

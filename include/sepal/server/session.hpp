@@ -120,7 +120,7 @@ class Session {
 
   // Takes the replies to be sent; empty when there are none. `into` is emptied first and its memory reused.
   // Give the environment's reply_buffer, or a string of one's own.
-  void take_output(std::string& into) { reply_.swap_out(into); }
+  void take_output(std::string& into);
   [[nodiscard]] bool has_output() const { return reply_.size() > 0; }
   // Keeps the client's figures: what was sent just now, and what of the output still waits. Not inside the
   // gate.
@@ -179,6 +179,7 @@ class Session {
   bool single_was_run_ = false;
   std::uint64_t single_position_ = 0;
   resp::Reply reply_;
+  bool lent_ = false;  // its memory is the environment's
   InputBuffer input_;
   SteadyTime last_run_at_;
   SteadyTime last_run_until_;

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -188,6 +189,49 @@ TEST_CASE("answers to adds that were run together wait for the journal, those to
   CHECK(world.sessions[1]->release() == Step::read);
   CHECK(world.replies(0) + world.replies(1) == no + yes);
   CHECK(world.round({add("k", "d"), add("k", "e"), ping, ping}) == Replies{yes, yes, pong, pong});
+}
+
+TEST_CASE("what is held of a round keeps nothing that was lent", "[server]") {
+  FilterWorld world(3);
+  constexpr std::size_t lent_bytes = 100'000;
+  world.reply_buffer.reserve(lent_bytes);
+  world.ground.recording.awaited = 100;
+  world.ground.journal.durable = 99;
+  world.receive({add("k", "a"), add("k", "b"), ping});
+  world.look_ahead();
+  for (const std::size_t index : {0, 1}) {
+    CHECK(world.sessions[index]->run() == Step::hold);
+    CHECK(world.reply_buffer.capacity() >= lent_bytes);
+  }
+  CHECK(world.run(2) == pong);
+}
+
+TEST_CASE("what was run ahead takes no room in the input any more", "[server]") {
+  FilterWorld world(3);
+  const std::size_t free_bytes = world.input.free().size();
+  for (int i = 0; i < 3; ++i) world.round({add("k", "a"), add("k", "b"), exists("k", "c")});
+  CHECK(world.input.free().size() == free_bytes);
+}
+
+TEST_CASE("a request that came in two pieces is run with others, and nothing of it is left", "[server]") {
+  FilterWorld world(2);
+  const std::string first = add("k", "a");
+  CHECK(world.round({first.substr(0, 10), ping}) == Replies{"", pong});
+  CHECK(world.sessions[0]->client().bytes_unparsed == 10);
+  CHECK(world.round({first.substr(10), add("k", "b")}) == Replies{yes, yes});
+  CHECK(world.records() == 1);
+  CHECK(world.sessions[0]->client().bytes_unparsed == 0);
+  CHECK(world.sessions[0]->input_bytes_held() == 0);
+  CHECK(world.sessions[0]->last_run_until() == world.sessions[0]->last_run_at());
+}
+
+TEST_CASE("what is past its deadline is not there for those who ask together", "[server]") {
+  FilterWorld world(2);
+  world.ask(request({"BF.RESERVE", "due", "0.01", "10"}) + add("due", "a") +
+            request({"PEXPIRE", "due", "1"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(world.round({exists("due", "a"), exists("due", "a")}) == Replies{no, no});
+  CHECK(world.round({add("due", "a"), add("due", "a")}) == Replies{yes, no});
 }
 
 TEST_CASE("requests that the journal has no room for are put off, each by itself", "[server]") {
