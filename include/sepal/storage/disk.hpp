@@ -15,14 +15,15 @@ namespace sepal::storage {
 
 using Path = std::filesystem::path;
 
-// Confined, but for reading: several threads may read at once. Closed when destroyed. Blocks. Errors of all
-// members: io, disk_full, read_only.
+// Of a file, in bytes; the end is behind the last.
 struct DataRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   friend bool operator==(const DataRange&, const DataRange&) = default;
 };
 
+// Confined, but for reading: several threads may read at once. Closed when destroyed. Blocks. Errors of all
+// members: io, disk_full, read_only.
 class File {
  public:
   virtual ~File() = default;

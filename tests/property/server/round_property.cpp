@@ -33,7 +33,7 @@ struct Asked {
 };
 
 Asked random_request() {
-  // Filters that grow, one that is never there but for adds, and more items than they begin with.
+  // More items than the filters begin with room for, so that they grow in the middle of a round.
   static const std::vector<std::string> keys{"a", "b"};
   return {.adds = *rc::gen::arbitrary<bool>(),
           .item = {*rc::gen::elementOf(keys), std::to_string(*rc::gen::inRange(0, 40))},
