@@ -28,10 +28,11 @@ bool try_again() {
 }  // namespace
 
 Connection::Connection(Descriptor descriptor, Kind kind, const Session::Environment& environment,
-                       Readiness& readiness, command::ClientState client)
+                       SpareBuffers& spares, Readiness& readiness, command::ClientState client)
     : descriptor_(std::move(descriptor)),
       readiness_(readiness),
       reply_buffer_(environment.reply_buffer),
+      spares_(spares),
       session_(environment, std::move(client)),
       kind_(kind) {}
 
@@ -115,6 +116,7 @@ bool Connection::expired(SteadyTime now, std::chrono::seconds idle_timeout) cons
 Connection::Then Connection::carry_on(Session::Step step) {
   if (may_keep(step)) {
     session_.take_output(unsent_);
+    spares_.lend(reply_buffer_);
     after_sending_ = step;
     phase_ = Phase::sending;
     return Then::send;
@@ -204,7 +206,7 @@ bool Connection::send_unsent() {
 void Connection::give_back_unsent() {
   if (unsent_.capacity() > reply_buffer_.capacity() && unsent_.capacity() <= reply_buffer_bytes_max)
     unsent_.swap(reply_buffer_);
-  free_memory(unsent_);
+  spares_.take_back(unsent_);
   unsent_begin_ = 0;
 }
 

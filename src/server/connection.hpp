@@ -31,6 +31,7 @@
 
 #include "descriptor.hpp"
 #include "readiness.hpp"
+#include "spare_buffers.hpp"
 
 namespace sepal::server {
 
@@ -53,8 +54,8 @@ class Connection {
   enum class Kind : std::uint8_t { tcp, unix_socket };
 
   // `descriptor` does not block. Watch it for `readable` with this as the owner.
-  Connection(Descriptor descriptor, Kind kind, const Session::Environment& environment, Readiness& readiness,
-             command::ClientState client);
+  Connection(Descriptor descriptor, Kind kind, const Session::Environment& environment, SpareBuffers& spares,
+             Readiness& readiness, command::ClientState client);
 
   Then on_ready(std::uint32_t events);
   Then run();
@@ -90,7 +91,8 @@ class Connection {
 
   Descriptor descriptor_;
   Readiness& readiness_;
-  std::string& reply_buffer_;  // the worker's
+  std::string& reply_buffer_;  // the worker's, and so the next
+  SpareBuffers& spares_;
   Session session_;
   std::string unsent_;  // replies that were kept, or that the socket did not take
   std::size_t unsent_begin_ = 0;

@@ -154,7 +154,7 @@ Connection* Worker::take_in(Accepted& accepted) {
   client.connected_at = std::chrono::steady_clock::now();
   client.last_request_at = client.connected_at;
   auto connection = std::make_unique<Connection>(std::move(accepted.descriptor), accepted.kind, environment_,
-                                                 readiness_, std::move(client));
+                                                 spares_, readiness_, std::move(client));
   return connections_.emplace(accepted.id, std::move(connection)).first->second.get();
 }
 

@@ -39,6 +39,7 @@
 #include "connection.hpp"
 #include "descriptor.hpp"
 #include "readiness.hpp"
+#include "spare_buffers.hpp"
 
 namespace sepal::server {
 
@@ -119,6 +120,7 @@ class Worker {
   std::unique_ptr<char[]> read_memory_;
   SharedInput input_;
   std::string reply_buffer_;
+  SpareBuffers spares_;
   TogetherWords last_words_;
   SimilarWords similar_words_;
   Session::Environment environment_;

@@ -31,7 +31,7 @@ struct ConnectionWorld : SessionWorld {
     peer = Descriptor(ends[1]);
     REQUIRE(readiness.open().ok());
     connection = std::make_unique<Connection>(Descriptor(ends[0]), Connection::Kind::unix_socket, environment,
-                                              readiness, client(true));
+                                              spares, readiness, client(true));
     REQUIRE(readiness.add(ends[0], connection.get(), readable).ok());
   }
 
@@ -51,6 +51,7 @@ struct ConnectionWorld : SessionWorld {
 
   boost::asio::io_context context;
   Readiness readiness{context};
+  SpareBuffers spares;
   Descriptor peer;
   std::unique_ptr<Connection> connection;
 };
@@ -93,6 +94,49 @@ TEST_CASE("kept replies of which the socket takes a part follow when it takes mo
   CHECK(world.serve(ping) == Then::send);
   CHECK(world.connection->send_kept() == Then::keep);
   CHECK(world.received() == pong);
+}
+
+TEST_CASE("the memory of replies that were sent is there for those that are kept next", "[server]") {
+  ConnectionWorld world;
+  const std::string echo = request({"ECHO", std::string(10'000, 'x')});
+  CHECK(world.serve(echo) == Then::send);
+  // What another session of the worker grew meanwhile.
+  world.reply_buffer.reserve(50'000);
+  CHECK(world.connection->send_kept() == Then::keep);
+  CHECK(world.serve(echo) == Then::send);
+  CHECK(world.reply_buffer.capacity() > 10'000);
+  CHECK(world.reply_buffer.capacity() < 50'000);
+}
+
+TEST_CASE("spare memory is lent to what has none, and is bounded", "[server]") {
+  SpareBuffers spares;
+  std::string text;
+  spares.lend(text);
+  CHECK(text.capacity() == std::string().capacity());
+  const auto take_back = [&](std::size_t bytes) {
+    std::string full(bytes, 'x');
+    spares.take_back(full);
+    CHECK(full.empty());
+    CHECK(full.capacity() == std::string().capacity());
+  };
+  take_back(1);
+  take_back(SpareBuffers::spare_bytes_max + 1);
+  spares.lend(text);
+  CHECK(text.capacity() == std::string().capacity());
+  for (std::size_t i = 0; i <= SpareBuffers::spares_max; ++i) take_back(1000);
+  std::size_t lent = 0;
+  while (true) {
+    std::string each;
+    spares.lend(each);
+    if (each.capacity() < 1000) break;
+    CHECK(each.empty());
+    ++lent;
+  }
+  CHECK(lent == SpareBuffers::spares_max);
+  take_back(1000);
+  std::string has_memory(5000, 'x');
+  spares.lend(has_memory);
+  CHECK(has_memory.size() == 5000);
 }
 
 TEST_CASE("a client that went while its replies were kept is closed", "[server]") {
