@@ -161,8 +161,9 @@ bool is_of_lines(const Blocks& blocks) {
 }
 
 // Of a layer of lines: the items that it holds.
+template <class Shape>
 SEPAL_TARGET Items held_in_lines(const Blocks& blocks, const Pending& pending) {
-  const AnyWidthLanes shape(blocks);
+  const Shape shape(blocks);
   const __mmask8 words = lanes_of(blocks.block_bits / word_bits);
   const __mmask8 probes = lanes_of(blocks.probe_count);
   const Lanes multipliers = _mm512_maskz_loadu_epi64(probes, probe_multipliers.data());
@@ -270,7 +271,8 @@ class Search {
 
   SEPAL_TARGET void look_in_lines(const Blocks& blocks) {
     settle();
-    take(held_in_lines(blocks, pending_));
+    take(is_power_of_two(blocks) ? held_in_lines<PowerOfTwoLanes>(blocks, pending_)
+                                 : held_in_lines<AnyWidthLanes>(blocks, pending_));
   }
 
   SEPAL_TARGET void look_by_gathers(const Blocks& blocks) {
