@@ -47,8 +47,6 @@ void Background::drain() {
 
 void Background::run() {
   name_this_thread("background");
-  // Where it is refused, short slices were, which the log says.
-  static_cast<void>(ask_to_run_behind());
   while (true) {
     std::vector<Task> tasks = next_tasks();
     for (const Task& task : tasks) task();
