@@ -40,6 +40,7 @@ std::string_view text_of(Filter::Refusal refusal) {
 
 // Eight at a time, which are bytes of 0 or 1: the factor adds them up in the highest of eight.
 std::size_t count_true(std::span<const bool> values) {
+  static_assert(sizeof(bool) == 1);
   std::size_t count = 0;
   for (; values.size() >= 8; values = values.subspan(8)) {
     std::uint64_t bytes = 0;

@@ -26,6 +26,7 @@ std::string_view digits_of(Number value, char (&room)[number_bytes_max]) {
 }
 
 // Four booleans in a row, by a number in which the first is the highest of four bits.
+static_assert(sizeof(bool) == 1, "four booleans are four bytes");
 using FourBooleans = std::array<std::array<char, 4 * boolean_bytes>, 16>;
 
 constexpr FourBooleans encode_four(std::string_view no, std::string_view yes) {
@@ -99,7 +100,7 @@ void Reply::booleans(std::span<const bool> values) {
     std::array<std::byte, 4> bytes;
     std::memcpy(bytes.data(), values.data(), bytes.size());
     // The factor brings the lowest bits of the four bytes together in the highest.
-    const std::uint32_t chosen = (load_little_endian<std::uint32_t>(bytes.data()) * 0x08040201U) >> 24;
+    const std::uint32_t chosen = (load_little_endian<std::uint32_t>(bytes.data()) * 0x08040201U) >> 24 & 0xf;
     std::memcpy(to, four[chosen].data(), 4 * boolean_bytes);
     to += 4 * boolean_bytes;
   }

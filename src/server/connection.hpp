@@ -91,8 +91,8 @@ class Connection {
 
   Descriptor descriptor_;
   Readiness& readiness_;
-  std::string& reply_buffer_;  // the worker's, and so the next
-  SpareBuffers& spares_;
+  std::string& reply_buffer_;  // the worker's
+  SpareBuffers& spares_;       // the worker's
   Session session_;
   std::string unsent_;  // replies that were kept, or that the socket did not take
   std::size_t unsent_begin_ = 0;

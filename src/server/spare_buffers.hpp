@@ -13,7 +13,7 @@ namespace sepal::server {
 // Confined to its worker. Holds at most spares_max * spare_bytes_max bytes.
 class SpareBuffers {
  public:
-  static constexpr std::size_t spares_max = 16;  // as many as a worker keeps replies of
+  static constexpr std::size_t spares_max = 16;
   static constexpr std::size_t spare_bytes_max = 64 * 1024;
 
   // Gives memory to a text that has allocated none, if there is some.

@@ -27,6 +27,7 @@ constexpr std::size_t round_bytes_max = 4096;
 constexpr std::chrono::microseconds long_run_min{10};
 constexpr std::chrono::microseconds kept_time_max{250};
 constexpr std::size_t kept_max = 16;
+static_assert(kept_max <= SpareBuffers::spares_max, "the memory of all that is kept is there for the next");
 // One receive takes a whole pipeline.
 constexpr std::size_t read_buffer_bytes = 256 * 1024;
 constexpr std::chrono::milliseconds sweep_interval{1000};

@@ -123,6 +123,9 @@ TEST_CASE("spare memory is lent to what has none, and is bounded", "[server]") {
   take_back(SpareBuffers::spare_bytes_max + 1);
   spares.lend(text);
   CHECK(text.capacity() == std::string().capacity());
+  take_back(SpareBuffers::spare_bytes_max);
+  spares.lend(text);
+  CHECK(text.capacity() == SpareBuffers::spare_bytes_max);
   for (std::size_t i = 0; i <= SpareBuffers::spares_max; ++i) take_back(1000);
   std::size_t lent = 0;
   while (true) {
