@@ -25,8 +25,8 @@ std::string_view digits_of(Number value, char (&room)[number_bytes_max]) {
   return {room, static_cast<std::size_t>(written.ptr - room)};
 }
 
-// Four booleans in a row, by a number in which the first is the highest of four bits.
 static_assert(sizeof(bool) == 1, "four booleans are four bytes");
+// Four booleans in a row, by a number in which the first is the highest of four bits.
 using FourBooleans = std::array<std::array<char, 4 * boolean_bytes>, 16>;
 
 constexpr FourBooleans encode_four(std::string_view no, std::string_view yes) {
