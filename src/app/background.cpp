@@ -6,7 +6,7 @@
 
 namespace sepal::app {
 
-Background::Background() : thread_([this] { run(); }) {}
+Background::Background() : settling_([this] { settling_gave_up(); }), thread_([this] { run(); }) {}
 
 Background::~Background() {
   drain();
@@ -37,7 +37,7 @@ void Background::dispose_database(std::shared_ptr<const void> database) {
 }
 
 void Background::settle(keyspace::FilterPtr filter, filter::LayerView layer) {
-  post([this, held = std::move(filter), layer] { settling_.add(held, layer); });
+  settling_.add(std::move(filter), layer);
 }
 
 void Background::drain() {
@@ -52,8 +52,8 @@ void Background::run() {
     for (const Task& task : tasks) task();
     tasks.clear();
     // Once for all tasks, because it looks at all that wait there.
-    if (std::exchange(dropped_, false)) settling_.forget_dropped();
-    settling_.step_if_due();
+    if (std::exchange(dropped_, false)) settling_.look_for_dropped();
+    settling_.free_given_up();
     const MutexLock lock(mutex_);
     busy_ = false;
     changed_.notify_all();
@@ -63,15 +63,18 @@ void Background::run() {
 
 std::vector<Background::Task> Background::next_tasks() {
   const MutexLock lock(mutex_);
-  while (waiting_.empty() && !stopping_) {
-    if (settling_.empty()) {
-      changed_.wait(mutex_);
-    } else if (changed_.wait_until(mutex_, settling_.due()) == std::cv_status::timeout) {
-      break;
-    }
-  }
+  while (waiting_.empty() && !given_up_ && !stopping_) changed_.wait(mutex_);
+  given_up_ = false;
   busy_ = !waiting_.empty();
   return std::exchange(waiting_, {});
+}
+
+void Background::settling_gave_up() {
+  {
+    const MutexLock lock(mutex_);
+    given_up_ = true;
+  }
+  changed_.notify_all();
 }
 
 }  // namespace sepal::app

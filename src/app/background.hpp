@@ -1,5 +1,5 @@
-// What nobody should wait for, on a thread of its own: giving gigabytes back to the system and settling pages
-// take the time of many requests, and a file takes the time of a disk.
+// What nobody should wait for, on a thread of its own: giving gigabytes back to the system takes the time of
+// many requests, and a file takes the time of a disk. (Settling pages has another one, which runs behind.)
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -37,19 +37,20 @@ class Background final : public keyspace::Housekeeper {
 
  private:
   void run();
-  // What was posted, once there is something, or nothing when it is time for a step of settling_. Nothing as
-  // well, and stopping_, at the end.
+  // What was posted, once there is something. Nothing when settling_ has given something up, and at the end,
+  // stopping_.
   std::vector<Task> next_tasks();
+  void settling_gave_up();
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   Condition changed_;
   std::vector<Task> waiting_ SEPAL_GUARDED_BY(mutex_);
+  bool given_up_ SEPAL_GUARDED_BY(mutex_) = false;  // by settling_, and not freed
   bool busy_ SEPAL_GUARDED_BY(mutex_) = false;
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
   Expiry expiry_;
-  // Confined to thread_.
   PageSettling settling_;
-  bool dropped_ = false;  // A task had a filter that settling_ may be the last to hold.
+  bool dropped_ = false;  // A task had a filter that settling_ may be the last to hold. Confined to thread_.
 
   std::thread thread_;
 };

@@ -1,6 +1,10 @@
 #include "page_settling.hpp"
 
+#include <sepal/base/thread.hpp>
+
 #include <algorithm>
+#include <ctime>
+#include <iterator>
 #include <utility>
 
 namespace sepal::app {
@@ -12,38 +16,143 @@ using namespace std::chrono_literals;
 // machine's host has to find the memory.
 constexpr std::uint64_t looked_at_in_step = 64;
 constexpr std::chrono::milliseconds busy_pause = 2ms;
-// A pause is at least so many times as long as what was done before it: workers want the core.
+// A pause is at least so many times as long as what was done before it had of a core: workers want it.
 constexpr int pause_share = 4;
 constexpr std::chrono::milliseconds idle_pause_min = 50ms;
 constexpr std::chrono::milliseconds idle_pause_max = 10s;
 
-}  // namespace
-
-void PageSettling::add(filter::FilterPtr filter, filter::LayerView layer) {
-  const auto soon = std::chrono::steady_clock::now() + idle_pause_min;
-  due_ = layers_.empty() ? soon : std::min(due_, soon);
-  idle_pause_ = idle_pause_min;
-  layers_.push_back({.filter = std::move(filter), .layer = layer});
+// What this thread has had of a core. While it waits for one, it takes nothing from others.
+std::chrono::nanoseconds core_time() {
+  std::timespec time{};
+  static_cast<void>(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time));
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-void PageSettling::forget_dropped() {
-  std::erase_if(layers_, [](const Unsettled& each) { return each.filter->use_count() == 1; });
+}  // namespace
+
+PageSettling::PageSettling(std::function<void()> on_given_up)
+    : on_given_up_(std::move(on_given_up)), thread_([this] { run(); }) {}
+
+PageSettling::~PageSettling() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void PageSettling::add(filter::FilterPtr filter, filter::LayerView layer) {
+  Filters added;
+  added.emplace_back();
+  added.back().filter = std::move(filter);
+  added.back().layers.push_back({.view = layer});
+  {
+    const MutexLock lock(mutex_);
+    added_.splice(added_.end(), added);
+  }
+  changed_.notify_all();
+}
+
+void PageSettling::look_for_dropped() {
+  {
+    const MutexLock lock(mutex_);
+    may_be_dropped_ = true;
+  }
+  changed_.notify_all();
+}
+
+void PageSettling::free_given_up() {
+  Filters freed;
+  {
+    const MutexLock lock(mutex_);
+    freed.swap(given_up_);
+  }
+}
+
+void PageSettling::run() {
+  name_this_thread("pages");
+  // Where it is refused, short slices were, which the log says.
+  static_cast<void>(ask_to_run_behind());
+  while (wait()) {
+    take_added();
+    give_up_dropped();
+    step_if_due();
+  }
+}
+
+bool PageSettling::wait() {
+  const MutexLock lock(mutex_);
+  while (!stopping_ && added_.empty() && !may_be_dropped_) {
+    if (filters_.empty()) {
+      changed_.wait(mutex_);
+    } else if (changed_.wait_until(mutex_, due_) == std::cv_status::timeout) {
+      break;
+    }
+  }
+  may_be_dropped_ = false;
+  return !stopping_;
+}
+
+// A filter keeps its one entry: who counts the holders of a filter counts this one once.
+void PageSettling::take_added() {
+  Filters added;
+  {
+    const MutexLock lock(mutex_);
+    added.swap(added_);
+  }
+  if (added.empty()) return;
+  const auto soon = std::chrono::steady_clock::now() + idle_pause_min;
+  due_ = filters_.empty() ? soon : std::min(due_, soon);
+  idle_pause_ = idle_pause_min;
+  Filters emptied;
+  while (!added.empty()) {
+    const auto first = added.begin();
+    const auto known = std::ranges::find(filters_, first->filter, &Unsettled::filter);
+    if (known == filters_.end()) {
+      filters_.splice(filters_.end(), added, first);
+    } else {
+      known->layers.splice(known->layers.end(), first->layers);
+      first->filter.reset();
+      emptied.splice(emptied.end(), added, first);
+    }
+  }
+  give_up(std::move(emptied));
+}
+
+void PageSettling::give_up_dropped() {
+  Filters dropped;
+  for (auto each = filters_.begin(); each != filters_.end();) {
+    const auto next = std::next(each);
+    if (each->filter->use_count() == 1) dropped.splice(dropped.end(), filters_, each);
+    each = next;
+  }
+  give_up(std::move(dropped));
+}
+
+void PageSettling::give_up(Filters filters) {
+  if (filters.empty()) return;
+  {
+    const MutexLock lock(mutex_);
+    given_up_.splice(given_up_.end(), filters);
+  }
+  on_given_up_();
 }
 
 void PageSettling::step_if_due() {
-  if (layers_.empty() || std::chrono::steady_clock::now() < due_) return;
-  const auto started = std::chrono::steady_clock::now();
+  if (filters_.empty() || std::chrono::steady_clock::now() < due_) return;
+  const std::chrono::nanoseconds before = core_time();
   const std::chrono::milliseconds pause = step();
-  const auto ended = std::chrono::steady_clock::now();
-  due_ = ended + std::max<std::chrono::nanoseconds>(pause, pause_share * (ended - started));
+  const std::chrono::nanoseconds taken = core_time() - before;
+  due_ = std::chrono::steady_clock::now() + std::max<std::chrono::nanoseconds>(pause, pause_share * taken);
 }
 
 std::chrono::milliseconds PageSettling::step() {
-  forget_dropped();
   bool busy = move_a_piece();
   // The others wait for one that moves: there may be many to look at.
   if (!busy)
-    for (Unsettled& layer : layers_) busy = look_at(layer) || busy;
+    for (Unsettled& each : filters_)
+      for (Layer& layer : each.layers) busy = look_at(layer) || busy;
   if (!busy) return std::exchange(idle_pause_, std::min(2 * idle_pause_, idle_pause_max));
   idle_pause_ = idle_pause_min;
   return busy_pause;
@@ -51,19 +160,25 @@ std::chrono::milliseconds PageSettling::step() {
 
 // Of the first layer that is in use. False if there is none.
 bool PageSettling::move_a_piece() {
-  const auto ready = std::ranges::find_if(
-      layers_, [](const Unsettled& each) { return each.in_use == each.layer.piece_count(); });
-  if (ready == layers_.end()) return false;
-  ready->layer.move_to_huge_page(ready->moved);
-  if (++ready->moved == ready->layer.piece_count()) layers_.erase(ready);
-  return true;
+  for (auto each = filters_.begin(); each != filters_.end(); ++each) {
+    const auto layer = std::ranges::find_if(each->layers, &Layer::ready);
+    if (layer == each->layers.end()) continue;
+    layer->view.move_to_huge_page(layer->moved);
+    ++layer->moved;
+    if (!std::ranges::all_of(each->layers, &Layer::settled)) return true;
+    Filters settled;
+    settled.splice(settled.end(), filters_, each);
+    give_up(std::move(settled));
+    return true;
+  }
+  return false;
 }
 
 // Whether it found more in use than the last time.
-bool PageSettling::look_at(Unsettled& layer) {
+bool PageSettling::look_at(Layer& layer) {
   const std::uint64_t known = layer.in_use;
-  const std::uint64_t end = std::min(known + looked_at_in_step, layer.layer.piece_count());
-  while (layer.in_use < end && layer.layer.in_use(layer.in_use)) ++layer.in_use;
+  const std::uint64_t end = std::min(known + looked_at_in_step, layer.view.piece_count());
+  while (layer.in_use < end && layer.view.in_use(layer.in_use)) ++layer.in_use;
   return layer.in_use > known;
 }
 

@@ -1,7 +1,9 @@
 #include <sepal/base/thread.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <functional>
 #include <pthread.h>
 #include <sched.h>
 #include <string>
@@ -13,7 +15,11 @@ namespace sepal {
 namespace {
 
 // The least that the kernel takes.
-constexpr std::uint64_t slice_nanoseconds = 100'000;
+constexpr std::uint64_t short_slice_nanoseconds = 100'000;
+constexpr std::uint64_t usual_slice = 0;  // the system's
+// A tenth of the share of another thread.
+constexpr std::int32_t nicer_by = 10;
+constexpr std::int32_t nice_max = 19;
 
 // struct sched_attr of sched_setattr(2) in its first version: glibc 2.36 has none, and the kernel's header
 // cannot be included beside <sched.h>.
@@ -36,13 +42,7 @@ Error refused(const char* call) {
   return fail(Errc::io, std::string(call) + ": " + std::generic_category().message(errno));
 }
 
-}  // namespace
-
-void name_this_thread(const char* name) {
-  static_cast<void>(pthread_setname_np(pthread_self(), name));
-}
-
-Result<void> ask_for_short_slices() {
+Result<void> change_scheduling(const std::function<void(SchedulingAttributes&)>& change) {
   constexpr int this_thread = 0;
   constexpr unsigned no_flags = 0;
   SchedulingAttributes attributes;
@@ -52,9 +52,26 @@ Result<void> ask_for_short_slices() {
     return fail(Errc::io, "another class of the scheduler was chosen");
   if ((attributes.flags & reset_on_fork) != 0)
     return fail(Errc::io, "threads are to begin with the system's scheduling");
-  attributes.runtime = slice_nanoseconds;
+  change(attributes);
   if (::syscall(SYS_sched_setattr, this_thread, &attributes, no_flags) != 0) return refused("sched_setattr");
   return {};
+}
+
+}  // namespace
+
+void name_this_thread(const char* name) {
+  static_cast<void>(pthread_setname_np(pthread_self(), name));
+}
+
+Result<void> ask_for_short_slices() {
+  return change_scheduling([](SchedulingAttributes& thread) { thread.runtime = short_slice_nanoseconds; });
+}
+
+Result<void> ask_to_run_behind() {
+  return change_scheduling([](SchedulingAttributes& thread) {
+    thread.runtime = usual_slice;
+    thread.nice = std::min(thread.nice + nicer_by, nice_max);
+  });
 }
 
 }  // namespace sepal

@@ -15,5 +15,9 @@ void name_this_thread(const char* name);
 // Errors: io, where it is refused, the thread is of another class, or others would not inherit it; nothing
 // has changed then. docs/decisions/0016.
 Result<void> ask_for_short_slices();
+// For a thread that works for long, and for which nobody waits: where it shares a core with others of the
+// process, it gets a tenth of what one of them gets, and one with short slices that is woken has the core
+// soon. Errors as above.
+Result<void> ask_to_run_behind();
 
 }  // namespace sepal

@@ -1,5 +1,6 @@
 #include <sepal/base/thread.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <optional>
@@ -68,6 +69,33 @@ TEST_CASE("short slices are the thread's and of those that it starts, and leave 
   }
   CHECK(own == short_slice_nanoseconds);
   CHECK(inherited == short_slice_nanoseconds);
+}
+
+TEST_CASE("a thread that runs behind has a smaller share, and slices as the system gives them", "[base]") {
+  const auto slice_before = slice_of_this_thread();
+  const int nice_before = ::getpriority(PRIO_PROCESS, 0);
+  sepal::Result<void> asked;
+  int nice_after = 0;
+  std::optional<long> slice_after;
+  sepal::Result<void> asked_again;
+  int nice_at_last = 0;
+  std::thread([&] {
+    static_cast<void>(ask_for_short_slices());
+    asked = ask_to_run_behind();
+    nice_after = ::getpriority(PRIO_PROCESS, 0);
+    slice_after = slice_of_this_thread();
+    asked_again = ask_to_run_behind();
+    nice_at_last = ::getpriority(PRIO_PROCESS, 0);
+  }).join();
+  CHECK(::getpriority(PRIO_PROCESS, 0) == nice_before);
+  if (!asked) {
+    WARN("refused here: " << asked.error().detail);
+    return;
+  }
+  CHECK(asked_again.ok());
+  CHECK(nice_after == std::min(nice_before + 10, 19));
+  CHECK(nice_at_last == std::min(nice_before + 20, 19));
+  CHECK(slice_after == slice_before);
 }
 
 }  // namespace

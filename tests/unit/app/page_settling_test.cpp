@@ -1,0 +1,136 @@
+#include "app/page_settling.hpp"
+
+#include <sepal/base/mutex.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <sys/resource.h>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace sepal::app {
+namespace {
+
+using namespace std::chrono_literals;
+using filter::Filter;
+using filter::FilterPtr;
+using filter::LayerView;
+
+constexpr std::chrono::seconds patience = 60s;
+constexpr filter::FilterLimits plenty{.bytes_max = std::uint64_t{1} << 32, .layers_max = 64};
+
+// Counts what the thread tells.
+class Told {
+ public:
+  void tell() {
+    const MutexLock lock(mutex_);
+    ++times_;
+    changed_.notify_all();
+  }
+  // False when it takes too long.
+  [[nodiscard]] bool await(int times) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    const MutexLock lock(mutex_);
+    while (times_ < times)
+      if (changed_.wait_until(mutex_, end) == std::cv_status::timeout) return false;
+    return true;
+  }
+  [[nodiscard]] int times() {
+    const MutexLock lock(mutex_);
+    return times_;
+  }
+
+ private:
+  Mutex mutex_;
+  Condition changed_;
+  int times_ SEPAL_GUARDED_BY(mutex_) = 0;
+};
+
+struct SettlingWorld {
+  Told told;
+  PageSettling settling{[this] { told.tell(); }};
+};
+
+// Of so many big layers, all of whose pages are in use.
+FilterPtr used_filter(std::uint32_t layer_count) {
+  const filter::FilterOptions options{.error_rate = 1e-9, .capacity = 400'000, .expansion = 1};
+  auto made = Filter::create(options, plenty);
+  REQUIRE(made);
+  const FilterPtr filter = *made;
+  for (std::uint64_t i = 0; filter->layer_count() < layer_count || !filter->newest_layer().in_use(0); ++i)
+    filter->add_alone(std::to_string(i), plenty);
+  REQUIRE(filter->layer_count() == layer_count);
+  for (const LayerView& layer : filter->layers()) REQUIRE(layer.piece_count() > 0);
+  return filter;
+}
+
+TEST_CASE("layers in use are settled, and the filter is held no longer", "[app]") {
+  SettlingWorld world;
+  const FilterPtr filter = used_filter(2);
+  const std::vector<LayerView> layers = filter->layers();
+  for (const LayerView& layer : layers) REQUIRE(layer.fresh());
+  for (const LayerView& layer : layers) world.settling.add(filter, layer);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  int told = 0;
+  while (filter->use_count() > 1 && std::chrono::steady_clock::now() < end) {
+    REQUIRE(world.told.await(told + 1));
+    told = world.told.times();
+    world.settling.free_given_up();
+  }
+  CHECK(filter->use_count() == 1);
+  for (const LayerView& layer : layers) CHECK_FALSE(layer.fresh());
+}
+
+TEST_CASE("a filter that was dropped does not wait for its layers", "[app]") {
+  SettlingWorld world;
+  auto made = Filter::create({.error_rate = 1e-9, .capacity = 4'000'000}, plenty);
+  REQUIRE(made);
+  FilterPtr filter = std::move(*made);
+  const LayerView layer = filter->newest_layer();
+  REQUIRE(layer.piece_count() > 0);
+  // As if two layers waited: it is held once for both, and known to be dropped when nobody else holds it.
+  world.settling.add(filter, layer);
+  world.settling.add(filter, layer);
+  REQUIRE(world.told.await(1));
+  world.settling.free_given_up();
+  CHECK(filter->use_count() == 2);
+  Filter* const dropped = filter.get();
+  filter.reset();
+  world.settling.look_for_dropped();
+  REQUIRE(world.told.await(2));
+  // Given up, and not freed yet.
+  CHECK(dropped->use_count() == 1);
+  world.settling.free_given_up();
+}
+
+TEST_CASE("the thread runs behind the others", "[app]") {
+  SettlingWorld world;
+  const auto nice_of_pages = [&]() -> std::optional<int> {
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::string name;
+      std::getline(std::ifstream(task.path() / "comm"), name);
+      if (name != "pages") continue;
+      return ::getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoul(task.path().filename().string())));
+    }
+    return std::nullopt;
+  };
+  const FilterPtr filter = used_filter(1);
+  world.settling.add(filter, filter->newest_layer());
+  REQUIRE(world.told.await(1));
+  const auto nice = nice_of_pages();
+  REQUIRE(nice);
+  if (*nice == ::getpriority(PRIO_PROCESS, 0)) {
+    WARN("refused here");
+    return;
+  }
+  CHECK(*nice == std::min(::getpriority(PRIO_PROCESS, 0) + 10, 19));
+}
+
+}  // namespace
+}  // namespace sepal::app
