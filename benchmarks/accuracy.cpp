@@ -1,21 +1,21 @@
-// Does every filter keep its error rate, and what does that cost in bits?
+// Measures whether every filter keeps its error rate, and how many bits it takes.
 //
 //     accuracy [--quick] [--threads N]
 //
-// For each rate and capacity it fills filters, asks for items that were never added, and prints a row:
+// For each rate and capacity it fills filters, looks up items that were never added, and prints a row:
 //
 //     full      does not scale; as many different items were added as it was reserved for
 //     scaling   scales; filled to its capacity, not grown
 //     +g        scales by 2; filled until it would grow for the (g+1)-th time
 //
-// A small filter's own rate scatters around the mean, so a small row is made of many filters with seeds of
-// their own, and its standard error is the binomial one or that between the filters, whichever is larger. z
-// is how many of them the measured rate lies above the one asked for.
+// The rate of a single small filter varies around the mean. So a row of small filters uses many filters with
+// different seeds. Its standard error is the binomial one or the one between the filters, whichever is
+// larger. z is the difference between the measured rate and the requested rate, in standard errors.
 //
-// The exit status is 1 when a promise is broken: a rate above the one asked for by more than z_max standard
-// errors; a `full` filter of at least large_capacity items with more than size_ratio_max of the textbook's
-// bits; a filter of at most small_capacity items, not grown, more than small_excess_bytes_max above the size
-// of the reference's.
+// The exit status is 1 if a promise is broken: a rate exceeds the requested one by more than z_max standard
+// errors; a `full` filter of at least large_capacity items has more than size_ratio_max of the textbook's
+// bits; a filter of at most small_capacity items that has not grown is more than small_excess_bytes_max
+// larger than the reference's filter.
 #include <sepal/filter/filter.hpp>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ struct Row {
   std::uint64_t capacity;
   bool scaling;
   std::uint32_t growths;
-  bool until_refused = false;  // add until the filter refuses, not as many as it was reserved for
+  bool until_refused = false;  // add until the filter refuses, not only up to its reserved capacity
   std::uint64_t filter_count = 1;
   std::uint64_t absent_each = 0;
 
@@ -66,15 +66,15 @@ struct Measured {
   double rate = 0;
   double standard_error = 0;
   double binomial_error = 0;
-  double bits = 0;           // of one filter's bitmaps
-  double textbook_bits = 0;  // for as many items as the filter's capacity
+  double bits = 0;           // bits of one filter's bitmaps
+  double textbook_bits = 0;  // bits for the filter's capacity by the textbook
   double reference_bits = 0;
   std::uint64_t items = 0;  // the filter's capacity
   std::uint64_t bytes = 0;  // all of one filter's memory
-  std::uint64_t added = 0;  // different items that the first filter was given
+  std::uint64_t added = 0;  // different items that were given to the first filter
 };
 
-// Items of sixteen bytes, all different: what they are for, and a counter.
+// Items of sixteen bytes, all different: their purpose, and a counter.
 class Items {
  public:
   static constexpr std::size_t batch_items = 64;
@@ -117,7 +117,7 @@ std::uint64_t add(Filter& filter, std::span<const std::string_view> items) {
   return count;
 }
 
-// Returns how many different items that took.
+// Returns how many different items were needed.
 std::uint64_t fill(Filter& filter, const Row& row) {
   Items items;
   const bool by_count = row.scaling || row.until_refused;
@@ -228,7 +228,7 @@ std::vector<Measured> measure_all(const std::vector<Row>& rows, unsigned thread_
   return all;
 }
 
-// What the last lines say.
+// The contents of the last lines.
 struct Summary {
   double z = -1e9, binomial_z = -1e9, ratio = 0, small_excess_bytes = -1e9, grown_excess_bytes = -1e9;
   bool broken = false;

@@ -1,10 +1,10 @@
-// How fast a start replays the journal.
+// Measures how fast a start replays the journal.
 //
 //     replay [--quick] [--directory DIR]
 //
-// Writes journals of adds as workers record them and replays each onto an empty keyspace, from a warm page
-// cache. The columns: items in a frame; keys that the frames go to in turn; capacity of each filter; adds a
-// second, and the same in the processor's time.
+// Writes journals of adds as workers record them, and replays each onto an empty keyspace, from a warm page
+// cache. The columns: items in a frame; number of keys, which the frames use in turn; capacity of each
+// filter; adds in a second of the clock, and in a second of CPU time.
 #include <sepal/base/gate.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/storage/journal_format.hpp>
@@ -59,7 +59,7 @@ class Nobody final : public keyspace::Housekeeper {
   std::exit(1);
 }
 
-// One segment after the other.
+// Writes one segment after the other.
 class Writer {
  public:
   Writer(storage::Disk& disk, std::filesystem::path directory)
@@ -120,7 +120,10 @@ void write_journal(storage::Disk& disk, const std::filesystem::path& directory, 
   const auto filter = filter::Filter::create(options, {.bytes_max = std::uint64_t{1} << 40});
   if (!filter) give_up(filter.error());
   for (std::uint64_t key = 0; key < row.keys; ++key) {
-    operations.created({.database = 0, .key = key_of(key)}, options, (*filter)->newest_layer().plan());
+    const std::string name = key_of(key);
+    operations.record(keyspace::Created{.key = {.database = 0, .key = name},
+                                        .options = options,
+                                        .first_layer = (*filter)->newest_layer().plan()});
     writer.frame(operations);
     operations.clear();
   }

@@ -1,13 +1,12 @@
-// What a second thread brings: one filter that does not scale, shared by 1 and by 2 threads.
+// The gain of a second thread: one filter that does not scale, used by 1 and by 2 threads.
 //
 //     scaling [--capacity N] [--rounds N] [--json]
 //
-// A quarter of the filter is filled beforehand. Then, in rounds, one thread and two threads in alternation
-// add items that nobody added before, and look up items of which half are known: in batches, and one by one.
-// Each thread has its own items and as many as one thread alone. Printed are the medians over the rounds, and
-// of the ratio the median and the range of what each round gave, since a machine's speed drifts; 2 is the
-// ideal. The CPU time of an item tells threads that slow each other down from threads that were not given a
-// core.
+// A quarter of the filter is filled beforehand. Then, in rounds, one thread and two threads alternate. They
+// add new items, and look up items of which half are known, in batches and one by one. Each thread has its
+// own items, as many as one thread alone. The program prints the medians over the rounds. For the ratio it
+// prints the median and the range over the rounds, because a machine's speed drifts; 2 is the ideal. The CPU
+// time of an item shows whether threads slow each other down or only wait for a core.
 #include <sepal/filter/filter.hpp>
 
 #include <algorithm>
@@ -34,7 +33,7 @@ using namespace sepal::filter;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t batch_items = 100;
-constexpr std::uint64_t filled_share = 4;  // one part in so many
+constexpr std::uint64_t filled_share = 4;  // one part in four is filled beforehand
 constexpr std::uint64_t items_each_max = 4'000'000;
 constexpr std::uint64_t thread_runs_per_round = 3;  // one thread alone, two together
 constexpr double error_rate = 0.01;
@@ -83,14 +82,14 @@ struct Measured {
   double waits_per_million = 0;
 };
 
-// What one thread took for its items.
+// The times of one thread for its items.
 struct Times {
   Clock::time_point start, end;
   double cpu_seconds = 0;
   double waits = 0;
 };
 
-// Hands out items and runs works; every add is of items that are new.
+// Hands out items and runs the works. All added items are new.
 class Bench {
  public:
   explicit Bench(const Options& options)
@@ -164,7 +163,7 @@ class Bench {
     }
   }
 
-  // Half of what is drawn is known.
+  // Half of the drawn items are known.
   void look_up(std::uint64_t draw, std::uint64_t count, std::size_t window_items) const {
     bench::ItemWindow window(window_items);
     bench::Answers<batch_items> answers;

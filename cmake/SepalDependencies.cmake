@@ -1,4 +1,4 @@
-# Libraries come from the system's packages (scripts/install-dependencies); nothing is fetched by the build.
+# Libraries come from the system's packages (scripts/install-dependencies). The build fetches nothing.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Boost 1.81 REQUIRED)   # headers only: Asio

@@ -4,6 +4,7 @@ option(SEPAL_TESTS "Build the tests" ON)
 option(SEPAL_BENCHMARKS "Build the benchmarks" ON)
 option(SEPAL_FUZZ "Build the fuzz targets with libFuzzer (Clang); without it they replay their corpora" OFF)
 option(SEPAL_WERROR "Warnings are errors" OFF)
+option(SEPAL_UNITY "Compile the sources of a target in groups, which parses the big headers once for each group" ON)
 set(SEPAL_SANITIZE "" CACHE STRING "Sanitizers for everything, as of -fsanitize: address,undefined or thread")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -15,8 +16,10 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
-# Assertions about our own invariants are SEPAL_ASSERT, which no build type removes.
+# Assertions about our own invariants use SEPAL_ASSERT, which stays in every build type.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+# The sanitizers use this build type: it is optimised as far as it helps them, and has line numbers for their reports.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 
 add_library(sepal_flags INTERFACE)
 target_compile_options(sepal_flags INTERFACE
@@ -24,9 +27,16 @@ target_compile_options(sepal_flags INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Werror=thread-safety>
   $<$<BOOL:${SEPAL_WERROR}>:-Werror>)
 if(SEPAL_SANITIZE)
+  # For tests of things that a sanitizer changes, such as touched pages.
+  target_compile_definitions(sepal_flags INTERFACE SEPAL_SANITIZED)
   target_compile_options(sepal_flags INTERFACE
     -fsanitize=${SEPAL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(sepal_flags INTERFACE -fsanitize=${SEPAL_SANITIZE})
+  # The check of virtual tables opens a pipe for each new type, and ends the process if no descriptor is left. Some
+  # tests use up all descriptors.
+  if(SEPAL_SANITIZE MATCHES undefined)
+    target_compile_options(sepal_flags INTERFACE -fno-sanitize=vptr)
+  endif()
 endif()
 if(SEPAL_FUZZ)
   target_compile_options(sepal_flags INTERFACE -fsanitize=fuzzer-no-link)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Guards a database from look-ups of what it does not have. Explained in docs/guides/guarding-a-database.md.
+"""Guards a database from look-ups of missing rows. Explained in docs/guides/guarding-a-database.md.
 
-Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 when not set).
+Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if not set).
 """
 
 import os
@@ -11,7 +11,7 @@ import redis
 
 KEY = "guard:users"
 NEXT = KEY + ":next"
-# Added last to every filter. A filter that is not there denies this one, too.
+# This item is added last to every filter. A missing filter denies it, too.
 COMPLETE = "\0complete"
 BATCH = 1000
 
@@ -23,7 +23,7 @@ class Users:
         self.query_count = 0
 
     def may_exist(self, name):
-        """False only when the database certainly does not have it."""
+        """False only if the database certainly does not have the name."""
         try:
             complete, found = self.filters.bf().mexists(KEY, COMPLETE, name)
         except redis.RedisError:
@@ -37,7 +37,7 @@ class Users:
         return self.database.execute("SELECT name, mail FROM users WHERE name = ?", (name,)).fetchone()
 
     def add(self, name, mail):
-        """The filter comes first: an item that it has in vain costs a query, one that it lacks is a user denied."""
+        """The filter comes first: an item without a row costs a query, but a row without an item is a user denied."""
         try:
             (reply,) = self.filters.bf().insert(KEY, [name], noCreate=True)
             if isinstance(reply, Exception):
@@ -50,7 +50,7 @@ class Users:
 
 
 def fill(database, filters, error_rate, capacity):
-    """Makes the filter from the table, while nobody adds to it. Readers see none of it until it is complete."""
+    """Makes the filter from the table, while no row is inserted. Readers do not see it until it is complete."""
     bloom = filters.bf()
     bloom.create(NEXT, error_rate, capacity)
     try:
@@ -67,7 +67,7 @@ def fill(database, filters, error_rate, capacity):
 
 
 def connect(port=int(os.environ.get("SEPAL_PORT", "6379"))):
-    # A guard that is slower than what it guards is none: do not wait for it for long.
+    # A guard must be faster than the database that it guards: do not wait long for it.
     return redis.Redis(os.environ.get("SEPAL_HOST", "127.0.0.1"), port, socket_timeout=1, socket_connect_timeout=1)
 
 

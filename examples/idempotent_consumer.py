@@ -2,7 +2,7 @@
 """Handles each message once, however often it is delivered and whenever a consumer dies. Explained in
 docs/guides/idempotent-consumers.md.
 
-Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 when not set).
+Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if not set).
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class Consumer:
         self.query_count = 0
 
     def certainly_new(self, message_id):
-        """Checks and adds in one step. False is "perhaps not new", and what is said when the filter cannot tell."""
+        """Checks and adds in one step. False means "perhaps not new", also if the filter cannot answer."""
         try:
             return bool(self.filters.bf().add(KEY, message_id))
         except redis.RedisError:
@@ -58,7 +58,7 @@ class Consumer:
 
 
 def consume(database_path, deliveries, acknowledgements):
-    """A consumer process: one byte into the pipe for each delivery that is done with."""
+    """A consumer process. It writes one byte into the pipe for each finished delivery."""
     consumer = Consumer(database_path)
 
     def die_at(wanted):
@@ -70,7 +70,7 @@ def consume(database_path, deliveries, acknowledgements):
 
 
 def deliver_all(database_path, deliveries):
-    """A broker in small: what is not acknowledged is delivered again, to a new consumer. Answers how many died."""
+    """A small broker: it delivers unacknowledged messages again, to a new consumer. Returns how many consumers died."""
     death_count = 0
     while deliveries:
         reader, writer = os.pipe()
@@ -109,7 +109,7 @@ def balance_of(path):
 
 
 def make_deliveries():
-    """Each message, one in four of them twice, and a death at some of the first deliveries."""
+    """All messages, one in four of them twice. At some of the first deliveries the consumer dies."""
     deaths = [step for step in DEATH_STEPS for _ in range(DEATHS_OF_EACH)] + [None] * MESSAGE_COUNT
     messages = [("message-%d" % i, i, deaths[i]) for i in range(MESSAGE_COUNT)]
     random.shuffle(messages)

@@ -2,7 +2,7 @@
 """Moves from a Bloom filter that an application keeps in a Redis string, without a gap. Explained in
 docs/guides/moving-from-a-bitmap.md.
 
-Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 when not set); no Redis.
+Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if not set); no Redis.
 """
 
 import enum
@@ -18,7 +18,7 @@ BATCH = 1000
 
 
 class BitmapFilter:
-    """The old filter: each item sets bits of one string. go-zero takes MurmurHash3 for the offsets."""
+    """The old filter: each item sets bits of one string. go-zero computes the offsets with MurmurHash3."""
 
     def __init__(self, store, key, bit_count):
         self.store, self.key, self.bit_count = store, key, bit_count
@@ -37,7 +37,7 @@ class BitmapFilter:
 
 
 class StringStore:
-    """The two commands of Redis that the old filter needs: redis.Redis(...) can take its place."""
+    """The two commands of Redis that the old filter needs. redis.Redis(...) can replace it."""
 
     def __init__(self):
         self.strings = {}
@@ -57,11 +57,11 @@ class StringStore:
 
 
 class Step(enum.IntEnum):
-    """Deployed one after the other: all instances of the application reach a step before one goes on."""
+    """The steps of the deployment: all instances of the application reach a step before one of them goes on."""
 
     OLD_ONLY = 0
-    BOTH = 1  # Adds to both, asks both. Once all are here, the new filter is filled from the source.
-    ASK_NEW = 2  # Still adds to both, so that there is a way back.
+    BOTH = 1  # Adds to both, asks both. Once all instances are here, the new filter is filled from the source.
+    ASK_NEW = 2  # Still adds to both, so that you can go back.
     NEW_ONLY = 3
 
 
@@ -72,7 +72,7 @@ class SeenOrders:
         self.old, self.bloom, self.step = old, filters.bf(), Step.OLD_ONLY
 
     def add(self, order):
-        """Comes before the order is in the source. Who adds repeats it when it fails: twice does no harm."""
+        """Runs before the order is in the source. If it fails, the caller repeats it: adding twice does no harm."""
         if self.step <= Step.ASK_NEW:
             self.old.add(order)
         if self.step >= Step.BOTH:
@@ -86,11 +86,11 @@ class SeenOrders:
         try:
             return bool(self.bloom.exists(KEY, order)) or self.old.exists(order)
         except redis.RedisError:
-            return self.old.exists(order)  # All who add still add to the old one.
+            return self.old.exists(order)  # All instances still add to the old one.
 
 
 def add_all(bloom, orders):
-    # NOCREATE: without it, a missing filter would come into being, small and without what was filled in.
+    # Without NOCREATE, the add would create a missing filter, small and without the filled items.
     for reply in bloom.insert(KEY, orders, noCreate=True):
         if isinstance(reply, Exception):
             raise reply
@@ -107,12 +107,12 @@ def fill(bloom, source):
 
 
 def count_denied(bloom, source):
-    """How many the new filter would deny: 0, or the move must not go on."""
+    """How many orders the new filter would deny. If it is not 0, the move must not go on."""
     return sum(bloom.mexists(KEY, *some).count(0) for some in batches(source))
 
 
 class Source:
-    """What the orders are kept in, in truth, and two instances that take orders and check all that were taken."""
+    """The source of the orders, and two instances that take orders and check all taken orders."""
 
     def __init__(self, instances):
         self.orders, self.instances = [], instances

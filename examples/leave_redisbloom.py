@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Moves from RedisBloom, by dumps and by adding the items again, key by key. Explained in docs/guides/moving-from-redisbloom.md.
 
-Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 when not set); no Redis: another database
-of the same server stands for it.
+Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if not set); no Redis: another database
+of the same server plays the old server.
 """
 
 import os
@@ -14,7 +14,7 @@ OLD_DATABASE, NEW_DATABASE = 1, 0
 
 
 def move_by_dump(old, new, key):
-    """The filter as it is, with its own hash: it answers as it did there. A dump has no deadline: that goes along."""
+    """Moves the filter unchanged, with its own hash, so it gives the same answers. A dump has no deadline: it is set here."""
     iterator = 0
     while True:
         iterator, piece = old.bf().scandump(key, iterator)
@@ -27,11 +27,11 @@ def move_by_dump(old, new, key):
 
 
 def reserve_like(old, new, error_rate_of):
-    """Reserves what the old server has. RedisBloom does not tell the error rate: `error_rate_of` does, by the key."""
+    """Reserves the filters of the old server. RedisBloom does not tell the error rate: `error_rate_of` does, by the key."""
     keys = list(old.scan_iter(_type="MBbloom--"))
     for key in keys:
         info = old.bf().info(key)
-        # For one layer, whatever number of them the old filter grew to.
+        # One layer, however many layers the old filter grew.
         capacity = max(info.capacity, info.insertedNum)
         scaling = {"expansion": info.expansionRate} if info.expansionRate else {"noScale": True}
         new.bf().create(key, error_rate_of(key), capacity, **scaling)
@@ -48,7 +48,7 @@ def batches(items):
 
 def add_again(new, key, items):
     for some in batches(items):
-        # NOCREATE: a key that was not reserved, or has expired, must not come into being with the defaults.
+        # NOCREATE: an add must not create a key with the defaults if it was not reserved or has expired.
         for reply in new.bf().insert(key, some, noCreate=True):
             if isinstance(reply, Exception):
                 raise reply
@@ -59,7 +59,7 @@ def count_denied(new, key, items):
 
 
 class BothServers:
-    """What the application has in the place of its client until the move is done: adds go to both."""
+    """Replaces the client of the application until the move is done: adds go to both servers."""
 
     def __init__(self, old, new):
         self.old, self.new = old, new
@@ -81,7 +81,7 @@ def connect(database):
 def main():
     old, new = connect(OLD_DATABASE), connect(NEW_DATABASE)
     source = {b"users": ["user-%d" % i for i in range(5_000)], b"seen": ["page-%d" % i for i in range(3_000)]}
-    old.bf().create("users", 0.001, 1_000)  # Too small: it grew.
+    old.bf().create("users", 0.001, 1_000)  # The filter was too small, so it grew.
     old.bf().create("seen", 0.01, 10_000, noScale=True)
     old.expire("seen", 3_600)
     for key, items in source.items():
@@ -97,14 +97,14 @@ def main():
 
     keys = reserve_like(old, new, {b"users": 0.001, b"seen": 0.01}.__getitem__)
     application = BothServers(old, new)
-    # From here on all instances add to both; only then is the source read.
+    # From here on all instances add to both. Only then the source is read.
     application.add("users", "late")
     assert count_denied(new, "users", source[b"users"]) > 0
     for key in keys:
         add_again(new, key, source[key])
     application.add("users", "later")
     source[b"users"] += ["late", "later"]
-    for key in keys:
+    for key in source:
         assert count_denied(new, key, source[key]) == 0, key
         info = new.bf().info(key)
         print("%s: %d items of %d in %d layer(s), none denied" % (

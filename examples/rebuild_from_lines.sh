@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Makes a filter anew from lines on standard input, an item each, and puts it in place when it is complete.
+# Rebuilds a filter from lines on standard input, one item on each line, and replaces the old one when it is complete.
 # Explained in docs/guides/rebuilding.md.
 #
 #   rebuild_from_lines.sh KEY ERROR_RATE CAPACITY < LINES
 #   rebuild_from_lines.sh                                   shows it with a small list
 #
-# Needs redis-cli, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 when not set); a password is taken
+# Needs redis-cli, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if not set). It takes a password
 # from REDISCLI_AUTH.
 set -euo pipefail
 
 sepal() { redis-cli -e -h "${SEPAL_HOST:-127.0.0.1}" -p "${SEPAL_PORT:-6379}" "$@"; }
 
-# add_requests KEY: requests in RESP, whose lengths are in bytes; so an item may hold quotes and blanks.
+# add_requests KEY: makes requests in RESP. Their lengths are in bytes, so an item may hold quotes and blanks.
 add_requests() {
   LC_ALL=C KEY=$1 awk '{ printf "*3\r\n$6\r\nBF.ADD\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n",
                          length(ENVIRON["KEY"]), ENVIRON["KEY"], length($0), $0 }'
@@ -21,7 +21,7 @@ rebuild() {
   local key=$1 next=$1:next end
   # Fails with "item exists" while another rebuild is running.
   sepal BF.RESERVE "$next" "$2" "$3" >/dev/null || return
-  # Of the errors, of which there may be as many as lines, the end is enough.
+  # There may be as many errors as lines. The last ones are enough.
   if end=$(add_requests "$next" | sepal --pipe 2>&1 | tail -n 3); then
     sepal RENAME "$next" "$key" >/dev/null
   else

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Builds a filter anew from its source and puts it in place, while the application goes on adding: BF.MIRROR.
+"""Rebuilds a filter from its source and replaces the old one, while the application goes on adding: BF.MIRROR.
 Explained in docs/guides/rebuilding.md.
 
-Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 when not set).
+Needs redis-py, and a sepald at SEPAL_HOST and SEPAL_PORT (127.0.0.1 and 6379 if not set).
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def connect_database(path):
 
 @contextlib.contextmanager
 def writing(database):
-    """A transaction that begins when those who write already have ended."""
+    """A transaction that begins when all earlier write transactions have ended."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -54,7 +54,7 @@ def rebuild(database, filters, error_rate):
     bloom.create(NEXT, error_rate, max(1000, row_count + row_count // 2))
     try:
         filters.execute_command("BF.MIRROR", KEY, NEXT)
-        # Who added before that is still writing, or in the table from here on.
+        # Waits for transactions that added before the mirror began: their rows are in the table now.
         with writing(database):
             pass
         rows = database.execute("SELECT name FROM users")
@@ -64,13 +64,13 @@ def rebuild(database, filters, error_rate):
                     raise reply
         filters.execute_command("BF.MIRROR", KEY, "COMMIT")
     except BaseException:
-        # With it goes the mirror.
+        # This also ends the mirror.
         filters.delete(NEXT)
         raise
 
 
 class Writer(threading.Thread):
-    """An instance of the application: adds users, and looks whether one of those it added is denied."""
+    """An instance of the application: adds users, and checks whether one of its users is denied."""
 
     def __init__(self, path, filters, name):
         super().__init__(name=name)
@@ -93,7 +93,7 @@ class Writer(threading.Thread):
 
 
 def rebuild_beside_writers(path, filters, database):
-    """How many users were added meanwhile."""
+    """Returns how many users were added meanwhile."""
     writers = [Writer(path, filters, "writer-%d" % i) for i in range(WRITER_COUNT)]
     for writer in writers:
         writer.start()

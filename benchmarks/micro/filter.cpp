@@ -16,7 +16,7 @@ namespace {
 using namespace sepal::filter;
 
 constexpr std::size_t batch_items_max = 100;
-constexpr std::uint64_t absent_from = std::uint64_t{1} << 40;  // no item is added from there on but by `add`
+constexpr std::uint64_t absent_from = std::uint64_t{1} << 40;  // only `add` adds items from here on
 constexpr std::uint64_t grown_first_capacity = 100;
 constexpr FilterLimits limits{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 
@@ -38,7 +38,7 @@ void add_first(Filter& filter, std::uint64_t item_count) {
   }
 }
 
-// A filter that holds the items [0, known_items(capacity)), made when it is first asked for and then kept.
+// A filter that holds the items [0, known_items(capacity)). It is made at the first call, and then kept.
 std::uint64_t known_items(std::uint64_t capacity) {
   return capacity / 2;
 }
@@ -58,14 +58,14 @@ Filter& known_filter(Kind kind, std::uint64_t capacity) {
   return *filter;
 }
 
-// Time an item, whatever the batch.
+// The time for one item, for any size of the batch.
 void count_items(benchmark::State& state, std::uint64_t items) {
   state.counters["per_item"] =
       benchmark::Counter(static_cast<double>(items),
                          benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-// The arguments of all: capacity, items of a batch.
+// All benchmarks here have these arguments: capacity, items of a batch.
 void present(benchmark::State& state, Kind kind) {
   const auto capacity = static_cast<std::uint64_t>(state.range(0));
   const Filter& filter = known_filter(kind, capacity);
@@ -92,7 +92,7 @@ void absent(benchmark::State& state, Kind kind) {
   count_items(state, window.size());
 }
 
-// New items, into a filter of its own that is emptied (untimed) when it is half full.
+// Adds new items to a filter of its own. When it is half full, a new filter replaces it, which is not timed.
 void add(benchmark::State& state) {
   const FilterOptions options{
       .error_rate = 0.01, .capacity = static_cast<std::uint64_t>(state.range(0)), .expansion = 0, .seed = 1};
@@ -105,7 +105,7 @@ void add(benchmark::State& state) {
     if (room < window.size()) {
       state.PauseTiming();
       filter = create(options);
-      // So that no page is touched for the first time while the clock runs.
+      // Fills the filter a little, so that no page is touched for the first time while the clock runs.
       add_first(*filter, options.capacity / 10);
       bench::settle(*filter);
       room = options.capacity / 2;

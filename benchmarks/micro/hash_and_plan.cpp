@@ -1,4 +1,4 @@
-// Where an item's way begins, and where a filter's does.
+// The first step of an item, its hash, and of a filter, its plan.
 #include <sepal/base/hash.hpp>
 #include <sepal/filter/layer_plan.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 void fingerprint(benchmark::State& state) {
   std::string item(static_cast<std::size_t>(state.range(0)), 'i');
   for (auto _ : state) {
-    // The first byte changes, so that no hash is that of the last round.
+    // The first byte changes, so that each round computes another hash.
     ++item[0];
     benchmark::DoNotOptimize(sepal::fingerprint_of(item, 1));
   }

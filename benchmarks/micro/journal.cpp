@@ -1,5 +1,5 @@
-// What the record of an add costs a worker: the frame's bytes, their hash, the lock, the copy into the mapped
-// segment. The syncs are the journal's thread's.
+// The cost of an add's record for a worker: the frame's bytes, their hash, the lock, the copy into the mapped
+// segment. The journal's thread does the syncs, which are not measured.
 #include <sepal/storage/journal.hpp>
 
 #include <benchmark/benchmark.h>
@@ -21,7 +21,7 @@ constexpr keyspace::DatabaseKey key{.database = 0, .key = "a key of 16 byte"};
 constexpr std::uint64_t record_bytes = keyspace::record_bytes_max + key.key.size();
 constexpr std::uint64_t saved_every_bytes = std::uint64_t{64} << 20;
 
-// In memory where there is a place for it, so that the disk is not what is measured.
+// A journal in memory, if there is a folder in memory, so that the disk is not measured.
 class JournalFolder {
  public:
   JournalFolder() {
@@ -40,7 +40,7 @@ class JournalFolder {
 
   [[nodiscard]] keyspace::WorkerLog& log() const { return journal_->log(0); }
 
-  // As if everything had been saved, now and then, so that the segments go.
+  // Now and then tells the journal that everything was saved, so that it removes segments.
   void make_room(std::uint64_t bytes) {
     if (journal_->position() - saved_ >= saved_every_bytes) {
       saved_ = journal_->position();

@@ -1,4 +1,4 @@
-// Bytes into requests, answers into bytes.
+// Parses bytes into requests, and encodes answers as bytes.
 #include <sepal/resp/reply.hpp>
 #include <sepal/resp/request_parser.hpp>
 
@@ -52,7 +52,7 @@ std::string_view rest_after(const RequestParser& parser, std::string_view bytes)
   return bytes.substr(parser.consumed());
 }
 
-// All requests, each on its own.
+// Parses all requests one by one.
 void parse(benchmark::State& state, const std::string& bytes) {
   RequestParser parser{ParserLimits{}};
   for (auto _ : state) {
@@ -68,7 +68,7 @@ void parse(benchmark::State& state, const std::string& bytes) {
 BENCHMARK_CAPTURE(parse, 100_BF.ADD, pipeline_of_adds());
 BENCHMARK_CAPTURE(parse, BF.MADD_of_100, madd());
 
-// The first request, and the rest of the pipeline as its neighbours.
+// Parses the first request, and the rest of the pipeline as its neighbours.
 void parse_alike(benchmark::State& state) {
   const std::string bytes = pipeline_of_adds();
   RequestParser parser{ParserLimits{}};
@@ -83,7 +83,7 @@ void parse_alike(benchmark::State& state) {
 }
 BENCHMARK(parse_alike)->Name("parse_alike/100_BF.ADD");
 
-// Answers of a batch, into a buffer that has grown to their size.
+// Encodes the answers of a batch into a buffer that has grown to their size.
 void reply(benchmark::State& state, Version version, void (*append)(Reply&)) {
   Reply reply;
   reply.set_version(version);

@@ -115,7 +115,7 @@ void Load::start_all() {
     epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLET, .data = {.ptr = &connection}};
     epoll_ctl(epoll_, EPOLL_CTL_ADD, connection.descriptor, &event);
   }
-  // Batches that are due are not to wait for the kernel to gather wake-ups.
+  // The kernel must not delay due batches to combine wake-ups.
   if (options_.requests_per_second > 0) prctl(PR_SET_TIMERSLACK, 1);
 }
 
@@ -181,7 +181,7 @@ void Load::serve(Connection& connection, std::uint32_t events) {
   }
 }
 
-// False when the connection sends nothing for now.
+// False if the connection sends nothing now.
 bool Load::arrived(Connection& connection, std::size_t size) {
   const std::uint64_t done = connection.scanner.scan(buffer_.data(), size);
   if (done == 0) return true;

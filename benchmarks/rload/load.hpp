@@ -1,4 +1,4 @@
-// The load itself: all connections, driven from one thread.
+// The load: all connections, served by one thread.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@ struct Outcome {
   std::uint64_t completed = 0;
   std::uint64_t errors = 0;
   double seconds = 0;
-  bool complete = true;  // no connection was closed by the server, or given up for its silence
-  std::vector<std::uint32_t> latencies_us;  // of batches, sorted
+  bool complete = true;                     // the server closed no connection, and answered in time
+  std::vector<std::uint32_t> latencies_us;  // latencies of the batches, sorted
 };
 
 struct Connection {
@@ -29,21 +29,23 @@ struct Connection {
   std::string out;  // the batch being sent
   std::size_t sent = 0;
   std::uint64_t replies_awaited = 0;
-  Clock::time_point start;  // of the batch's latency
+  Clock::time_point start;  // the batch's latency counts from here
   ReplyScanner scanner;
 
   void send_more();
 };
 
-// Without a rate each connection sends its next batch when the last one is answered. With a rate batches are
-// due at even intervals and go out on whichever connection has been idle longest. Their latency counts from
-// when they were due, so that a server that stalls is charged for what it made wait outside as well.
+// Without a rate, each connection sends its next batch when the last one is answered. With a rate, batches
+// are due at even intervals, and each goes to the connection that has been idle longest. The latency of a
+// batch counts from its due time, so that a stall of the server also counts for batches that could not be
+// sent yet.
 class Load {
  public:
   // Connects, and prepares batches as far as memory allows.
   explicit Load(const Options& options);
 
-  // Once. Ends when everything that the options ask for is answered, or, after SIGINT, what is under way.
+  // May be called once. Ends when all requests of the options are answered; after SIGINT, when the batches
+  // under way are answered.
   Outcome run();
 
  private:
@@ -61,14 +63,14 @@ class Load {
   const Options& options_;
   RequestMaker maker_;
   std::vector<Connection> connections_;
-  std::deque<Connection*> idle_;  // with a rate only; longest idle first
+  std::deque<Connection*> idle_;  // used only with a rate; longest idle first
   std::vector<std::string> prepared_;
   std::size_t next_prepared_ = 0;
-  std::uint64_t issued_ = 0;  // requests
-  int in_flight_ = 0;         // batches
+  std::uint64_t issued_ = 0;  // number of requests
+  int in_flight_ = 0;         // number of batches
   int epoll_ = -1;
   Clock::time_point start_;
-  Clock::time_point heard_;  // when the server last gave a sign of life
+  Clock::time_point heard_;  // time of the last bytes from the server
   std::vector<char> buffer_ = std::vector<char>(1u << 18);
   Outcome outcome_;
 };

@@ -1,18 +1,19 @@
-// rload: a RESP load generator that costs little, so that the server is what is measured.
+// rload: a RESP load generator that takes little CPU, so that the server limits the measurement.
 //
 //     rload --port 6379 --conns 50 --pipeline 16 --requests 1000000 BF.ADD key item:{r}
 //
-// Each connection sends a batch of `--pipeline` requests, waits for all replies, sends the next. {r} is a
-// random integer in [0, --range), {s} a sequence number (unique over the run); {r*N} and {s*N} repeat their
-// argument N times, for BF.MADD and the like. Several commands, parted by --then, take turns batch by batch.
-// Batches are prepared before the clock starts, up to --prepare megabytes, and reused where they hold no
-// sequence number: a reused batch finds its items known, and their blocks perhaps in a cache. With --rate a
-// batch is sent when it is due, and its latency counts from then; rload asks the scheduler for short slices
-// then, so that what it waits for its own core adds little. SIGINT ends the load early.
+// Each connection sends a batch of `--pipeline` requests, waits for all replies, and sends the next batch.
+// {r} is a random integer in [0, --range), {s} a sequence number (unique in the run). {r*N} and {s*N} repeat
+// their argument N times, for BF.MADD and the like. Several commands, separated by --then, take turns batch
+// by batch. Batches are prepared before the clock starts, up to --prepare megabytes, and reused if they hold
+// no sequence number. A reused batch finds its items known, and their blocks perhaps in a cache. With --rate
+// a batch is sent when it is due, and its latency counts from then. In this mode rload asks the scheduler for
+// short slices, so that its own wait for a core adds little. SIGINT ends the load early.
 //
 // Prints one line of JSON: operations a second, the latency of a batch in microseconds (p50, p99, p99.9,
-// max), error replies, and of a server on this machine its CPU microseconds an operation (user, system) and
-// resident memory. The exit status is 3 when the server closed a connection or fell silent.
+// max), and error replies. For a server on this machine it also prints the CPU microseconds of an operation
+// (user, system) and the resident memory. The exit status is 3 if the server closed a connection or stopped
+// answering.
 #include <sepal/base/thread.hpp>
 
 #include <algorithm>
@@ -55,7 +56,7 @@ void print(const Outcome& outcome, const ServerProcess::Cpu& cpu, double residen
 int main(int argc, char** argv) {
   const rload::Options options = rload::read_options(argc, argv);
   rload::Load load(options);
-  // Refused, it measures more of its own waits.
+  // If the kernel refuses, the latencies include more of rload's own waits.
   if (options.requests_per_second > 0) static_cast<void>(sepal::ask_for_short_slices());
   const rload::ServerProcess server(options.server_pid, options.port);
   const auto before = server.cpu();

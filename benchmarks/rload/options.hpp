@@ -1,4 +1,4 @@
-// What the command line asks for.
+// The options of the command line.
 #pragma once
 
 #include <cerrno>
@@ -28,11 +28,11 @@ struct Options {
   std::uint64_t seed = 1;
   std::uint64_t seconds = 0;  // 0: until all requests are answered
   std::uint64_t sequence_start = 0;
-  std::uint64_t prepared_megabytes = 256;          // of batches, at most, but one for each connection
-  std::vector<std::vector<std::string>> commands;  // batches of them take turns; at least one, none empty
+  std::uint64_t prepared_megabytes = 256;          // most memory for batches, besides one for each connection
+  std::vector<std::vector<std::string>> commands;  // their batches take turns; at least one, none empty
 };
 
-// Ends the program, with a text on how it is used, when the command line makes no sense.
+// If the command line is wrong, prints how to use the program, and ends it.
 Options read_options(int argc, char** argv);
 
 [[noreturn]] inline void give_up(const char* what, int status = exit_failed) {

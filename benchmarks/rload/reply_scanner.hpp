@@ -1,4 +1,4 @@
-// Replies, as far as a load generator must understand them: where each ends, and whether it is an error.
+// Scans replies as far as a load generator needs it: where each reply ends, and whether it is an error.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace rload {
 // Counts complete replies in a stream of bytes, cut anywhere.
 class ReplyScanner {
  public:
-  // How many top-level replies these bytes complete.
+  // Returns how many top-level replies these bytes complete.
   std::uint64_t scan(const char* bytes, std::size_t size) {
     std::uint64_t done = 0;
     for (std::size_t at = 0; at < size;) {
@@ -64,7 +64,7 @@ class ReplyScanner {
     return 0;
   }
 
-  // A value ended; 1 when it ends a top-level reply.
+  // Notes the end of a value. Returns 1 if it ends a top-level reply.
   std::uint64_t finish_value() {
     while (!elements_left_.empty()) {
       if (--elements_left_.back() > 0) return 0;
@@ -74,7 +74,7 @@ class ReplyScanner {
   }
 
   std::uint64_t bulk_left_ = 0;
-  std::vector<long long> elements_left_;  // of the arrays that are open, outermost first
+  std::vector<long long> elements_left_;  // for each open array, outermost first
   std::string line_;
   std::uint64_t errors_ = 0;
 };

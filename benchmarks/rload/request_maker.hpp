@@ -1,4 +1,4 @@
-// Requests out of the command line's templates.
+// Makes requests from the templates of the command line.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Random {
   std::uint64_t state_;
 };
 
-// Makes requests out of the commands' templates.
+// Makes requests from the commands' templates.
 class RequestMaker {
  public:
   explicit RequestMaker(const Options& options)
@@ -45,12 +45,12 @@ class RequestMaker {
   [[nodiscard]] bool uses_sequence() const {
     return any_word([](const Word& word) { return word.kind == 's'; });
   }
-  // Every batch of a command is like the last.
+  // Whether all batches of a command are equal.
   [[nodiscard]] bool repeats_itself() const {
     return !any_word([](const Word& word) { return word.kind != 0; });
   }
 
-  // Requests of one command; the next batch is of the next one.
+  // A batch of requests of one command. The next batch is of the next command.
   std::string batch(int requests) {
     const Template& command = templates_[batch_count_++ % templates_.size()];
     std::string bytes;
@@ -59,7 +59,7 @@ class RequestMaker {
   }
 
  private:
-  // before{kind*repeat}after; kind 0: `before` alone, encoded already.
+  // before{kind*repeat}after. With kind 0 there is only `before`, already encoded.
   struct Word {
     std::string before;
     std::string after;

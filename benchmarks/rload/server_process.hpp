@@ -1,4 +1,4 @@
-// The server's processor time and memory, where it runs on this machine.
+// The CPU time and memory of the server, if it runs on this machine.
 #pragma once
 
 #include <cstdlib>
@@ -11,7 +11,7 @@
 
 namespace rload {
 
-// What /proc says of the server.
+// Reads the data of the server in /proc.
 class ServerProcess {
  public:
   ServerProcess(int pid, int port) : pid_(pid != 0 ? pid : find(port)) {}
@@ -42,7 +42,7 @@ class ServerProcess {
   }
 
  private:
-  // The inode of the socket that listens on the port, then the process that holds it.
+  // Finds the inode of the socket that listens on the port, then the process that has this socket.
   static int find(int port) {
     char suffix[16];
     std::snprintf(suffix, sizeof suffix, ":%04X", port);

@@ -1,8 +1,8 @@
-"""What benchmarks/run measured, as charts and as tables for a document."""
+"""The results of benchmarks/run, as charts and as tables for a document."""
 
 import statistics
 
-from .svg import Panel, bar_chart
+from .svg import PAIRS_DARK, PAIRS_LIGHT, Panel, bar_chart
 
 
 def by_work(rows):
@@ -14,7 +14,7 @@ def by_work(rows):
 
 
 def short(work):
-    """A row's name without its pipeline depth, which its panel tells."""
+    """A row's name without its pipeline depth, which the panel's title has."""
     return work.split(", pipeline")[0]
 
 
@@ -55,12 +55,28 @@ def structural_chart(rows):
     return bar_chart("Latency of other clients' batches", ["alone", "beside structural change"], panels)
 
 
-CHARTS = {"requests": ("cpu.svg", cpu_chart), "scaling": ("scaling.svg", scaling_chart),
-          "structural": ("structural.svg", structural_chart)}
+def comparison_chart(theme):
+    def chart(data):
+        servers = data["charted"]
+        panels = []
+        for kind in dict.fromkeys(row["kind"] for row in data["comparison"]):
+            groups = [(row["work"], [(row["millions_per_s"][at], str(row["millions_per_s"][at])) for at in servers.values()])
+                      for row in data["comparison"] if row["kind"] == kind and row["work"] != "PING"]
+            panels.append(Panel(kind, groups))
+        return bar_chart("Millions of requests or items a second on one filter; longer is better", list(servers), panels, theme)
+    return chart
+
+
+# For each file: the kind of rows that it shows, and the function that draws it.
+CHARTS = {"cpu.svg": ("requests", lambda data: cpu_chart(data["requests"])),
+          "scaling.svg": ("scaling", lambda data: scaling_chart(data["scaling"])),
+          "structural.svg": ("structural", lambda data: structural_chart(data["structural"])),
+          "comparison-light.svg": ("comparison", comparison_chart(PAIRS_LIGHT)),
+          "comparison-dark.svg": ("comparison", comparison_chart(PAIRS_DARK))}
 
 
 def table(header, rows, text_columns=1):
-    """A Markdown table; the columns behind the first `text_columns` are figures."""
+    """A Markdown table. The columns after the first `text_columns` are figures."""
     lines = [header, ["---"] * text_columns + ["---:"] * (len(header) - text_columns), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
@@ -114,5 +130,16 @@ def circumstances(data):
         " of a twentieth of the work" if data["quick"] else "", data["load_average_before"]))
 
 
+def comparison_table(data):
+    return table(["millions a second", "", *data["servers"]],
+                 [[row["work"], row["kind"], *map(str, row["millions_per_s"])]
+                  for row in data["comparison"]], text_columns=2)
+
+
+def comparison_circumstances(data):
+    return "%s, commit %s, %s: %s. %s." % (data["date"], data["commit"], data["machine"], data["setup"], data["versions"])
+
+
 TABLES = {"circumstances": circumstances, "requests": requests_table, "scaling": scaling_table,
-          "structural": structural_table, "memory": memory_table}
+          "structural": structural_table, "memory": memory_table,
+          "comparison": comparison_table, "comparison_circumstances": comparison_circumstances}

@@ -1,4 +1,4 @@
-"""Rows of small things: resident bytes of a filter that nobody reserved, and of a connection that is idle."""
+"""Rows of small things: resident bytes of a filter that an add created, and of an idle connection."""
 
 import contextlib
 import resource
@@ -13,11 +13,11 @@ CONNECTIONS_ROW = "memory: idle connection"
 FILTERS = 1_000_000
 CONNECTIONS = 5_000
 DESCRIPTORS_RESERVED = 100
-SETTLE_SECONDS = 1  # what was replaced while tables grew is given back behind the answers
+SETTLE_SECONDS = 1  # memory that was replaced while tables grew is given back after the answers
 
 
 def bytes_each(server, count, work):
-    """What `count` of something that `work` makes adds to the server's memory, for one."""
+    """The growth of the server's memory for each of the `count` things that `work` makes."""
     before = server.resident_bytes()
     work()
     time.sleep(SETTLE_SECONDS)
@@ -34,7 +34,7 @@ def filters(options, scale):
 
 
 def descriptors():
-    """How many this process may open from now on; the servers that it starts raise theirs alike."""
+    """How many descriptors this process may open from now on. The servers that it starts raise their limits, too."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return sys.maxsize if hard == resource.RLIM_INFINITY else hard

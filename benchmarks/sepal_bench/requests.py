@@ -1,4 +1,4 @@
-"""Rows of requests: the server's CPU per operation and the latency of a batch, beside PING at the same pipeline depth."""
+"""Rows of requests: the server's CPU for an operation and the latency of a batch, beside PING at the same depth."""
 
 import contextlib
 import statistics
@@ -20,8 +20,8 @@ class Work:
 
 GIANT = 100_000_000
 
-# How each filter is made, for a scale of the giant one. Half full: adds find known and new items, and room for all of a
-# round.
+# How each filter is made, for a given scale of the giant one. The filters are half full: adds find known and new items,
+# and there is room for all items of a round.
 FILTERS = {
     "giant": lambda server, scale: fill(server, "giant", int(1.2 * GIANT * scale), int(GIANT * scale) // 2),
     "million": lambda server, scale: fill(server, "million", 1_200_000, 500_000),
@@ -55,14 +55,14 @@ def works(scale):
 
 
 def select(scale, wanted):
-    """The rows that are wanted, and the PING rows that they stand beside."""
+    """The wanted rows, and the PING rows beside them."""
     rows = works(scale)
     depths = {work.pipeline for work in rows if wanted(work.name)}
     return [work for work in rows if wanted(work.name) or (work.ping and work.pipeline in depths)]
 
 
 def clear_created(server, work):
-    """The row that creates keys starts from none."""
+    """The row that creates keys starts without keys."""
     if not any("{s}" in word for word in work.words):
         return
     subprocess.run("redis-cli -p %d --scan --pattern 'f:*' | xargs -r -n 1000 redis-cli -p %d UNLINK > /dev/null"
@@ -70,7 +70,7 @@ def clear_created(server, work):
 
 
 def measure(servers, rows, rounds):
-    """results[row name][server name]: a list of what rload printed, one for each round."""
+    """results[row name][server name]: a list of rload's outputs, one for each round."""
     results = {work.name: {server.name: [] for server in servers} for work in rows}
     for number in range(rounds):
         for work in rows:

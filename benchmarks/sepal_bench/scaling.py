@@ -1,4 +1,4 @@
-"""Rows of one filter shared by threads, as benchmarks/scaling prints them."""
+"""Rows of one filter that threads share, as benchmarks/scaling prints them."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from .servers import BUILD
 
 PREFIX = "two threads: "
 CAPACITY = 100_000_000
-# So that the command line can name a row before the program has run.
+# The names of the rows, so that the command line can name a row before the program has run.
 WORKS = ["add, batches of 100", "add, one by one", "look-up, batches of 100", "look-up, one by one"]
 
 

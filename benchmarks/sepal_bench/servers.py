@@ -1,4 +1,4 @@
-"""Servers under load: starting them, talking to them, driving them with rload."""
+"""Servers under load: starts them, talks to them, and puts load on them with rload."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ CONNECTIONS = 50
 
 
 class Server:
-    """A running RESP server: its name, port and, where it was started here, process."""
+    """A running RESP server: its name, its port, and its process if it was started here."""
 
     def __init__(self, name, port, process=None):
         self.name, self.port, self.process = name, port, process
@@ -30,7 +30,7 @@ class Server:
             return connection.recv(65536)
 
     def must(self, *words):
-        """call(), and an error ends the run."""
+        """Like call(), but an error ends the run."""
         reply = self.call(*words)
         if reply.startswith(b"-"):
             raise SystemExit("%s answered %r to %s" % (self.name, reply, " ".join(map(str, words))))
@@ -40,14 +40,14 @@ class Server:
         return not self.call("BF.EXISTS", "probe", "x").startswith(b"-")
 
     def resident_bytes(self):
-        """Without what is mapped from files: of a journal, pages of the file cache, however many filters there are."""
+        """The resident memory without mapped files: the pages of a journal do not depend on the number of filters."""
         status = pathlib.Path("/proc/%d/status" % self.process.pid).read_text()
         return 1024 * int(re.search(r"RssAnon:\s*(\d+)", status).group(1))
 
 
 @contextlib.contextmanager
 def running(arguments, name, ready):
-    """A server started for this run; `ready` finds its port in what it prints."""
+    """A server that is started for this run. `ready` finds its port in its output."""
     directory = tempfile.mkdtemp(prefix="sepal-bench-")
     process = subprocess.Popen([word.replace("{dir}", directory) for word in arguments],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -83,7 +83,7 @@ def free_port():
 
 
 def redis_server():
-    """None where there is no redis-server."""
+    """None if there is no redis-server."""
     if not shutil.which("redis-server"):
         return None
     port = free_port()

@@ -1,7 +1,7 @@
-"""Rows of the worst batch: what other clients wait for while one client creates, fills, replaces and deletes giant filters.
+"""Rows of the worst batch: the waits of other clients while one client creates, fills, replaces and deletes giant filters.
 
-A steady load beside the change, and the same load alone for as long, alternate. A machine without a core for each of
-sepald, both generators and the thread that gives memory back adds waits of its own to both; their difference counts.
+A steady load beside the change alternates with the same load alone, for the same time. If the machine lacks a core for each
+of sepald, both generators and the thread that gives memory back, it adds waits to both loads. So their difference counts.
 """
 
 import contextlib
@@ -15,15 +15,15 @@ from .servers import fill, finish_rload, rload, sepald, start_rload
 ITEMS = 1_170_000_000  # 1.4 GB at 1%
 LOADS = {"structural change, 50 000 requests/s": {"rate": 50_000}, "structural change, full speed": {}}
 LEAD_IN_SECONDS = 0.5
-# A virtual machine hands what was freed back to its host for seconds afterwards, and is busy with it: right after the
-# change the worst batch of the load alone was five times as long as ten seconds later.
+# A virtual machine gives freed memory back to its host, and is busy with that for seconds. Right after the change, the
+# worst batch of the load alone was five times as long as ten seconds later.
 SETTLE_SECONDS = 10
-LOAD_MEGABYTES = 10  # enough for a filter that caches hold, and prepared within the lead-in
+LOAD_MEGABYTES = 10  # enough for a filter that fits in the caches, and prepared within the lead-in
 
 
 @contextlib.contextmanager
 def load_on(server, rate, results):
-    """The steady load while the body runs; what rload printed is appended to `results`."""
+    """The steady load while the body runs. Appends rload's output to `results`."""
     load = start_rload(server, "BF.EXISTS", "million", "item:{r}", "--then", "BF.ADD", "million", "item:{r}",
                        conns=20, pipeline=16, requests=10 ** 12, prepare=LOAD_MEGABYTES, **rate)
     time.sleep(LEAD_IN_SECONDS)
@@ -41,7 +41,7 @@ def change(server, items, amount):
     create_and_fill(server, "big", items, amount)
     create_and_fill(server, "big:next", items, amount)
     server.must("RENAME", "big:next", "big")
-    # Memory is given back behind the answer.
+    # Memory is given back after the answer.
     time.sleep(LEAD_IN_SECONDS)
     server.must("DEL", "big")
     time.sleep(LEAD_IN_SECONDS)

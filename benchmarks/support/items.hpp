@@ -1,5 +1,5 @@
-// Items for benchmarks inside a process: 16 bytes each, made where they are used for the price of a store, so
-// that neither their making nor the memory they would take is what is measured.
+// Items for benchmarks inside a process: 16 bytes each, made with one store where they are used. So a
+// benchmark measures neither the making of items nor their memory.
 #pragma once
 
 #include <array>
@@ -26,13 +26,13 @@ class ItemWindow {
   ItemWindow(const ItemWindow&) = delete;
   ItemWindow& operator=(const ItemWindow&) = delete;
 
-  // Items number `first`, `first` + 1, ...
+  // The items with the numbers `first`, `first` + 1, ...
   std::span<const std::string_view> from(std::uint64_t first) {
     for (auto& item : bytes_) put(item, first++);
     return views_;
   }
 
-  // Items drawn from numbers below `range` (at most 2^32), evenly and in no order; `draw` counts on.
+  // Items with numbers below `range` (at most 2^32), evenly distributed and in no order. Increments `draw`.
   std::span<const std::string_view> drawn(std::uint64_t& draw, std::uint64_t range) {
     for (auto& item : bytes_) {
       const std::uint64_t scattered = (++draw * 0x9E3779B97F4A7C15ull) >> 32;
@@ -54,7 +54,7 @@ class ItemWindow {
   std::vector<std::string_view> views_;
 };
 
-// Room for the answers of a window: a span of bool, which no vector is.
+// Room for the answers of a window. A std::vector<bool> cannot give a span of bool.
 template <std::size_t count_max>
 class Answers {
  public:

@@ -1,4 +1,4 @@
-// A filled filter's big layers as the server's background thread leaves them: in huge pages.
+// Moves a filled filter's big layers into huge pages, as the server's background thread does.
 #pragma once
 
 #include <sepal/filter/filter.hpp>

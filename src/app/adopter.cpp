@@ -12,7 +12,8 @@ namespace {
 
 using keyspace::Admission;
 
-// The journal has no room, and soon will; it tells, unless it failed meanwhile.
+// How long the adopter waits for room in the journal before it looks again. The journal tells it earlier,
+// unless it has failed meanwhile.
 constexpr std::chrono::milliseconds journal_pause{100};
 
 Error abandoned() {
@@ -41,7 +42,8 @@ void Adopter::stop() {
 }
 
 void Adopter::journal_progressed() {
-  // Whoever looked before waits by now.
+  // Taking the lock once makes sure that an adopter that has just looked waits by now, and so gets the
+  // signal.
   { const MutexLock lock(mutex_); }
   changed_.notify_all();
 }
@@ -98,7 +100,7 @@ void Adopter::serve() {
     command::Answer answer;
     if (!given_up(job)) answer = job.perform(job);
     release_all();
-    // Before the client may look.
+    // Cleared before the client gets its answer, because the client may look then.
     show_nothing();
     if (answer) parts_->answer(job.client_id, std::move(answer));
   }
@@ -140,7 +142,8 @@ Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& ad
   return filter ? settle_in(job, adoption, *filter) : filter.error();
 }
 
-// The journal may be switched on while the filter is not written aside yet, so it may take a second look.
+// The journal may be switched on before the filter is written aside. So the loop looks again, with the gate
+// closed, whether a file is needed.
 Result<void> Adopter::settle_in(const Job& job, const command::Adoption& adoption,
                                 const keyspace::FilterPtr& filter) {
   const bool in_record = filter::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
@@ -148,6 +151,7 @@ Result<void> Adopter::settle_in(const Job& job, const command::Adoption& adoptio
   std::optional<Result<void>> outcome;
   while (!outcome && !given_up(job)) {
     if (!in_record && file.number == 0 && parts_->log.recording()) {
+      if (auto room = await_room(job, filter->byte_count()); !room) return room;
       const auto written = write_aside(job, filter);
       if (!written) return written.error();
       file = *written;
@@ -165,6 +169,16 @@ Result<void> Adopter::settle_in(const Job& job, const command::Adoption& adoptio
   if (file.number != 0 && (!*outcome || !parts_->files.is_named(file.number)))
     parts_->files.drop(file.number);
   return *outcome;
+}
+
+// Runs on the adopter's thread, so it may wait for a save, which removes what the journal names.
+Result<void> Adopter::await_room(const Job& job, std::uint64_t byte_count) {
+  while (!given_up(job)) {
+    if (const auto room = parts_->room(byte_count)) return *room;
+    const MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, journal_pause);
+  }
+  return abandoned();
 }
 
 Result<keyspace::ImageFile> Adopter::write_aside(const Job& job, const keyspace::FilterPtr& filter) {
@@ -185,21 +199,21 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
   }
   keyspace::Mutator mutator(parts_->keyspace, log);
   mutator.expire(key, std::chrono::system_clock::now());
-  Result<void> adopted = fail(Errc::key_exists);
-  if (adoption.replace || parts_->keyspace.find(key) == nullptr) {
+  Result<void> adopted = command::may_adopt(parts_->keyspace, key, adoption.replace);
+  if (adopted) {
     parts_->keyspace.release(std::exchange(held_bytes_, 0));
     adopted = mutator.adopt(key, filter, adoption.deadline, file);
   }
   if (log == nullptr) return adopted;
   log->commit();
-  // Before any generation may be cut.
+  // Noted before the gate opens, so that no generation can be cut between the record and the note.
   if (adopted && file.number != 0)
     parts_->files.named(
         {.number = file.number, .position = parts_->journal.position(), .byte_count = filter->byte_count()});
   return adopted;
 }
 
-// Under `always`. What the journal does not make durable, a generation does.
+// Waits under `always`. Either a sync of the journal or a generation makes the record durable.
 void Adopter::wait_until_durable() {
   const std::uint64_t position = parts_->log.settle(false);
   const MutexLock lock(mutex_);

@@ -1,10 +1,10 @@
-// Puts filters that come whole under their keys, one after the other, on a thread of its own, and runs the
-// errands of those that go:
+// Puts filters that come whole under their keys, one after the other, on a thread of its own. The same thread
+// runs the errands of filters that leave the server (dumps and exports):
 //
 //     make the filter --> write it aside, synced --> close the gate: look again, put, record --> answer
 //
-// A crash before the record leaves what was there before, and a file that nobody names; behind it the filter
-// is under its key (storage/adopted_files.hpp).
+// A crash before the record leaves what was there before, and a file that no record names. A crash after the
+// record leaves the filter under its key (storage/adopted_files.hpp).
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -28,16 +28,18 @@
 
 namespace sepal::app {
 
-// Each member says who may call it.
+// The comments of the members name the threads that may call them.
 class Adopter final : public command::Adoptions {
  public:
-  // All of them outlive stop().
+  // All parts outlive stop().
   struct Parts {
     Gate& gate;
     keyspace::Keyspace& keyspace;
     keyspace::WorkerLog& log;
     storage::AdoptedFiles& files;
     const JournalView& journal;
+    // Whether the disk has room for a file of this many bytes. Empty: a save is going to make room.
+    std::function<std::optional<Result<void>>(std::uint64_t byte_count)> room;
     std::function<void(std::uint64_t client_id, std::function<void(resp::Reply&)> append)> answer;
   };
 
@@ -46,11 +48,11 @@ class Adopter final : public command::Adoptions {
   Adopter(const Adopter&) = delete;
   Adopter& operator=(const Adopter&) = delete;
 
-  // The gate closed, once, before anybody asks for an adoption.
+  // Called once, with the gate closed, before a client asks for an adoption.
   void begin(Parts parts);
-  // The thread that made it. What is under way is given up, or done, when this returns.
+  // Called by the thread that constructed this. When it returns, the job under way is done or given up.
   void stop();
-  // Any thread. The journal is durable up to a further position, or has room.
+  // Any thread. Tells that the journal is durable up to a further position, or has room.
   void journal_progressed();
 
   void adopt(command::ClientState& client, command::Adoption adoption) override;
@@ -62,7 +64,7 @@ class Adopter final : public command::Adoptions {
     std::string_view what;
     std::uint64_t client_id = 0;
     std::shared_ptr<const std::atomic<bool>> client_gone;
-    // Does all of it.
+    // Does the whole job.
     std::function<command::Answer(const Job& job)> perform;
   };
 
@@ -76,8 +78,9 @@ class Adopter final : public command::Adoptions {
   Result<void> make_and_adopt(const Job& job, const command::Adoption& adoption);
   Result<void> settle_in(const Job& job, const command::Adoption& adoption,
                          const keyspace::FilterPtr& filter);
+  Result<void> await_room(const Job& job, std::uint64_t byte_count);
   Result<keyspace::ImageFile> write_aside(const Job& job, const keyspace::FilterPtr& filter);
-  // With the gate closed; nothing where there is no room in the journal yet.
+  // Called with the gate closed. Empty: there is no room in the journal yet.
   std::optional<Result<void>> try_adopt(const command::Adoption& adoption, const keyspace::FilterPtr& filter,
                                         const keyspace::ImageFile& file);
   [[nodiscard]] bool given_up(const Job& job) const { return stopping_ || *job.client_gone; }
@@ -85,16 +88,16 @@ class Adopter final : public command::Adoptions {
   bool next(Job& job);
 
   std::optional<Parts> parts_;
-  std::uint64_t held_bytes_ = 0;  // for the job that is under way; the thread's
+  std::uint64_t held_bytes_ = 0;  // for the job under way; confined to thread_
   std::atomic<bool> stopping_{false};
-  // Of that job. Gauges, relaxed: nothing is ordered by them.
+  // Progress of that job. Gauges, relaxed: nothing is ordered by them.
   std::atomic<std::uint64_t> bytes_done_{0};
   std::atomic<std::uint64_t> bytes_total_{0};
 
   mutable Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   Condition changed_;
   std::deque<Job> waiting_ SEPAL_GUARDED_BY(mutex_);
-  std::string_view what_ SEPAL_GUARDED_BY(mutex_);  // is under way
+  std::string_view what_ SEPAL_GUARDED_BY(mutex_);  // the kind of the job under way
 
   std::thread thread_;
 };

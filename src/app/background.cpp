@@ -26,7 +26,7 @@ void Background::post(Task task) {
   changed_.notify_all();
 }
 
-// The tasks free what they hold when they are themselves destroyed, if no save uses it any more.
+// A task's destruction frees what the task holds, unless a save still uses it.
 void Background::dispose(keyspace::FilterPtr filter) {
   const bool may_settle = filter->has_pieces();
   post([this, held = std::move(filter), may_settle] { dropped_ = dropped_ || may_settle; });
@@ -51,7 +51,7 @@ void Background::run() {
     std::vector<Task> tasks = next_tasks();
     for (const Task& task : tasks) task();
     tasks.clear();
-    // Once for all tasks, because it looks at all that wait there.
+    // Called once for all tasks, because one call looks at all filters that wait there.
     if (std::exchange(dropped_, false)) settling_.look_for_dropped();
     settling_.free_given_up();
     const MutexLock lock(mutex_);

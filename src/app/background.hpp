@@ -1,5 +1,6 @@
-// What nobody should wait for, on a thread of its own: giving gigabytes back to the system takes the time of
-// many requests, and a file takes the time of a disk. (Settling pages has another one, which runs behind.)
+// Runs work for which no request should wait, on a thread of its own: giving gigabytes back to the system
+// takes the time of many requests, and writing a file takes the time of a disk. (Settling pages has another
+// thread, which runs behind the others.)
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -29,7 +30,7 @@ class Background final : public keyspace::Housekeeper {
   void settle(keyspace::FilterPtr filter, filter::LayerView layer) override;
   void due_at(keyspace::Deadline deadline) override { expiry_.due_at(deadline); }
 
-  // What removes keys in their time.
+  // The part that removes keys when they are due.
   [[nodiscard]] Expiry& expiry() { return expiry_; }
 
   // Blocks until everything that was posted before has run.
@@ -37,20 +38,20 @@ class Background final : public keyspace::Housekeeper {
 
  private:
   void run();
-  // What was posted, once there is something. Nothing when settling_ has given something up, and at the end,
-  // stopping_.
+  // Waits for posted tasks and takes them. Empty if settling_ has given something up, or at the end
+  // (stopping_).
   std::vector<Task> next_tasks();
   void settling_gave_up();
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   Condition changed_;
   std::vector<Task> waiting_ SEPAL_GUARDED_BY(mutex_);
-  bool given_up_ SEPAL_GUARDED_BY(mutex_) = false;  // by settling_, and not freed
+  bool given_up_ SEPAL_GUARDED_BY(mutex_) = false;  // settling_ has given something up that is not freed yet
   bool busy_ SEPAL_GUARDED_BY(mutex_) = false;
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
   Expiry expiry_;
   PageSettling settling_;
-  bool dropped_ = false;  // A task had a filter that settling_ may be the last to hold. Confined to thread_.
+  bool dropped_ = false;  // A task held a filter that now only settling_ may hold. Confined to thread_.
 
   std::thread thread_;
 };

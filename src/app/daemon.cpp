@@ -14,17 +14,14 @@
 namespace sepal::app {
 namespace {
 
-// How long connections may take at a stop to receive what was answered.
+// How long clients may take at a stop to receive their replies.
 constexpr std::chrono::seconds flush_patience{5};
-
-// Files and sockets that are no client's.
-constexpr std::uint64_t descriptors_reserved = 64;
 
 double seconds_since(SteadyTime start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// In whole pages.
+// Rounds up to whole pages.
 std::uint64_t segment_bytes_of(const settings::Settings& settings) {
   constexpr std::uint64_t page_bytes = 4096;
   return (settings.journal_segment_bytes + page_bytes - 1) / page_bytes * page_bytes;
@@ -52,6 +49,7 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
   facts.worker_count = settings.server.worker_count;
   facts.listen_backlog = settings.server.listen_backlog;
   facts.journal_segment_bytes = segment_bytes_of(settings);
+  facts.reserve_bytes = settings.disk_reserve_bytes;
   facts.started_at = std::chrono::steady_clock::now();
   facts.started_wall = std::chrono::system_clock::now();
   return facts;
@@ -64,6 +62,12 @@ storage::SaverOptions saver_options(const command::RuntimeOptions& options) {
           .journal_share = static_cast<double>(options.journal_save_percent) / 100};
 }
 
+storage::JournalBound journal_bound(const command::RuntimeOptions& options, std::uint64_t segment_bytes) {
+  return {.bytes_max = options.journal_bytes_max,
+          .percent_of_data = options.journal_bytes_max_percent,
+          .segment_bytes = segment_bytes};
+}
+
 storage::JournalPolicy policy_of(const command::RuntimeOptions& options) {
   if (options.journal == "always") return storage::JournalPolicy::always;
   return options.journal == "off" ? storage::JournalPolicy::off : storage::JournalPolicy::everysec;
@@ -72,10 +76,11 @@ storage::JournalPolicy policy_of(const command::RuntimeOptions& options) {
 std::string listening_text(const settings::Settings& settings, std::uint16_t port) {
   std::string text;
   for (const std::string& address : settings.server.bind) {
+    if (port == 0) break;  // no TCP
     const bool six = address.find(':') != std::string::npos;
     text += (text.empty() ? "" : " ") + (six ? "[" + address + "]" : address) + ":" + std::to_string(port);
   }
-  if (!settings.server.unix_socket.empty()) text += " " + settings.server.unix_socket;
+  if (!settings.server.unix_socket.empty()) text += (text.empty() ? "" : " ") + settings.server.unix_socket;
   return text;
 }
 
@@ -99,7 +104,7 @@ Result<void> Daemon::run() {
   for (const std::string& line : settings::differences_from_defaults(settings_))
     spdlog::info("setting: {}", line);
   for (const auto step : {&Daemon::open_data, &Daemon::listen, &Daemon::load}) {
-    const Result<void> done = (this->*step)();
+    Result<void> done = (this->*step)();
     if (done) continue;
     spdlog::error("{}", done.error().detail);
     if (serving_ != nullptr) serving_->server.stop(flush_patience);
@@ -113,22 +118,25 @@ Result<void> Daemon::open_data() {
       storage::DataDirectory::open(*disk_, settings_.data_directory, random_number(), settings_.seed);
   if (!opened) return opened.error();
   if (!settings_.import_directory.empty()) {
-    const auto apart = check_import_folder(settings_.import_directory, settings_.data_directory);
+    auto apart = check_import_folder(settings_.import_directory, settings_.data_directory);
     if (!apart) return apart;
+    remove_import_remains(settings_.import_directory);
   }
   data_ = std::move(*opened);
   settings_.keyspace.machine_bytes = memory_bytes();
   settings_.keyspace.seed = data_->seed();
+  settings_.keyspace.key_seed = random_number();
   keyspace_ = std::make_unique<keyspace::Keyspace>(settings_.keyspace, background_);
   return {};
 }
 
-// Clients that come while the data is loaded get an answer, and need not be told to come back.
+// Listens before the data is loaded, so clients that come meanwhile get an answer and stay connected.
 Result<void> Daemon::listen() {
-  make_room_for_clients();
+  if (auto planned = plan_descriptors(); !planned) return planned;
   serving_ = std::make_unique<Serving>(*this);
+  serving_->server.set_sockets_max(descriptors_->clients_possible());
   {
-    // The first client waits until what it may ask for is known.
+    // The first client waits at the gate until the facts that it may ask for (the port) are known.
     const GateClosed closed(gate_);
     if (const auto started = serving_->server.start(); !started) return started.error();
     facts_.port = serving_->server.port();
@@ -137,7 +145,7 @@ Result<void> Daemon::listen() {
   return {};
 }
 
-// Ends early, without an error, when a stop is asked for.
+// Returns early, without an error, if a stop is asked for.
 Result<void> Daemon::load() {
   const SteadyTime start = std::chrono::steady_clock::now();
   Loader loader(gate_, *keyspace_, serving_->services.load, [this] { return stop_signal_.requested(); });
@@ -156,7 +164,7 @@ Result<void> Daemon::load() {
   if (!replayed) return replayed.error();
   const storage::Saver::Loaded loaded{
       .at = facts_.started_wall, .journal_position = report->journal_position, .changes = changes_loaded};
-  if (const auto begun = begin_service(loaded, *replayed); !begun) return begun;
+  if (auto begun = begin_service(loaded, *replayed); !begun) return begun;
   spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
   return {};
 }
@@ -168,8 +176,11 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
     const GateClosed closed(gate_);
     policy = policy_of(settings_.runtime);
   }
+  auto reserve = storage::Reserve::open(*disk_, data_->path(), settings_.disk_reserve_bytes);
+  if (!reserve) return reserve.error();
+  reserve_ = std::move(*reserve);
   auto saver = std::make_unique<storage::Saver>(*data_, *keyspace_, gate_, saver_callbacks(), loaded);
-  // Two logs more than there are workers: of what expires, and of what comes whole.
+  // There are two logs more than workers: one for the thread `expiry`, one for the thread `adopter`.
   const std::size_t expiry_log = settings_.server.worker_count;
   const std::size_t adopter_log = expiry_log + 1;
   auto journal = storage::Journal::open(*disk_, data_->path(), position, adopter_log + 1,
@@ -179,12 +190,15 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
                                                serving_->server.journal_progressed();
                                                adopter_.journal_progressed();
                                              },
-                                         .on_save_needed = [&demanding = *saver] { demanding.demand(); }});
+                                         .on_save_needed = [&demanding = *saver] { demanding.demand(); },
+                                         .on_room_needed = [&asked = *saver] { asked.make_room(); },
+                                         .bytes_max = [this] { return segment_bytes_max(); }},
+                                        reserve_.get());
   if (!journal) return journal.error();
   const GateClosed closed(gate_);
   saver_ = std::move(saver);
   journal_ = std::move(*journal);
-  journal_view_.show(*journal_, facts_.journal_segment_bytes);
+  journal_view_.show(*journal_);
   for (std::size_t worker = 0; worker < settings_.server.worker_count; ++worker)
     serving_->services.logs[worker] = &journal_->log(worker);
   background_.expiry().begin({.gate = gate_,
@@ -196,10 +210,12 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
                   .log = journal_->log(adopter_log),
                   .files = *adopted_files_,
                   .journal = journal_view_,
-                  .answer = [this](std::uint64_t id, std::function<void(resp::Reply&)> append) {
-                    serving_->server.answer(id, std::move(append));
-                  }});
-  // Clients may have changed them since they were read.
+                  .room = [this](std::uint64_t bytes) { return room_for_adopted(bytes); },
+                  .answer =
+                      [this](std::uint64_t id, std::function<void(resp::Reply&)> append) {
+                        serving_->server.answer(id, std::move(append));
+                      }});
+  // Clients may have changed the options since they were read.
   options_changed(settings_.runtime);
   serving_->services.load.running = false;
   return {};
@@ -215,7 +231,19 @@ storage::SaverCallbacks Daemon::saver_callbacks() {
               [this](std::uint64_t at) {
                 journal_view_.generation_saved(at);
                 adopted_files_->generation_saved(at);
-              }};
+                note_saved(at);
+                adopter_.journal_progressed();
+              },
+          .failed =
+              [this](const Error& error, std::uint64_t lacking_bytes) {
+                journal_view_.save_failed(error.detail, lacking_bytes);
+                adopter_.journal_progressed();
+              },
+          .lend_reserve =
+              [this](std::uint64_t bytes_left) {
+                return bytes_left <= reserve_->byte_count() && reserve_->lend();
+              },
+          .reserve_returned = [this] { reserve_->returned(); }};
 }
 
 Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationReport& loaded) {
@@ -239,14 +267,20 @@ Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationRe
   return report->position;
 }
 
-// Shells and service managers start programs with room for about a thousand connections, and let them ask for
-// more.
-void Daemon::make_room_for_clients() const {
-  const std::uint64_t descriptors = raise_descriptor_limit();
-  const std::uint64_t clients_max = settings_.runtime.clients_max;
-  if (descriptors >= clients_max + descriptors_reserved) return;
-  spdlog::warn("fewer connections than maxclients: maxclients={} descriptors={} advice=\"raise ulimit -n\"",
-               clients_max, descriptors);
+// Like the reference, lowers maxclients to what the system allows.
+Result<void> Daemon::plan_descriptors() {
+  const auto planned = Descriptors::plan(settings_.server);
+  if (!planned) return planned.error();
+  descriptors_ = *planned;
+  const std::uint64_t possible = descriptors_->clients_possible();
+  std::uint32_t& clients_max = settings_.runtime.clients_max;
+  if (clients_max <= possible) return {};
+  spdlog::warn(
+      "maxclients lowered: requested={} descriptors_needed={} descriptors={} maxclients={} "
+      "advice=\"raise ulimit -n\"",
+      clients_max, descriptors_->needed_for(clients_max), descriptors_->limit(), possible);
+  clients_max = static_cast<std::uint32_t>(possible);
+  return {};
 }
 
 Daemon::Serving::Serving(Daemon& daemon)
@@ -284,7 +318,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
                 "stopping without a save, as asked: changes={} in_journal={}", status().changes_since, kept);
   }
   saver_->stop();
-  // After the last save, which lets it remove what that holds.
+  // The journal stops after the last save, because that save allows it to remove its segments.
   const auto stopped = journal_->stop();
   if (!stopped) spdlog::error("the journal could not be synced: reason=\"{}\"", stopped.error().detail);
   if (!stopped && (mode == command::StopMode::no_save || !outcome)) outcome = stopped;
@@ -292,8 +326,8 @@ Result<void> Daemon::stop(command::StopMode mode) {
   return outcome;
 }
 
-// Grows with every change, never shrinks: the keyspace counts structure, the workers count items, and so did
-// the replay.
+// Grows with every change and never shrinks. The keyspace counts changes of structure; the workers and the
+// replay count items.
 std::uint64_t Daemon::changes() const {
   std::uint64_t sum = keyspace_->structure_changes() + items_replayed_;
   for (const command::WorkerStats& stats : worker_stats_) sum += stats.items_added.get();
@@ -317,7 +351,7 @@ void Daemon::answer(std::uint64_t id, const Result<void>& outcome) {
   });
 }
 
-// While loading there is nothing to save.
+// There is no saver while the data is loaded.
 storage::SaverStatus Daemon::saver_status() const {
   if (saver_ != nullptr) return saver_->status();
   storage::SaverStatus status;
@@ -344,17 +378,80 @@ command::SaveStatus Daemon::status() const {
   return status;
 }
 
+std::uint64_t Daemon::journal_bytes_max() const {
+  storage::JournalBound bound;
+  {
+    const MutexLock lock(bound_mutex_);
+    bound = bound_;
+  }
+  return bound.bytes_for(keyspace_->memory_used());
+}
+
+std::uint64_t Daemon::segment_bytes_max() const {
+  const std::uint64_t bytes_max = journal_bytes_max();
+  if (bytes_max == 0) return 0;
+  const std::uint64_t adopted_bytes = adopted_files_->byte_count();
+  // Not 0, because 0 means no bound.
+  return bytes_max > adopted_bytes ? bytes_max - adopted_bytes : 1;
+}
+
+std::optional<Result<void>> Daemon::room_for_adopted(std::uint64_t byte_count) {
+  const std::uint64_t bytes_max = journal_bytes_max();
+  const std::uint64_t adopted_bytes = adopted_files_->byte_count();
+  const std::uint64_t taken = journal_view_.status().bytes + adopted_bytes;
+  if (bytes_max == 0 || taken + byte_count <= bytes_max) return Result<void>();
+  const std::string need = "the filter takes " + std::to_string(byte_count) +
+                           " bytes of the disk until a save has it, and journal_size_max is " +
+                           std::to_string(bytes_max);
+  // This many segments stay even after a save, so a filter that does not fit beside them never fits.
+  const std::uint64_t segments = storage::bound_segments_min * facts_.journal_segment_bytes;
+  if (byte_count + segments > bytes_max) return fail(Errc::not_recorded, need);
+  const storage::SaverStatus saver = saver_->status();
+  saver_->make_room();
+  if (!saver.running && !saver.last_ok)
+    return fail(Errc::not_recorded, need + "; the last save failed: " + saver.last_error);
+  return std::nullopt;
+}
+
+command::DiskStatus Daemon::disk_status() const {
+  if (saver_ == nullptr) return {};
+  return {.adopted_bytes = adopted_files_->byte_count(),
+          .journal_bytes_max = journal_bytes_max(),
+          .reserve_bytes = reserve_->byte_count()};
+}
+
 command::ProcessUsage Daemon::usage() const {
   return process_usage();
+}
+
+std::uint64_t Daemon::clients_possible() {
+  descriptors_->look_again();
+  serving_->server.set_sockets_max(descriptors_->clients_possible());
+  return descriptors_->clients_possible();
 }
 
 void Daemon::options_changed(const command::RuntimeOptions& options) {
   set_log_level(options.log_level);
   if (saver_ == nullptr) return;
   saver_->set_options(saver_options(options));
-  // What was changed before, in the batch that runs, is recorded as it was then.
+  {
+    const MutexLock lock(bound_mutex_);
+    bound_ = journal_bound(options, facts_.journal_segment_bytes);
+  }
+  // Changes that the running batch made before are recorded under the old policy.
   for (keyspace::WorkerLog* const log : serving_->services.logs) log->commit();
   journal_->set_policy(policy_of(options));
+  note_policy(policy_of(options));
+}
+
+// A journal that was off lacks the changes of that time, until a save has them.
+void Daemon::note_policy(storage::JournalPolicy policy) {
+  journal_on_ = policy != storage::JournalPolicy::off;
+  if (!journal_on_) stop_signal_.set_changes_are_kept(false);
+}
+
+void Daemon::note_saved(std::uint64_t position) {
+  if (journal_on_ && position >= journal_view_.gap()) stop_signal_.set_changes_are_kept(true);
 }
 
 Result<void> Daemon::rewrite_config_for(std::uint64_t id) {

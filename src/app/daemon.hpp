@@ -1,7 +1,8 @@
-// The whole server, put together: builds the parts, hands them to each other, runs, stops in order.
+// The whole server: builds the parts, connects them, runs them, and stops them in order.
 #pragma once
 
 #include <sepal/base/gate.hpp>
+#include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/services.hpp>
@@ -10,15 +11,19 @@
 #include <sepal/settings/settings.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/journal.hpp>
+#include <sepal/storage/journal_bound.hpp>
+#include <sepal/storage/reserve.hpp>
 #include <sepal/storage/saver.hpp>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "adopter.hpp"
 #include "background.hpp"
+#include "descriptors.hpp"
 #include "import_folder.hpp"
 #include "journal_view.hpp"
 #include "loader.hpp"
@@ -26,19 +31,19 @@
 
 namespace sepal::app {
 
-// Belongs to the main thread.
+// Confined to the main thread, but for members that say otherwise and the two interfaces of `command`.
 class Daemon final : private command::Persistence, private command::ServerControl {
  public:
   Daemon(settings::Settings settings, StopSignal& stop_signal);
   ~Daemon() override;
 
-  // Opens the data directory, listens, loads, serves until a stop is asked for, saves. An error means that it
-  // could not start, or that the last save failed; it has been logged.
+  // Opens the data directory, listens, loads, serves until a stop is asked for, and saves. An error means
+  // that the server could not start, or that the last save failed. It has been logged.
   Result<void> run();
 
  private:
-  // The services name the server as the directory of clients, and the server uses the services: made
-  // together.
+  // Made together, because each needs the other: the services name the server as the directory of clients,
+  // and the server uses the services.
   struct Serving {
     explicit Serving(Daemon& daemon);
     command::Services services;
@@ -46,36 +51,48 @@ class Daemon final : private command::Persistence, private command::ServerContro
   };
 
   Result<void> open_data();
-  void make_room_for_clients() const;
+  Result<void> plan_descriptors();
   Result<void> listen();
   Result<void> load();
-  // Where the journal goes on.
+  // Returns the position at which the journal goes on.
   Result<std::uint64_t> replay(Loader& loader, const storage::GenerationReport& loaded);
-  // From now on clients may ask for everything. The journal begins at `position`.
+  // Begins the full service: from now on clients may use every command. The journal begins at `position`.
   Result<void> begin_service(const storage::Saver::Loaded& loaded, std::uint64_t position);
   [[nodiscard]] storage::SaverCallbacks saver_callbacks();
   Result<void> stop(command::StopMode mode);
   [[nodiscard]] std::uint64_t changes() const;
   [[nodiscard]] storage::SaverStatus saver_status() const;
-  // Answers a client that waits for `outcome` of something done elsewhere.
+  // They tell the stop signal whether the journal has everything that the last save lacks.
+  void note_policy(storage::JournalPolicy policy);
+  void note_saved(std::uint64_t position);
+  // Answers a client that waits for the outcome of work on another thread.
   void answer(std::uint64_t id, const Result<void>& outcome);
+  // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.
+  [[nodiscard]] std::uint64_t journal_bytes_max() const;
+  // The same for the segments alone.
+  [[nodiscard]] std::uint64_t segment_bytes_max() const;
+  // Whether the disk has room for a file that the journal will name, as Adopter::Parts::room. Any thread.
+  std::optional<Result<void>> room_for_adopted(std::uint64_t byte_count);
 
   // command::Persistence
   Result<void> start_save() override;
   Result<void> start_save_for(std::uint64_t id) override;
   [[nodiscard]] command::SaveStatus status() const override;
+  [[nodiscard]] command::DiskStatus disk_status() const override;
 
   // command::ServerControl
   [[nodiscard]] const command::ServerFacts& facts() const override { return facts_; }
   [[nodiscard]] command::ProcessUsage usage() const override;
   void request_stop(command::StopMode mode) override { stop_signal_.request(mode); }
+  std::uint64_t clients_possible() override;
   void options_changed(const command::RuntimeOptions& options) override;
   Result<void> rewrite_config_for(std::uint64_t id) override;
 
-  // In the order in which they are made; the reverse of it takes them apart.
+  // The members are made in this order and destroyed in the reverse order.
   settings::Settings settings_;
   StopSignal& stop_signal_;
   command::ServerFacts facts_;
+  std::optional<Descriptors> descriptors_;  // guarded by the gate once clients are served
   std::unique_ptr<storage::Disk> disk_;
   std::unique_ptr<storage::DataDirectory> data_;
   Background background_;
@@ -84,12 +101,16 @@ class Daemon final : private command::Persistence, private command::ServerContro
   std::vector<command::WorkerStats> worker_stats_;
   std::atomic<std::uint64_t> items_replayed_{0};  // Written once.
   JournalView journal_view_;
+  std::atomic<bool> journal_on_{false};
   std::unique_ptr<storage::AdoptedFiles> adopted_files_;
+  std::unique_ptr<storage::Reserve> reserve_;
+  mutable Mutex bound_mutex_;  // Lock order: the innermost.
+  storage::JournalBound bound_ SEPAL_GUARDED_BY(bound_mutex_);
   ImportFolder import_folder_;
   Adopter adopter_;
-  std::unique_ptr<storage::Saver> saver_;  // null until all is loaded; guarded by the gate then
+  std::unique_ptr<storage::Saver> saver_;  // null until the load ends; guarded by the gate
   std::unique_ptr<Serving> serving_;
-  std::unique_ptr<storage::Journal> journal_;  // as saver_
+  std::unique_ptr<storage::Journal> journal_;  // like saver_
 };
 
 }  // namespace sepal::app

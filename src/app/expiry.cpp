@@ -15,15 +15,15 @@ using keyspace::no_deadline;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// The gate is closed for so long at a time, and for a few keys more.
+// The gate is closed for this long at a time, and for a few keys more.
 constexpr microseconds closed_max{300};
 constexpr int keys_at_once = 8;
-// A pause is so many times as long as the gate was closed before.
+// A pause is this many times as long as the closing before it.
 constexpr int pause_ratio = 3;
 constexpr microseconds pause_min{200};
-// When the journal has no room, or takes nothing.
-constexpr milliseconds journal_pause{100};
-// The clock of the wall may be set: it is looked at so often, as long as there are deadlines.
+// The pause if the journal has no room or refuses changes.
+constexpr milliseconds full_journal_pause{100};
+// The wall clock may be changed. So it is read at least this often while there are deadlines.
 constexpr milliseconds look_period{1000};
 
 Deadline sooner(Deadline a, Deadline b) {
@@ -31,7 +31,7 @@ Deadline sooner(Deadline a, Deadline b) {
   return std::min(a, b);
 }
 
-// Removes keys that are due until the time is over.
+// Removes keys that are due, a few for each call of remove_few().
 class Removal {
  public:
   Removal(keyspace::Keyspace& keyspace, keyspace::WorkerLog& log)
@@ -40,7 +40,7 @@ class Removal {
         mutator_(keyspace, log_),
         now_(std::chrono::system_clock::now()) {}
 
-  // False when there is nothing left to do now.
+  // False: nothing is due, or the journal does not admit the removal.
   bool remove_few() {
     for (int count = 0; count < keys_at_once; ++count) {
       const std::optional<keyspace::NamedKey> due = keyspace_.next_due(now_);
@@ -54,7 +54,8 @@ class Removal {
  private:
   bool admitted(std::string_view key) {
     if (log_ == nullptr) return true;
-    refused_ = log_->admit(keyspace::record_bytes_of_keys({&key, 1})) != Admission::granted;
+    const std::uint64_t bytes = keyspace::record_bytes_of_keys({&key, 1});
+    refused_ = log_->admit(bytes, keyspace::Change::frees) != Admission::granted;
     return !refused_;
   }
 
@@ -98,7 +99,8 @@ void Expiry::run(const Parts& parts) {
   name_this_thread("expiry");
   for (Pause pause; wait(pause);) {
     pause = remove_some(parts);
-    // Nobody waits for it, but it is not to stay unsynced.
+    // No client waits for these removals, but they must not stay unsynced: under `always`, settle() asks for
+    // a sync.
     static_cast<void>(parts.log.settle(false));
   }
 }
@@ -113,7 +115,7 @@ Expiry::Pause Expiry::remove_some(const Parts& parts) {
   parts.log.commit();
   parts.uploads.expire(std::chrono::system_clock::now());
   const auto closed_for = std::chrono::duration_cast<microseconds>(now - start);
-  return {.at_least = removal.refused() ? journal_pause : std::max(pause_ratio * closed_for, pause_min),
+  return {.at_least = removal.refused() ? full_journal_pause : std::max(pause_ratio * closed_for, pause_min),
           .until = sooner(parts.keyspace.earliest_deadline(), parts.uploads.earliest_deadline())};
 }
 

@@ -1,9 +1,10 @@
-// Removes keys that are past their deadline, on a thread of its own: a few at a time with the gate closed,
-// and then pauses for longer than the gate was closed. So a million keys of one second are gone some seconds
-// later, in which nobody waits for more than a few of them. Meanwhile they are answered as if they were gone.
+// Removes keys that are past their deadline, on a thread of its own. It removes a few at a time with the gate
+// closed, and then pauses for longer than the gate was closed. So a million keys of one deadline are gone
+// some seconds later, and no request waits for more than a few removals. Meanwhile requests do not find these
+// keys.
 //
-// It drops uploads that nobody goes on with as well. The thread sleeps until the earliest deadline of all,
-// and does nothing at all as long as there is none.
+// It also drops uploads for which no piece came in time. The thread sleeps until the earliest deadline, and
+// does nothing while there is none.
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -18,7 +19,7 @@
 
 namespace sepal::app {
 
-// Each member says who may call it.
+// The comments of the members name the threads that may call them.
 class Expiry {
  public:
   Expiry() = default;
@@ -26,30 +27,30 @@ class Expiry {
   Expiry(const Expiry&) = delete;
   Expiry& operator=(const Expiry&) = delete;
 
-  // All of them outlive stop().
+  // All parts outlive stop().
   struct Parts {
     Gate& gate;
     keyspace::Keyspace& keyspace;
     keyspace::WorkerLog& log;
     keyspace::Uploads& uploads;
   };
-  // The gate closed, once. What is removed is told to the log.
+  // Called once, with the gate closed. The thread tells the log what it removes.
   void begin(const Parts& parts);
-  // The thread that made it. Nothing is removed any more when this returns.
+  // Called by the thread that constructed this. Nothing is removed any more when it returns.
   void stop();
 
-  // The gate closed. A key has this deadline now.
+  // Called with the gate closed: a key has this deadline now.
   void due_at(keyspace::Deadline deadline);
 
  private:
-  // What may have to pass before there is something to do.
+  // How long the thread has to wait before there is something to do.
   struct Pause {
     std::chrono::microseconds at_least{0};
     keyspace::Deadline until = keyspace::no_deadline;  // none: until due_at()
   };
   void run(const Parts& parts);
   static Pause remove_some(const Parts& parts);
-  // False at the end.
+  // False: the thread has to end.
   bool wait(const Pause& pause);
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.

@@ -3,7 +3,10 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/storage/filter_file.hpp>
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 
@@ -20,15 +23,33 @@ Result<void> check_import_folder(const storage::Path& folder, const storage::Pat
   std::error_code wrong;
   const storage::Path canonical_data = std::filesystem::canonical(data, wrong);
   if (wrong) return fail(Errc::io, "cannot look at " + data.string() + ": " + wrong.message());
-  // What is not there yet may be made later.
-  storage::Path canonical = std::filesystem::absolute(folder, wrong);
-  if (!wrong) canonical = std::filesystem::weakly_canonical(canonical, wrong);
+  const storage::Path canonical = std::filesystem::canonical(folder, wrong);
+  if (wrong == std::errc::no_such_file_or_directory)
+    return fail(Errc::io, "there is no folder " + folder.string() + " (import_dir)");
+  if (!wrong && !std::filesystem::is_directory(canonical, wrong) && !wrong)
+    return fail(Errc::io, folder.string() + " (import_dir) is no folder");
   if (wrong) return fail(Errc::io, "cannot look at import_dir " + folder.string() + ": " + wrong.message());
   if (!is_in(canonical, canonical_data) && canonical != canonical_data.parent_path()) return {};
   return fail(Errc::io,
               "import_dir must not be the data directory, lie in it or contain it directly, or an "
               "export could destroy the data: import_dir is " +
                   canonical.string() + ", dir is " + canonical_data.string());
+}
+
+void remove_import_remains(const storage::Path& folder) {
+  constexpr std::chrono::hours unused_min{1};
+  std::error_code wrong;
+  const auto oldest_kept = std::filesystem::file_time_type::clock::now() - unused_min;
+  for (std::filesystem::directory_iterator at(folder, wrong), end; !wrong && at != end; at.increment(wrong)) {
+    if (!storage::is_aside_name(at->path().filename().string())) continue;
+    std::error_code unknown;
+    const auto changed = std::filesystem::last_write_time(at->path(), unknown);
+    if (unknown || changed > oldest_kept) continue;
+    if (std::filesystem::remove(at->path(), unknown))
+      spdlog::info("remains removed: file={}", at->path().string());
+    else
+      spdlog::warn("remains not removed: file={} reason=\"{}\"", at->path().string(), unknown.message());
+  }
 }
 
 Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const command::Making& making) {
@@ -38,7 +59,7 @@ Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const co
   if (!file) return file.error();
   const auto size = (*file)->size();
   if (!size) return size.error();
-  // A filter takes about as much as its file.
+  // A filter takes about as much memory as its file has bytes.
   if (auto held = making.hold(*size); !held) return held.error();
   auto read = storage::read_filter_file(**file, path, making.limits, [&](const storage::Progress& progress) {
     return making.go_on(progress.bytes_done);

@@ -1,5 +1,5 @@
-// The folder of BF.IMPORT and BF.EXPORT: filter files by plain names, so that no request reaches anything
-// outside of it, and none through a symbolic link.
+// The folder of BF.IMPORT and BF.EXPORT. Clients name the filter files in it by plain names. So no request
+// reaches a file outside of the folder, or one behind a symbolic link.
 #pragma once
 
 #include <sepal/command/adoptions.hpp>
@@ -10,14 +10,19 @@
 
 namespace sepal::app {
 
-// Refuses a folder where an export by a plain name could destroy the data: the data directory, which is
-// there, any folder in it, and the one that it stands in. Follows links. Blocks. Errors: io, with a sentence.
+// Refuses a folder in which an export by a plain name could destroy the data: the data directory, any folder
+// in it, and the folder that contains it. The data directory must exist. Follows links. Blocks. Errors: io,
+// with a sentence.
 Result<void> check_import_folder(const storage::Path& folder, const storage::Path& data);
 
-// Confined to the thread of adoptions.
+// Removes the files of exports that a crash cut short. Another sepald may use the same folder, so a file that
+// was written to within the last hour stays. A file that cannot be removed stays, and is logged. Blocks.
+void remove_import_remains(const storage::Path& folder);
+
+// Confined to the thread `adopter`.
 class ImportFolder final : public command::Transfers {
  public:
-  // `folder` is empty where there is none.
+  // `folder` is empty if there is none.
   ImportFolder(storage::Disk& disk, storage::Path folder) : disk_(disk), folder_(std::move(folder)) {}
 
   [[nodiscard]] bool enabled() const override { return !folder_.empty(); }

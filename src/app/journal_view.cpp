@@ -4,8 +4,7 @@
 
 namespace sepal::app {
 
-void JournalView::show(storage::Journal& journal, std::uint64_t segment_bytes) {
-  segment_bytes_ = segment_bytes;
+void JournalView::show(storage::Journal& journal) {
   journal_ = &journal;
 }
 
@@ -22,6 +21,11 @@ std::uint64_t JournalView::gap() const {
 void JournalView::generation_saved(std::uint64_t position) {
   storage::Journal* const journal = journal_;
   if (journal != nullptr) journal->generation_saved(position);
+}
+
+void JournalView::save_failed(const std::string& reason, std::uint64_t lacking_bytes) {
+  storage::Journal* const journal = journal_;
+  if (journal != nullptr) journal->save_failed(reason, lacking_bytes);
 }
 
 Result<void> JournalView::sync_until(std::uint64_t position) {
@@ -42,9 +46,10 @@ command::JournalStatus JournalView::status() const {
           .refusal = std::move(status.refusal),
           .position = status.position,
           .synced_position = status.synced_position,
-          .bytes = status.segment_count * segment_bytes_,
+          .bytes = status.byte_count,
           .syncs = status.syncs,
-          .failed_syncs = status.failed_syncs};
+          .failed_syncs = status.failed_syncs,
+          .waits_for_save = status.waits_for_save};
 }
 
 }  // namespace sepal::app

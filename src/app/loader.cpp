@@ -8,7 +8,7 @@
 namespace sepal::app {
 namespace {
 
-// Who watches the log of a long load sees that it goes on.
+// Tells an operator that a long load goes on.
 constexpr std::chrono::seconds log_period{5};
 
 SteadyTime steady_now() {
@@ -51,7 +51,7 @@ Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
 Result<void> Loader::take(std::span<storage::LoadedFilter> filters) {
   const GateClosed closed(gate_);
   for (storage::LoadedFilter& loaded : filters) {
-    const auto done =
+    auto done =
         keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline);
     if (!done) return done;
     positions_.note(loaded, *loaded.filter);

@@ -1,5 +1,6 @@
-// Fills the keyspace at the start, while clients are connected already. What needs the data is refused to
-// them meanwhile, and INFO tells how far the load is: so the gate is closed often, and shortly each time.
+// Fills the keyspace at the start, while clients are connected already. Meanwhile the dispatcher refuses
+// commands that need the data, and INFO tells how far the load is. So the loader closes the gate often, but
+// shortly each time.
 #pragma once
 
 #include <sepal/base/clock.hpp>
@@ -16,16 +17,17 @@
 
 namespace sepal::app {
 
-// Its members are called from any thread that is not inside the gate.
+// Called from any thread that is not inside the gate.
 class Loader {
  public:
-  // `status` is guarded by the gate. `give_up` is asked from within the load, by any thread of it.
+  // `status` is guarded by the gate. Any thread of the load may call `give_up`.
   Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& status,
          std::function<bool()> give_up);
 
   // Errors: those of DataDirectory::load. Blocks.
   Result<storage::GenerationReport> load(storage::DataDirectory& data);
-  // Then, once: what was recorded behind the generation. Errors: those of replay_journal. Blocks.
+  // Called once, after load(): applies what was recorded after the generation. Errors: those of
+  // replay_journal. Blocks.
   Result<storage::ReplayReport> replay(storage::Disk& disk, const storage::Path& directory,
                                        const storage::GenerationReport& loaded);
 
@@ -33,7 +35,7 @@ class Loader {
   Result<void> take(std::span<storage::LoadedFilter> filters);
   // False: give up.
   bool note(const storage::Progress& progress);
-  // With the gate closed. Whether it is time for a line in the log.
+  // Called with the gate closed. Whether it is time for a line in the log.
   bool log_is_due();
 
   Gate& gate_;

@@ -1,18 +1,29 @@
 #include "logging.hpp"
 
+#include <sepal/base/descriptor.hpp>
+
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
 #include <memory>
+#include <mutex>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
 #include <utility>
 
 namespace sepal::app {
 namespace {
 
-// The message as the inside of a JSON string: "%*" of the pattern below.
+constexpr mode_t log_file_mode = 0666;  // reduced by the umask
+
+// Formats the message as the inside of a JSON string: "%*" in the pattern below.
 class JsonText final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& to) override {
@@ -38,6 +49,47 @@ class JsonText final : public spdlog::custom_flag_formatter {
   }
 };
 
+Error cannot_open(const std::string& path, int error_number) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code unknown;
+  const bool no_folder =
+      error_number == ENOENT && !folder.empty() && !std::filesystem::exists(folder, unknown);
+  return fail(Errc::io, "cannot open the log file " + path + ": " +
+                            (no_folder ? "there is no folder " + folder.string()
+                                       : std::generic_category().message(error_number)));
+}
+
+// Appends lines to a file. The file can be opened anew while other threads log.
+class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit LogFile(std::string path) : path_(std::move(path)) {}
+  Result<void> open() {
+    Descriptor opened(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, log_file_mode));
+    if (!opened.is_open()) return cannot_open(path_, errno);
+    const std::lock_guard lock(mutex_);
+    std::swap(descriptor_, opened);
+    return {};
+  }
+
+ protected:
+  // spdlog catches the exception, and reports it on standard error at most once a second.
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    for (std::size_t at = 0; at < line.size();) {
+      const ssize_t written = ::write(descriptor_.number(), line.data() + at, line.size() - at);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) spdlog::throw_spdlog_ex("cannot write to the log file " + path_, errno);
+      at += static_cast<std::size_t>(written);
+    }
+  }
+  void flush_() override {}
+
+ private:
+  std::string path_;
+  Descriptor descriptor_;
+};
+
 std::unique_ptr<spdlog::formatter> make_formatter(const std::string& format) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   if (format == "json") {
@@ -56,11 +108,9 @@ Result<void> start_logging(const settings::LogOptions& options) {
   if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
-    try {
-      sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file);
-    } catch (const spdlog::spdlog_ex& problem) {
-      return fail(Errc::io, std::string("cannot open the log file: ") + problem.what());
-    }
+    auto file = std::make_shared<LogFile>(options.file);
+    if (auto opened = file->open(); !opened) return opened;
+    sink = std::move(file);
   }
   auto logger = std::make_shared<spdlog::logger>("sepald", std::move(sink));
   logger->set_formatter(make_formatter(options.format));
@@ -68,6 +118,13 @@ Result<void> start_logging(const settings::LogOptions& options) {
   spdlog::set_default_logger(std::move(logger));
   set_log_level(options.level);
   return {};
+}
+
+Result<Reopened> reopen_log() {
+  auto* const file = dynamic_cast<LogFile*>(spdlog::default_logger_raw()->sinks().front().get());
+  if (file == nullptr) return Reopened::no;
+  if (const auto opened = file->open(); !opened) return opened.error();
+  return Reopened::yes;
 }
 
 void set_log_level(const std::string& level) {

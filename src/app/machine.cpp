@@ -1,6 +1,7 @@
 #include "machine.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -68,27 +69,22 @@ command::ProcessUsage process_usage() {
   return usage;
 }
 
-// In an arena of its own, as glibc gives each thread, memory grows by a system call for each four kilobytes:
-// one for sixteen small filters. The common one grows by as much as it is told. Its lock costs little, since
-// nothing is allocated for a request in the steady state, and filters are created with the gate closed.
+// glibc gives each thread an arena of its own. Such an arena grows by one system call for each four
+// kilobytes, which is one for sixteen small filters. The common arena grows by M_TOP_PAD bytes at a time. Its
+// lock costs little: in the steady state a request allocates nothing, and filters are created with the gate
+// closed.
 void prepare_allocator() {
 #ifdef __GLIBC__
   constexpr int grown_bytes = 1 << 20;
-  constexpr int kept_bytes = 8 << 20;        // free at the end, before they go back
-  constexpr int mapped_bytes_min = 4 << 20;  // what is larger is mapped by itself
+  constexpr int kept_bytes = 8 << 20;  // free bytes at the end of the heap, before they go back
+  // No other thread runs yet.
+  // NOLINTBEGIN(concurrency-mt-unsafe)
   (void)mallopt(M_ARENA_MAX, 1);
   (void)mallopt(M_TOP_PAD, grown_bytes);
   (void)mallopt(M_TRIM_THRESHOLD, kept_bytes);
-  (void)mallopt(M_MMAP_THRESHOLD, mapped_bytes_min);
+  (void)mallopt(M_MMAP_THRESHOLD, static_cast<int>(mapped_allocation_min));
+  // NOLINTEND(concurrency-mt-unsafe)
 #endif
-}
-
-std::uint64_t raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  rlimit raised = limit;
-  raised.rlim_cur = limit.rlim_max;
-  return setrlimit(RLIMIT_NOFILE, &raised) == 0 ? raised.rlim_cur : limit.rlim_cur;
 }
 
 std::uint64_t random_number() {

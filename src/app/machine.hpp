@@ -1,4 +1,4 @@
-// What the daemon runs on: how much memory it may use, and what it has used.
+// The machine below the daemon: how much memory the daemon may use, and what it has used.
 #pragma once
 
 #include <sepal/command/services.hpp>
@@ -8,18 +8,15 @@
 
 namespace sepal::app {
 
-// The smaller of the machine's memory and the limit of the container (cgroup version 1 or 2); 0 when unknown.
+// The smaller of the machine's memory and the container's limit (cgroup version 1 or 2); 0: unknown.
 [[nodiscard]] std::uint64_t memory_bytes();
 
 [[nodiscard]] command::ProcessUsage process_usage();
 
-// Tells the C library how this process uses its heap. Before any thread is started.
+// Tells the C library how this process uses its heap. Called before any thread is started.
 void prepare_allocator();
 
-// Lets the process open as many files and connections as the system would allow it, and says how many.
-[[nodiscard]] std::uint64_t raise_descriptor_limit();
-
-// A number nobody can guess, from the system. Stops the process where the system has none to give.
+// A number from the system that cannot be guessed. Stops the process if the system has none.
 [[nodiscard]] std::uint64_t random_number();
 
 // 40 hexadecimal digits, new at each call.

@@ -1,10 +1,13 @@
 // sepald: reads the settings, runs the daemon, ends with 0 after an orderly stop.
 #include <sepal/base/thread.hpp>
+#include <sepal/base/version.hpp>
 #include <sepal/settings/settings.hpp>
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +19,7 @@
 
 namespace {
 
-// Exit statuses: 1 could not start or not save, 2 the command line or the configuration is wrong.
+// Exit statuses. 1: could not start or could not save. 2: the command line or the configuration is wrong.
 constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
 
@@ -25,13 +28,27 @@ int complain(const sepal::Error& error, int status) {
   return status;
 }
 
+// If the system gives no thread or no memory, the libraries throw. That ends here.
+int run(sepal::settings::Settings settings) {
+  try {
+    sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max));
+    sepal::app::Daemon daemon(std::move(settings), stop_signal);
+    return daemon.run() ? 0 : exit_failed;
+  } catch (const std::exception& problem) {
+    spdlog::error("the system gave too little: {}", problem.what());
+    return exit_failed;
+  }
+}
+
 }  // namespace
 
+// An exception this early is reported and ends the process.
+// NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using sepal::settings::Invocation;
   sepal::app::prepare_allocator();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  auto invocation = sepal::settings::read_invocation(arguments);
+  auto invocation = sepal::settings::read_invocation(arguments, sepal::version_line("sepald"));
   if (!invocation) return complain(invocation.error(), exit_usage);
   if (invocation->action != Invocation::Action::run) {
     std::fputs(invocation->text.c_str(), stdout);
@@ -43,7 +60,5 @@ int main(int argc, char** argv) {
   }
   if (const auto asked = sepal::ask_for_short_slices(); !asked)
     spdlog::info("no short slices: reason=\"{}\"", asked.error().detail);
-  sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max));
-  sepal::app::Daemon daemon(std::move(settings), stop_signal);
-  return daemon.run() ? 0 : exit_failed;
+  return run(std::move(settings));
 }

@@ -12,16 +12,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Looking at a piece takes some microseconds, moving one a third of a millisecond, or some where the
-// machine's host has to find the memory.
+// Looking at a piece takes some microseconds. Moving one takes a third of a millisecond, or some milliseconds
+// if the machine's host has to find the memory.
 constexpr std::uint64_t looked_at_in_step = 64;
 constexpr std::chrono::milliseconds busy_pause = 2ms;
-// A pause is at least so many times as long as what was done before it had of a core: workers want it.
+// A pause is at least this many times as long as the step before it used a core, because workers need the
+// core.
 constexpr int pause_share = 4;
 constexpr std::chrono::milliseconds idle_pause_min = 50ms;
 constexpr std::chrono::milliseconds idle_pause_max = 10s;
 
-// What this thread has had of a core. While it waits for one, it takes nothing from others.
+// How long this thread has used a core. Time in which it waits for a core does not count: that takes nothing
+// from the workers.
 std::chrono::nanoseconds core_time() {
   std::timespec time{};
   static_cast<void>(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time));
@@ -72,7 +74,7 @@ void PageSettling::free_given_up() {
 
 void PageSettling::run() {
   name_this_thread("pages");
-  // Where it is refused, short slices were, which the log says.
+  // If the system refuses this, it has refused short slices as well, and the log says so.
   static_cast<void>(ask_to_run_behind());
   while (wait()) {
     take_added();
@@ -94,7 +96,8 @@ bool PageSettling::wait() {
   return !stopping_;
 }
 
-// A filter keeps its one entry: who counts the holders of a filter counts this one once.
+// Keeps one entry for each filter. So this object holds a filter once, and a use count of 1 means that the
+// filter has been dropped.
 void PageSettling::take_added() {
   Filters added;
   {
@@ -149,7 +152,7 @@ void PageSettling::step_if_due() {
 
 std::chrono::milliseconds PageSettling::step() {
   bool busy = move_a_piece();
-  // The others wait for one that moves: there may be many to look at.
+  // Other layers are not looked at while one is moved, because there may be many.
   if (!busy)
     for (Unsettled& each : filters_)
       for (Layer& layer : each.layers) busy = look_at(layer) || busy;
@@ -158,7 +161,7 @@ std::chrono::milliseconds PageSettling::step() {
   return busy_pause;
 }
 
-// Of the first layer that is in use. False if there is none.
+// Moves the next piece of the first layer that is wholly in use. False if there is none.
 bool PageSettling::move_a_piece() {
   for (auto each = filters_.begin(); each != filters_.end(); ++each) {
     const auto layer = std::ranges::find_if(each->layers, &Layer::ready);
@@ -174,7 +177,7 @@ bool PageSettling::move_a_piece() {
   return false;
 }
 
-// Whether it found more in use than the last time.
+// Whether more pieces are in use than at the last look.
 bool PageSettling::look_at(Layer& layer) {
   const std::uint64_t known = layer.in_use;
   const std::uint64_t end = std::min(known + looked_at_in_step, layer.view.piece_count());

@@ -1,12 +1,13 @@
-// Moves the big layers that requests have filled from small pages into huge ones, a few at a time.
+// Moves big layers that requests have filled from small pages into huge ones, a few at a time.
 //
-// A layer waits until all of it is in use, and is asked less and less often: a filter that was reserved and
-// is never filled stays here and costs next to nothing. Then its pieces are moved one after the other, with
-// pauses that leave the address space to others.
+// A layer waits until all of it is in use. The thread looks at it less and less often, so a filter that was
+// reserved and is never filled costs next to nothing. Then its pieces are moved one after the other, with
+// pauses that leave the address space to other threads.
 //
-// A move takes milliseconds where the machine's host has to find the memory, and nobody waits for it. So it
-// has a thread that runs behind the others where they share a core. Nobody is to wait for a lock of the
-// allocator behind such a thread: it moves entries from list to list, and others make and free them.
+// A move takes milliseconds if the machine's host has to find the memory, and no request waits for it. So the
+// thread runs behind the other threads on a shared core. Such a thread must not hold a lock of the allocator,
+// because workers would wait for it. So it only moves entries from list to list; other threads allocate and
+// free them.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -23,23 +24,24 @@ namespace sepal::app {
 // Synchronised. Owns a thread.
 class PageSettling {
  public:
-  // Calls `on_given_up` on its thread, without a lock, when there is something to free.
+  // The thread calls `on_given_up`, without a lock, when there is something to free.
   explicit PageSettling(std::function<void()> on_given_up);
   ~PageSettling();
   PageSettling(const PageSettling&) = delete;
   PageSettling& operator=(const PageSettling&) = delete;
 
   void add(filter::FilterPtr filter, filter::LayerView layer);
-  // Filters may have been dropped that only this one still holds. It gives them up soon.
+  // Tells the thread that filters may have been dropped that only this object still holds. It gives them up
+  // soon.
   void look_for_dropped();
-  // Lets go of what it has given up: filters that were dropped, and those whose layers are settled.
+  // Frees what the thread has given up: filters that were dropped, and filters whose layers are settled.
   void free_given_up();
 
  private:
   struct Layer {
     filter::LayerView view;
-    std::uint64_t in_use = 0;  // pieces from the first on
-    std::uint64_t moved = 0;   // as well
+    std::uint64_t in_use = 0;  // how many pieces, from the first on
+    std::uint64_t moved = 0;   // the same
 
     [[nodiscard]] bool settled() const { return moved == view.piece_count(); }
     [[nodiscard]] bool ready() const { return in_use == view.piece_count() && !settled(); }
@@ -51,14 +53,14 @@ class PageSettling {
   using Filters = std::list<Unsettled>;
 
   void run();
-  // Until there is something to do. False at the end.
+  // Waits until there is something to do. False: the thread has to end.
   bool wait();
   void take_added();
   void give_up_dropped();
   void give_up(Filters filters);
-  // Does a little, if it is time.
+  // Does one step, if it is time.
   void step_if_due();
-  // Returns after which pause to call it again.
+  // Returns the pause before the next call.
   std::chrono::milliseconds step();
   bool move_a_piece();
   static bool look_at(Layer& layer);
@@ -67,13 +69,13 @@ class PageSettling {
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   Condition changed_;
-  Filters added_ SEPAL_GUARDED_BY(mutex_);  // of one layer each
+  Filters added_ SEPAL_GUARDED_BY(mutex_);  // with one layer each
   Filters given_up_ SEPAL_GUARDED_BY(mutex_);
   bool may_be_dropped_ SEPAL_GUARDED_BY(mutex_) = false;
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
 
   // Confined to thread_.
-  Filters filters_;  // each once
+  Filters filters_;  // each filter once
   std::chrono::milliseconds idle_pause_{};
   std::chrono::steady_clock::time_point due_;
 

@@ -5,27 +5,35 @@
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
+#include <csignal>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
+
+#include "logging.hpp"
 
 namespace sepal::app {
 namespace {
 
-// Wakes the signal thread for reasons that are not signals from outside: a SHUTDOWN, the end of the process.
+// Wakes the thread `stop-signal` without a signal from outside: for a SHUTDOWN, or at the end of the process.
 constexpr int wake_signal = SIGUSR1;
 
 sigset_t watched_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, wake_signal}) sigaddset(&signals, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, wake_signal}) sigaddset(&signals, signal);
   return signals;
 }
 
-[[noreturn]] void end_at_once(const char* reason) {
-  spdlog::error("stopped at once: {}; changes since the last save are lost", reason);
-  spdlog::default_logger()->flush();
-  _exit(1);
+// A terminal that is closed sends SIGHUP, too. That must not end a server.
+void reopen_log_by_signal() {
+  const auto reopened = reopen_log();
+  if (!reopened) {
+    spdlog::error("log not reopened: reason=\"{}\"", reopened.error().detail);
+  } else if (*reopened == Reopened::yes) {
+    spdlog::info("log reopened: by=SIGHUP");
+  } else {
+    spdlog::info("SIGHUP ignored: the log goes to standard error");
+  }
 }
 
 }  // namespace
@@ -33,9 +41,9 @@ sigset_t watched_signals() {
 StopSignal::StopSignal(std::chrono::seconds stop_max) : stop_max_(stop_max) {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A client that goes away while it is written to is an error code, not a signal.
+  // A write to a client that has gone gives an error code, not a signal.
   signal(SIGPIPE, SIG_IGN);
-  // A file over the limit of the process (ulimit -f) is a save that fails, not the end.
+  // A file above the limit of the process (ulimit -f) makes a save fail; it must not end the process.
   signal(SIGXFSZ, SIG_IGN);
   thread_ = std::thread([this] { run(); });
 }
@@ -44,6 +52,14 @@ StopSignal::~StopSignal() {
   ending_ = true;
   pthread_kill(thread_.native_handle(), wake_signal);
   thread_.join();
+}
+
+void StopSignal::end_at_once(const char* reason) const {
+  spdlog::error("stopped at once: {}; {}", reason,
+                changes_are_kept_ ? "nothing is lost: the journal has what changed since the last save"
+                                  : "what changed since the last save is lost");
+  spdlog::default_logger()->flush();
+  _exit(1);
 }
 
 void StopSignal::request(command::StopMode mode) {
@@ -79,7 +95,7 @@ void StopSignal::run() {
   while (!ending_) {
     const auto now = std::chrono::steady_clock::now();
     if (requested_ && deadline == std::chrono::steady_clock::time_point::max()) deadline = now + stop_max_;
-    // Before a stop there is nothing to time: an hour is as good as for ever.
+    // Before a stop there is no deadline, so any long wait will do.
     const auto left =
         requested_ ? std::chrono::ceil<std::chrono::seconds>(deadline - now) : std::chrono::hours(1);
     const timespec patience{.tv_sec = left.count() > 0 ? left.count() : 0, .tv_nsec = 0};
@@ -88,8 +104,11 @@ void StopSignal::run() {
     if (received == SIGTERM || received == SIGINT) {
       if (requested_) end_at_once("a second signal");
       note(received == SIGTERM ? "SIGTERM" : "SIGINT");
+    } else if (received == SIGHUP) {
+      reopen_log_by_signal();
     } else if (received == wake_signal && requested_) {
-      // Told here: who asks is inside the gate, where nobody waits for a log to be written.
+      // Logged on this thread: the worker that ran SHUTDOWN is inside the gate, where no thread may wait for
+      // the log.
       spdlog::info("stop requested: by=SHUTDOWN");
     } else if (received < 0 && errno == EAGAIN && requested_) {
       end_at_once("stopping took longer than stop_seconds_max");

@@ -1,4 +1,5 @@
-// Why and when to stop: signals, SHUTDOWN, and a limit on how long stopping may take.
+// Decides when to stop: on signals, on SHUTDOWN, and when stopping takes too long. SIGHUP opens the log file
+// anew.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -11,16 +12,20 @@
 
 namespace sepal::app {
 
-// Synchronised. Construct before any other thread starts: it blocks SIGTERM and SIGINT for all of them, and
-// takes these signals on a thread of its own. The first asks for an orderly stop; a second, or the end of
-// `stop_max`, ends the process at once with exit status 1.
+// Synchronised. Construct before any other thread starts: it blocks SIGTERM, SIGINT and SIGHUP for all of
+// them, and takes these signals on a thread of its own. The first asks for an orderly stop; a second, or the
+// end of `stop_max`, ends the process at once with exit status 1.
 class StopSignal {
  public:
   explicit StopSignal(std::chrono::seconds stop_max);
   ~StopSignal();
 
-  // As a signal would; a later one does not change the mode.
+  // Asks for a stop, as a signal does. A later request does not change the mode.
   void request(command::StopMode mode);
+
+  // Notes whether the journal has all changes that the last save lacks; the log of an immediate end says so.
+  // Until the first call, it counts as having them.
+  void set_changes_are_kept(bool kept) { changes_are_kept_ = kept; }
 
   // Blocks until a stop is asked for.
   command::StopMode wait();
@@ -29,12 +34,14 @@ class StopSignal {
  private:
   void run();
   void note(const std::string& reason);
+  [[noreturn]] void end_at_once(const char* reason) const;
 
   std::chrono::seconds stop_max_;
   Mutex mutex_;  // Nothing is locked inside.
   Condition changed_;
   command::StopMode mode_ SEPAL_GUARDED_BY(mutex_) = command::StopMode::save;
   std::atomic<bool> requested_{false};
+  std::atomic<bool> changes_are_kept_{true};
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };

@@ -8,8 +8,9 @@ Gate::Gate(std::size_t side_count) : side_count_(side_count), sides_(std::make_u
 }
 
 void Gate::enter(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
-  // Sequentially consistent with the increment in close(): either this load sees the closer and queues behind
-  // it, or the closer finds this side taken. Both are correct; the first keeps the closer from starving.
+  // Sequentially consistent, as the increment in close() is: either this load sees the closer and the worker
+  // queues behind it, or the closer finds this side taken. Both are correct; the first keeps the closer from
+  // starving.
   if (closers_.load() != 0) {
     turnstile_.lock();
     turnstile_.unlock();

@@ -14,15 +14,15 @@
 namespace sepal {
 namespace {
 
-// The least that the kernel takes.
+// The shortest slice that the kernel accepts.
 constexpr std::uint64_t short_slice_nanoseconds = 100'000;
-constexpr std::uint64_t usual_slice = 0;  // the system's
-// A tenth of the share of another thread.
+constexpr std::uint64_t usual_slice = 0;  // the system's default
+// Gives the thread about a tenth of another thread's share.
 constexpr std::int32_t nicer_by = 10;
 constexpr std::int32_t nice_max = 19;
 
-// struct sched_attr of sched_setattr(2) in its first version: glibc 2.36 has none, and the kernel's header
-// cannot be included beside <sched.h>.
+// struct sched_attr of sched_setattr(2) in its first version. glibc 2.36 has no such type, and the kernel's
+// header cannot be included beside <sched.h>.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes);
   std::uint32_t policy = 0;

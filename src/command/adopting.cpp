@@ -3,7 +3,10 @@
 #include <sepal/command/error_texts.hpp>
 #include <sepal/filter/image.hpp>
 
+#include <string>
 #include <utility>
+
+#include "mirror_state.hpp"
 
 namespace sepal::command {
 namespace {
@@ -11,13 +14,19 @@ namespace {
 Result<void> adopt_now(Context& context, keyspace::FilterPtr filter, const Adoption& adoption) {
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
   context.changes.expire(key, context.now);
-  if (!adoption.replace && context.services.keyspace.find(key) != nullptr) return fail(Errc::key_exists);
+  if (auto may = may_adopt(context.services.keyspace, key, adoption.replace); !may) return may;
   auto outcome = context.changes.adopt(key, std::move(filter), adoption.deadline);
   if (outcome && adoption.adopted) adoption.adopted();
   return outcome;
 }
 
 }  // namespace
+
+Result<void> may_adopt(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key, bool replace) {
+  if (!replace && keyspace.find(key) != nullptr) return fail(Errc::key_exists);
+  if (is_target(keyspace, key)) return fail(Errc::in_use, std::string(text::target_of_mirror));
+  return {};
+}
 
 Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
   const bool at_once = !context.changes.recording() ||

@@ -28,7 +28,7 @@ std::optional<Integer> convert(std::string_view word) {
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
-  // The cases of a letter differ in one bit.
+  // The lower and the upper case of a letter differ in one bit.
   for (std::size_t i = 0; i < a.size(); ++i) {
     const int difference = a[i] ^ b[i];
     if (difference != 0 && (difference != ('a' ^ 'A') || !is_letter(a[i]))) return false;
@@ -73,7 +73,7 @@ std::optional<double> parse_real(std::string_view word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value, format);
   if (error != std::errc() || end != word.data() + word.size() || std::isnan(value)) return std::nullopt;
-  // from_chars of hexadecimal would also take "0xinf".
+  // from_chars would also take "0xinf" as a hexadecimal number.
   if (format == std::chars_format::hex && std::isinf(value)) return std::nullopt;
   return negative ? -value : value;
 }

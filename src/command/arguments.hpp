@@ -1,5 +1,5 @@
-// Words of a request into values, by the reference's rules: what it takes for a number, Sepal takes, and
-// nothing else.
+// Turns words of a request into values, by the reference's rules: Sepal takes a word as a number exactly when
+// the reference does.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ inline constexpr std::size_t echoed_bytes_max = 128;
   return word.substr(0, echoed_bytes_max);
 }
 
-// Strict decimal: no '+', no leading zero, no space, nothing behind. "-0" is none.
+// Strict decimal: no '+', no leading zero, no space, nothing after the digits. "-0" is not a number.
 [[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view word);
 [[nodiscard]] std::optional<std::uint64_t> parse_unsigned(std::string_view word);
-// What strtod takes in the C locale and fills the word: exponents, hexadecimal, infinities. None for "nan",
-// surrounding space, and what lies outside the range of a double.
+// Takes what strtod takes in the C locale, if it fills the word: exponents, hexadecimal, infinities. Does not
+// take "nan", surrounding space, or a number outside the range of a double.
 [[nodiscard]] std::optional<double> parse_real(std::string_view word);
 
 }  // namespace sepal::command

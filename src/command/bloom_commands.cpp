@@ -1,8 +1,8 @@
 // Handlers of the BF commands.
 //
-// Adding under the shared gate is all or nothing: when the key is free, or the filter might have to grow, the
-// handler has planned ahead, changed nothing, and asks to be run alone. Alone, items are added one by one,
-// and each has its own outcome.
+// Inside the shared gate, adding is all or nothing. If the key is free, or the filter might have to grow, the
+// handler changes nothing: it plans the new layer before the gate closes, and asks to run alone.
+// Alone, it adds the items one by one, and each item has its own outcome.
 
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
@@ -34,11 +34,11 @@ filter::FilterOptions default_options(const Context& context) {
           .seed = options.seed};
 }
 
-std::string_view text_of(Filter::Refusal refusal) {
+std::string_view text_of_refusal(Filter::Refusal refusal) {
   return refusal == Filter::Refusal::full ? text::filter_full : text::cannot_grow;
 }
 
-// Eight at a time, which are bytes of 0 or 1: the factor adds them up in the highest of eight.
+// Counts eight bytes of 0 or 1 at a time: the multiplication adds them up in the highest byte.
 std::size_t count_true(std::span<const bool> values) {
   static_assert(sizeof(bool) == 1);
   std::size_t count = 0;
@@ -50,7 +50,8 @@ std::size_t count_true(std::span<const bool> values) {
   return count + static_cast<std::size_t>(std::ranges::count(values, true));
 }
 
-// With the gate open.
+// An item that was known may have been added by another worker that has not recorded it yet: then the reply
+// must wait for that record.
 void count_added(Context& context, std::span<const bool> added) {
   const std::size_t new_count = count_true(added);
   context.stats.items_added.add(new_count);
@@ -61,7 +62,7 @@ void append_outcome(resp::Reply& reply, const Filter::AddOutcome& outcome) {
   if (outcome.refusal == Filter::Refusal::none) {
     reply.boolean(outcome.added);
   } else {
-    reply.error(text_of(outcome.refusal));
+    reply.error(text_of_refusal(outcome.refusal));
   }
 }
 
@@ -86,14 +87,14 @@ void append_outcomes(Context& context, Shape shape) {
   for (const Filter::AddOutcome& outcome : context.scratch.outcomes) append_outcome(context.reply, outcome);
 }
 
-// With the gate closed: creates the filter when there is none, and takes what does not fit by growing.
-// Ends at the first item that finds a non-scaling filter full: what the reference does, whose array is then
-// shorter than the request.
+// With the gate closed. Creates the filter if there is none, and lets it grow for items that do not fit.
+// Stops at the first item that finds a non-scaling filter full, as the reference does: the array of answers
+// is then shorter than the request.
 void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   if (filter == nullptr) {
     const Result<Filter*> created = context.changes.create(key, addition.options);
-    if (!created) return context.reply.error(command::text_of(created.error().code));
+    if (!created) return context.reply.error(text_of(created.error().code));
     filter = *created;
   }
   context.changes.add_alone(key, *filter, addition.items, context.scratch.outcomes);
@@ -102,8 +103,8 @@ void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
   append_outcomes(context, addition.shape);
 }
 
-// What adding to a full filter answers needs no closed gate: nothing changes any more. False, and nothing is
-// answered, when the target of its mirror needs one.
+// Answers an add to a full filter without closing the gate: a full filter does not change any more. Returns
+// false, without an answer, if the target of its mirror needs the gate closed.
 bool add_to_full(Context& context, const Filter& filter, const Addition& addition) {
   const std::span<bool> present = context.scratch.flags(addition.items.size());
   filter.contains(addition.items, present);
@@ -161,7 +162,7 @@ struct Field {
   std::string_view name;
   std::uint64_t (*value)(const Filter&);
 };
-constexpr Field fields[] = {
+constexpr Field info_fields[] = {
     {"CAPACITY", "Capacity", [](const Filter& filter) { return filter.capacity(); }},
     {"SIZE", "Size", [](const Filter& filter) { return filter.byte_count(); }},
     {"FILTERS", "Number of filters",
@@ -179,7 +180,7 @@ void append_value(resp::Reply& reply, const Field& field, const Filter& filter) 
   }
 }
 
-// One field is a map of one pair, but in RESP2 an array of its value alone: it has no name there.
+// In RESP3 a single field is a map of one pair; in RESP2 it is an array of the value alone, without a name.
 void append_one_field(resp::Reply& reply, const Field& field, const Filter& filter) {
   if (reply.version() == resp::Version::resp3) {
     reply.map(1);
@@ -190,7 +191,7 @@ void append_one_field(resp::Reply& reply, const Field& field, const Filter& filt
   append_value(reply, field, filter);
 }
 
-// What the reference takes, and the two words of EX where one of the options is that.
+// The most words that the reference takes, and two more if EX is among the options.
 std::size_t reserve_words_max(Words words) {
   constexpr std::size_t options_at = 4;
   const auto is_expiry = [](std::string_view word) { return equal_ignoring_case(word, "EX"); };
@@ -202,7 +203,7 @@ std::size_t reserve_words_max(Words words) {
 void reserve(Context& context, const ReserveRequest& request, keyspace::Deadline deadline) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const auto created = context.changes.create(key, request.options);
-  if (!created) return context.reply.error(command::text_of(created.error().code));
+  if (!created) return context.reply.error(text_of(created.error().code));
   if (deadline != keyspace::no_deadline) context.changes.set_deadline(key, deadline);
   context.reply.ok();
 }
@@ -227,7 +228,7 @@ Next bf_reserve(Context& context) {
     return Next::done;
   }
   if (find(context, context.words[1]) != nullptr) {
-    context.reply.error(command::text_of(Errc::key_exists));
+    context.reply.error(text_of(Errc::key_exists));
     return Next::done;
   }
   if (!context.alone) {
@@ -277,6 +278,13 @@ Next bf_insert(Context& context) {
                        .create = request.create});
 }
 
+std::size_t items_of_insert(Words words) {
+  const auto is_items = [](std::string_view word) { return equal_ignoring_case(word, "ITEMS"); };
+  const auto options = words.subspan(std::min<std::size_t>(words.size(), 2));
+  const auto found = std::ranges::find_if(options, is_items);
+  return found == options.end() ? 0 : static_cast<std::size_t>(found - words.begin()) + 1;
+}
+
 Next bf_exists(Context& context) {
   const std::span<bool> present = context.scratch.flags(1);
   look_up(context, context.words.subspan(2), present);
@@ -318,16 +326,16 @@ Next bf_info(Context& context) {
   }
   if (context.words.size() == words_max) {
     const auto* const field = std::ranges::find_if(
-        fields, [&](const Field& each) { return equal_ignoring_case(each.argument, context.words[2]); });
-    if (field == std::end(fields)) {
+        info_fields, [&](const Field& each) { return equal_ignoring_case(each.argument, context.words[2]); });
+    if (field == std::end(info_fields)) {
       reply.error(text::bad_field);
     } else {
       append_one_field(reply, *field, *filter);
     }
     return Next::done;
   }
-  reply.map(std::size(fields));
-  for (const Field& field : fields) {
+  reply.map(std::size(info_fields));
+  for (const Field& field : info_fields) {
     reply.simple(field.name);
     append_value(reply, field, *filter);
   }

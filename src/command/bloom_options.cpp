@@ -10,10 +10,10 @@
 namespace sepal::command {
 namespace {
 
-// A number of an option's word, or the text for what is wrong with it.
+// The errors for the number of one option.
 struct NumberTexts {
-  std::string_view bad;    // no number
-  std::string_view range;  // a number out of range
+  std::string_view bad;    // the word is not a number
+  std::string_view range;  // the number is out of range
 };
 constexpr NumberTexts reserve_rate{text::reserve_bad_rate, text::reserve_rate_range};
 constexpr NumberTexts reserve_capacity{text::reserve_bad_capacity, text::reserve_capacity_range};
@@ -32,7 +32,7 @@ Parsed<double> parse_rate(std::string_view word, const NumberTexts& texts) {
 Parsed<std::uint64_t> parse_capacity(std::string_view word, const NumberTexts& texts) {
   const std::optional<std::uint64_t> capacity = parse_unsigned(word);
   if (capacity && *capacity > 0) return *capacity;
-  // Negative numbers that fit no 64 bits are no numbers for the reference.
+  // A negative number that does not fit into 64 bits is not a number for the reference.
   return Refusal{capacity || parse_integer(word) ? texts.range : texts.bad};
 }
 
@@ -43,7 +43,7 @@ Parsed<std::uint32_t> parse_expansion(std::string_view word, const NumberTexts& 
   return static_cast<std::uint32_t>(*expansion);
 }
 
-// Stores a parsed value; the refusal when there is none.
+// Stores the parsed value, or returns the refusal.
 template <class Value>
 std::optional<Refusal> store(const Parsed<Value>& parsed, Value& into) {
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
@@ -58,7 +58,7 @@ Parsed<std::int64_t> parse_seconds(std::string_view word) {
   return *seconds;
 }
 
-// [EXPANSION expansion] [NONSCALING] [EX seconds], in any order; the last of a repeated word counts.
+// [EXPANSION expansion] [NONSCALING] [EX seconds], in any order. If a word is repeated, the last one counts.
 std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> words,
                                              ReserveRequest& request) {
   bool nonscaling = false;

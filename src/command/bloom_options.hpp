@@ -1,8 +1,8 @@
 // The options of BF.RESERVE and BF.INSERT.
 //
-// Words are read by position, whole and in any case. (The reference looks for BF.RESERVE's option words
-// anywhere, the key included, and tells BF.INSERT's by their first letters: accidents that would make a key's
-// name matter.)
+// Options are read by position, as whole words in any case. The reference differs: it looks for BF.RESERVE's
+// option words anywhere, even in the key, and knows BF.INSERT's options by their first letters. Sepal does
+// not copy this, because a key's name must not change the meaning of a request (docs/decisions/0004).
 #pragma once
 
 #include <sepal/filter/filter.hpp>
@@ -19,10 +19,10 @@ namespace sepal::command {
 
 struct ReserveRequest {
   filter::FilterOptions options;
-  std::optional<std::int64_t> seconds;  // that the key is to stay; above 0
+  std::optional<std::int64_t> seconds;  // the key's time to live; above 0
 };
-// `words`: error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds], what follows the key.
-// `defaults` gives the expansion and the seed.
+// `words` follow the key: error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds]. `defaults`
+// gives the expansion and the seed.
 [[nodiscard]] Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
                                                    const filter::FilterOptions& defaults);
 
@@ -31,8 +31,8 @@ struct InsertRequest {
   bool create = true;
   std::span<const std::string_view> items;  // at least one
 };
-// `words`: what follows the key. Reports the first bad word from the left. A missing value and missing items
-// are too_few_words.
+// `words` follow the key. Reports the first bad word from the left. A missing value or missing items give
+// TooFewWords.
 struct TooFewWords {};
 [[nodiscard]] std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(
     std::span<const std::string_view> words, const filter::FilterOptions& defaults);

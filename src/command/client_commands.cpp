@@ -16,7 +16,7 @@ namespace {
 
 using Words = std::span<const std::string_view>;
 
-// Of these types Sepal only has normal ones.
+// All clients of Sepal are normal ones. The other types are known words, but no client has them.
 enum class ClientType : std::uint8_t { normal, other };
 std::optional<ClientType> client_type(std::string_view word) {
   if (equal_ignoring_case(word, "normal")) return ClientType::normal;
@@ -55,7 +55,7 @@ struct ListFilter {
   }
 };
 
-// The text of what is wrong, or nothing. `words`: what follows CLIENT LIST.
+// The error text; empty if there is none. `words` follow CLIENT LIST.
 std::string parse_list(Words words, ListFilter& filter) {
   if (words.empty()) return {};
   if (words.size() == 2 && equal_ignoring_case(words[0], "TYPE")) {
@@ -108,7 +108,7 @@ std::string parse_kill_option(std::string_view name, std::string_view value, Kil
   if (equal_ignoring_case(name, "MAXAGE")) {
     std::optional<std::uint64_t> seconds;
     std::string refused = parse_positive(value, text::bad_max_age, text::max_age_range, seconds);
-    // Longer than any connection can have lasted, and short enough to be compared.
+    // Longer than any connection can have lasted, and small enough for the comparison not to overflow.
     constexpr std::uint64_t seconds_max = std::numeric_limits<std::int32_t>::max();
     if (seconds) filter.age_min = std::chrono::seconds(std::min(*seconds, seconds_max));
     return refused;
@@ -133,7 +133,8 @@ std::string parse_kill_option(std::string_view name, std::string_view value, Kil
   return {};
 }
 
-// `words`: what follows CLIENT KILL. A single one is an address, and then the client itself may go as well.
+// The error text; empty if there is none. `words` follow CLIENT KILL. A single word is an address, and the
+// client that asks is then closed as well if it has that address.
 std::string parse_kill(Words words, KillFilter& filter) {
   if (words.size() == 1) {
     filter.address = words[0];
@@ -239,7 +240,7 @@ Next client_kill(Context& context) {
     context.reply.ok();
   }
   if (!self) return Next::done;
-  context.client.close_after_reply = true;  // The one who asked still gets the answer.
+  context.client.close_after_reply = true;  // The client that asked still gets its answer.
   return Next::close;
 }
 

@@ -45,7 +45,7 @@ bool fits_client_line(std::string_view text) {
 }
 
 void append_client_line(std::string& text, const ClientState& client, SteadyTime now) {
-  // A connection that has sent nothing yet has been idle since it was made.
+  // A connection that has sent nothing yet has been idle since it was accepted.
   const SteadyTime active = std::max(client.last_request_at, client.connected_at);
   Line line(text);
   line.count("id", client.id).field("addr", client.address).field("laddr", client.local_address);

@@ -1,4 +1,4 @@
-// Clients as text: the lines of CLIENT LIST, and what may stand in them.
+// Clients as text: the lines of CLIENT LIST, and which texts may be fields of a line.
 #pragma once
 
 #include <sepal/command/client_state.hpp>
@@ -9,7 +9,7 @@
 
 namespace sepal::command {
 
-// Bytes of a connection's name, of its library's name and of its library's version, each.
+// The most bytes of a connection's name, of its library's name, and of its library's version.
 inline constexpr std::size_t client_field_bytes_max = 1024;
 
 // Whether a text may become a field of a line: not too long, no spaces, no line ends, nothing outside

@@ -1,4 +1,4 @@
-// Handlers of COMMAND, all but DOCS, and of every HELP.
+// Handlers of COMMAND, except COMMAND DOCS, and of every HELP subcommand.
 
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
@@ -36,11 +36,11 @@ constexpr std::pair<Flag, std::string_view> flag_names[] = {
     {Flag::allow_busy, "allow_busy"},
 };
 
-// One entry of a command's key specifications: keys of which the same is true.
+// One entry of a command's key specifications. The command does the same to all of its keys.
 struct KeySpec {
   std::string_view flags;  // blank separated
-  int index = 0;           // of the first key's word
-  int last = 0;            // of the last key's word, counted from the first; negative: from the end
+  int index = 0;           // the position of the first key
+  int last = 0;            // the position of the last key, from the first one; negative: from the end
 };
 
 std::vector<KeySpec> key_specs(const KeyRange& keys) {
@@ -119,7 +119,7 @@ bool in_category(const CommandSpec& row, std::string_view category) {
 
 using RowFilter = std::function<bool(const CommandSpec&)>;
 
-// What [FILTERBY kind argument] lets through; nothing when the words make no sense.
+// The filter that [FILTERBY kind argument] asks for; nothing if the words are not a filter.
 std::optional<RowFilter> parse_filter(Words words) {
   if (words.empty()) return [](const CommandSpec&) { return true; };
   if (words.size() != 3 || !equal_ignoring_case(words[0], "FILTERBY")) return std::nullopt;
@@ -135,7 +135,7 @@ std::optional<RowFilter> parse_filter(Words words) {
   return std::nullopt;
 }
 
-// The row of the request that follows COMMAND GETKEYS, or why it has no keys.
+// The row of the request that follows COMMAND GETKEYS, or the error if that request has no keys.
 struct KeyQuestion {
   const CommandSpec* row = nullptr;
   std::string_view refused{};
@@ -167,7 +167,7 @@ std::size_t key_count(const CommandSpec& row, Words words) {
   return count;
 }
 
-// Answers the keys of the request that stands behind the subcommand, each as `append` has it.
+// Answers the keys of the request that follows the subcommand. `append` encodes each key.
 template <class Append>
 Next answer_keys(Context& context, const Append& append) {
   const Words words = context.words.subspan(2);

@@ -1,4 +1,4 @@
-// COMMAND DOCS, from the rows of the command table.
+// COMMAND DOCS: made from the rows of the command table.
 
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
@@ -22,7 +22,7 @@ bool shows_its_name(const Argument& argument) {
   return argument.type != "block" && argument.type != "oneof";
 }
 
-// `key_index` is the index of the next key specification: key arguments number themselves.
+// `key_index` is the index of the next key specification; each key argument takes one.
 void append_argument(resp::Reply& reply, const Argument& argument, std::int64_t& key_index) {
   const bool is_key = argument.type == "key";
   const bool flagged = argument.optional || argument.repeated;
@@ -82,7 +82,7 @@ Next command_docs(Context& context) {
   if (context.words.size() == 2) {
     for (const CommandSpec& row : command_table()) rows.push_back(&row);
   }
-  // Names of no command are passed over.
+  // Unknown names are skipped.
   for (const std::string_view name : context.words.subspan(2))
     if (const CommandSpec* const row = find_row(name)) rows.push_back(row);
   context.reply.map(rows.size());

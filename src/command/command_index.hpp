@@ -1,4 +1,4 @@
-// Looking up rows beyond what the dispatcher's contract offers others.
+// Look-ups of rows for this component's own use; command_table.hpp has the public ones.
 #pragma once
 
 #include <sepal/command/command_table.hpp>
@@ -8,10 +8,10 @@
 
 namespace sepal::command {
 
-// Any row by its whole name, "client|id" as well. In any case; null when there is none.
+// Any row by its whole name in any case, subcommands included ("client|id"); null if there is none.
 [[nodiscard]] const CommandSpec* find_row(std::string_view name);
 
-// The subcommand of `container` that `word` names.
+// The subcommand of `container` that `word` names; null if there is none.
 [[nodiscard]] const CommandSpec* find_subcommand(const CommandSpec& container, std::string_view word);
 
 [[nodiscard]] bool arity_fits(const CommandSpec& spec, std::size_t word_count);

@@ -1,10 +1,9 @@
-// The table and its index, both made by the compiler.
+// The table and its index. The compiler makes both.
 //
-// The index is an open-addressing table over the names of commands. A name's slot comes from its length and
-// three of its bytes, in lower case: enough to tell commands apart (the longest run of taken slots is
-// checked), and cheaper than a hash of all bytes, which would be computed for every request. The one
-// comparison of whole names that follows decides. Subcommands are few for each command and are looked
-// through.
+// The index is an open-addressing table over the names of commands. A name's slot is made from its length and
+// three of its bytes, in lower case. That is cheaper than a hash of all bytes, which every request would pay,
+// and enough to tell commands apart: a static_assert bounds the longest search. The comparison of whole names
+// at the slot decides. A command has few subcommands, so they are searched one by one.
 
 #include <sepal/base/assert.hpp>
 #include <sepal/command/command_table.hpp>
@@ -31,7 +30,7 @@ constexpr std::size_t top_row_count = std::size(bloom_rows) + std::size(connecti
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
-  auto at = std::ranges::copy(bloom_rows, rows.begin()).out;
+  auto* at = std::ranges::copy(bloom_rows, rows.begin()).out;
   at = std::ranges::copy(connection_rows, at).out;
   at = std::ranges::copy(expire_rows, at).out;
   at = std::ranges::copy(key_rows, at).out;
@@ -49,7 +48,7 @@ static_assert(sorted_and_unique(table));
 static_assert(sorted_and_unique(client_rows) && sorted_and_unique(command_rows));
 static_assert(sorted_and_unique(config_rows) && sorted_and_unique(module_rows));
 
-// Where rows lie, in the order of their numbers.
+// All arrays of rows, in the order in which rows are numbered.
 constexpr std::span<const CommandSpec> row_spans[] = {table, client_rows, command_rows, config_rows,
                                                       module_rows};
 
@@ -62,7 +61,7 @@ constexpr std::size_t total_row_count = [] {
 constexpr std::size_t slot_count = 128;
 static_assert(slot_count >= 2 * top_row_count, "a fuller index means longer runs");
 
-// Of a name that is not empty.
+// `name` is not empty.
 constexpr std::size_t slot_of(std::string_view name) {
   const auto byte = [&](std::size_t at) {
     return static_cast<std::size_t>(static_cast<unsigned char>(lower(name[at])));

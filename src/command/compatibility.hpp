@@ -1,4 +1,4 @@
-// What Sepal says it is compatible with. Clients look at these numbers before they use a command.
+// The names and versions that Sepal reports. Clients look at these before they use a command.
 #pragma once
 
 #include <sepal/resp/reply.hpp>
@@ -8,10 +8,11 @@
 
 namespace sepal::command {
 
-// Clients parse three numbers, and some use RESP3 features only of a "redis" that is new enough.
+// Clients parse three numbers. Some clients use RESP3 features only if the server is a "redis" of a new
+// enough version.
 inline constexpr std::string_view server_name = "redis";
 inline constexpr std::string_view redis_version = "7.4.1";
-// The module whose commands Sepal speaks, and the release (major * 10000 + minor * 100 + patch).
+// The module whose commands Sepal has, and its release (major * 10000 + minor * 100 + patch).
 inline constexpr std::string_view bloom_module_name = "bf";
 inline constexpr std::int64_t bloom_module_version = 20802;
 

@@ -4,6 +4,7 @@
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "arguments.hpp"
@@ -14,7 +15,7 @@
 namespace sepal::command {
 namespace {
 
-// A parameter to be shown, under the name that the client used where it used no pattern.
+// A parameter for CONFIG GET to show. Its name is spelled as in the request, unless a pattern found it.
 struct Shown {
   const Parameter* parameter;
   std::string_view name;
@@ -36,7 +37,7 @@ std::string unknown_parameter(std::string_view name) {
   return "ERR Unknown option or number of arguments for CONFIG SET - '" + std::string(echoed(name)) + "'";
 }
 
-// What is wrong with the names, before any value is looked at.
+// The error in the names; empty if there is none. All names are checked before any value.
 std::string refuse_names(std::span<const std::string_view> pairs) {
   std::vector<const Parameter*> seen;
   for (std::size_t at = 0; at < pairs.size(); at += 2) {
@@ -58,6 +59,16 @@ PendingConfig pending_from(const Services& services) {
           .error_rate = options.error_rate,
           .capacity = options.capacity,
           .expansion = options.expansion};
+}
+
+// As in the reference, only a changed value is compared with the system's limit.
+std::string refuse_clients_max(Services& services, std::uint32_t wanted) {
+  if (wanted == services.options.clients_max) return {};
+  const std::uint64_t possible = services.control.clients_possible();
+  if (wanted <= possible) return {};
+  return set_failed("maxclients",
+                    "The operating system is not able to handle the specified number of clients, try with " +
+                        std::to_string(possible));
 }
 
 void apply(Services& services, const PendingConfig& pending) {
@@ -105,6 +116,11 @@ Next config_set(Context& context) {
       context.reply.error(set_failed(parameter.name, wrong));
       return Next::done;
     }
+  }
+  if (const std::string refused = refuse_clients_max(context.services, pending.options.clients_max);
+      !refused.empty()) {
+    context.reply.error(refused);
+    return Next::done;
   }
   apply(context.services, pending);
   context.reply.ok();

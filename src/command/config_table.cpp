@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t int_max = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t long_max = std::numeric_limits<std::int64_t>::max();
-// The bounds of the settings, so that a rewritten file can be read again.
+// The same bounds as in the settings: a file that CONFIG REWRITE wrote must be readable at the next start.
 constexpr std::int64_t clients_max = 1'000'000;
 constexpr std::int64_t bandwidth_max = std::int64_t{1} << 40;
 constexpr std::int64_t capacity_max = 1'000'000'000'000'000;
@@ -32,8 +32,7 @@ std::string yes_or_no(bool value) {
   return value ? "yes" : "no";
 }
 
-// --- rows of one kind
-// ---------------------------------------------------------------------------------------
+// --- rows of one kind ------------------------------------------------------------------------------------
 
 std::string get_text(const Context&, const Parameter& parameter) {
   return std::string(parameter.text);
@@ -85,13 +84,12 @@ constexpr Parameter kept_switch(std::string_view name, std::string_view value) {
   return {.name = name, .get = get_kept, .set = set_kept_switch, .text = value};
 }
 
-// --- live rows
-// ------------------------------------------------------------------------------------------------
+// --- live rows -------------------------------------------------------------------------------------------
 
 // A field of the options that is an integer or a duration in seconds.
-template <auto Field>
+template <auto field>
 std::string get_number(const Context& context, const Parameter&) {
-  const auto& value = context.services.options.*Field;
+  const auto& value = context.services.options.*field;
   if constexpr (requires { value.count(); }) {
     return std::to_string(value.count());
   } else {
@@ -99,34 +97,34 @@ std::string get_number(const Context& context, const Parameter&) {
   }
 }
 
-template <auto Field>
+template <auto field>
 std::string set_number(PendingConfig& pending, const Parameter& parameter, std::string_view value) {
   return store(parse_config_integer(value, {.least = parameter.least, .greatest = parameter.greatest}),
-               pending.options.*Field);
+               pending.options.*field);
 }
 
-template <auto Field>
+template <auto field>
 constexpr Parameter number(std::string_view name, IntegerRange range) {
   return {.name = name,
-          .get = get_number<Field>,
-          .set = set_number<Field>,
+          .get = get_number<field>,
+          .set = set_number<field>,
           .least = range.least,
           .greatest = range.greatest};
 }
 
-template <auto Field>
+template <auto field>
 std::string get_limit(const Context& context, const Parameter&) {
-  return std::to_string(context.services.options.parser.*Field);
+  return std::to_string(context.services.options.parser.*field);
 }
 
-template <auto Field>
+template <auto field>
 std::string set_limit(PendingConfig& pending, const Parameter&, std::string_view value) {
-  return store(parse_config_memory(value, request_memory), pending.options.parser.*Field);
+  return store(parse_config_memory(value, request_memory), pending.options.parser.*field);
 }
 
-template <auto Field>
+template <auto field>
 constexpr Parameter request_limit(std::string_view name) {
-  return {.name = name, .get = get_limit<Field>, .set = set_limit<Field>};
+  return {.name = name, .get = get_limit<field>, .set = set_limit<field>};
 }
 
 std::string get_memory(const Context& context, const Parameter&) {
@@ -136,7 +134,8 @@ std::string set_memory(PendingConfig& pending, const Parameter&, std::string_vie
   return store(parse_config_memory(value, any_memory), pending.memory_max);
 }
 
-// The journal is one parameter here and two there: whether, and how.
+// Sepal has one parameter for the journal ("journal"). Redis has two: "appendonly" says whether there is a
+// log, "appendfsync" says how it is synced.
 
 constexpr std::string_view journal_off = "off";
 constexpr std::string_view journal_policies[] = {journal_off, "everysec", "always"};
@@ -175,7 +174,8 @@ std::string get_append_sync(const Context& context, const Parameter&) {
   const RuntimeOptions& options = context.services.options;
   return options.journal == journal_off ? options.journal_when_on : options.journal;
 }
-// "no" leaves it to the system when to write. A sync each second costs nobody anything, so it is that.
+// In Redis, "no" lets the system decide when to write. Sepal syncs each second instead, because that costs
+// clients nothing.
 std::string set_append_sync(PendingConfig& pending, const Parameter&, std::string_view value) {
   const bool always = equal_ignoring_case(value, "always");
   if (!always && !equal_ignoring_case(value, "everysec") && !equal_ignoring_case(value, "no"))
@@ -191,6 +191,13 @@ std::string get_journal_save_min(const Context& context, const Parameter&) {
 }
 std::string set_journal_save_min(PendingConfig& pending, const Parameter&, std::string_view value) {
   return store(parse_config_memory(value, any_memory), pending.options.journal_save_min_bytes);
+}
+
+std::string get_journal_size_max(const Context& context, const Parameter&) {
+  return std::to_string(context.services.options.journal_bytes_max);
+}
+std::string set_journal_size_max(PendingConfig& pending, const Parameter&, std::string_view value) {
+  return store(parse_config_memory(value, any_memory), pending.options.journal_bytes_max);
 }
 
 std::string get_password(const Context& context, const Parameter&) {
@@ -211,7 +218,7 @@ std::string set_save(PendingConfig& pending, const Parameter&, std::string_view 
   return store(parse_save_points(value), pending.options.save_interval);
 }
 
-// Redis's levels and what they are here. The first of a Sepal level is what CONFIG GET says.
+// Redis's levels, each with Sepal's level. CONFIG GET answers the first Redis level of a Sepal level.
 constexpr std::pair<std::string_view, std::string_view> log_levels[] = {{"debug", "debug"},
                                                                         {"verbose", "debug"},
                                                                         {"notice", "info"},
@@ -221,7 +228,7 @@ constexpr std::pair<std::string_view, std::string_view> log_levels[] = {{"debug"
 std::string get_log_level(const Context& context, const Parameter&) {
   for (const auto& [theirs, ours] : log_levels)
     if (ours == context.services.options.log_level) return std::string(theirs);
-  return "debug";  // "trace" has no name of its own there.
+  return "debug";  // Redis has no name for "trace".
 }
 std::string set_log_level(PendingConfig& pending, const Parameter&, std::string_view value) {
   for (const auto& [theirs, ours] : log_levels) {
@@ -232,7 +239,8 @@ std::string set_log_level(PendingConfig& pending, const Parameter&, std::string_
   return "argument(s) must be one of the following: debug, verbose, notice, warning, nothing";
 }
 
-// Nothing is ever evicted, so one policy is true; the others are refused under the names that exist.
+// Sepal never evicts, so "noeviction" is the only policy it takes. Redis's other policies are refused as
+// immutable, and unknown words as bad values.
 constexpr std::string_view eviction_policies[] = {"volatile-lru",   "volatile-lfu", "volatile-random",
                                                   "volatile-ttl",   "allkeys-lru",  "allkeys-lfu",
                                                   "allkeys-random", "noeviction"};
@@ -272,12 +280,11 @@ std::string set_expansion(PendingConfig& pending, const Parameter& parameter, st
                pending.expansion);
 }
 
-// --- facts
-// ----------------------------------------------------------------------------------------------------
+// --- facts -----------------------------------------------------------------------------------------------
 
-template <auto Field>
+template <auto field>
 std::string get_fact(const Context& context, const Parameter&) {
-  const auto& value = context.services.control.facts().*Field;
+  const auto& value = context.services.control.facts().*field;
   if constexpr (requires { std::to_string(value); }) {
     return std::to_string(value);
   } else {
@@ -285,16 +292,16 @@ std::string get_fact(const Context& context, const Parameter&) {
   }
 }
 
-template <auto Field>
+template <auto field>
 std::string get_keyspace_limit(const Context& context, const Parameter&) {
-  return std::to_string(context.services.keyspace.options().*Field);
+  return std::to_string(context.services.keyspace.options().*field);
 }
 
 std::string get_database_count(const Context&, const Parameter&) {
   return std::to_string(keyspace::database_count);
 }
 
-constexpr Parameter table[] = {
+constexpr Parameter parameter_table[] = {
     fixed("acllog-max-len", "128"),
     fixed("activedefrag", "no"),
     {.name = "appendfsync", .get = get_append_sync, .set = set_append_sync},
@@ -321,6 +328,7 @@ constexpr Parameter table[] = {
     fact("databases", get_database_count),
     {.name = "dbfilename", .get = get_text, .guarded = true},
     {.name = "dir", .get = get_fact<&ServerFacts::data_directory>, .guarded = true},
+    fact("disk-reserve", get_fact<&ServerFacts::reserve_bytes>),
     {.name = "enable-debug-command", .get = get_text, .text = "no"},
     {.name = "enable-module-command", .get = get_text, .text = "no"},
     kept_integer("hz", "10", {.least = 1, .greatest = 500}),
@@ -328,6 +336,9 @@ constexpr Parameter table[] = {
     fact("io-threads", get_fact<&ServerFacts::worker_count>),
     {.name = "journal", .get = get_journal, .set = set_journal},
     fact("journal-segment", get_fact<&ServerFacts::journal_segment_bytes>),
+    {.name = "journal-size-max", .get = get_journal_size_max, .set = set_journal_size_max},
+    number<&RuntimeOptions::journal_bytes_max_percent>("journal-size-max-percent",
+                                                       {.least = 0, .greatest = int_max}),
     fact("keys-max", get_keyspace_limit<&keyspace::KeyspaceOptions::keys_max>),
     fixed("latency-monitor-threshold", "0"),
     fact("layers-max", get_keyspace_limit<&keyspace::KeyspaceOptions::layers_max>),
@@ -366,20 +377,20 @@ constexpr Parameter table[] = {
     number<&RuntimeOptions::upload_timeout>("upload-timeout", {.least = 1, .greatest = int_max}),
     number<&RuntimeOptions::uploads_max>("uploads-max", {.least = 0, .greatest = uploads_max}),
 };
-static_assert(std::ranges::adjacent_find(table, std::ranges::greater_equal{}, &Parameter::name) ==
-                  std::end(table),
+static_assert(std::ranges::adjacent_find(parameter_table, std::ranges::greater_equal{}, &Parameter::name) ==
+                  std::end(parameter_table),
               "sorted and unique");
 
 }  // namespace
 
 std::span<const Parameter> parameters() {
-  return table;
+  return parameter_table;
 }
 
 const Parameter* find_parameter(std::string_view name) {
   const auto* const found = std::ranges::find_if(
-      table, [&](const Parameter& each) { return equal_ignoring_case(each.name, name); });
-  return found != std::end(table) ? found : nullptr;
+      parameter_table, [&](const Parameter& each) { return equal_ignoring_case(each.name, name); });
+  return found != std::end(parameter_table) ? found : nullptr;
 }
 
 }  // namespace sepal::command

@@ -2,12 +2,12 @@
 // own.
 //
 // Four kinds of row:
-//   live     means something here: read and set for real
-//   kept     taken and given back, without effect (RuntimeOptions::without_effect)
+//   live     CONFIG SET changes what Sepal does
+//   kept     CONFIG SET stores the value, CONFIG GET gives it back; without effect
+//            (RuntimeOptions::without_effect)
 //   fact     read only: what the process is
-//   fixed    read only: the one value that is true of Sepal, or that tools look for. "Setting" it to that
-//   very
-//            value is no error, so that a tool which makes sure of it goes on.
+//   fixed    read only: the only value that is true of Sepal, or that tools look for. To set it to the value
+//            that it has is no error, so that a tool which makes sure of the value goes on.
 #pragma once
 
 #include <sepal/command/dispatcher.hpp>
@@ -19,7 +19,7 @@
 
 namespace sepal::command {
 
-// What CONFIG SET has changed so far; nothing is, until all of its pairs are fine.
+// The values that CONFIG SET has parsed so far. They take effect together, and only if all pairs are valid.
 struct PendingConfig {
   RuntimeOptions options;
   std::uint64_t memory_max = 0;
@@ -31,16 +31,16 @@ struct PendingConfig {
 struct Parameter {
   std::string_view name;  // lower case
   std::string (*get)(const Context&, const Parameter&) = nullptr;
-  // The text of what is wrong with the value, or nothing. Null for what cannot be set.
+  // Returns the error in the value; empty if there is none. Null: the parameter cannot be set.
   std::string (*set)(PendingConfig&, const Parameter&, std::string_view value) = nullptr;
   std::string_view text{};  // a kept row's default; a fixed row's value
-  std::int64_t least = 0;   // of a kept integer
+  std::int64_t least = 0;   // of a row with an integer
   std::int64_t greatest = 0;
-  bool guarded = false;  // refused as "protected": it would name files
+  bool guarded = false;  // refused as "protected": the value would name a file
 };
 
 [[nodiscard]] std::span<const Parameter> parameters();
-// By name in any case; null when there is none.
+// By name in any case; null if there is none.
 [[nodiscard]] const Parameter* find_parameter(std::string_view name);
 
 }  // namespace sepal::command

@@ -18,7 +18,7 @@ std::string out_of_range(Number least, Number greatest) {
          " inclusive";
 }
 
-// Of the unit behind a number of bytes; none for what is no unit.
+// The bytes of the unit that follows a number ("kb"); nothing if the word is not a unit.
 std::optional<std::uint64_t> unit_bytes(std::string_view unit) {
   constexpr std::pair<std::string_view, std::uint64_t> units[] = {
       {"", 1},          {"b", 1},           {"k", 1000},          {"kb", 1ull << 10},
@@ -49,7 +49,7 @@ ConfigValue<std::uint64_t> parse_config_memory(std::string_view word, MemoryRang
   std::uint64_t number = 0;
   const auto error = std::from_chars(digits.data(), digits.data() + digits.size(), number).ec;
   const std::optional<std::uint64_t> unit = unit_bytes(word.substr(digits.size()));
-  const bool parsed = word.empty() || (!digits.empty() && error == std::errc() && unit);
+  const bool parsed = !digits.empty() && error == std::errc() && unit;
   const std::optional<std::uint64_t> bytes =
       parsed ? checked_multiply(number, unit.value_or(1)) : std::nullopt;
   if (!bytes) return "argument must be a memory value";
@@ -85,7 +85,7 @@ ConfigValue<std::chrono::seconds> parse_save_points(std::string_view word) {
 std::string real_text(double value) {
   char digits[32];  // The shortest form of a double takes 24.
   const auto result = std::to_chars(std::begin(digits), std::end(digits), value);
-  return std::string(digits, result.ptr);
+  return {digits, result.ptr};
 }
 
 }  // namespace sepal::command

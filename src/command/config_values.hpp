@@ -1,5 +1,5 @@
-// Values of parameters as words, by the reference's rules. Each parser sets nothing and answers the
-// reference's text when the word is no such value.
+// Parsers for the values of parameters, by the reference's rules. A parser changes nothing. If the word is
+// not such a value, it returns the reference's error text.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace sepal::command {
 
-// A text here is what follows "(possibly related to argument 'x') - ".
+// The error text is the part that follows "(possibly related to argument 'x') - ".
 template <class Value>
 using ConfigValue = std::variant<Value, std::string>;
 
@@ -29,9 +29,9 @@ struct MemoryRange {
 
 [[nodiscard]] ConfigValue<bool> parse_config_switch(std::string_view word);
 
-// "seconds changes" pairs. Sepal saves when anything changed, so the pair that asks for the fewest changes
-// decides;
-// "" is 0: no saves on a timer.
+// Pairs of "seconds changes". Sepal saves if anything has changed, so the pair with the fewest changes
+// decides.
+// "" gives 0: no saves on a timer.
 [[nodiscard]] ConfigValue<std::chrono::seconds> parse_save_points(std::string_view word);
 
 // The shortest text that reads back as the same number: "0.01".

@@ -1,9 +1,13 @@
 // Handlers of commands on the connection.
 
+#include <sepal/base/free_memory.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
+#include <memory>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "arguments.hpp"
 #include "client_text.hpp"
@@ -17,7 +21,8 @@ namespace {
 
 constexpr std::string_view only_user = "default";
 
-// Takes a time that depends on the length of what was given, and on nothing else.
+// The time that this takes depends on the length of `given` only: an attacker must not learn from it how much
+// of the password was right.
 bool is_password(std::string_view given, std::string_view password) {
   std::size_t difference = given.size() ^ password.size();
   for (std::size_t i = 0; i < given.size(); ++i)
@@ -45,7 +50,7 @@ struct HelloRequest {
   std::optional<std::string_view> name;
 };
 
-// What HELLO refuses before it looks at passwords; the text is empty when it is fine.
+// The error of HELLO that is found before passwords are checked; empty if there is none.
 std::string parse_hello(std::span<const std::string_view> words, HelloRequest& request) {
   if (words.empty()) return {};
   const std::optional<std::int64_t> protocol = parse_integer(words[0]);
@@ -86,6 +91,24 @@ void append_server(Context& context) {
   append_modules(reply);
 }
 
+// Answers with a word of the request. A long one is copied in parts.
+Next answer_with(Context& context, std::string_view word) {
+  if (word.size() <= whole_bytes_max) {
+    context.reply.bulk(word);
+    return Next::done;
+  }
+  if (context.partial == nullptr) context.partial = std::make_unique<PartialRun>();
+  PartialRun& copied = *context.partial;
+  static_assert(mapped_allocation_min % part_bytes_max == 0, "a piece is full behind a part");
+  const std::string_view part = word.substr(copied.cursor, part_bytes_max);
+  if (copied.cursor % mapped_allocation_min == 0) copied.pieces.emplace_back().reserve(mapped_allocation_min);
+  copied.pieces.back().append(part);
+  copied.cursor += part.size();
+  if (copied.cursor < word.size()) return Next::more;
+  context.reply.bulk_later(std::move(copied.pieces));
+  return Next::done;
+}
+
 }  // namespace
 
 Next ping(Context& context) {
@@ -93,7 +116,7 @@ Next ping(Context& context) {
   if (context.words.size() > words_max) {
     context.reply.error(wrong_arity(context.spec.name));
   } else if (context.words.size() == words_max) {
-    context.reply.bulk(context.words[1]);
+    return answer_with(context, context.words[1]);
   } else {
     context.reply.simple("PONG");
   }
@@ -101,8 +124,7 @@ Next ping(Context& context) {
 }
 
 Next echo(Context& context) {
-  context.reply.bulk(context.words[1]);
-  return Next::done;
+  return answer_with(context, context.words[1]);
 }
 
 Next hello(Context& context) {

@@ -13,14 +13,14 @@
 
 namespace sepal::command {
 
-// None where there is no such database.
+// Nothing if there is no such database.
 [[nodiscard]] inline std::optional<std::uint32_t> database_of(std::int64_t number) {
   if (number < 0 || number >= keyspace::database_count) return std::nullopt;
   return static_cast<std::uint32_t>(number);
 }
 
-// The text of what is wrong with the word, as the reference has it for SELECT and COPY; empty when nothing
-// is, and `database` is what it says.
+// Sets `database`. Returns the error in the word, as the reference has it for SELECT and COPY; empty if there
+// is none.
 [[nodiscard]] inline std::string_view parse_database(std::string_view word, std::uint32_t& database) {
   using Int = std::numeric_limits<std::int32_t>;
   const auto number = parse_integer(word);

@@ -33,17 +33,19 @@ std::string unknown_subcommand(const CommandSpec& container, std::string_view wo
   return text;
 }
 
-// A browser that was led to post to this port begins like this (cross-protocol scripting): it gets no reply.
+// A web page can make a browser post to this port (cross-protocol scripting). The browser's bytes begin like
+// this, and it gets no reply.
 bool comes_from_a_browser(std::string_view name) {
   return equal_ignoring_case(name, "post") || equal_ignoring_case(name, "host:");
 }
 
-// Why a request does not come to its handler; empty when it does.
-std::string refusal(const Services& services, const ClientState& client, const CommandSpec& spec,
-                    std::span<const std::string_view> words) {
+// The reason why a request must not reach its handler; empty if it may.
+std::string refusal(const Services& services, const Request& request) {
+  const CommandSpec& spec = *request.spec;
+  const std::span<const std::string_view> words = request.words;
   if (!spec.subcommands.empty() && words.size() > 1) return unknown_subcommand(spec, words[1]);
   if (!arity_fits(spec, words.size())) return wrong_arity(spec.name);
-  if (!client.authenticated && !services.options.password.empty() && !spec.flags.has(Flag::no_auth))
+  if (!request.client.authenticated && !services.options.password.empty() && !spec.flags.has(Flag::no_auth))
     return std::string(text::no_authentication);
   if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit())
     return std::string(text::over_memory);
@@ -51,9 +53,9 @@ std::string refusal(const Services& services, const ClientState& client, const C
   return {};
 }
 
-// The most that a request records. Where its first argument alone is a key, it creates a filter or adds to
-// it, and the others may be items; else it is a change of keys. With a closed gate a filter may grow, to so
-// many layers.
+// The most bytes that a request records. If only its first argument is a key, the request may create a filter
+// or add to it, and the other arguments may be items. Else it changes keys only. With the gate closed the
+// filter may also grow, to `layers_max` layers; 0: it may not grow.
 std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::string_view> words,
                               std::size_t item_count, std::uint32_t layers_max) {
   if (spec.keys.first != 1 || spec.keys.last != 1) return keyspace::record_bytes_of_keys(words.subspan(1));
@@ -62,10 +64,35 @@ std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::stri
                          : keyspace::record_bytes_of_adds_alone(key_bytes, item_count, layers_max);
 }
 
-// Of a key and an item.
+// No look ahead for a key and an item that are longer than this together.
 constexpr std::size_t looked_ahead_bytes_max = 1024;
 
-// What is past its deadline is gone before a request changes something in its place.
+bool is_cut(const Request& request) {
+  if (request.words.size() <= whole_items_max && request.byte_count <= whole_bytes_max) return false;
+  if (request.spec == nullptr || request.spec->items_at == nullptr) return false;
+  const std::size_t items_at = request.spec->items_at(request.words);
+  if (items_at == 0 || items_at >= request.words.size()) return false;
+  return request.words.size() - items_at > whole_items_max || request.byte_count > whole_bytes_max;
+}
+
+// The word behind the part that begins at `begin`. A part has at least one item. Each part runs the `first`
+// words of the request anew: where they are many or long, a part gets more items, so that this takes less
+// time than the items.
+std::size_t end_of_part(std::span<const std::string_view> words, std::size_t first, std::size_t begin) {
+  std::size_t first_bytes = 0;
+  for (const std::string_view word : words.first(first)) first_bytes += word.size();
+  const std::size_t items_max = std::max(part_items_max, 4 * first + first_bytes / 4);
+  const std::size_t bytes_max = std::max(part_bytes_max, 4 * first_bytes);
+  const std::size_t end_max = begin + std::min(items_max, words.size() - begin);
+  std::size_t bytes = 0;
+  for (std::size_t at = begin; at < end_max; ++at) {
+    bytes += words[at].size();
+    if (bytes >= bytes_max) return at + 1;
+  }
+  return end_max;
+}
+
+// Removes the request's keys that are past their deadline, before the request changes something under them.
 void expire_keys(Context& context) {
   const KeyRange& keys = context.spec.keys;
   if (keys.first == 0) return;
@@ -87,7 +114,7 @@ void CommandStats::reset() {
   latency.reset();
 }
 
-// Not items_added: what has changed since the last save is reckoned from it.
+// items_added stays: the count of changes since the last save is made from it.
 void WorkerStats::reset() {
   for (CommandStats& row : commands) row.reset();
   for (metrics::Counter* counter :
@@ -103,80 +130,127 @@ Dispatcher::Dispatcher(Services& services, std::size_t worker)
       scratch_(std::make_unique<Scratch>()) {}
 Dispatcher::~Dispatcher() = default;
 
-Dispatcher::Outcome Dispatcher::run(ClientState& client, resp::Reply& reply,
-                                    std::span<const std::string_view> words, const CommandSpec* spec,
-                                    bool alone, WallTime now, SteadyTime steady_now) {
-  if (spec == nullptr) return run_unknown(client, reply, words, steady_now);
-  if (const std::string refused = refusal(services_, client, *spec, words); !refused.empty())
-    return reject(client, reply, *spec, refused, steady_now);
-  if (spec->flags.has(Flag::alone) && !alone) return {.next = Next::need_alone, .spec = spec};
-  keyspace::WorkerLog* const log = log_of(*spec);
-  switch (admit(log, *spec, words, words.size(), alone)) {
+Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment) {
+  const Outcome outcome = is_cut(request) ? run_part(request, moment) : run_whole(request, moment);
+  switch (outcome.next) {
+    case Next::done:
+    case Next::wait:
+    case Next::close:
+      count_requests(request.client, 1, moment.steady_now);
+      request.partial.reset();
+      break;
+    case Next::need_alone:
+    case Next::later:
+    case Next::more:
+      break;
+  }
+  return outcome;
+}
+
+// Runs one part of a request that is cut. The outcomes need_alone and later are those of the part.
+Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& moment) {
+  const std::span<const std::string_view> words = request.words;
+  if (request.partial == nullptr) request.partial = std::make_unique<PartialRun>();
+  PartialRun& partial = *request.partial;
+  const std::size_t items_at = request.spec->items_at(words);
+  const bool is_first = partial.next_word == 0;
+  const std::size_t begin = is_first ? items_at : partial.next_word;
+  const std::size_t end = end_of_part(words, items_at, begin);
+  scratch_->part_words.assign(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(items_at));
+  scratch_->part_words.insert(scratch_->part_words.end(), words.begin() + static_cast<std::ptrdiff_t>(begin),
+                              words.begin() + static_cast<std::ptrdiff_t>(end));
+  resp::Reply& reply = scratch_->part_reply;
+  reply.truncate(0);
+  reply.set_version(request.reply.version());
+  const std::uint64_t errors_before = reply.error_count();
+  Outcome outcome = run_whole({.client = request.client,
+                               .reply = reply,
+                               .spec = request.spec,
+                               .words = scratch_->part_words,
+                               .partial = request.partial},
+                              moment, !is_first);
+  if (outcome.next != Next::done) return outcome;
+  partial.join(reply.bytes());
+  partial.next_word = end;
+  if (end < words.size() && reply.error_count() == errors_before) {
+    outcome.next = Next::more;
+  } else {
+    partial.answer(request.reply);
+  }
+  return outcome;
+}
+
+// `has_begun`: a part of the request has run before this one.
+Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& moment, bool has_begun) {
+  if (request.spec == nullptr) return run_unknown(request);
+  const CommandSpec& spec = *request.spec;
+  if (const std::string refused = refusal(services_, request); !refused.empty())
+    return reject(request, refused, has_begun);
+  if (spec.flags.has(Flag::alone) && !moment.alone) return {.next = Next::need_alone, .spec = &spec};
+  keyspace::WorkerLog* const log = log_of(spec);
+  switch (admit(log, request, request.words.size(), moment)) {
     case keyspace::Admission::granted:
       break;
     case keyspace::Admission::refused:
-      return reject(client, reply, *spec, journal_refuses(services_.journal.status().refusal), steady_now);
+      return reject(request, journal_refuses(services_.journal.status().refusal), has_begun);
     case keyspace::Admission::later:
-      return {.next = Next::later, .spec = spec};
+      return {.next = Next::later, .spec = &spec};
   }
-  Context context = context_of(client, reply, words, *spec, log, alone, now, steady_now);
-  if (alone && spec->flags.has(Flag::write)) expire_keys(context);
-  return {.next = run_handler(context), .spec = spec};
+  Context context = context_of(request, log, moment);
+  context.counts_keys = !has_begun || spec.keys.last != 1;
+  if (moment.alone && spec.flags.has(Flag::write)) expire_keys(context);
+  return {.next = run_handler(context), .spec = &spec};
 }
 
 bool Dispatcher::runs_together(const CommandSpec* spec, std::size_t word_count) {
   return spec != nullptr && spec->run_together != nullptr && arity_fits(*spec, word_count);
 }
 
-Dispatcher::Outcome Dispatcher::run_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
-                                             std::span<const std::string_view> words,
-                                             std::span<const std::string_view> last_words, bool alone,
-                                             WallTime now, SteadyTime steady_now) {
-  if (!refusal(services_, client, spec, words).empty()) return {.next = Next::need_alone, .spec = &spec};
+Dispatcher::Outcome Dispatcher::run_together(const Request& first,
+                                             std::span<const std::string_view> last_words,
+                                             const Moment& moment) {
+  if (!refusal(services_, first).empty()) return {.next = Next::need_alone, .spec = first.spec};
   const std::span<bool> answers = scratch_->flags(last_words.size());
-  const Next next = answer_together(client, reply, spec, words, last_words, answers, alone, now, steady_now);
+  const Next next = answer_together(first, last_words, answers, moment);
   if (next == Next::done) {
-    reply.booleans(answers);
-    client.last_command = &spec;
-    count_requests(client, last_words.size(), steady_now);
+    first.reply.booleans(answers);
+    first.client.last_command = first.spec;
+    count_requests(first.client, last_words.size(), moment.steady_now);
   }
-  return {.next = next, .spec = &spec};
+  return {.next = next, .spec = first.spec};
 }
 
-Next Dispatcher::answer_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
-                                 std::span<const std::string_view> words,
-                                 std::span<const std::string_view> last_words, std::span<bool> answers,
-                                 bool alone, WallTime now, SteadyTime steady_now) {
-  keyspace::WorkerLog* const log = log_of(spec);
-  if (admit(log, spec, words, last_words.size(), alone) != keyspace::Admission::granted)
-    return Next::need_alone;
-  Context context = context_of(client, reply, words, spec, log, alone, now, steady_now);
-  return spec.run_together(context, last_words, answers);
+Next Dispatcher::answer_together(const Request& first, std::span<const std::string_view> last_words,
+                                 std::span<bool> answers, const Moment& moment) {
+  keyspace::WorkerLog* const log = log_of(*first.spec);
+  if (admit(log, first, last_words.size(), moment) != keyspace::Admission::granted) return Next::need_alone;
+  Context context = context_of(first, log, moment);
+  return first.spec->run_together(context, last_words, answers);
 }
 
-bool Dispatcher::run_singles(std::span<const SingleRequest> requests, WallTime now, SteadyTime steady_now) {
+bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& moment) {
   SEPAL_ASSERT(!requests.empty() && requests.size() <= singles_max, "so many are run together");
+  SEPAL_ASSERT(!moment.alone, "requests of several clients share the gate");
   std::array<std::string_view, singles_max> last_words;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const SingleRequest& each = requests[i];
-    if (!refusal(services_, each.client, each.spec, each.words).empty()) return false;
-    last_words[i] = each.words.back();
+    if (!refusal(services_, requests[i]).empty()) return false;
+    last_words[i] = requests[i].words.back();
   }
-  const SingleRequest& first = requests.front();
   std::array<bool, singles_max> answers;
   const auto answered = std::span(answers).first(requests.size());
-  if (answer_together(first.client, first.reply, first.spec, first.words,
-                      std::span(last_words).first(requests.size()), answered, false, now,
-                      steady_now) != Next::done)
+  if (answer_together(requests.front(), std::span(last_words).first(requests.size()), answered, moment) !=
+      Next::done)
     return false;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].reply.boolean(answered[i]);
-    requests[i].client.last_command = &requests[i].spec;
-    count_requests(requests[i].client, 1, steady_now);
+    requests[i].client.last_command = requests[i].spec;
+    count_requests(requests[i].client, 1, moment.steady_now);
   }
   return true;
 }
 
+// Not const, because it changes the log.
+// NOLINTNEXTLINE(readability-make-member-function-const)
 void Dispatcher::commit() {
   if (record_.log != nullptr) record_.log->commit();
 }
@@ -185,8 +259,8 @@ void Dispatcher::prefetch(const ClientState& client, std::span<const std::string
   services_.keyspace.prefetch(client.database, keys);
 }
 
-// What gains by running together waits for little else but the item's block. A long item is hashed for
-// longer.
+// Only for commands that may run together: they spend most of their time waiting for the item's block. A long
+// key or item is left out: most of its time is spent on hashing, which the look ahead would do once more.
 void Dispatcher::collect_lines(const ClientState& client, const CommandSpec* spec,
                                std::span<const std::string_view> words, LinesAhead& lines) const {
   if (!runs_together(spec, words.size())) return;
@@ -196,68 +270,68 @@ void Dispatcher::collect_lines(const ClientState& client, const CommandSpec* spe
   if (filter != nullptr) filter->collect_lines(words.back(), lines);
 }
 
-Dispatcher::Outcome Dispatcher::reject(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
-                                       std::string_view text, SteadyTime steady_now) {
-  reply.error(text);
-  stats_.commands[command_row(spec)].rejected.add();
-  count_requests(client, 1, steady_now);
+// A request of which a part has run is a call that failed.
+Dispatcher::Outcome Dispatcher::reject(const Request& request, std::string_view text, bool has_begun) {
+  request.reply.error(text);
+  CommandStats& row = stats_.commands[command_row(*request.spec)];
+  (has_begun ? row.failed : row.rejected).add();
   count_errors(text, 1);
-  return {.next = Next::done, .spec = nullptr};
+  return {.next = Next::done, .spec = has_begun ? request.spec : nullptr};
 }
 
-// Null when the command changes nothing, or nobody keeps a record.
+// Null if the command changes nothing, or if the journal is off.
 keyspace::WorkerLog* Dispatcher::log_of(const CommandSpec& spec) const {
   if (!spec.flags.has(Flag::write)) return nullptr;
   keyspace::WorkerLog* const log = services_.logs[worker_];
   return log != nullptr && log->recording() ? log : nullptr;
 }
 
-// Asks for room for all that a request, or so many items together, may record.
-keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const CommandSpec& spec,
-                                      std::span<const std::string_view> words, std::size_t item_count,
-                                      bool alone) {
+// Asks for journal room for all that a request, or `item_count` items together, may record.
+keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& request,
+                                      std::size_t item_count, const Moment& moment) {
   if (log == nullptr) return keyspace::Admission::granted;
-  const bool more = alone || !services_.keyspace.mirrors().empty();
-  const std::uint64_t bytes_max =
-      more ? most_record_bytes(spec, words, item_count, alone) : record_bytes_of(spec, words, item_count, 0);
-  const auto admission = log->admit(bytes_max);
+  const CommandSpec& spec = *request.spec;
+  const bool more = moment.alone || !services_.keyspace.mirrors().empty();
+  const std::uint64_t bytes_max = more ? most_record_bytes(request, item_count, moment.alone)
+                                       : record_bytes_of(spec, request.words, item_count, 0);
+  const bool frees = spec.frees != nullptr && spec.frees(request.words, moment.now);
+  const auto admission = log->admit(bytes_max, frees ? keyspace::Change::frees : keyspace::Change::any);
   if (admission == keyspace::Admission::granted) record_.log = log;
   return admission;
 }
 
-// With the gate closed, or while any filter has a mirror: any request may record what that takes.
-std::uint64_t Dispatcher::most_record_bytes(const CommandSpec& spec, std::span<const std::string_view> words,
-                                            std::size_t item_count, bool alone) const {
+// The most bytes that a request records with the gate closed, or while any filter has a mirror.
+std::uint64_t Dispatcher::most_record_bytes(const Request& request, std::size_t item_count,
+                                            bool alone) const {
   const keyspace::Keyspace& keyspace = services_.keyspace;
   const std::uint32_t layers_max = alone ? keyspace.options().layers_max : 0;
-  std::uint64_t bytes = record_bytes_of(spec, words, item_count, layers_max);
-  // A key may be gone in two databases before it is adopted in one.
-  if (alone && spec.flags.has(Flag::adopts))
+  std::uint64_t bytes = record_bytes_of(*request.spec, request.words, item_count, layers_max);
+  // COPY may remove expired keys in two databases before it adopts a filter in one of them.
+  if (alone && request.spec->flags.has(Flag::adopts))
     bytes += keyspace::record_bytes_of_adoption(keyspace::key_bytes_max);
   if (keyspace.mirrors().empty()) return bytes;
   return bytes + keyspace::record_bytes_of_mirror(keyspace.mirrors(), item_count, layers_max);
 }
 
-Context Dispatcher::context_of(ClientState& client, resp::Reply& reply,
-                               std::span<const std::string_view> words, const CommandSpec& spec,
-                               keyspace::WorkerLog* log, bool alone, WallTime now, SteadyTime steady_now) {
+Context Dispatcher::context_of(const Request& request, keyspace::WorkerLog* log, const Moment& moment) {
   return {.services = services_,
-          .client = client,
-          .reply = reply,
+          .client = request.client,
+          .reply = request.reply,
           .stats = stats_,
           .scratch = *scratch_,
-          .words = words,
-          .spec = spec,
-          .now = now,
-          .steady_now = steady_now,
+          .words = request.words,
+          .spec = *request.spec,
+          .now = moment.now,
+          .steady_now = moment.steady_now,
           .changes = keyspace::Mutator(services_.keyspace, log),
           .record = record_,
-          .alone = alone};
+          .partial = request.partial,
+          .alone = moment.alone};
 }
 
 Next Dispatcher::run_handler(Context& context) {
   ClientState& client = context.client;
-  // Set before the handler runs, because CLIENT LIST shows the command that asks.
+  // Set before the handler runs, because CLIENT LIST shows its own request as the client's last command.
   const CommandSpec* const previous = std::exchange(client.last_command, &context.spec);
   const std::uint64_t errors_before = context.reply.error_count();
   const Next next = context.spec.run(context);
@@ -265,7 +339,6 @@ Next Dispatcher::run_handler(Context& context) {
     client.last_command = previous;
     return next;
   }
-  count_requests(client, 1, context.steady_now);
   if (const std::uint64_t errors = context.reply.error_count() - errors_before; errors != 0) {
     stats_.commands[command_row(context.spec)].failed.add();
     count_errors(context.reply.last_error(), errors);
@@ -273,12 +346,10 @@ Next Dispatcher::run_handler(Context& context) {
   return next;
 }
 
-Dispatcher::Outcome Dispatcher::run_unknown(ClientState& client, resp::Reply& reply,
-                                            std::span<const std::string_view> words, SteadyTime steady_now) {
-  count_requests(client, 1, steady_now);
-  if (comes_from_a_browser(words[0])) return {.next = Next::close, .spec = nullptr};
-  reply.error(unknown_command(words));
-  count_errors(reply.last_error(), 1);
+Dispatcher::Outcome Dispatcher::run_unknown(const Request& request) {
+  if (comes_from_a_browser(request.words[0])) return {.next = Next::close, .spec = nullptr};
+  request.reply.error(unknown_command(request.words));
+  count_errors(request.reply.last_error(), 1);
   return {.next = Next::done, .spec = nullptr};
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 
 namespace sepal::command {
 namespace {
@@ -33,15 +34,21 @@ std::uint64_t payload_byte_count(const filter::Frozen& filter) {
   return filter.image_byte_count() + footer_bytes;
 }
 
-Result<std::string> payload_of(const filter::Frozen& filter, const filter::GoOn& go_on) {
-  std::string payload(static_cast<std::size_t>(payload_byte_count(filter)), '\0');
-  const auto bytes = std::as_writable_bytes(std::span(payload));
-  const std::size_t image_bytes = bytes.size() - footer_bytes;
-  if (auto copied = filter.image_into(bytes.first(image_bytes), go_on); !copied) return copied.error();
-  store_little_endian(bytes.data() + image_bytes, payload_version);
-  const std::uint64_t checksum = Checksum::of(bytes.first(image_bytes + version_bytes));
-  store_little_endian(bytes.data() + image_bytes + version_bytes, checksum);
-  return payload;
+Result<std::vector<std::string>> payload_of(const filter::Frozen& filter, const filter::GoOn& go_on) {
+  std::vector<std::string> pieces;
+  Checksum checksum;
+  const auto take = [&](std::string piece) {
+    checksum.update(std::as_bytes(std::span(piece)));
+    pieces.push_back(std::move(piece));
+  };
+  if (auto copied = filter.image(take, go_on); !copied) return copied.error();
+  std::string version(version_bytes, '\0');
+  store_little_endian(std::as_writable_bytes(std::span(version)).data(), payload_version);
+  take(std::move(version));
+  std::string sum(checksum_bytes, '\0');
+  store_little_endian(std::as_writable_bytes(std::span(sum)).data(), checksum.value());
+  pieces.push_back(std::move(sum));
+  return pieces;
 }
 
 std::uint64_t restored_bytes_max(std::string_view payload) {

@@ -1,4 +1,4 @@
-// Error replies of one worker by their first word: ERR, WRONGTYPE, NOAUTH, ...
+// Counts the error replies of one worker by their first word: ERR, WRONGTYPE, NOAUTH, ...
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -13,8 +13,8 @@
 
 namespace sepal::command {
 
-// Distinct first words that are counted; the reference stops at as many. Texts are Sepal's own, but for what
-// a client can make an error begin with.
+// The most distinct first words that are counted, as in the reference. The bound is for errors that a client
+// can make begin with a word of its own; all other texts are Sepal's.
 inline constexpr std::size_t error_words_max = 128;
 
 // Synchronised.

@@ -74,6 +74,8 @@ std::string reason_text(const Error& error) {
   switch (error.code) {
     case Errc::not_recorded:
       return journal_refuses(error.detail);
+    case Errc::in_use:
+      return error.detail.empty() ? std::string(text_of(error.code)) : error.detail;
     case Errc::io:
     case Errc::disk_full:
     case Errc::read_only:

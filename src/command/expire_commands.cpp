@@ -16,15 +16,15 @@ namespace {
 using keyspace::Deadline;
 using keyspace::no_deadline;
 
-// What must hold of the deadline that there is.
+// What must be true of the key's present deadline.
 struct Condition {
-  bool none = false;    // NX: there is none
-  bool some = false;    // XX: there is one
+  bool none = false;    // NX: the key has none
+  bool some = false;    // XX: the key has one
   bool sooner = false;  // GT: it is sooner than the new one
-  bool later = false;   // LT: it is later, or none
+  bool later = false;   // LT: it is later than the new one, or the key has none
 };
 
-// The text of what is wrong; empty when nothing is.
+// The error text; empty if there is none.
 std::string parse_conditions(std::span<const std::string_view> words, Condition& condition) {
   for (const std::string_view word : words) {
     if (equal_ignoring_case(word, "NX")) {
@@ -48,7 +48,7 @@ std::string parse_conditions(std::span<const std::string_view> words, Condition&
 bool holds(const Condition& condition, Deadline present, std::int64_t time) {
   if (condition.none && present != no_deadline) return false;
   if (condition.some && present == no_deadline) return false;
-  // No deadline is later than any other.
+  // A key without a deadline counts as one with the latest deadline.
   if (condition.sooner && (present == no_deadline || time <= present)) return false;
   return !condition.later || present == no_deadline || time < present;
 }
@@ -85,7 +85,7 @@ Next set_deadline(Context& context, Timing timing) {
   return Next::done;
 }
 
-// Rounded as the reference does it, to the nearest.
+// Rounded to the nearest, as in the reference.
 std::int64_t in_seconds(std::int64_t milliseconds) {
   const bool more = milliseconds % milliseconds_a_second >= milliseconds_a_second / 2;
   return milliseconds / milliseconds_a_second + (more ? 1 : 0);
@@ -109,7 +109,30 @@ Next tell_deadline(Context& context, Timing timing) {
   return Next::done;
 }
 
+// Whether the time is not in the future, so that the request removes the key.
+bool removes_at_once(std::span<const std::string_view> words, Timing timing, WallTime now) {
+  const std::optional<std::int64_t> number = parse_integer(words[2]);
+  const std::optional<std::int64_t> time = number ? time_of(*number, timing, now) : std::nullopt;
+  return time && *time <= keyspace::deadline_at(now);
+}
+
 }  // namespace
+
+bool frees_by_expire(std::span<const std::string_view> words, WallTime now) {
+  return removes_at_once(words, {.seconds = true}, now);
+}
+
+bool frees_by_expire_at(std::span<const std::string_view> words, WallTime now) {
+  return removes_at_once(words, {.seconds = true, .absolute = true}, now);
+}
+
+bool frees_by_milliseconds_expire(std::span<const std::string_view> words, WallTime now) {
+  return removes_at_once(words, {}, now);
+}
+
+bool frees_by_milliseconds_expire_at(std::span<const std::string_view> words, WallTime now) {
+  return removes_at_once(words, {.absolute = true}, now);
+}
 
 Next expire(Context& context) {
   return set_deadline(context, {.seconds = true});

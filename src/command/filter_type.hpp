@@ -1,4 +1,4 @@
-// What TYPE says of a filter; the reference's name, which clients know.
+// TYPE's answer for a filter: the reference's name, which clients know.
 #pragma once
 
 #include <string_view>

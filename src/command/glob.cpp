@@ -1,6 +1,6 @@
-// One `*` needs no recursion: when what follows it does not match here, it may take one byte more, and an
-// earlier `*` never has to be reconsidered, because the later one can take whatever the earlier would have
-// left. So a pattern of many stars costs pattern times text, and no pattern blows up.
+// A `*` needs no recursion. If the rest of the pattern does not match at this byte, the last `*` takes one
+// byte more. An earlier `*` is never tried again, because the last one can take every byte that the earlier
+// one could. So the cost is at most pattern times text, for any number of stars.
 
 #include "glob.hpp"
 
@@ -15,7 +15,7 @@ unsigned char folded(char byte, Case letters) {
   return static_cast<unsigned char>(letters == Case::ignored ? lower(byte) : byte);
 }
 
-// Matches one byte with the pattern's element at `at`, which is no `*`, and moves `at` behind the element.
+// Matches one byte with the pattern's element at `at`, which is not a `*`. Moves `at` behind the element.
 class Element {
  public:
   Element(std::string_view pattern, std::size_t& at, Case letters)
@@ -66,7 +66,7 @@ class Element {
 bool matches(std::string_view pattern, std::string_view text, Case letters) {
   std::size_t in_pattern = 0;
   std::size_t in_text = 0;
-  std::size_t behind_star = std::string_view::npos;  // of the last star; npos: none yet
+  std::size_t behind_star = std::string_view::npos;  // where the last star ends; npos: no star yet
   std::size_t star_took_to = 0;
   while (in_text < text.size()) {
     if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {

@@ -1,10 +1,18 @@
-// The handlers that the rows of the command table name. Each answers one request: see command_table.hpp for
-// what it returns.
+// The handlers that the rows of the command table name. Each answers one request. command_table.hpp says what
+// it returns.
 #pragma once
 
 #include <sepal/command/command_table.hpp>
 
 namespace sepal::command {
+
+// Where the items of a request begin, for rows whose requests may run in parts.
+constexpr std::size_t items_behind_name(std::span<const std::string_view> /*words*/) {
+  return 1;
+}
+constexpr std::size_t items_behind_key(std::span<const std::string_view> /*words*/) {
+  return 2;
+}
 
 // bloom_commands.cpp
 Next bf_add(Context& context);
@@ -14,6 +22,7 @@ Next bf_exists(Context& context);
 Next bf_exists_together(Context& context, std::span<const std::string_view> items, std::span<bool> present);
 Next bf_info(Context& context);
 Next bf_insert(Context& context);
+std::size_t items_of_insert(std::span<const std::string_view> words);
 Next bf_madd(Context& context);
 Next bf_mexists(Context& context);
 Next bf_reserve(Context& context);
@@ -29,6 +38,7 @@ Next bf_scan_dump(Context& context);
 Next count_existing(Context& context);  // EXISTS, TOUCH
 Next dbsize(Context& context);
 Next del(Context& context);  // DEL, UNLINK
+bool frees_always(std::span<const std::string_view> words, WallTime now);
 Next flush_all(Context& context);
 Next flush_database(Context& context);
 Next move(Context& context);
@@ -47,6 +57,10 @@ Next restore(Context& context);
 
 // expire_commands.cpp
 Next expire(Context& context);
+bool frees_by_expire(std::span<const std::string_view> words, WallTime now);
+bool frees_by_expire_at(std::span<const std::string_view> words, WallTime now);
+bool frees_by_milliseconds_expire(std::span<const std::string_view> words, WallTime now);
+bool frees_by_milliseconds_expire_at(std::span<const std::string_view> words, WallTime now);
 Next expire_at(Context& context);
 Next expire_time(Context& context);
 Next milliseconds_expire(Context& context);       // PEXPIRE

@@ -1,4 +1,4 @@
-// Sections of INFO that sum the workers' counters.
+// Sections of INFO that add up the workers' counters.
 
 #include <sepal/metrics/counters.hpp>
 
@@ -42,7 +42,7 @@ RowSums sums_of(const Context& context, const CommandSpec& row) {
 
 constexpr double nanoseconds_per_microsecond = 1000;
 
-// The least duration, in microseconds, that at least this share of the calls stayed within.
+// The shortest time, in microseconds, within which at least this share of the calls ended.
 double percentile(const Context& context, const CommandSpec& row, double share) {
   std::array<std::uint64_t, metrics::Histogram::bucket_count> counts{};
   std::uint64_t total = 0;

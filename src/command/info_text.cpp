@@ -1,5 +1,5 @@
-// Sections of INFO that tell facts. Fields are the reference's where monitoring asks for them; what Sepal
-// cannot know is left out, not made up.
+// Sections of INFO that report facts. Fields have the reference's names if monitoring tools ask for them. A
+// field that Sepal cannot know is left out.
 
 #include "info_text.hpp"
 
@@ -79,7 +79,7 @@ void append_memory(const Context& context, InfoLines& lines) {
   lines.line("mem_allocator", "libc").zeros({"active_defrag_running", "lazyfree_pending_objects"});
 }
 
-// While it runs. Clients that wait for its end ask again after loading_eta_seconds.
+// Only while a load runs. Clients that wait for its end ask again after loading_eta_seconds.
 void append_load(const Context& context, InfoLines& lines) {
   const LoadStatus& load = context.services.load;
   const auto elapsed = duration_cast<seconds>(context.now - load.started).count();
@@ -88,11 +88,11 @@ void append_load(const Context& context, InfoLines& lines) {
   lines.number("loading_start_time", unix_seconds(load.started));
   lines.count("loading_total_bytes", load.bytes_total).count("loading_loaded_bytes", load.bytes_done);
   lines.real("loading_loaded_perc", 100 * ratio(load.bytes_done, load.bytes_total), 2);
-  // In its first second nobody knows.
+  // In the first second there is no estimate yet.
   lines.number("loading_eta_seconds", elapsed <= 0 ? 1 : static_cast<std::int64_t>(eta));
 }
 
-// As the reference has it while its log is on: what was saved last is its base.
+// The reference's fields for its append-only log. Its base file is Sepal's last save.
 void append_journal(const JournalStatus& journal, const SaveStatus& save, InfoLines& lines) {
   lines.count("aof_current_size", save.last_bytes + journal.position - save.journal_position);
   lines.count("aof_base_size", save.last_bytes);
@@ -155,7 +155,7 @@ void append_cluster(const Context&, InfoLines& lines) {
   lines.zeros({"cluster_enabled"});
 }
 
-// What the keys with a deadline have left on average, in milliseconds.
+// The average time, in milliseconds, until the keys with a deadline expire.
 std::int64_t average_time_left(const keyspace::DeadlineSummary& deadlines, WallTime now) {
   if (deadlines.count == 0) return 0;
   const auto average = static_cast<keyspace::Deadline>(deadlines.sum / deadlines.count);
@@ -173,7 +173,7 @@ void append_keyspace(const Context& context, InfoLines& lines) {
   }
 }
 
-// What only Sepal has.
+// Fields that only Sepal has.
 void append_sepal(const Context& context, InfoLines& lines) {
   const Services& services = context.services;
   const SaveStatus save = services.persistence.status();
@@ -197,6 +197,10 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("journal_synced_position", journal.synced_position).count("journal_bytes", journal.bytes);
   lines.count("journal_syncs", journal.syncs).count("journal_failed_syncs", journal.failed_syncs);
   lines.count("journal_refusing", journal.accepting ? 0 : 1).line("journal_refusal", journal.refusal);
+  const DiskStatus disk = services.persistence.disk_status();
+  lines.count("journal_waiting_for_save", journal.waits_for_save ? 1 : 0);
+  lines.count("journal_size_max", disk.journal_bytes_max).count("adopted_bytes", disk.adopted_bytes);
+  lines.count("disk_reserve_bytes", disk.reserve_bytes);
   lines.count("changes_since_save", save.changes_since).count("save_running", save.running ? 1 : 0);
   lines.real("save_progress", save.progress, 3).count("save_last_bytes", save.last_bytes);
   lines.number("save_last_milliseconds", save.last_duration.count()).line("save_last_error", save.last_error);
@@ -231,7 +235,7 @@ std::string fixed_point(double value, int digits) {
   char text[400];  // A double before the point has 309 digits at most.
   const auto result =
       std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed, digits);
-  return std::string(text, result.ptr);
+  return {text, result.ptr};
 }
 
 InfoLines& InfoLines::real(std::string_view field, double value, int digits) {
@@ -241,7 +245,7 @@ InfoLines& InfoLines::real(std::string_view field, double value, int digits) {
 std::string human_bytes(std::uint64_t bytes) {
   constexpr std::string_view units = "BKMGTPE";
   constexpr double step = 1024;
-  double scaled = static_cast<double>(bytes);
+  auto scaled = static_cast<double>(bytes);
   std::size_t unit = 0;
   while (scaled >= step) {
     scaled /= step;

@@ -20,9 +20,9 @@ class InfoLines {
   }
   InfoLines& count(std::string_view field, std::uint64_t value) { return line(field, std::to_string(value)); }
   InfoLines& number(std::string_view field, std::int64_t value) { return line(field, std::to_string(value)); }
-  // With `digits` behind the point.
+  // With `digits` digits behind the point.
   InfoLines& real(std::string_view field, double value, int digits);
-  // Several fields that are 0 here, because Sepal does not have what they count.
+  // Fields that are always 0, because Sepal does not have what they count.
   InfoLines& zeros(std::initializer_list<std::string_view> fields) {
     for (const std::string_view field : fields) line(field, "0");
     return *this;
@@ -37,8 +37,8 @@ class InfoLines {
 [[nodiscard]] std::string fixed_point(double value, int digits);
 
 struct InfoSection {
-  std::string_view name;   // as asked for, lower case
-  std::string_view title;  // behind '#'
+  std::string_view name;   // the word in the request, lower case
+  std::string_view title;  // the word behind '#'
   void (*append)(const Context&, InfoLines&);
   bool by_default = true;
 };
@@ -51,7 +51,7 @@ void append_stats(const Context& context, InfoLines& lines);
 void append_command_stats(const Context& context, InfoLines& lines);
 void append_error_stats(const Context& context, InfoLines& lines);
 void append_latency_stats(const Context& context, InfoLines& lines);
-// A counter of all workers.
+// The sum of a counter over all workers.
 [[nodiscard]] std::uint64_t sum_of(const Context& context, metrics::Counter WorkerStats::*counter);
 
 }  // namespace sepal::command

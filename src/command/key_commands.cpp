@@ -16,7 +16,7 @@
 namespace sepal::command {
 namespace {
 
-// [ASYNC | SYNC]: memory is always given back in the background, so both mean the same.
+// [ASYNC | SYNC]: both mean the same, because memory is always freed in the background.
 bool flush_option_fits(const Context& context) {
   constexpr std::size_t words_max = 2;
   if (context.words.size() == 1) return true;
@@ -32,6 +32,10 @@ Next del(Context& context) {
     if (context.changes.remove({.database = context.client.database, .key = key})) ++removed;
   context.reply.integer(removed);
   return Next::done;
+}
+
+bool frees_always(std::span<const std::string_view> /*words*/, WallTime /*now*/) {
+  return true;
 }
 
 Next count_existing(Context& context) {
@@ -54,6 +58,12 @@ Next rename(Context& context) {
                           : broken_between(context.services.keyspace.mirrors(), context.words[1], *replaced);
   if (link != nullptr) {
     context.reply.error(broken_mirror(link->mirror.state));
+    return Next::done;
+  }
+  const keyspace::DatabaseKey target{.database = context.client.database, .key = context.words[2]};
+  const bool other = context.words[1] != context.words[2] && find(context, context.words[1]) != nullptr;
+  if (other && is_target(context.services.keyspace, target, context.now)) {
+    context.reply.error(text::target_of_mirror);
     return Next::done;
   }
   const Result<void> renamed =

@@ -1,4 +1,4 @@
-// Finding what a key names, on behalf of a request.
+// Finds the filter under a key, for a request.
 #pragma once
 
 #include <sepal/command/dispatcher.hpp>
@@ -7,15 +7,17 @@
 
 namespace sepal::command {
 
-// Null when the key names nothing, or is past its deadline.
+// Null if no filter is under the key, or if the key is past its deadline.
 [[nodiscard]] inline filter::Filter* find(const Context& context, std::string_view key) {
   return context.services.keyspace.find({.database = context.client.database, .key = key}, context.now);
 }
 
-// Counts a hit or a miss for each of `times` requests, as INFO shows them. For requests that only read.
+// Also counts a hit or a miss, which INFO shows, for each of `times` requests. For requests that only read.
+// The parts of a long request on one key count it once.
 [[nodiscard]] inline filter::Filter* find_counted(Context& context, std::string_view key,
                                                   std::uint64_t times = 1) {
   filter::Filter* const found = find(context, key);
+  if (!context.counts_keys) return found;
   (found != nullptr ? context.stats.key_hits : context.stats.key_misses).add(times);
   return found;
 }

@@ -1,4 +1,5 @@
-// BF.MIRROR: what is added to one filter is added to another as well, until that takes its place.
+// BF.MIRROR: items that are added to one filter (the source) are added to another one (the target) as well,
+// until the target takes the place of the source.
 
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
@@ -29,13 +30,13 @@ Action action_of(std::span<const std::string_view> words) {
   return Action::begin;
 }
 
-// The mirror of this source, if its target is still there.
+// The mirror of this source; null if there is none or its target is past its deadline.
 const Mirrors::Link* mirror_from(const Context& context, const filter::Filter& source) {
   const Mirrors::Link* const link = context.services.keyspace.mirrors().from(source);
   return link != nullptr && find(context, link->mirror.target) != nullptr ? link : nullptr;
 }
 
-// With the gate closed: a mirror ends when its target is past its deadline, whether that was removed or not.
+// As mirror_from(), with the gate closed. Removes a target that is past its deadline, which ends the mirror.
 const Mirrors::Link* living_mirror_from(Context& context, const filter::Filter& source) {
   const Mirrors::Link* const link = context.services.keyspace.mirrors().from(source);
   if (link == nullptr) return nullptr;
@@ -77,7 +78,7 @@ std::string_view refusal_of(Errc code) {
   }
 }
 
-// Whoever has not heard the answer may ask again.
+// A client that lost its connection before the answer may ask again: a whole mirror to this target is +OK.
 void begin(Context& context, const filter::Filter& source, std::string_view target) {
   const Mirrors::Link* const link = living_mirror_from(context, source);
   if (link != nullptr && link->mirror.target == target && link->mirror.state == keyspace::MirrorState::whole)

@@ -1,6 +1,7 @@
-// What clients are told of a mirror.
+// What replies say about a mirror.
 #pragma once
 
+#include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace sepal::command {
 
-// Why a mirror is broken; empty when it is not.
+// Why a mirror is broken; empty if it is not.
 [[nodiscard]] constexpr std::string_view reason_of(keyspace::MirrorState state) {
   switch (state) {
     case keyspace::MirrorState::full:
@@ -22,15 +23,24 @@ namespace sepal::command {
   }
 }
 
-// Items that were new to the source since the mirror began. A count of filters, so that it costs adds
-// nothing, and is the same after a restart.
+// Items that were new to the source since the mirror began. Made from the source's own count, so that adds
+// pay nothing for it and a restart does not change it.
 [[nodiscard]] inline std::uint64_t items_mirrored(const keyspace::Mirrors::Link& link) {
   const std::uint64_t now = link.source->item_count();
   return now - std::min(now, link.mirror.items_before);
 }
 
-// The mirror that keeps a filter from taking the place of `replaced`: to do that, the target of a mirror has
-// to be whole. Null when there is none.
+// Whether the filter under `key` is the target of a mirror. No other filter may take a target's place: the
+// mirror would end without an error, and the source would lose the filter that is to replace it.
+[[nodiscard]] inline bool is_target(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
+                                    WallTime now = {}) {
+  const filter::Filter* const present = keyspace.mirrors().empty() ? nullptr : keyspace.find(key, now);
+  const keyspace::Mirrors::Link* const link = present == nullptr ? nullptr : keyspace.mirrors().of(*present);
+  return link != nullptr && link->target == present;
+}
+
+// The mirror from `replaced` to `target`, if it is broken; else null. A target may take the place of its
+// source only while the mirror is whole.
 [[nodiscard]] inline const keyspace::Mirrors::Link* broken_between(const keyspace::Mirrors& mirrors,
                                                                    std::string_view target,
                                                                    const filter::Filter& replaced) {

@@ -1,4 +1,4 @@
-// What parsing words of a request gives: a value, or the text that the client gets instead.
+// The outcome of parsing words of a request: a value, or the error text for the client.
 #pragma once
 
 #include <string_view>

@@ -13,7 +13,7 @@ TrafficRate RateSampler::sample(SteadyTime now, const TrafficCount& count, Stead
     newer_ = Sample{.at = now, .count = count};
   }
   const double seconds = std::chrono::duration<double>(now - older_.at).count();
-  // Another worker may have sampled a moment ahead of this one's clock or counts.
+  // Another worker may have sampled with a later clock or higher counts: differences may be negative.
   const auto rate = [seconds](std::uint64_t before, std::uint64_t after) {
     return seconds > 0 && after > before ? static_cast<double>(after - before) / seconds : 0.0;
   };

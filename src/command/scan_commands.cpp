@@ -4,8 +4,12 @@
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>
+#include <limits>
+#include <memory>
 #include <optional>
-#include <variant>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "arguments.hpp"
 #include "filter_type.hpp"
@@ -17,15 +21,9 @@ namespace sepal::command {
 namespace {
 
 constexpr std::uint64_t scan_count_default = 10;
+constexpr std::uint64_t all_keys = std::numeric_limits<std::uint64_t>::max();
 
-struct ScanRequest {
-  std::uint64_t cursor = 0;
-  std::uint64_t count = scan_count_default;
-  std::optional<std::string_view> pattern;
-  bool type_exists = true;  // TYPE names the one type that there is
-};
-
-// Leading spaces are taken and leading zeros too, as by the reference; a number beyond 64 bits is none.
+// Takes leading spaces and leading zeros, as the reference does. A number beyond 64 bits is not a cursor.
 std::optional<std::uint64_t> parse_cursor(std::string_view word) {
   word.remove_prefix(std::min(word.find_first_not_of(' '), word.size()));
   if (word.empty()) return std::nullopt;
@@ -33,67 +31,85 @@ std::optional<std::uint64_t> parse_cursor(std::string_view word) {
   return parse_unsigned(word);
 }
 
-std::optional<Refusal> parse_option(std::string_view name, std::string_view value, ScanRequest& request) {
+// The option at words[at], with its value behind it.
+std::optional<Refusal> parse_option(std::span<const std::string_view> words, std::size_t at,
+                                    PartialRun& run) {
+  const std::string_view name = words[at];
+  const std::string_view value = words[at + 1];
   if (equal_ignoring_case(name, "MATCH")) {
-    request.pattern = value;
+    run.pattern_word = at + 1;
   } else if (equal_ignoring_case(name, "TYPE")) {
-    request.type_exists = equal_ignoring_case(value, filter_type_name);
+    run.type_exists = equal_ignoring_case(value, filter_type_name);
   } else if (equal_ignoring_case(name, "COUNT")) {
     const std::optional<std::int64_t> count = parse_integer(value);
     if (!count) return Refusal{text::not_an_integer};
     if (*count < 1) return Refusal{text::syntax};
-    request.count = static_cast<std::uint64_t>(*count);
+    run.keys_left = static_cast<std::uint64_t>(*count);
   } else {
     return Refusal{text::syntax};
   }
   return std::nullopt;
 }
 
-Parsed<ScanRequest> parse_scan(std::span<const std::string_view> words) {
-  ScanRequest request;
-  const std::optional<std::uint64_t> cursor = parse_cursor(words[0]);
+// SCAN cursor [option value]...
+std::optional<Refusal> parse_scan(std::span<const std::string_view> words, PartialRun& run) {
+  const std::optional<std::uint64_t> cursor = parse_cursor(words[1]);
   if (!cursor) return Refusal{text::bad_cursor};
-  request.cursor = *cursor;
-  for (std::size_t at = 1; at < words.size(); at += 2) {
+  run.cursor = *cursor;
+  run.keys_left = scan_count_default;
+  for (std::size_t at = 2; at < words.size(); at += 2) {
     if (at + 1 == words.size()) return Refusal{text::syntax};
-    if (const auto refusal = parse_option(words[at], words[at + 1], request)) return *refusal;
+    if (const auto refusal = parse_option(words, at, run)) return refusal;
   }
-  return request;
+  return std::nullopt;
+}
+
+// One part of KEYS or SCAN: visits the next keys and keeps those that match. False: there are more.
+bool visit_keys(Context& context, PartialRun& run) {
+  const std::uint64_t count = std::min<std::uint64_t>(run.keys_left, part_items_max);
+  const keyspace::ScanStep step =
+      context.services.keyspace.scan(context.client.database, run.cursor, count, context.now);
+  for (const std::string& key : step.keys) {
+    if (!run.type_exists || (run.pattern_word != 0 && !matches(context.words[run.pattern_word], key)))
+      continue;
+    run.elements.bulk(key);
+    ++run.element_count;
+  }
+  run.keep();
+  run.cursor = step.cursor;
+  run.keys_left -= count;
+  return run.cursor == 0 || run.keys_left == 0;
 }
 
 }  // namespace
 
 Next keys(Context& context) {
-  // The matches are encoded aside, because their number comes first.
-  resp::Reply matched;
-  std::size_t count = 0;
-  const auto append = [&](std::string_view key) {
-    if (!matches(context.words[1], key)) return;
-    matched.bulk(key);
-    ++count;
-  };
-  context.services.keyspace.for_each_key(context.client.database, append, context.now);
-  context.reply.array(count);
-  context.reply.raw(matched.bytes());
+  if (context.partial == nullptr) {
+    context.partial = std::make_unique<PartialRun>();
+    context.partial->keys_left = all_keys;
+    context.partial->pattern_word = 1;
+  }
+  PartialRun& run = *context.partial;
+  if (!visit_keys(context, run)) return Next::more;
+  context.reply.array(run.element_count);
+  run.append_elements(context.reply);
   return Next::done;
 }
 
 Next scan(Context& context) {
-  const auto parsed = parse_scan(context.words.subspan(1));
-  if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
-    context.reply.error(refusal->text);
-    return Next::done;
+  if (context.partial == nullptr) {
+    context.partial = std::make_unique<PartialRun>();
+    if (const auto refusal = parse_scan(context.words, *context.partial)) {
+      context.reply.error(refusal->text);
+      return Next::done;
+    }
   }
-  const auto& request = std::get<ScanRequest>(parsed);
-  keyspace::ScanStep step =
-      context.services.keyspace.scan(context.client.database, request.cursor, request.count, context.now);
-  std::erase_if(step.keys, [&](const std::string& key) {
-    return !request.type_exists || (request.pattern && !matches(*request.pattern, key));
-  });
+  PartialRun& run = *context.partial;
+  if (!visit_keys(context, run)) return Next::more;
   context.reply.array(2);
-  context.reply.bulk(std::to_string(step.cursor));
-  context.reply.array(step.keys.size());
-  for (const std::string& key : step.keys) context.reply.bulk(key);
+  context.reply.bulk(std::to_string(run.cursor));
+  context.reply.array(run.element_count);
+  run.append_elements(context.reply);
   return Next::done;
 }
 

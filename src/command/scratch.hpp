@@ -1,14 +1,16 @@
-// What handlers of one worker reuse from request to request.
+// Memory that the handlers of one worker reuse from request to request.
 #pragma once
 
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/filter/filter.hpp>
+#include <sepal/resp/reply.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace sepal::command {
@@ -16,7 +18,7 @@ namespace sepal::command {
 // Confined to its worker.
 class Scratch {
  public:
-  // `count` flags, of no particular value; good until the next call.
+  // `count` flags with unspecified values; valid until the next call.
   std::span<bool> flags(std::size_t count) {
     if (count <= few_.size()) return std::span(few_).first(count);
     if (count > many_count_) {
@@ -27,6 +29,8 @@ class Scratch {
   }
 
   std::vector<filter::Filter::AddOutcome> outcomes;  // of the request that runs
+  std::vector<std::string_view> part_words;          // of the part of a long request that runs
+  resp::Reply part_reply;
 
   // For choices that need not be unpredictable: splitmix64 (Steele, Lea, Flood 2014), stirred with `entropy`.
   std::uint64_t random(std::uint64_t entropy) {

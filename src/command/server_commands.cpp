@@ -18,7 +18,7 @@ struct ShutdownOptions {
   bool save = false;
   bool no_save = false;
   bool abort = false;
-  bool other = false;  // NOW, FORCE: Sepal waits for no replicas, and does not lose a save without saying so
+  bool other = false;  // NOW and FORCE: Sepal has no replicas to wait for, and always reports a failed save
   bool unknown = false;
 
   [[nodiscard]] bool contradict() const {

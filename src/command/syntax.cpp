@@ -10,7 +10,7 @@
 namespace sepal::command {
 namespace {
 
-// What an argument's name says about its type; a string when it is not here.
+// The type of an argument, by its name. A name that is not listed is a string.
 constexpr std::pair<std::string_view, std::string_view> types[] = {
     {"key", "key"},
     {"newkey", "key"},
@@ -42,7 +42,7 @@ Argument plain(std::string_view word) {
   return {.name = std::string(word), .type = known != std::end(types) ? known->second : "string"};
 }
 
-// The arguments between two bars as one: a block when there are several, which a leading token names.
+// Makes one argument of the arguments between two bars. Several become a block; a leading token names it.
 Argument joined(std::vector<Argument> arguments) {
   if (arguments.size() == 1) return std::move(arguments.front());
   Argument block{.name = arguments.front().name, .type = "block"};
@@ -57,7 +57,7 @@ Argument joined(std::vector<Argument> arguments) {
 class Parser {
  public:
   explicit Parser(std::string_view syntax) {
-    std::string spaced;  // so that brackets are words
+    std::string spaced;  // with blanks around brackets and bars, which makes them words
     for (const char letter : syntax) {
       const bool bracket = std::string_view("[]<>|").find(letter) != std::string_view::npos;
       if (bracket) spaced.append(" ").append(1, letter).append(" ");
@@ -68,7 +68,7 @@ class Parser {
     });
   }
 
-  // Up to the end, or to a bar or a closing bracket.
+  // Parses up to the end, a bar or a closing bracket.
   std::vector<Argument> sequence() {
     std::vector<Argument> arguments;
     while (at_ < words_.size() && words_[at_] != "|" && words_[at_] != "]" && words_[at_] != ">") {
@@ -84,14 +84,14 @@ class Parser {
   }
 
  private:
-  // Whether the bracket here encloses nothing but words, the last of them "...".
+  // Whether the bracket at at_ encloses only words, of which the last is "...".
   [[nodiscard]] bool repeats() const {
     std::size_t end = at_ + 1;
     while (words_[end] != "]" && words_[end] != "[") ++end;
     return words_[end] == "]" && words_[end - 1] == "...";
   }
 
-  // [a b ...]: the last two arguments, as one, may come again.
+  // [a b ...]: the two arguments before it may be repeated, as one.
   void repeat(std::vector<Argument>& arguments) {
     std::ptrdiff_t count = 0;
     for (++at_; words_[at_] != "..."; ++at_) ++count;
@@ -104,6 +104,11 @@ class Parser {
     arguments.push_back(std::move(repeated));
   }
 
+  static Argument one_of(std::vector<Argument> choices) {
+    std::string name = choices.front().name;
+    return {.name = std::move(name), .type = "oneof", .arguments = std::move(choices)};
+  }
+
   Argument group() {
     const bool optional = words_[at_++] == "[";
     std::vector<Argument> choices;
@@ -113,10 +118,7 @@ class Parser {
       choices.push_back(joined(sequence()));
     }
     ++at_;  // the closing bracket
-    Argument made =
-        choices.size() == 1
-            ? std::move(choices.front())
-            : Argument{.name = choices.front().name, .type = "oneof", .arguments = std::move(choices)};
+    Argument made = choices.size() == 1 ? std::move(choices.front()) : one_of(std::move(choices));
     made.optional = optional;
     return made;
   }

@@ -1,11 +1,11 @@
-// A row's syntax, as a person reads it, into the tree of arguments that COMMAND DOCS answers.
+// Turns a row's syntax, which is written for people, into the tree of arguments that COMMAND DOCS answers.
 //
 //     key                     an argument: lower case
-//     NOCREATE                a word to be written as it stands: upper case
+//     NOCREATE                a word that is sent as it is: upper case
 //     [EXPANSION expansion]   may be left out; begins with its token
-//     [key ...]               what stands before may be repeated, with as many words as stand here
-//     [ASYNC | SYNC]          one of; may be left out
-//     <ON | OFF>              one of
+//     [key ...]               the arguments before it may be repeated: as many as it has words before "..."
+//     [ASYNC | SYNC]          one of them; may be left out
+//     <ON | OFF>              one of them
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ struct Argument {
   std::vector<Argument> arguments{};  // of a block or a oneof
 };
 
-// `syntax` is of the command table: it is taken to be well formed.
+// `syntax` comes from the command table and must be well formed: it is not checked.
 [[nodiscard]] std::vector<Argument> parse_syntax(std::string_view syntax);
 
 }  // namespace sepal::command

@@ -1,4 +1,4 @@
-// Rows of the command table: keys, whatever they name.
+// Rows of the command table: keys of any type.
 #pragma once
 
 #include "handlers.hpp"
@@ -31,6 +31,8 @@ inline constexpr CommandSpec key_rows[] = {
      .complexity = "O(N) where N is the number of keys",
      .syntax = "key [key ...]",
      .tips = sum_over_shards,
+     .frees = frees_always,
+     .items_at = items_behind_name,
      .run = del},
     {.name = "exists",
      .arity = -2,
@@ -43,6 +45,7 @@ inline constexpr CommandSpec key_rows[] = {
      .complexity = "O(N) where N is the number of keys",
      .syntax = "key [key ...]",
      .tips = sum_over_shards,
+     .items_at = items_behind_name,
      .run = count_existing},
     {.name = "flushall",
      .arity = -1,
@@ -54,6 +57,7 @@ inline constexpr CommandSpec key_rows[] = {
      .complexity = "O(N) where N is the number of keys in all databases",
      .syntax = "[ASYNC | SYNC]",
      .tips = on_all_shards,
+     .frees = frees_always,
      .run = flush_all},
     {.name = "flushdb",
      .arity = -1,
@@ -65,6 +69,7 @@ inline constexpr CommandSpec key_rows[] = {
      .complexity = "O(N) where N is the number of keys in the database",
      .syntax = "[ASYNC | SYNC]",
      .tips = on_all_shards,
+     .frees = frees_always,
      .run = flush_database},
     {.name = "keys",
      .arity = 2,
@@ -154,6 +159,7 @@ inline constexpr CommandSpec key_rows[] = {
      .complexity = "O(N) where N is the number of keys",
      .syntax = "key [key ...]",
      .tips = sum_over_shards,
+     .items_at = items_behind_name,
      .run = count_existing},
     {.name = "type",
      .arity = 2,
@@ -177,6 +183,8 @@ inline constexpr CommandSpec key_rows[] = {
      .complexity = "O(N) where N is the number of keys",
      .syntax = "key [key ...]",
      .tips = sum_over_shards,
+     .frees = frees_always,
+     .items_at = items_behind_name,
      .run = del},
 };
 

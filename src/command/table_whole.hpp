@@ -1,4 +1,4 @@
-// Rows of the command table: filters that come or go whole.
+// Rows of the command table: commands that copy, export or import a whole filter.
 #pragma once
 
 #include "handlers.hpp"
@@ -12,7 +12,7 @@ inline constexpr CommandSpec whole_rows[] = {
      .keys = {.first = 1, .last = 1, .step = 1, .access = "RO"},
      .categories = "@read @slow @bloom",
      .summary = "Writes a filter into a file of import_dir; Sepal's own",
-     .since = "1.0.0",
+     .since = "0.1.0",  // Sepal's version
      .group = "module",
      .complexity = "O(N) where N is the size of the filter",
      .syntax = "key file [REPLACE]",
@@ -23,7 +23,7 @@ inline constexpr CommandSpec whole_rows[] = {
      .keys = {.first = 1, .last = 1, .step = 1, .access = "RW"},
      .categories = "@write @slow @bloom",
      .summary = "Puts the filter in a file of import_dir under a key, in one instant; Sepal's own",
-     .since = "1.0.0",
+     .since = "0.1.0",  // Sepal's version
      .group = "module",
      .complexity = "O(N) where N is the size of the file",
      .syntax = "key file [REPLACE]",

@@ -1,4 +1,4 @@
-// Times as clients name them, into those of the wall clock.
+// Turns the times in requests into times of the wall clock.
 #pragma once
 
 #include <sepal/keyspace/deadline.hpp>
@@ -10,13 +10,13 @@ namespace sepal::command {
 
 inline constexpr std::int64_t milliseconds_a_second = 1000;
 
-// How a command counts time.
+// How a command gives a time.
 struct Timing {
   bool seconds = false;   // else milliseconds
   bool absolute = false;  // since 1970, else from now on
 };
 
-// In milliseconds since 1970, negative before. Nothing where 64 bits cannot hold it.
+// In milliseconds since 1970; negative before 1970. Nothing if 64 bits cannot hold it.
 [[nodiscard]] inline std::optional<std::int64_t> time_of(std::int64_t number, Timing timing, WallTime now) {
   std::int64_t time = number;
   if (timing.seconds && __builtin_mul_overflow(number, milliseconds_a_second, &time)) return std::nullopt;

@@ -1,7 +1,8 @@
-// Filters that leave and come in pieces, over any number of requests: BF.SCANDUMP and BF.LOADCHUNK.
+// BF.SCANDUMP and BF.LOADCHUNK: clients read and write a filter in pieces, over any number of requests.
 //
-// The iterator of RedisBloom: 0 asks for the header, which comes with 1; else it is 1 and the offset of the
-// next piece in the bitmaps. BF.LOADCHUNK is given each piece with the iterator that it came with.
+// The iterator is RedisBloom's. BF.SCANDUMP with 0 asks for the header, and the header comes with iterator 1.
+// Any other iterator is 1 plus the offset in the bitmaps where the next piece begins. BF.LOADCHUNK gets each
+// piece with the iterator that BF.SCANDUMP answered with it.
 
 #include <sepal/base/hash.hpp>
 #include <sepal/command/dispatcher.hpp>
@@ -14,13 +15,14 @@
 #include "arguments.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
+#include "mirror_state.hpp"
 
 namespace sepal::command {
 namespace {
 
 using keyspace::Uploads;
 
-// Pieces of this process can be told from those of another.
+// A number that tells pieces dumped by this process from pieces of another process.
 std::uint64_t process_of(const Context& context) {
   return hash64(context.services.control.facts().run_id, 0);
 }
@@ -31,7 +33,7 @@ void append_piece(resp::Reply& reply, std::uint64_t next, std::span<const std::b
   reply.bulk({reinterpret_cast<const char*>(piece.data()), piece.size()});
 }
 
-std::string_view text_of(Uploads::Outcome outcome) {
+std::string_view text_of_outcome(Uploads::Outcome outcome) {
   switch (outcome) {
     case Uploads::Outcome::not_found:
     case Uploads::Outcome::known_already:
@@ -49,7 +51,7 @@ std::string_view text_of(Uploads::Outcome outcome) {
 
 std::string_view refused_upload(Errc code) {
   if (code == Errc::damaged || code == Errc::unsupported_version) return text::load_bad_data;
-  return code == Errc::in_use ? text::too_many_uploads : command::text_of(code);
+  return code == Errc::in_use ? text::too_many_uploads : text_of(code);
 }
 
 // With the gate closed.
@@ -77,6 +79,10 @@ Next adopt_upload(Context& context, keyspace::DatabaseKey key) {
 
 Next load_header(Context& context, keyspace::DatabaseKey key, std::span<const std::byte> header) {
   if (!context.alone) return Next::need_alone;
+  if (is_target(context.services.keyspace, key, context.now)) {
+    context.reply.error(text::target_of_mirror);
+    return Next::done;
+  }
   if (const Result<void> begun = begin_upload(context, key, header)) {
     context.reply.ok();
   } else {
@@ -102,7 +108,7 @@ Next load_data(Context& context, keyspace::DatabaseKey key, const keyspace::Uplo
   if (outcome == Uploads::Outcome::taken || loaded_before) {
     context.reply.ok();
   } else {
-    context.reply.error(text_of(outcome));
+    context.reply.error(text_of_outcome(outcome));
   }
   return Next::done;
 }
@@ -111,7 +117,7 @@ Next load_data(Context& context, keyspace::DatabaseKey key, const keyspace::Uplo
 
 Next bf_scan_dump(Context& context) {
   const auto iterator = parse_integer(context.words[2]);
-  // The counts of a header are those of one instant.
+  // All counts in a header must be of one moment, so no worker may add meanwhile.
   if (iterator == 0 && !context.alone) return Next::need_alone;
   const filter::Filter* const filter = find_counted(context, context.words[1]);
   if (filter == nullptr || !iterator) {

@@ -1,10 +1,12 @@
-// Handlers of commands on filters that come or go whole. What is small is done at once, with the gate closed,
-// so that layers and counts are of one instant; the rest off the workers (adoptions.hpp).
+// Handlers of commands that copy, dump, restore, import or export a whole filter. A small filter is handled
+// at once, with the gate closed, so that its layers and counts are of one moment. A job outside
+// the workers handles large filters and all files (adoptions.hpp).
 
 #include <sepal/command/adoptions.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -42,7 +44,7 @@ struct CopyOptions {
   bool replace = false;
 };
 
-// The text of what is wrong; empty when nothing is.
+// The error text; empty if there is none.
 std::string_view parse(Words words, CopyOptions& options) {
   for (std::size_t at = 0; at < words.size(); ++at) {
     if (equal_ignoring_case(words[at], "REPLACE")) {
@@ -56,7 +58,7 @@ std::string_view parse(Words words, CopyOptions& options) {
   return {};
 }
 
-// Why the source may not take the place of the target; empty when it may.
+// Why the source may not take the place of the target; empty if it may.
 std::string copy_refusal(const Context& context, const DatabaseKey& source, const DatabaseKey& target) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
   const filter::Filter* const replaced = keyspace.find(target, context.now);
@@ -80,7 +82,7 @@ struct RestoreOptions {
   bool absolute = false;
 };
 
-// IDLETIME and FREQ are for eviction, which Sepal has not: they are checked, and forgotten.
+// IDLETIME and FREQ are for eviction, which Sepal does not have: they are checked and ignored.
 std::string_view parse_access(Words words, std::size_t& at, bool& idle_time, bool& frequency) {
   constexpr std::int64_t frequency_max = 255;
   if (at + 1 == words.size()) return text::syntax;
@@ -108,11 +110,13 @@ std::string_view parse(Words words, RestoreOptions& options) {
   return {};
 }
 
-// A time to live that no clock reaches is as good as none.
-keyspace::Deadline deadline_of(std::int64_t time, const RestoreOptions& options, WallTime now) {
+// Nothing if the time to live ends after the latest possible deadline.
+std::optional<keyspace::Deadline> deadline_of(std::int64_t time, const RestoreOptions& options,
+                                              WallTime now) {
   if (time == 0 || options.absolute) return time;
   const keyspace::Deadline since = keyspace::deadline_at(now);
-  return time > std::numeric_limits<keyspace::Deadline>::max() - since ? keyspace::no_deadline : since + time;
+  if (time > std::numeric_limits<keyspace::Deadline>::max() - since) return std::nullopt;
+  return since + time;
 }
 
 void answer_restore(resp::Reply& reply, const Result<void>& outcome) {
@@ -129,6 +133,17 @@ void answer_restore(resp::Reply& reply, const Result<void>& outcome) {
   }
 }
 
+// Copies one more part of the payload. The job that makes the filter outlives the request's bytes.
+bool copied_whole(Context& context, std::string_view payload) {
+  if (context.partial == nullptr) {
+    context.partial = std::make_unique<PartialRun>();
+    context.partial->bytes.reserve(payload.size());
+  }
+  std::string& copy = context.partial->bytes;
+  copy.append(payload.substr(copy.size(), part_bytes_max));
+  return copy.size() == payload.size();
+}
+
 Next restore_payload(Context& context, std::string_view payload, Adoption adoption) {
   if (is_small(restored_bytes_max(payload))) {
     auto filter = filter_of_payload(payload, context.services.keyspace.filter_limits(), {});
@@ -136,7 +151,9 @@ Next restore_payload(Context& context, std::string_view payload, Adoption adopti
     adoption.answer(context.reply, filter.error());
     return Next::done;
   }
-  adoption.make = [held = std::make_shared<std::string>(payload)](const Making& making) -> Result<FilterPtr> {
+  if (!copied_whole(context, payload)) return Next::more;
+  adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
+                      const Making& making) -> Result<FilterPtr> {
     return filter_of_payload(*held, making.limits, making.hold);
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
@@ -151,23 +168,28 @@ struct TransferRequest {
   bool replace = false;
 };
 
-// The text of what is wrong; empty when nothing is.
+// The error text; empty if there is none.
 std::string_view parse(const Context& context, TransferRequest& request) {
   constexpr std::size_t words_min = 3;
   const Words options = context.words.subspan(words_min);
   if (options.size() > 1 || (options.size() == 1 && !equal_ignoring_case(options[0], "REPLACE")))
     return text::syntax;
   if (!context.services.transfers.enabled()) return text::no_import_dir;
-  if (!is_plain_name(context.words[2])) return text::not_a_plain_name;
+  if (const auto wrong = wrong_with_name(context.words[2]); !wrong.empty()) return wrong;
   request = {.file = std::string(context.words[2]), .replace = options.size() == 1};
   return {};
 }
 
 }  // namespace
 
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.size() <= plain_name_bytes_max && name[0] != '.' &&
-         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+std::string_view wrong_with_name(std::string_view name) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  if (name.empty()) return text::file_name_empty;
+  if (name.size() > plain_name_bytes_max) return text::file_name_long;
+  if (name.find('/') != std::string_view::npos) return text::file_name_slash;
+  if (name[0] == '.') return text::file_name_dot;
+  if (std::any_of(name.begin(), name.end(), is_control)) return text::file_name_control;
+  return {};
 }
 
 Next copy(Context& context) {
@@ -187,6 +209,8 @@ Next copy(Context& context) {
   if (!context.alone) return Next::need_alone;
   if (const auto refusal = copy_refusal(context, source, target); !refusal.empty())
     return refuse(context, refusal);
+  if (is_target(context.services.keyspace, target, context.now))
+    return refuse(context, text::target_of_mirror);
   Adoption adoption{.what = "copy",
                     .database = target.database,
                     .key = std::string(target.key),
@@ -205,7 +229,7 @@ Next copy(Context& context) {
     if (auto room = making.hold(frozen.filter()->byte_count()); !room) return room.error();
     return frozen.copy(making.limits, making.go_on);
   };
-  // Behind a flush of the source's database that was answered meanwhile there is nothing to copy.
+  // A flush of the source's database may be answered before the copy is done. Then the copy must not appear.
   adoption.still_wanted = [&keyspace = std::as_const(context.services.keyspace),
                            contents = context.services.keyspace.contents_of(source.database)] {
     return keyspace.has_contents(contents);
@@ -226,15 +250,18 @@ Next dump(Context& context) {
   if (byte_count > context.services.options.parser.bulk_bytes_max)
     return refuse(context, text::dump_too_large);
   if (is_small(byte_count)) {
-    context.reply.bulk(*payload_of(frozen, {}));
+    const auto pieces = payload_of(frozen, {});
+    std::string payload;
+    for (const std::string& piece : *pieces) payload += piece;
+    context.reply.bulk(payload);
     return Next::done;
   }
   const auto run = [frozen, byte_count](const Making& making) -> Answer {
     auto room = making.hold(byte_count);
-    auto payload = room ? payload_of(frozen, making.go_on) : Result<std::string>(room.error());
+    auto payload = room ? payload_of(frozen, making.go_on) : Result<std::vector<std::string>>(room.error());
     if (!payload) return [error = payload.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
-    return [held = std::make_shared<std::string>(std::move(*payload))](resp::Reply& reply) {
-      reply.bulk(*held);
+    return [held = std::make_shared<std::vector<std::string>>(std::move(*payload))](resp::Reply& reply) {
+      reply.bulk_later(std::move(*held));
     };
   };
   context.services.adoptions.run(context.client, {.what = "dump", .run = run});
@@ -251,11 +278,13 @@ Next restore(Context& context) {
   const auto time = parse_integer(context.words[2]);
   if (!time) return refuse(context, text::not_an_integer);
   if (*time < 0) return refuse(context, text::restore_time_range);
-  const keyspace::Deadline deadline = deadline_of(*time, options, context.now);
+  const auto deadline = deadline_of(*time, options, context.now);
+  if (!deadline) return refuse(context, bad_expire_time("restore"));
+  if (is_target(context.services.keyspace, key, context.now)) return refuse(context, text::target_of_mirror);
   Adoption adoption{.what = "restore",
                     .database = key.database,
                     .key = std::string(key.key),
-                    .deadline = deadline,
+                    .deadline = *deadline,
                     .replace = options.replace,
                     .make = {},
                     .answer = answer_restore};
@@ -267,6 +296,8 @@ Next bf_import(Context& context) {
   if (const auto wrong = parse(context, request); !wrong.empty()) return refuse(context, wrong);
   if (!request.replace && find(context, context.words[1]) != nullptr)
     return refuse(context, text::filter_exists);
+  const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  if (is_target(context.services.keyspace, key, context.now)) return refuse(context, text::target_of_mirror);
   Adoption adoption{.what = "import",
                     .database = context.client.database,
                     .key = std::string(context.words[1]),

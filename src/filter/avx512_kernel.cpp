@@ -3,27 +3,27 @@
 //     a block within a cache line     a lane is a probe: the line is loaded once, each lane takes its word
 //     any other block                 a lane is an item: eight items' words of one probe are gathered
 //
-// The second tests the first probes of all items without a branch and goes on, item by item and eight probes
-// at a time, only with those that had all of them set. Of these first probes it gathers one half before the
-// other and then only for the items still in question, because the lines of a large layer cost more than the
-// arithmetic: an absent item touches two and a half instead of four.
+// The second way tests the first probes of all items without a branch. It goes on only with the items that
+// had all of them set, item by item and eight probes at a time. It gathers half of the first probes, and the
+// other half only for the items still in question, because the lines of a large layer cost more than the
+// arithmetic: an absent item touches two and a half lines instead of four.
 //
-// How many items go on is guessed wrong in nearly every layer, and a wrong guess is found out only when the
-// last gather is done: until then nothing useful is begun. So a layer's items go on after the first probes of
-// the next layer were gathered, when theirs have long been there.
+// In nearly every layer the processor guesses wrong how many items go on. It finds out only when the last
+// gather is done, and until then it begins nothing useful. So the items of a layer go on only after the first
+// probes of the next layer were gathered, when their own words have long arrived.
 //
-// Nothing is asked for ahead but blocks within a line: the gathers do not depend on each other, so the core
-// has as many lines on the way as it can, and to ask a window before was measured to cost more than it saves.
+// Only blocks within a line are asked for ahead. The gathers do not depend on each other, so the core has as
+// many lines on their way as it can; asking a window ahead was measured to cost more than it saves.
 //
-// Bits are set in the first way: an item's bits become a line of their own, lane by lane, and meet its block
-// in one load and one store. Word by word each store would have to wait for the one before, because the next
-// probe's word may be the same.
+// Bits are set in the first way: an item's bits become a line of their own, lane by lane, and are put into
+// its block with one load and one store. Word by word, each store would have to wait for the one before,
+// because the next probe's word may be the same.
 //
-// Other threads may be setting the bits that are loaded here, or loading those that are set. For the language
-// these are races, as there are no atomic vectors. For the processor a lane is an aligned word within one
-// cache line, and such a word is loaded and stored whole, in a gather and in a vector of any alignment: so
-// each lane is what a relaxed atomic load or store could have been, and nothing here needs the lanes to be of
-// one instant. ThreadSanitizer, which judges by the language, gets the plain kernel.
+// Other threads may set the bits that are loaded here, or load the bits that are set. For the language these
+// are races, as there are no atomic vectors. For the processor a lane is an aligned word within one cache
+// line. It loads and stores such a word whole, in a gather and in a vector of any alignment. So each lane is
+// what a relaxed atomic load or store could have been, and nothing here needs the lanes to be of one instant.
+// ThreadSanitizer judges by the language, so it gets the plain kernel.
 #include "avx512_kernel.hpp"
 
 #if defined(__SANITIZE_THREAD__)
@@ -40,7 +40,7 @@
 #if SEPAL_AVX512
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 takes the undefined vectors of its own header for mistakes (its bug 105593).
+// GCC 12 takes the undefined vectors of its own header for mistakes (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
@@ -52,7 +52,7 @@
 #include "positions.hpp"
 #include "probe.hpp"
 
-// Only what bears this may use the instructions, so that the rest of the program runs anywhere.
+// Only functions with this mark may use the instructions, so the rest of the program runs on any processor.
 #define SEPAL_TARGET __attribute__((target("avx512f,avx512dq,avx512vl,bmi2")))
 
 namespace sepal::filter {
@@ -61,12 +61,12 @@ namespace {
 using Lanes = __m512i;
 
 constexpr std::size_t lane_count = 8;
-// The product of a lane and a count is put together from halves of 32 bits (scaled_lanes). A layer of more
-// blocks takes 32 GB at least, and waits for memory whatever the kernel.
+// scaled_lanes puts the product of a lane and a count together from halves of 32 bits, so a count has at most
+// 32 bits. A layer of more blocks takes at least 32 GB, and waits for memory whatever the kernel.
 constexpr std::uint64_t block_count_max = 0xffffffff;
-// Tested without a branch. With half of the bits set one item in 2^4 goes on.
+// These probes are tested without a branch. With half of the bits set one item in 2^4 goes on.
 constexpr std::uint32_t first_probes = 4;
-// With more of them, most are held, and would only be tested in vain in the next layer.
+// With more candidates, the layer holds most of them, and testing them in the next layer would be in vain.
 constexpr int candidates_max = 16;
 
 SEPAL_TARGET inline Lanes in_all_lanes(std::uint64_t value) {
@@ -94,8 +94,8 @@ SEPAL_TARGET inline __mmask8 set_lanes(__mmask8 lanes, Lanes words, Lanes positi
   return _mm512_mask_test_epi64_mask(lanes, words, _mm512_rolv_epi64(in_all_lanes(1), position));
 }
 
-// A layer's shape in all lanes: where an item's block begins, as the index of its first word, and which bit
-// of it one of the item's products with probe_multipliers[] stands for. As AnyWidth and PowerOfTwo of
+// A layer's shape in all lanes. It gives the index of the first word of an item's block, and the bit of the
+// block that belongs to a product of the item with probe_multipliers[]. As AnyWidth and PowerOfTwo of
 // positions.hpp.
 class AnyWidthLanes {
  public:
@@ -137,7 +137,7 @@ class PowerOfTwoLanes {
   __m128i words_shift_;
 };
 
-// A bit for each item of the list.
+// One bit for each item of the list.
 using Items = std::uint64_t;
 static_assert(window_items_max <= 64 && window_items_max % lane_count == 0);
 
@@ -160,7 +160,7 @@ bool is_of_lines(const Blocks& blocks) {
   return blocks.block_bits <= lane_count * word_bits && blocks.probe_count <= lane_count;
 }
 
-// Of a layer of lines: the items that it holds.
+// The items that a layer of lines holds.
 template <class Shape>
 SEPAL_TARGET Items held_in_lines(const Blocks& blocks, const Pending& pending) {
   const Shape shape(blocks);
@@ -183,7 +183,7 @@ SEPAL_TARGET Items held_in_lines(const Blocks& blocks, const Pending& pending) {
   return held;
 }
 
-// Which of `lanes` have set what these positions say, each in the block that begins at its word.
+// Which of `lanes` have the bits at these positions set, each in the block that begins at its word.
 SEPAL_TARGET inline __mmask8 probe_lanes(const Blocks& blocks, __mmask8 lanes, Lanes first_words,
                                          Lanes positions) {
   const Lanes indices = _mm512_add_epi64(first_words, word_index(positions));
@@ -192,8 +192,8 @@ SEPAL_TARGET inline __mmask8 probe_lanes(const Blocks& blocks, __mmask8 lanes, L
   return set_lanes(lanes, words, positions);
 }
 
-// Of any other layer of at least first_probes probes: the items whose first probes are set. Neither this loop
-// nor what it calls has a branch that depends on the bits.
+// For any other layer of at least first_probes probes: the items whose first probes are set. Neither this
+// loop nor what it calls has a branch that depends on the bits.
 template <class Shape>
 SEPAL_TARGET Items set_at_first(const Blocks& blocks, const Pending& pending, const FirstProducts& products) {
   const Shape shape(blocks);
@@ -219,7 +219,7 @@ SEPAL_TARGET Items set_at_first(const Blocks& blocks, const Pending& pending, co
   return set;
 }
 
-// Whether all probes but the first ones of this item are set.
+// Whether all probes of this item behind the first ones are set.
 template <class Shape>
 SEPAL_TARGET bool rest_is_set(const Blocks& blocks, const Shape& shape, const Fingerprint& item) {
   const Lanes first_word = in_all_lanes(OfBlocks::first_word(blocks, item));
@@ -232,7 +232,7 @@ SEPAL_TARGET bool rest_is_set(const Blocks& blocks, const Shape& shape, const Fi
   return true;
 }
 
-// Those of `items`, whose first probes are set, that the layer holds.
+// The first probes of `items` are set. Returns the items that the layer holds.
 template <class Shape>
 SEPAL_TARGET Items held_of(Items items, const Blocks& blocks, const Pending& pending) {
   const Shape shape(blocks);
@@ -244,7 +244,7 @@ SEPAL_TARGET Items held_of(Items items, const Blocks& blocks, const Pending& pen
   return held;
 }
 
-// A window on its way through the layers, one layer ahead with the first probes.
+// A window on its way through the layers. Its first probes are one layer ahead of the others.
 class Search {
  public:
   explicit Search(Pending& pending) : pending_(pending) {}
@@ -256,7 +256,7 @@ class Search {
     look_by_gathers(blocks);
   }
 
-  // Tests what is left of the layers so far.
+  // Finishes the tests of the layers so far.
   SEPAL_TARGET void settle() {
     take(held_candidates());
     candidates_ = 0;
@@ -292,7 +292,7 @@ class Search {
                                     : held_of<AnyWidthLanes>(candidates_, *layer_, pending_);
   }
 
-  // Takes these from the list.
+  // Takes these items from the list.
   SEPAL_TARGET void take(Items held) {
     if (held == 0) return;
     std::size_t left = 0;
@@ -309,10 +309,10 @@ class Search {
   }
 
   Pending& pending_;
-  FirstProducts products_;  // of the items of the list, once made
+  FirstProducts products_;  // for the items of the list, while products_made_
   bool products_made_ = false;
-  const Blocks* layer_ = nullptr;  // the last one
-  Items candidates_ = 0;           // whose first probes are set in it, and whose rest is still to be tested
+  const Blocks* layer_ = nullptr;  // where candidates_ were found
+  Items candidates_ = 0;           // first probes set in layer_, the other probes still to be tested
 };
 
 SEPAL_TARGET void find(std::span<const Blocks> layers, Pending& pending) {
@@ -324,14 +324,14 @@ SEPAL_TARGET void find(std::span<const Blocks> layers, Pending& pending) {
   search.settle();
 }
 
-// The item's bits of a block within a line: lane w has those of word w.
+// The item's bits of a block within a line: lane w has the bits of word w.
 template <class Shape>
 SEPAL_TARGET Lanes bits_of(const Blocks& blocks, const Fingerprint& item) {
   const Shape shape(blocks);
   const __mmask8 probes = lanes_of(blocks.probe_count);
   const Lanes multipliers = _mm512_maskz_loadu_epi64(probes, probe_multipliers.data());
   const Lanes products = _mm512_mullo_epi64(in_all_lanes(item.high), multipliers);
-  // Of probes that there are not: beyond all words.
+  // The lanes without a probe get a position beyond all words.
   Lanes positions = _mm512_mask_mov_epi64(in_all_lanes(~std::uint64_t{0}), probes, shape.positions(products));
   const Lanes first_bits = _mm512_set_epi64(448, 384, 320, 256, 192, 128, 64, 0);
   Lanes bits = _mm512_setzero_si512();
@@ -346,7 +346,7 @@ SEPAL_TARGET Lanes bits_of(const Blocks& blocks, const Fingerprint& item) {
   return bits;
 }
 
-SEPAL_TARGET bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& item) {
+SEPAL_TARGET bool set_lanes(const Blocks& blocks, std::uint64_t block, const Fingerprint& item) {
   if (!is_of_lines(blocks)) return kernels().front().set(blocks, block, item);
   const Lanes bits =
       is_power_of_two(blocks) ? bits_of<PowerOfTwoLanes>(blocks, item) : bits_of<AnyWidthLanes>(blocks, item);
@@ -362,7 +362,7 @@ SEPAL_TARGET bool set(const Blocks& blocks, std::uint64_t block, const Fingerpri
 }  // namespace
 
 const Kernel* avx512_kernel() {
-  static constexpr Kernel kernel{.name = "AVX-512", .find = find, .set = set};
+  static constexpr Kernel kernel{.name = "AVX-512", .find = find, .set = set_lanes};
   const bool supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
   return supported ? &kernel : nullptr;

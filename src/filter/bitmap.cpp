@@ -1,19 +1,19 @@
-// From mapped_bytes_min on, a bitmap is a mapping of its own: the kernel zeroes its pages when they are first
-// touched, and gets them back when it goes. From a huge page on, it starts at a multiple of one and is meant
-// for huge pages, without which most requests to a giant filter would miss in the translation cache as well.
-// The mapping ends where the bitmap ends, rounded up to a small page, so a huge page never brings in more
-// than was asked for.
+// A bitmap of at least mapped_bytes_min is a mapping of its own: the kernel zeroes its pages when they are
+// first touched, and gets them back when the bitmap goes. A bitmap of at least a huge page starts at a
+// multiple of one and is meant for huge pages; without them most requests to a giant filter would miss in the
+// translation cache as well. The mapping ends where the bitmap ends, rounded up to a small page, so a huge
+// page never brings in more than was asked for.
 //
 // The first touch of a huge page zeroes two megabytes, which takes a quarter of a millisecond, and the items
-// of one batch touch a page each. So a bitmap that requests fill begins in small pages, and somebody else
-// moves its pieces into huge pages when requests have touched nearly all of the small ones: earlier, those
-// that touch the rest would wait for the move.
+// of one batch touch a page each. So a bitmap that requests fill begins in small pages. A background thread
+// moves a piece of it into a huge page when requests have touched nearly all of its small pages: earlier, the
+// requests that touch the rest would wait for the move.
 //
-// Giving a gigabyte back takes milliseconds, many in small pages, with the address space locked: a page that
-// a request touches elsewhere would wait. So it goes back a piece at a time.
+// Giving a gigabyte back takes milliseconds, many in small pages, and the address space is locked meanwhile:
+// a request that touches a new page elsewhere would wait. So the memory goes back a piece at a time.
 //
-// The mapping is counted against the machine's commit limit: a bitmap that cannot fit is refused here, and
-// not by killing the process when it is touched.
+// The mapping counts against the machine's commit limit. So a bitmap that cannot fit is refused here; else
+// the kernel would kill the process when it touches the bitmap.
 #include "bitmap.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -26,28 +26,29 @@
 
 #include "heap_bytes.hpp"
 
-// Headers older than the kernel lack it.
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
-
 namespace sepal::filter {
 namespace {
 
+// System headers older than the kernel lack the name.
+#ifdef MADV_COLLAPSE
+constexpr int collapse_advice = MADV_COLLAPSE;
+#else
+constexpr int collapse_advice = 25;
+#endif
 constexpr std::uint64_t cache_line_bytes = 64;
 constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t huge_page_bytes = 2 << 20;
 constexpr std::uint64_t mapped_bytes_min = 256 << 10;
-// Of a piece that is in use.
+// A piece is in use when at most so many of its small pages are untouched.
 constexpr std::ptrdiff_t untouched_pages_max = 16;
-// Taken back in some hundred microseconds.
+// The kernel takes so much back in some hundred microseconds.
 constexpr std::uint64_t freed_piece_bytes = 4 * huge_page_bytes;
 
-constexpr std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
+constexpr std::uint64_t rounded_up(std::uint64_t number, std::uint64_t unit) {
+  return (number + unit - 1) / unit * unit;
 }
 
-// Maps `bytes` (whole pages) at a multiple of a huge page: maps a huge page more, and returns both ends.
+// Maps `bytes` (whole pages) at a multiple of a huge page: maps a huge page more, and gives both ends back.
 void* map_at_huge_page(std::uint64_t bytes, Paging paging) {
   const std::uint64_t mapped_bytes = bytes + huge_page_bytes - page_bytes;
   void* mapped = mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -56,7 +57,7 @@ void* map_at_huge_page(std::uint64_t bytes, Paging paging) {
   const std::uint64_t before = rounded_up(begin, huge_page_bytes) - begin;
   const std::uint64_t after = mapped_bytes - before - bytes;
   char* const aligned = static_cast<char*>(mapped) + before;
-  // These three only fail to save memory or time; there is nothing to do about it.
+  // These calls only save memory or time. Nothing can be done when one of them fails.
   if (before > 0) (void)munmap(mapped, before);
   if (after > 0) (void)munmap(aligned + bytes, after);
   (void)madvise(aligned, bytes, paging == Paging::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
@@ -64,8 +65,8 @@ void* map_at_huge_page(std::uint64_t bytes, Paging paging) {
 }
 
 // Makes it likely that the kernel has a huge page at hand whose memory has been touched before. The host of a
-// virtual machine finds memory when it is touched first, which takes milliseconds for a huge page, and the
-// kernel would touch it while it locks the bitmap's part of the address space.
+// virtual machine finds memory when it is touched first, which takes milliseconds for a huge page. Without
+// this call the kernel would touch it first while it locks the bitmap's part of the address space.
 void warm_a_huge_page() {
   void* const page = map_at_huge_page(huge_page_bytes, Paging::huge);
   if (page == MAP_FAILED) return;
@@ -109,15 +110,15 @@ bool Bitmap::in_use(std::uint64_t piece) const {
   return untouched <= untouched_pages_max;
 }
 
-// Where the kernel knows no MADV_COLLAPSE (before 6.1), or has no huge page now, it moves the piece when it
-// comes past: the first call allows that. With the last piece it takes what follows it along, or the bitmap
-// would stay two mappings, of which a process may have some ten thousand.
+// Where the kernel knows no MADV_COLLAPSE (before 6.1), or has no huge page now, it moves the piece later by
+// itself: the first call allows that. The call for the last piece takes what follows the piece along.
+// Otherwise the bitmap would stay two mappings, of which a process may have some ten thousand.
 void Bitmap::move_to_huge_page(std::uint64_t piece) const {
   warm_a_huge_page();
   const bool last = piece + 1 == piece_count();
   const std::uint64_t end = rounded_up(bytes_, page_bytes);
   (void)madvise(piece_begin(piece), last ? end - piece * huge_page_bytes : huge_page_bytes, MADV_HUGEPAGE);
-  (void)madvise(piece_begin(piece), huge_page_bytes, MADV_COLLAPSE);
+  (void)madvise(piece_begin(piece), huge_page_bytes, collapse_advice);
 }
 
 std::uint64_t Bitmap::footprint(std::uint64_t bytes) {

@@ -7,16 +7,16 @@
 
 namespace sepal::filter {
 
-// What a large bitmap begins in. See bitmap.cpp.
+// The pages that a large bitmap begins in. See bitmap.cpp.
 enum class Paging : std::uint8_t {
-  small,  // it is filled by requests, and moved to huge pages later
-  huge,   // it is filled by whoever nobody waits for
+  small,  // filled by requests, and moved to huge pages later
+  huge,   // filled in the background
 };
 
-// Confined; its words are for the owner to share.
+// Confined. The owner may share the words.
 class Bitmap {
  public:
-  // Nothing when the system refuses the memory. `bytes` of at least 8, a multiple of 8.
+  // Nothing when the system refuses the memory. `bytes` is at least 8 and a multiple of 8.
   static std::optional<Bitmap> allocate(std::uint64_t bytes, Paging paging);
   // The memory that allocate(bytes) takes.
   static std::uint64_t footprint(std::uint64_t bytes);
@@ -27,7 +27,7 @@ class Bitmap {
 
   [[nodiscard]] std::uint64_t* words() const { return words_; }
 
-  // As LayerView has them.
+  // As the members of LayerView.
   [[nodiscard]] std::uint64_t piece_count() const;
   [[nodiscard]] bool in_use(std::uint64_t piece) const;
   void move_to_huge_page(std::uint64_t piece) const;

@@ -14,7 +14,8 @@ namespace {
 class Regions {
  public:
   Regions(const Blocks& blocks, std::size_t count_max)
-      : block_count_(blocks.block_count), shift_(std::bit_width((blocks.block_count - 1) / count_max)) {}
+      : block_count_(blocks.block_count),
+        shift_(static_cast<int>(std::bit_width((blocks.block_count - 1) / count_max))) {}
 
   [[nodiscard]] std::size_t of(const Fingerprint& item) const {
     return static_cast<std::size_t>(block_of(item, block_count_) >> shift_);
@@ -25,7 +26,7 @@ class Regions {
   int shift_;
 };
 
-// Those that none of the first `layer_count` layers holds, in their order.
+// The items that none of the first `layer_count` layers holds, in their order.
 std::span<const Fingerprint> absent_of(std::span<const Fingerprint> items, const LayerStack& layers,
                                        std::uint32_t layer_count, std::vector<Fingerprint>& absent) {
   absent.clear();
@@ -44,7 +45,7 @@ std::span<const Fingerprint> absent_of(std::span<const Fingerprint> items, const
   return absent;
 }
 
-// Nobody waits for the first touch of a page here, so huge ones are right from the start.
+// No request waits for the first touch of a page here, so huge pages are right from the start.
 void move_to_huge_pages(const LayerView& layer) {
   for (std::uint64_t piece = 0; piece < layer.piece_count(); ++piece) layer.move_to_huge_page(piece);
 }
@@ -62,7 +63,8 @@ bool BulkAdd::add(std::uint32_t batch, std::span<const Fingerprint> items, Works
   items_before_ += items.size();
   const bool accepted = !refused_;
   entry_.pass(batch);
-  // The layers stay as they are until this batch is through: who grows the filter waits for that.
+  // The layers stay as they are until this batch is through: a batch that grows the filter first waits for it
+  // at end_.
   if (claim.older_layers > 0)
     claim.items = absent_of(claim.items, filter_.stack(), claim.older_layers, workspace.absent_);
   const std::uint64_t added = add_by_region(batch, claim, workspace);
@@ -79,7 +81,7 @@ BulkAdd::Claim BulkAdd::make_claim(std::uint32_t batch, std::span<const Fingerpr
   if (refused_) return {.items = {}, .layer = &newest};
   if (newest.claim(items.size()))
     return {.items = items, .layer = &newest, .room = items.size(), .older_layers = layers.size() - 1};
-  // From here on alone, and so with exact counts. Room for the new ones will do.
+  // From here on this batch is alone, so the counts are exact. Room for the new items is enough.
   end_.wait_for(batch);
   const auto absent = absent_of(items, layers, layers.size(), workspace.absent_);
   if (newest.claim(absent.size())) return {.items = absent, .layer = &newest, .room = absent.size()};
@@ -103,7 +105,7 @@ std::uint64_t BulkAdd::add_by_region(std::uint32_t batch, const Claim& claim, Wo
   std::array<std::size_t, region_count + 1> ends{};
   for (const Fingerprint& item : claim.items) ++ends[regions.of(item) + 1];
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  // As begins they become ends while the regions are filled, and the end of one is the begin of the next.
+  // ends[r] is first where region r begins. Filling the region moves it to where the region ends.
   auto& sorted = workspace.sorted_;
   if (sorted.size() < claim.items.size()) sorted.resize(claim.items.size());
   for (const Fingerprint& item : claim.items) sorted[ends[regions.of(item)]++] = item;

@@ -11,12 +11,12 @@
 namespace sepal::filter {
 namespace {
 
-constexpr std::array<char, 4> magic = {'S', 'P', 'L', 'C'};
+constexpr std::array<char, 4> dump_magic = {'S', 'P', 'L', 'C'};
 constexpr std::uint16_t dump_version = 1;
-constexpr std::size_t head_bytes = 40;
-constexpr std::size_t checksum_bytes = 8;
+constexpr std::size_t dump_head_bytes = 40;
+constexpr std::size_t dump_checksum_bytes = 8;
 
-// A big layer's identity is no other's in this process, and a filter keeps the layers it has.
+// A big layer's identity is unique in this process, and a filter keeps the layers that it has.
 std::uint64_t identity_of(const Filter& filter, std::uint64_t process) {
   const FilterOptions options = filter.options();
   std::array<std::uint64_t, 4> facts = {process, options.seed, static_cast<std::uint64_t>(options.hash), 0};
@@ -27,9 +27,9 @@ std::uint64_t identity_of(const Filter& filter, std::uint64_t process) {
 
 std::vector<std::byte> encode_piece(const DumpPiece& piece, std::size_t data_bytes) {
   const std::size_t header_bytes = piece.image ? image_bytes(piece.image->layers.size()) : 0;
-  std::vector<std::byte> bytes(head_bytes + header_bytes + data_bytes + checksum_bytes);
+  std::vector<std::byte> bytes(dump_head_bytes + header_bytes + data_bytes + dump_checksum_bytes);
   FieldWriter writer(bytes);
-  for (const char letter : magic) writer.integer(static_cast<std::uint8_t>(letter));
+  for (const char letter : dump_magic) writer.integer(static_cast<std::uint8_t>(letter));
   writer.integer(dump_version);
   writer.integer(std::uint16_t{0});
   writer.integer(piece.identity);
@@ -37,12 +37,12 @@ std::vector<std::byte> encode_piece(const DumpPiece& piece, std::size_t data_byt
   writer.integer(piece.total_bytes);
   writer.integer(static_cast<std::uint32_t>(header_bytes));
   writer.integer(static_cast<std::uint32_t>(data_bytes));
-  if (piece.image) encode(*piece.image, std::span(bytes).subspan(head_bytes, header_bytes));
+  if (piece.image) encode(*piece.image, std::span(bytes).subspan(dump_head_bytes, header_bytes));
   return bytes;
 }
 
 void seal(std::vector<std::byte>& bytes) {
-  const auto sealed = std::span(bytes).first(bytes.size() - checksum_bytes);
+  const auto sealed = std::span(bytes).first(bytes.size() - dump_checksum_bytes);
   store_little_endian(bytes.data() + sealed.size(), Checksum::of(sealed));
 }
 
@@ -60,10 +60,6 @@ void copy_bits(const Filter& filter, std::uint64_t offset, std::span<std::byte> 
       offset -= byte_count;
     }
   }
-}
-
-Error damaged(const char* detail) {
-  return fail(Errc::damaged, detail);
 }
 
 }  // namespace
@@ -88,22 +84,22 @@ std::optional<DumpedData> dump_data(const Filter& filter, std::uint64_t offset, 
                   .total_bytes = total_bytes,
                   .image = {},
                   .data = {}};
-  // Counted before the bits are read: so all that it counts is in them.
+  // Counted before the bits are read, so the bits have all items that it counts.
   if (offset == 0) piece.image = image;
   DumpedData dumped{.piece = encode_piece(piece, data_bytes), .end = offset + data_bytes};
-  copy_bits(filter, offset, std::span(dumped.piece).last(data_bytes + checksum_bytes).first(data_bytes));
+  copy_bits(filter, offset, std::span(dumped.piece).last(data_bytes + dump_checksum_bytes).first(data_bytes));
   seal(dumped.piece);
   return dumped;
 }
 
 Result<DumpPiece> decode_dump_piece(std::span<const std::byte> bytes, std::uint32_t layers_max) {
-  if (bytes.size() < head_bytes + checksum_bytes) return damaged("a piece of a dump is cut short");
-  if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
+  if (bytes.size() < dump_head_bytes + dump_checksum_bytes) return damaged("a piece of a dump is cut short");
+  if (std::memcmp(bytes.data(), dump_magic.data(), dump_magic.size()) != 0)
     return damaged("this is no piece of a dump");
-  const auto sealed = bytes.first(bytes.size() - checksum_bytes);
+  const auto sealed = bytes.first(bytes.size() - dump_checksum_bytes);
   if (load_little_endian<std::uint64_t>(sealed.data() + sealed.size()) != Checksum::of(sealed))
     return damaged("a piece of a dump is not what was written");
-  FieldReader reader(bytes.subspan(magic.size()));
+  FieldReader reader(bytes.subspan(dump_magic.size()));
   if (reader.integer<std::uint16_t>() != dump_version) return damaged("a dump is of an unknown version");
   if (reader.integer<std::uint16_t>() != 0) return damaged("a piece of a dump has unknown flags");
   DumpPiece piece;
@@ -112,13 +108,13 @@ Result<DumpPiece> decode_dump_piece(std::span<const std::byte> bytes, std::uint3
   piece.total_bytes = reader.integer<std::uint64_t>();
   const std::size_t header_bytes = reader.integer<std::uint32_t>();
   const std::size_t data_bytes = reader.integer<std::uint32_t>();
-  if (sealed.size() != head_bytes + header_bytes + data_bytes)
+  if (sealed.size() != dump_head_bytes + header_bytes + data_bytes)
     return damaged("a piece of a dump has another length");
-  piece.data = sealed.subspan(head_bytes + header_bytes);
+  piece.data = sealed.subspan(dump_head_bytes + header_bytes);
   if (data_bytes > piece.total_bytes || piece.offset > piece.total_bytes - data_bytes)
     return damaged("a piece of a dump lies beyond its end");
   if (header_bytes == 0) return piece;
-  const auto image = decode_image_header(sealed.subspan(head_bytes, header_bytes), layers_max);
+  const auto image = decode_image_header(sealed.subspan(dump_head_bytes, header_bytes), layers_max);
   if (!image) return image.error();
   if (image_bytes(image->layers.size()) != header_bytes || image->bitmap_bytes() != piece.total_bytes ||
       piece.offset != 0)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/base/endian.hpp>
+#include <sepal/base/result.hpp>
 
 #include <bit>
 #include <cstddef>
@@ -9,6 +10,11 @@
 #include <span>
 
 namespace sepal::filter {
+
+// The bytes are not what was written.
+[[nodiscard]] inline Error damaged(const char* detail) {
+  return fail(Errc::damaged, detail);
+}
 
 // Takes fields in the order of the format. The caller has checked that they are there.
 class FieldReader {

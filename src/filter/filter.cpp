@@ -1,10 +1,10 @@
-// Adding. The newest layer's room is claimed before anything is set, so that a batch is added as a whole or
-// not at all and no layer ever holds more than its capacity; what was claimed for items that turn out to be
+// Adding. A batch claims room in the newest layer before it sets anything. So it is added as a whole or not
+// at all, and no layer ever holds more than its capacity. Room that was claimed for items that turn out to be
 // present is given back. Under the shard's lock an item is new if it changes a bit, and only one of many adds
-// can be the one that changes the last.
+// of an item can change its last bit.
 //
-// Batches. The items of a window are hashed, and their blocks asked for from memory, before the window ahead
-// of it is tested: the waits for memory overlap with each other and with the work.
+// Batches. The items of a window are hashed, and their blocks are asked for from memory, before the window
+// ahead of it is tested: the waits for memory overlap with each other and with the work.
 #include <sepal/base/checked.hpp>
 #include <sepal/filter/filter.hpp>
 
@@ -24,24 +24,24 @@
 namespace sepal::filter {
 namespace {
 
-// A filter's own memory, and its first layer's.
+// The memory of a filter and of its first layer.
 std::uint64_t footprint(const LayerPlan& first) {
   return heap_footprint(sizeof(Filter) + Layer::place_bytes(first)) + Layer::outside_bytes(first);
 }
 
-// Of the list of younger layers, for so many.
+// The memory of the list of so many younger layers.
 std::uint64_t list_footprint(std::size_t younger) {
   if (younger == 0) return 0;
   return heap_footprint(sizeof(std::vector<std::unique_ptr<Layer>>)) +
          heap_footprint(younger * sizeof(std::unique_ptr<Layer>));
 }
 
-// An item's shard is asked for so many items before it is added: long enough for a line to come from another
-// core, and no more lines than a core has places for on their way.
+// An item's shard is asked for so many items before the item is added. That is long enough for a line to come
+// from another core, and no more lines than a core can have on their way.
 constexpr std::size_t shards_ahead = 16;
 
-// What a recorder is told of a batch, in pieces. Every item is written down and the place kept only for one
-// that was new: a branch on it would be guessed wrong for every second item.
+// Collects the new items of a batch and tells the recorder of them in pieces. Every item is written down, and
+// its place is kept only if it was new: a branch would be guessed wrong for every second item.
 class NewItems {
  public:
   explicit NewItems(AddRecorder* recorder) : recorder_(recorder) {}
@@ -49,7 +49,7 @@ class NewItems {
   NewItems(const NewItems&) = delete;
   NewItems& operator=(const NewItems&) = delete;
 
-  // Before up to window_items_max items are added.
+  // Called before up to window_items_max items are added.
   void expect() {
     if (recorder_ == nullptr) return;
     if (count_ > recorded_items_max - window_items_max) end();
@@ -72,7 +72,7 @@ class NewItems {
   AddRecorder* recorder_;
   std::size_t count_ = 0;
   bool begun_ = false;
-  // Not an array of fingerprints, which would be filled with zeros for each batch.
+  // Bytes, because an array of fingerprints would be filled with zeros for each batch.
   alignas(Fingerprint) std::byte bytes_[recorded_items_max * sizeof(Fingerprint)];
 };
 
@@ -81,7 +81,7 @@ struct FilterHash {
   std::uint64_t seed;
 };
 
-// visit_absent() with the hash of a filter: chosen once, not for each item.
+// visit_absent() with the filter's hash, which is chosen once and not for each item.
 template <class Begin, class Visit>
 void visit_absent(std::span<const std::string_view> items, const FilterHash& hash, const LayerStack& layers,
                   LookUp purpose, const Begin& begin, const Visit& visit) {
@@ -137,10 +137,11 @@ Filter::Filter(const FilterOptions& options)
       error_rate_(options.error_rate),
       seed_(options.seed) {}
 
-// is_sound() holds the options to it.
+// The constructor's cast is safe: is_sound() holds the expansion to expansion_max.
 static_assert(expansion_max <= std::numeric_limits<std::uint16_t>::max());
 
 Filter::~Filter() {
+  // The first layer stands in this allocation, so no pointer destroys it.
   stack()[0].~Layer();
 }
 
@@ -239,7 +240,8 @@ bool Filter::add_recorded(std::span<const Fingerprint> fingerprints) {
 
 void Filter::append(std::unique_ptr<Layer> layer) {
   if (younger_ == nullptr) younger_ = std::make_unique<std::vector<std::unique_ptr<Layer>>>();
-  // No faster than needed: there are at most a few dozen, and their memory is accounted for.
+  // One place more, not twice as many: there are at most a few dozen layers, and their memory is accounted
+  // for.
   younger_->reserve(younger_->size() + 1);
   younger_->push_back(std::move(layer));
 }
@@ -259,7 +261,7 @@ bool Filter::known(const Fingerprint& fingerprint) const {
 void Filter::contains(std::span<const std::string_view> items, std::span<bool> present) const {
   SEPAL_ASSERT(items.size() == present.size(), "there is one answer for each item");
   const LayerStack layers = stack();
-  // One item is tested at once: there is nothing to overlap its wait with, but between layers.
+  // One item in one layer is tested at once: there is no other work to overlap its wait with.
   if (items.size() == 1 && layers.size() == 1) {
     present[0] = layers[0].contains(fingerprint(items[0]));
     return;
@@ -272,7 +274,8 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
       });
 }
 
-// Of all layers it would cost more than it saves: most items are in the newest.
+// Only the newest layer: to ask for lines of all layers would cost more than it saves, as most items are in
+// the newest.
 void Filter::collect_lines(std::string_view item, LinesAhead& lines) const {
   const Layer& newest = stack().newest();
   if (newest.is_far()) newest.collect_lines(fingerprint(item), lines);
@@ -284,7 +287,7 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
   added = false;
   if (newest.fresh()) [[unlikely]]
     newest.touch(item);
-  // Where nothing was added yet, there is nothing to look up: the bits tell by themselves what is new.
+  // Where nothing was added yet, there is nothing to look up: the bits alone tell what is new.
   const bool untouched = layers.size() == 1 && newest.small_and_empty();
   if (!untouched && known(item)) return true;
   if (recorder != nullptr) recorder->begin();
@@ -294,9 +297,9 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
   return outcome != Added::no_room;
 }
 
-// Adds what no layer knows, if claim(), asked when the first blocks are on their way, says that there is room
-// for all items, and returns how many were new. Without room nothing is added; then it returns how many no
-// layer knows.
+// Adds the items that no layer knows, if claim() says that there is room for all of them, and returns how
+// many were new. claim() is called when the first blocks are on their way. Without room nothing is added, and
+// this returns how many items no layer knows.
 template <class Claim>
 std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::span<bool> added,
                                  AddRecorder* recorder, const Claim& claim) {
@@ -310,7 +313,7 @@ std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::s
     std::ranges::fill(added, false);
   };
   const auto add = [&](const Pending& absent, std::size_t at) {
-    // What is left of the room is given back soon.
+    // The rest of the room is given back soon: its line is asked for now.
     if (at + window_items_max >= items.size()) newest.prefetch_room();
     if (!has_room) [[unlikely]] {
       count += absent.count;
@@ -324,7 +327,7 @@ std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::s
     for (std::size_t i = 0; i < shards_ahead; ++i) ask_for_shard(i);
     for (std::size_t i = 0; i < absent.count; ++i) {
       ask_for_shard(i + shards_ahead);
-      // The newest layer tests again: the item may stand twice in one window.
+      // The newest layer tests again: an item may stand twice in one window.
       const bool is_new = newest.add_claimed(absent.fingerprint(i));
       new_items.note(absent.fingerprint(i), is_new);
       added[at + absent.index[i]] = is_new;
@@ -341,11 +344,11 @@ bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> ad
   Layer& newest = stack().newest();
   std::uint64_t room = items.size();
   bool claimed = false;
-  // Its line comes from another core while the first window is hashed.
+  // The line of the room comes from another core while the first window is hashed.
   newest.prefetch_room();
   std::uint64_t count = add_absent(items, added, recorder, [&] { return claimed = newest.claim(room); });
   if (!claimed) {
-    // Room for the new ones will do.
+    // Room for the new items is enough. Adds of other threads can only make them fewer meanwhile.
     room = count;
     if (room == 0) return true;
     if (!newest.claim(room)) return false;
@@ -381,7 +384,7 @@ std::uint32_t Filter::foreign_layers() const {
   return count;
 }
 
-// Of capacity 0 when there can be none.
+// Its capacity is 0 when there can be no next layer.
 LayerRequest Filter::next_layer() const {
   const LayerStack layers = stack();
   const auto capacity = checked_multiply(layers.newest().capacity(), expansion_);
@@ -391,7 +394,7 @@ LayerRequest Filter::next_layer() const {
 }
 
 void Filter::plan_growth(PlanMemo& plans) const {
-  // What cannot be planned is refused when it is wanted.
+  // A layer that cannot be planned is refused when it is needed.
   if (expansion_ != 0) (void)plans.plan(next_layer(), std::numeric_limits<std::uint64_t>::max());
 }
 

@@ -13,9 +13,9 @@
 namespace sepal::filter {
 namespace {
 
-constexpr std::array<char, 4> magic = {'S', 'P', 'L', 'F'};
+constexpr std::array<char, 4> image_magic = {'S', 'P', 'L', 'F'};
 
-// Nothing where the layout is none.
+// Nothing where the number names no layout.
 std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
   Filter::LayerState state;
   state.plan.capacity = reader.integer<std::uint64_t>();
@@ -28,10 +28,6 @@ std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
   if (layout > static_cast<std::uint64_t>(Layout::double_hashing)) return std::nullopt;
   state.plan.layout = static_cast<Layout>(layout);
   return state;
-}
-
-Error damaged(const char* detail) {
-  return fail(Errc::damaged, detail);
 }
 
 }  // namespace
@@ -52,8 +48,8 @@ ImageHeader header_of(const Filter& filter) {
 void encode(const ImageHeader& header, std::span<std::byte> into) {
   SEPAL_ASSERT(into.size() == image_bytes(header.layers.size()), "an image header of another length");
   FieldWriter writer(into);
-  for (const char letter : magic) writer.integer(static_cast<std::uint8_t>(letter));
-  // What an older build can read says so.
+  for (const char letter : image_magic) writer.integer(static_cast<std::uint8_t>(letter));
+  // An image that an older build can read has the version that the older build knows.
   const ItemHash hash = header.options.hash;
   writer.integer(hash == ItemHash::xxh3 ? image_version : image_version_of_foreign_hash);
   writer.integer(static_cast<std::uint16_t>(hash));
@@ -81,8 +77,9 @@ std::vector<std::byte> encode(const ImageHeader& header) {
 
 Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
   if (bytes.size() < image_header_bytes) return damaged("a filter's header is cut short");
-  if (std::memcmp(bytes.data(), magic.data(), magic.size()) != 0) return damaged("this is not a filter");
-  FieldReader reader(bytes.subspan(magic.size()));
+  if (std::memcmp(bytes.data(), image_magic.data(), image_magic.size()) != 0)
+    return damaged("this is not a filter");
+  FieldReader reader(bytes.subspan(image_magic.size()));
   const auto version = reader.integer<std::uint16_t>();
   if (version != image_version && version != image_version_of_foreign_hash)
     return fail(Errc::unsupported_version,

@@ -10,10 +10,9 @@
 namespace sepal::filter {
 namespace {
 
-// An item that is not there fails in its first group nearly always: with half of the bits set, one in 2^4
-// goes on.
+// An absent item nearly always fails in its first group: with half of the bits set, one in 2^4 goes on.
 constexpr std::uint32_t group_probes = 4;
-// So few probes are one group: whether the item is there is then the only branch.
+// Up to so many probes are one group: whether the item is there is then the only branch.
 constexpr std::uint32_t one_group_probes_max = 8;
 
 template <class Positions>
@@ -56,12 +55,12 @@ void find_plainly(std::span<const Blocks> layers, Pending& pending) {
   }
 }
 
-// Every word is stored, changed or not: whether a bit is new is a coin's toss, and a branch on it costs more
-// than the store.
+// Every word is stored, changed or not: whether a bit is new is as uncertain as a coin toss, and a branch on
+// it costs more than the store.
 template <class Positions>
 bool set(const Blocks& blocks, const Positions& positions, std::uint64_t* block, const Fingerprint& item) {
   std::uint64_t changed = 0;
-  // The compiler cannot know that the stores leave it alone.
+  // A copy: the compiler cannot know that the stores leave the shape alone.
   const std::uint32_t probe_count = blocks.probe_count;
   for (std::uint32_t probe = 0; probe < probe_count; ++probe) {
     const std::uint64_t position = positions.position(item, probe);
@@ -80,7 +79,7 @@ bool set_plainly(const Blocks& blocks, std::uint64_t block, const Fingerprint& i
                                  : set(blocks, AnyWidth(blocks), words, item);
 }
 
-// Chosen once, when first asked for.
+// Chosen once, at the first use.
 class Kernels {
  public:
   Kernels() {

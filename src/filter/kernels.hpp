@@ -1,10 +1,10 @@
 // Testing items against layers, and setting their bits: the innermost loops of every look-up and every add.
 //
-// The plain kernel runs everywhere; where the processor has the instructions there is a faster one that
-// answers the same (avx512_kernel.cpp). What makes look-ups quick in both: the layer's shape stays in
-// registers over all items of a window; probes are tested in groups whose outcome is one branch, because a
-// branch for each of them would be guessed wrong for every second item; and what one layer holds is not
-// skipped in the next, or the one behind it, but gone from the list.
+// The plain kernel runs everywhere. Where the processor has the instructions, a faster one gives the same
+// answers (avx512_kernel.cpp). Both are quick for three reasons. The layer's shape stays in registers over
+// all items of a window. Probes are tested in groups whose outcome is one branch, because a branch for each
+// probe would be guessed wrong for every second item. An item that one layer holds leaves the list, so no
+// later layer has to skip it.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -25,16 +25,16 @@ struct Blocks {
   std::uint32_t block_bits;
   std::uint32_t probe_count;
 
-  // Of Layout::double_hashing: there are no blocks, and block_count is that of the words. Told by a width
-  // that no block has, so that it costs nothing where blocks have a usual one.
+  // A layer of Layout::double_hashing: there are no blocks, and block_count is the number of words. A width
+  // that no block has marks it, so the test costs nothing where blocks have a usual width.
   [[nodiscard]] bool anywhere() const { return block_bits == 0; }
 };
 
-// So many items go through a layer before the next: enough that their waits for memory overlap.
+// So many items go through one layer before the next layer: enough that their waits for memory overlap.
 inline constexpr std::size_t window_items_max = 64;
 
 // The items of a window that no layer asked so far holds, in order: both halves of their fingerprints, and
-// where they stand in the window. In columns, as vectors want them.
+// their index in the window. In columns, as vectors need them.
 struct Pending {
   using Column = std::array<std::uint64_t, window_items_max>;
 
@@ -46,34 +46,34 @@ struct Pending {
   [[nodiscard]] Fingerprint fingerprint(std::size_t at) const { return {.low = low[at], .high = high[at]}; }
 };
 
-// What works on layers of any shape.
+// Functions that work on layers of any shape.
 struct Kernel {
   const char* name;
-  // Takes from the list what any of the layers holds. The first is asked first: best that which holds most.
+  // Takes from the list the items that any of the layers holds. Best, the first layer holds the most.
   void (*find)(std::span<const Blocks> layers, Pending& pending);
-  // Sets the bits of an item, whose block this is. True if one changed. Nobody else sets bits in the block;
-  // not in a layer without blocks.
+  // Sets the bits of an item whose block is `block`. True if one changed. No other thread sets bits in the
+  // block meanwhile. Not for a layer without blocks.
   bool (*set)(const Blocks& blocks, std::uint64_t block, const Fingerprint& item);
 };
 
-// Those that this machine can run: the plain one first, the fastest last.
+// The kernels that this machine can run: the plain one first, the fastest last.
 [[nodiscard]] std::span<const Kernel> kernels();
 
-// The same as find() and set() of the fastest.
+// find() and set() of the fastest kernel.
 void find_items(std::span<const Blocks> layers, Pending& pending);
 [[nodiscard]] bool set_item(const Blocks& blocks, std::uint64_t block, const Fingerprint& item);
 
-// Asks for items' blocks from memory, if they lie within a cache line: to ask for some of the lines of larger
-// ones costs more than it saves. Into the second cache, where a core has places for more lines on their way
-// than in the first: those of a whole window (decision 0008).
+// Asks for items' blocks from memory, if a block lies within a cache line: to ask for some of the lines of a
+// larger block costs more than it saves. Asks into the second-level cache. There a core has places for more
+// lines on their way than in the first: enough for a whole window (decision 0008).
 class BlockPrefetch {
  public:
   explicit BlockPrefetch(const Blocks& blocks)
       : words_(blocks.words), block_count_(blocks.block_count), block_words_(blocks.block_bits / word_bits) {}
 
-  // Below 1, of a layer without blocks, is far above as well.
+  // A layer without blocks has width 0: the subtraction wraps, and the test fails as it should.
   [[nodiscard]] bool worth_it() const { return block_words_ - 1 < cache_line_bits / word_bits; }
-  // Of the item with this lower half of its fingerprint.
+  // For the item with this lower half of its fingerprint.
   void operator()(std::uint64_t low) const {
     __builtin_prefetch(words_ + scaled(low, block_count_) * block_words_, 0, second_cache);
   }

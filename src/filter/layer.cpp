@@ -1,8 +1,8 @@
-// How bits are read and written. A word is only ever touched through an atomic, or a vector load that is as
-// good as one (avx512_kernel.cpp). Whoever sets bits holds the lock of their shard, so a plain load and store
-// is enough and no bit is lost; in a layer without blocks shards share words, so there bits are set by a read
-// and write in one. Whoever tests them holds nothing. All are relaxed: a look-up that follows an
-// answered add was caused by that answer, and so sees what came before it.
+// How bits are read and written. A word is only ever touched through an atomic, or through a vector access
+// that is as good as one (avx512_kernel.cpp). A thread that sets bits holds the lock of their shard, so a
+// plain load and store is enough and no bit is lost. In a layer without blocks, shards share words, so a read
+// and write in one sets the bits there. A thread that tests bits holds no lock. All accesses are relaxed: a
+// look-up that follows an answered add was caused by that answer, and so sees what came before it.
 #include "layer.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -29,7 +29,7 @@ constexpr std::uint64_t small_bytes_max = 4096;
 static_assert(small_bytes_max / word_bytes <= std::numeric_limits<std::uint16_t>::max(),
               "the shape of a small layer fits its header");
 
-// Constness is of the layer, not of its bits, which other threads may be setting.
+// A const layer's bits may still change, because other threads may be setting them.
 std::uint64_t load(std::uint64_t& word) {
   return std::atomic_ref<std::uint64_t>(word).load(std::memory_order_relaxed);
 }
@@ -39,15 +39,16 @@ bool is_small(const LayerPlan& plan) {
          plan.probe_count <= std::numeric_limits<std::uint8_t>::max();
 }
 
-// So many are asked together. Few filters have more; those are asked in parts.
+// So many layers are asked together. Few filters have more layers; then they are asked in parts.
 constexpr std::uint32_t layers_together_max = 32;
 
-// As Blocks has it.
+// The width of the blocks, as Blocks has it.
 std::uint32_t block_bits_of(const LayerPlan& plan) {
   return plan.layout == Layout::blocked ? plan.block_bits : 0;
 }
 
-// Items of different shards meet in the same words here. True if a bit changed.
+// Items of different shards meet in the same words here, so each word is changed in one step. True if a bit
+// changed.
 bool set_anywhere(const Blocks& blocks, const Fingerprint& fingerprint) {
   const Anywhere positions(blocks);
   std::uint64_t changed = 0;
@@ -65,15 +66,15 @@ bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerpri
   return blocks.anywhere() ? set_anywhere(blocks, fingerprint) : set_item(blocks, block, fingerprint);
 }
 
-// A counter for the whole process: whoever counted for a part of it could not tell that part's layers from
-// another's.
+// One counter for the whole process: with a counter for a part of it, a layer of another part could have the
+// same identity.
 std::uint64_t new_identity() {
   static std::atomic<std::uint64_t> last{0};
   return 1 + last.fetch_add(1, std::memory_order_relaxed);
 }
 
-// All lines of the item's block. Inlined by force, and so is the next: to the compiler a function that only
-// prefetches does nothing, and its calls are dropped.
+// Visits all lines of the item's block. This function and the next are inlined by force: for the compiler a
+// function that only prefetches does nothing, and it drops its calls.
 template <class Visit>
 [[gnu::always_inline]] inline void each_line(const Blocks& blocks, const Fingerprint& fingerprint,
                                              const Visit& visit) {
@@ -83,7 +84,7 @@ template <class Visit>
   for (std::uint32_t word = 0; word < block_words; word += line_words) visit(words + word);
 }
 
-// Most of them will be written to.
+// All lines of the block, because most of them will be written to.
 [[gnu::always_inline]] inline void prefetch_block(const Blocks& blocks, const Fingerprint& fingerprint) {
   each_line(blocks, fingerprint, [](const std::uint64_t* line) { __builtin_prefetch(line); });
 }
@@ -157,7 +158,7 @@ void Layer::operator delete(void* allocated) {
   std::free(allocated);
 }
 
-// Both follow the header, for which place_bytes() makes room.
+// The Store or the bits follow the header; place_bytes() makes room for them.
 static_assert(sizeof(Layer) % alignof(std::uint64_t) == 0);
 
 Layer::Store& Layer::store() const {
@@ -215,7 +216,7 @@ void Layer::touch(const Fingerprint& fingerprint) const {
   if (shape.anywhere()) return;
   std::uint64_t* const block =
       shape.words + block_of(fingerprint, shape.block_count) * (shape.block_bits / word_bits);
-  // Not by an "or" of nothing, of which a compiler may make a load, or nothing.
+  // Not by an "or" with 0: a compiler may turn that into a load, or into nothing.
   std::uint64_t zero = 0;
   std::atomic_ref<std::uint64_t>(*block).compare_exchange_strong(zero, 0, std::memory_order_relaxed);
 }
@@ -260,7 +261,7 @@ std::uint64_t Layer::add_run(std::span<const Fingerprint> items, std::size_t cou
   if (count == 0) return 0;
   const Blocks shape = blocks();
   const std::uint64_t added = set_items(shape, items, count);
-  // Added to, not stored: another run may share the counter.
+  // Added to, not stored: another region's run may share the counter.
   if (small_)
     item_count_.fetch_add(static_cast<std::uint32_t>(added), std::memory_order_relaxed);
   else
@@ -282,6 +283,8 @@ Added Layer::add(const Fingerprint& fingerprint) {
   Shards& shards = *store().shards;
   Shard& shard = shards.of_block(block);
   const SpinGuard guard(shard.lock);
+  // Only under the lock is this answer final: the look-up before the add may have missed another thread's
+  // add.
   if (contains(fingerprint)) return Added::present;
   if (shard.reserve == 0 && !shards.refill(shard)) return Added::no_room;
   --shard.reserve;
@@ -303,10 +306,12 @@ void Layer::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
     store_little_endian(to.data() + at, load(*word++));
 }
 
+// It changes the bitmap, so it is not const.
+// NOLINTNEXTLINE(readability-make-member-function-const)
 void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
   SEPAL_ASSERT(offset <= plan().byte_count() && from.size() <= plan().byte_count() - offset,
                "bits are filled within the bitmap");
-  // Nobody else knows the filter, so this is the one place where words need no atomic.
+  // No other thread knows the filter yet, so this is the one place where words need no atomic.
   auto* const bytes = reinterpret_cast<std::byte*>(blocks().words);
   if constexpr (std::endian::native == std::endian::little) {
     std::memcpy(bytes + offset, from.data(), from.size());

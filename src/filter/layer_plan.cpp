@@ -2,22 +2,21 @@
 //
 //     T <= classic_bits_max     one block, a classic filter: nothing is smaller
 //     T <= one_block_bits_max   several blocks where they take little more than the textbook says, else one
-//     above                     several blocks: of block_sizes the smallest that stays within size_tolerance
-//     of
-//                               the textbook, else the largest
+//     above                     several blocks: the smallest of block_sizes that stays within
+//                               size_tolerance of the textbook, else the largest
 //
 // For a given block size and number of probes the rate falls as blocks are added, so the block count is the
-// root of rate(N) = asked, found by the secant method on logarithms, where both are nearly straight.
+// root of rate(N) = asked. The secant method finds it on logarithms, where both are nearly straight.
 //
 // A layer of few blocks loses up to a block by rounding N up, and more by the scatter below. Its blocks may
-// have any multiple of 64 bits, down to half the size, and where nothing else stays within the tolerance (a
-// rate of 1e-6 at ten thousand items), twice the largest size.
+// have any multiple of 64 bits, down to half the size. Where nothing else stays within the tolerance (a rate
+// of 1e-6 at ten thousand items), they may have twice the largest size.
 //
-// What "holds the rate" means. One filter's own rate scatters around the mean of all filters of its shape, by
-// much when it is small: 1.7% of the rate at ten thousand items and 0.01, 13% at a hundred. Whoever measures,
-// measures one filter. So a plan has room for `confidence` deviations of this scatter, which costs a
-// twentieth of the size at a hundred items and nothing at a million, and gives up a part of it only where the
-// size would miss its tolerance.
+// What "holds the rate" means. One filter's own rate scatters around the mean of all filters of its shape,
+// widely when the filter is small: by 1.7% of the rate at ten thousand items and 0.01, by 13% at a hundred. A
+// measurement is always one of one filter. So a plan has room for `confidence` deviations of this scatter,
+// which costs a twentieth of the size at a hundred items and nothing at a million. It gives up a part of that
+// room only where the size would miss its tolerance.
 #include <sepal/filter/layer_plan.hpp>
 
 #include <algorithm>
@@ -36,14 +35,14 @@ constexpr std::array<double, 4> block_sizes = {512, 1024, 2048, 4096};
 constexpr double few_blocks = 256;
 constexpr double size_of_few_blocks = block_bits_max;
 static_assert(size_of_few_blocks == 2 * block_sizes.back());
-constexpr double size_tolerance = 1.05;       // of the textbook's size, for layers of several blocks
+constexpr double size_tolerance = 1.05;       // against the textbook's size, for layers of several blocks
 constexpr double small_excess_bits = 8 * 64;  // over the textbook's size, for layers up to one_block_bits_max
 constexpr double classic_bits_max = 8 * 512;
 constexpr double one_block_bits_max = 8 * 4096;
 constexpr double bit_count_max = 0x1p62;  // so that sizes in bits never wrap
-// Of these the first with which a layer keeps its size is taken; see above.
+// The first of these with which a layer keeps its size is taken; see above.
 constexpr std::array<double, 3> confidences = {2.5, 1.25, 0};
-// The formula's own error, and that of the root: a test finds them well below.
+// The formula's own error, and the root's error: a test finds both well below.
 constexpr double model_margin = 1e-3;
 constexpr double root_tolerance = 1e-5;
 constexpr int root_steps_max = 60;
@@ -54,7 +53,7 @@ struct Promise {
   double error_rate;
   double confidence;
 
-  // Logarithm of what the shape has over what was asked: at most 0 where the promise holds.
+  // Logarithm of the shape's rate over the rate that was asked: at most 0 where the promise holds.
   [[nodiscard]] double excess(const LayerShape& shape) const {
     const LayerRate rate = layer_rate(shape, item_count);
     return std::log((rate.mean * (1 + model_margin) + confidence * rate.deviation) / error_rate);
@@ -70,12 +69,13 @@ std::uint32_t probes_for(double bits_per_item) {
   return static_cast<std::uint32_t>(std::clamp(best, 1.0, double{probe_count_max}));
 }
 
-// The real block count of at least two that just holds the promise, given the shape's other two and its block
-// count for a guess.
+// Finds the real block count, at least two, that just holds the promise. The shape gives the two other
+// numbers, and a block count to begin with.
 LayerShape with_enough_blocks(const Promise& promise, LayerShape shape) {
   double x = std::log(std::max(shape.block_count, 2.0));
   double slope = -0.7 * shape.probe_count;
-  double last_x = 0, last_excess = 0;
+  double last_x = 0;
+  double last_excess = 0;
   for (int step = 0; step < root_steps_max; ++step) {
     shape.block_count = std::max(std::exp(x), 2.0);
     x = std::log(shape.block_count);
@@ -89,7 +89,7 @@ LayerShape with_enough_blocks(const Promise& promise, LayerShape shape) {
   return shape;
 }
 
-// The same over all numbers of probes from the shape's downwards: small blocks want fewer probes than the
+// The same for all numbers of probes from the shape's downwards: small blocks want fewer probes than the
 // textbook says, never more.
 LayerShape with_best_probes(const Promise& promise, LayerShape shape) {
   LayerShape best = with_enough_blocks(promise, shape);
@@ -103,7 +103,7 @@ LayerShape with_best_probes(const Promise& promise, LayerShape shape) {
   return best;
 }
 
-// A real block count as whole blocks.
+// Rounds a real block count up to whole blocks.
 LayerShape rounded_up(const Promise& promise, LayerShape shape) {
   shape.block_count = std::ceil(shape.block_count);
   // Among few blocks the tolerance of the root might hide a whole one; among many the model's margin covers
@@ -112,8 +112,9 @@ LayerShape rounded_up(const Promise& promise, LayerShape shape) {
   return shape;
 }
 
-// The smallest layer of `wide` blocks or somewhat narrower ones, or nothing within `bits_max`. The narrower
-// the blocks, the more bits they need, so the search ends where even a real number of them is too large.
+// The smallest layer of `wide` blocks or somewhat narrower ones; nothing when none is within `bits_max`. The
+// narrower the blocks, the more bits they need, so the search ends where even a real number of them is too
+// large.
 std::optional<LayerShape> of_blocks_up_to(const Promise& promise, const LayerShape& wide, double bits_max) {
   std::optional<LayerShape> best;
   LayerShape real = wide;
@@ -149,7 +150,7 @@ std::optional<LayerShape> of_several_blocks(const Promise& promise, double bits_
   return of_blocks_up_to(promise, with_best_probes(promise, guess(promise, size_of_few_blocks)), bits_max);
 }
 
-// The fewest words, and for these the fewest probes that hold the rate: each is work for every request.
+// The fewest words, and with them the fewest probes, that hold the rate: each is work for every request.
 LayerShape of_one_block(const Promise& promise) {
   const double words = std::ceil(promise.item_count * textbook_bits_per_item(promise.error_rate) / word_bits);
   LayerShape shape{.block_bits = std::max(1.0, words) * word_bits};
@@ -194,7 +195,7 @@ Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_ma
   const auto too_large = [] {
     return fail(Errc::too_large, "the layer would exceed the memory it may take");
   };
-  // The textbook's size is a lower bound, and far cheaper than a plan.
+  // The textbook's size is a lower bound, and far cheaper to compute than a plan.
   if (item_count * textbook_bits_per_item(error_rate) > bits_max) return too_large();
 
   const LayerShape shape = choose(item_count, error_rate);

@@ -11,17 +11,17 @@
 //
 //     E[(X/B)^k] = (mu/B)^k (1 + C(k,2) v + 3 C(k,4) v^2)
 //
-// the first term being the textbook's (too low), the second exact for k <= 2, the third the fourth moment of
-// the normal distribution. A test holds it against the exact distribution of X.
+// The first term is the textbook's (too low). The second is exact for k <= 2. The third is the fourth moment
+// of the normal distribution. A test holds the sum against the exact distribution of X.
 //
 // Many blocks. A block holds i items with binomial probability, P(i+1) / P(i) = (n-i) / ((i+1) (N-1)). The
 // sum starts at the likeliest i with weight 1, runs both ways by recurrence until the terms vanish, and is
 // divided by the sum of its weights. So no logarithm of a factorial is taken, which would lose all digits for
-// large n, and nothing distinguishes few blocks from many: the recurrence tends to that of the Poisson
-// distribution by itself.
+// large n. Few blocks and many need the same code: the recurrence tends to that of the Poisson distribution
+// by itself.
 //
 // One filter's own rate is the average of its blocks' rates R = (X/B)^k. Its variance is (1/N) (Var R - what
-// the fixed total of items explains), that is (1/N) (Var R - Cov(R, i)^2 / Var i).
+// the fixed total of items explains). That is (1/N) (Var R - Cov(R, i)^2 / Var i).
 #include "layer_rate.hpp"
 
 #include <algorithm>
@@ -30,20 +30,20 @@
 namespace sepal::filter {
 namespace {
 
-// Terms below this share of the sum are left out. They fall faster than geometrically, so the rest is as
-// small.
+// Terms below this share of the sum are left out. Terms fall faster than geometrically, so the sum of the
+// rest is as small.
 constexpr double negligible = 1e-9;
-// With this many items for each bit a block is full to the last bit, and no sum is needed.
+// With this many items for each bit, all bits of a block are set, and no sum is needed.
 constexpr double saturating_items_per_bit = 64;
 
 double power(double base, std::uint32_t exponent) {
   double result = 1;
   for (; exponent != 0; exponent >>= 1, base *= base)
-    if (exponent & 1) result *= base;
+    if (exponent % 2 != 0) result *= base;
   return result;
 }
 
-// One block's rate by the number of its items, moved up and down one item at a time.
+// One block's rate for a number of items, moved up and down one item at a time.
 class BlockRate {
  public:
   BlockRate(const LayerShape& shape, double item_count)
@@ -87,13 +87,18 @@ class BlockRate {
   std::uint32_t probe_count_;
   double step_one_, step_two_;    // what one item does to the two below
   double empty_one_, empty_two_;  // probabilities that one given bit, two given bits are not set
-  double pairs_, quadruples_;     // of probes
+  double pairs_, quadruples_;     // how many such groups the probes form
 };
 
 // Sums over the number of items in a block, of weights that need not add up to 1.
 struct Mixture {
-  double origin;  // items are counted from here, so that squares lose no digits
-  double weight = 0, rate = 0, rate_square = 0, items = 0, items_square = 0, rate_items = 0;
+  double origin = 0;  // items are counted from here, so that squares lose no digits
+  double weight = 0;
+  double rate = 0;
+  double rate_square = 0;
+  double items = 0;
+  double items_square = 0;
+  double rate_items = 0;
 
   void add(double term_weight, double item_count, const BlockRate::Moments& block) {
     const double offset = item_count - origin;

@@ -5,15 +5,15 @@
 
 namespace sepal::filter {
 
-// Real where a plan has integers, because the planner solves for it.
+// Real numbers where a plan has integers, because the planner solves for them.
 struct LayerShape {
   double block_count = 1;  // at least 1
   double block_bits = 64;
   std::uint32_t probe_count = 1;
 };
 
-// What an absent item meets. `mean` is over all sets of items; `deviation` is how far one filter's own rate
-// scatters around it, because its items happened to fall as they did.
+// The rate of "maybe" answers for an absent item. `mean` is over all sets of items. `deviation` is how far
+// one filter's own rate scatters around it, because its items happened to fall as they did.
 struct LayerRate {
   double mean = 0;
   double deviation = 0;

@@ -10,7 +10,8 @@
 namespace sepal::filter {
 namespace {
 
-// Of a layer's error rate, from the one that its filter gives it: no more than another machine's arithmetic.
+// How far a layer's error rate may be from the one that its filter gives it: no further than another
+// machine's arithmetic.
 constexpr double rate_tolerance = 1e-9;
 
 bool is_rate(double rate) {
@@ -28,16 +29,15 @@ bool is_sound(const LayerPlan& plan) {
   if (plan.capacity == 0 || plan.block_count == 0 || plan.probe_count == 0) return false;
   if (!is_rate(plan.error_rate) || !has_sound_blocks(plan)) return false;
   const auto bit_count = checked_multiply(plan.block_count, plan.block_bits);
-  // No rate of at most error_rate_max takes less than a bit an item; with this, sums of capacities do not
-  // wrap before sums of sizes do.
+  // A rate of at most error_rate_max takes at least a bit an item. With this, sums of capacities do not wrap
+  // before sums of sizes do.
   return bit_count && plan.capacity <= *bit_count;
 }
 
 }  // namespace
 
-// In RedisBloom each layer has half of the rate of the one before. As all that such layers would have
-// together from some layer on is what the one before it has, this is what Sepal's own layers share from there
-// on.
+// In RedisBloom each layer has half of the rate of the one before. The halving rates of all further layers
+// add up to that of the last one: Sepal's layers share that much.
 double layer_error_rate(const FilterOptions& options, const LayerPlace& place) {
   const auto halved = [&](std::uint32_t times) {
     return std::ldexp(options.error_rate, -static_cast<int>(times));

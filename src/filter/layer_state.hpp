@@ -1,4 +1,5 @@
-// What the layers of a filter follow from, and whether those that come from a disk could be its layers.
+// The error rate of each layer of a filter, and whether layers that come from a disk could be a filter's
+// layers.
 #pragma once
 
 #include <sepal/filter/filter.hpp>
@@ -7,18 +8,19 @@
 
 namespace sepal::filter {
 
-// Nothing is allocated by these numbers before they have passed. False where they contradict the options or
-// each other, or where arithmetic on them could wrap.
+// Checks these numbers before anything is allocated by them. False where they contradict the options or each
+// other, or where arithmetic on them could wrap.
 [[nodiscard]] bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> layers);
 
 [[nodiscard]] bool is_sound(const FilterOptions& options);
 
-// The first `foreign_layers` of a filter came with it from RedisBloom: those of Layout::double_hashing.
+// The first `foreign_layers` layers of a filter came with it from RedisBloom: those of
+// Layout::double_hashing.
 struct LayerPlace {
   std::uint32_t index = 0;  // 0 is the oldest
   std::uint32_t foreign_layers = 0;
 };
-// What a layer of such a filter is planned for.
+// The error rate that the layer at this place is planned for.
 [[nodiscard]] double layer_error_rate(const FilterOptions& options, const LayerPlace& place);
 
 }  // namespace sepal::filter

@@ -6,21 +6,21 @@
 namespace sepal::filter {
 
 Result<LayerPlan> PlanMemo::plan(const LayerRequest& request, std::uint64_t bytes_max) {
-  const auto planned = plan_of_any_size(request);
+  auto planned = plan_of_any_size(request);
   if (planned && planned->byte_count() > bytes_max)
     return fail(Errc::too_large, "the layer would exceed the memory it may take");
   return planned;
 }
 
-// Whatever its size, so that one that is refused is not planned again either. Planned outside of the lock:
-// whoever asks for what is known waits for nobody who plans.
+// Plans for any size, so that a plan that is refused for its size is not made again either. Plans outside of
+// the lock: a thread that asks for a known plan does not wait for a thread that plans.
 Result<LayerPlan> PlanMemo::plan_of_any_size(const LayerRequest& request) {
   {
     const MutexLock lock(mutex_);
     const auto* const known = std::ranges::find(entries_, request, &Entry::request);
     if (known != entries_.end() && known->plan.capacity > 0) return known->plan;
   }
-  const auto planned = plan_layer(request, std::numeric_limits<std::uint64_t>::max());
+  auto planned = plan_layer(request, std::numeric_limits<std::uint64_t>::max());
   if (!planned) return planned;
   const MutexLock lock(mutex_);
   // Another thread may have planned the same meanwhile.

@@ -35,7 +35,7 @@ struct PowerOfTwo : OfBlocks {
   }
 };
 
-// Of Layout::double_hashing.
+// For a layer of Layout::double_hashing.
 struct Anywhere {
   std::uint64_t bit_count;
 
@@ -46,13 +46,13 @@ struct Anywhere {
   }
 };
 
-// Whether their width is one, or they are none. Not std::has_single_bit, for which old processors count the
-// bits in a loop.
+// Whether the width of the blocks is a power of two, or 0 because there are no blocks. Not
+// std::has_single_bit: old processors count the bits for it in a loop.
 [[nodiscard]] inline bool is_power_of_two(const Blocks& blocks) {
   return (blocks.block_bits & (blocks.block_bits - 1)) == 0;
 }
 
-// use(positions) of these blocks.
+// Calls use(positions) with the positions of these blocks.
 template <class Use>
 auto with_positions(const Blocks& blocks, const Use& use) {
   if (!is_power_of_two(blocks)) return use(AnyWidth(blocks));

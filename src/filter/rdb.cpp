@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::uint8_t type_of_modules = 7;
 constexpr std::size_t version_bytes = 2;
-constexpr std::size_t checksum_bytes = sizeof(std::uint64_t);
+constexpr std::size_t rdb_checksum_bytes = sizeof(std::uint64_t);
 
-// Ends with the version of the encoding.
+// The module's id, which ends with the version of the encoding.
 constexpr std::uint64_t redisbloom_id = 0x3016e5a289bef804;
 
-// What LZF makes of three bytes at most.
+// The most that LZF makes of three bytes.
 static_assert(rdb_growth_max == (0xff + 7 + 2) / 3);
 
 Error not_a_filter() {
@@ -65,8 +65,8 @@ bool is_rdb_dump(std::span<const std::byte> bytes) {
 }
 
 Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t layers_max) {
-  if (bytes.size() < version_bytes + checksum_bytes) return fail(Errc::damaged);
-  const auto sealed = bytes.first(bytes.size() - checksum_bytes);
+  if (bytes.size() < version_bytes + rdb_checksum_bytes) return fail(Errc::damaged);
+  const auto sealed = bytes.first(bytes.size() - rdb_checksum_bytes);
   if (load_little_endian<std::uint64_t>(bytes.data() + sealed.size()) != rdb_checksum(sealed))
     return fail(Errc::damaged);
 

@@ -7,7 +7,7 @@
 namespace sepal::filter {
 namespace {
 
-// What the first byte of a length says with its two highest bits, and with all of them.
+// What the two highest bits of a length's first byte say, and what the whole byte says.
 constexpr std::uint8_t kind_mask = 0xc0;
 constexpr std::uint8_t kind_6_bits = 0x00;
 constexpr std::uint8_t kind_14_bits = 0x40;
@@ -69,7 +69,7 @@ RdbBits RdbReader::bits() {
   const std::uint64_t byte_count = length();
   bits.unpacked_bytes = bits.packed ? length() : byte_count;
   bits.bytes = take(byte_count);
-  // A claim that the packed bytes cannot make good is not worth an allocation.
+  // A length that the packed bytes cannot unpack to is not worth an allocation.
   if (bits.unpacked_bytes / rdb_growth_max > bits.bytes.size()) failed_ = true;
   return bits;
 }

@@ -1,4 +1,4 @@
-// Reading fields of the RDB format (filter/rdb.hpp) off bytes that may be anything.
+// Reads fields of the RDB format (filter/rdb.hpp) from bytes that may be anything.
 #pragma once
 
 #include <sepal/filter/rdb.hpp>
@@ -9,7 +9,7 @@
 
 namespace sepal::filter {
 
-// Once something is not as it should be, all that is read is 0, and failed() says so. Confined.
+// Once a field is not as it should be, all that is read is 0, and failed() says so. Confined.
 class RdbReader {
  public:
   explicit RdbReader(std::span<const std::byte> bytes) : bytes_(bytes) {}

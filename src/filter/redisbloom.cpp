@@ -10,16 +10,12 @@
 namespace sepal::filter {
 namespace {
 
-constexpr std::size_t head_bytes = 20;
-constexpr std::size_t layer_bytes = 53;
+constexpr std::size_t redisbloom_head_bytes = 20;
+constexpr std::size_t redisbloom_layer_bytes = 53;
 
 constexpr std::uint64_t option_64_bit_hashes = 4;
 constexpr std::uint64_t option_does_not_scale = 8;
 constexpr std::uint64_t options_known = 1 | 2 | option_64_bit_hashes | option_does_not_scale;
-
-Error damaged(const char* detail) {
-  return fail(Errc::damaged, detail);
-}
 
 // What RedisBloom itself demands of a layer that it is given.
 bool is_whole(const RedisBloomLayer& layer) {
@@ -29,12 +25,12 @@ bool is_whole(const RedisBloomLayer& layer) {
   const double probes = std::ceil(std::numbers::ln2 * layer.bits_per_item);
   if (!(probes >= 1 && probes <= double_hashing_probe_count_max)) return false;
   if (static_cast<double>(layer.probe_count) != probes) return false;
-  // Positions are taken modulo 2^n2 then.
+  // With n2, RedisBloom takes positions modulo 2^n2.
   return layer.size_exponent == 0 ||
          (layer.size_exponent < 64 && layer.bit_count == std::uint64_t{1} << layer.size_exponent);
 }
 
-RedisBloomLayer read_layer(FieldReader& reader) {
+RedisBloomLayer read_redisbloom_layer(FieldReader& reader) {
   RedisBloomLayer layer;
   layer.byte_count = reader.integer<std::uint64_t>();
   layer.bit_count = reader.integer<std::uint64_t>();
@@ -81,7 +77,7 @@ Result<ImageHeader> image_of(const RedisBloomFilter& filter) {
 }
 
 Result<ImageHeader> decode_redisbloom_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
-  if (bytes.size() < head_bytes) return damaged("a dump's header is cut short");
+  if (bytes.size() < redisbloom_head_bytes) return damaged("a dump's header is cut short");
   FieldReader reader(bytes);
   RedisBloomFilter filter;
   filter.item_count = reader.integer<std::uint64_t>();
@@ -89,9 +85,9 @@ Result<ImageHeader> decode_redisbloom_header(std::span<const std::byte> bytes, s
   filter.options = reader.integer<std::uint32_t>();
   filter.expansion = reader.integer<std::uint32_t>();
   if (layer_count > layers_max) return damaged("a dump has more layers than a filter may have");
-  if (bytes.size() != head_bytes + layer_count * layer_bytes)
+  if (bytes.size() != redisbloom_head_bytes + layer_count * redisbloom_layer_bytes)
     return damaged("a dump's header is of another length");
-  for (std::uint32_t i = 0; i < layer_count; ++i) filter.layers.push_back(read_layer(reader));
+  for (std::uint32_t i = 0; i < layer_count; ++i) filter.layers.push_back(read_redisbloom_layer(reader));
   return image_of(filter);
 }
 

@@ -7,12 +7,12 @@
 namespace sepal::filter {
 namespace {
 
-// So many cache lines are on their way from memory: more than a core can wait for at once.
+// So many cache lines are asked for ahead: more than a core can wait for at once.
 constexpr std::size_t lines_ahead = 24;
 constexpr std::uint32_t line_words = 8;
 
-// An item's probes reach nearly all lines of its block, so all are asked for, to write to them. Inline, or
-// GCC takes the call for one without an effect and leaves it out.
+// An item's probes reach nearly all lines of its block, so all lines are asked for, to write to them. Inline,
+// because GCC takes the call for one without an effect and leaves it out.
 [[gnu::always_inline]] inline void prefetch(const Blocks& blocks, const Fingerprint& item) {
   const std::uint64_t block_words = blocks.block_bits / word_bits;
   const std::uint64_t* const block = blocks.words + block_of(item, blocks.block_count) * block_words;
@@ -26,7 +26,7 @@ std::uint64_t set_items(const Blocks& blocks, std::span<const Fingerprint> items
   const Blocks shape = blocks;
   const std::size_t block_lines = std::max<std::size_t>(shape.block_bits / (line_words * word_bits), 1);
   const std::size_t items_ahead = std::max<std::size_t>(lines_ahead / block_lines, 1);
-  // What fits the cache is not asked for; a single block does, however many lines it has.
+  // Blocks that fit the cache are not asked for; a single block fits, however many lines it has.
   const std::size_t prefetched = shape.block_count == 1 ? 0 : items.size();
   const auto set = kernels().back().set;
   std::uint64_t changed = 0;

@@ -1,4 +1,4 @@
-// Setting the bits of many items one after the other, where nobody else sets bits.
+// Sets the bits of many items, one after the other, where no other thread sets bits.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -11,9 +11,9 @@
 
 namespace sepal::filter {
 
-// Sets the bits of the first `count` items, and asks for the blocks of those behind them from memory. Nobody
-// else sets bits in the blocks of the first, of which the layer has some (not Blocks::anywhere). Returns how
-// many of them changed a bit.
+// Sets the bits of the first `count` items, and asks for the blocks of the items behind them from memory. No
+// other thread sets bits in the blocks of the first `count` items. The layer has blocks (not
+// Blocks::anywhere). Returns how many of the first `count` items changed a bit.
 [[nodiscard]] std::uint64_t set_items(const Blocks& blocks, std::span<const Fingerprint> items,
                                       std::size_t count);
 

@@ -9,12 +9,12 @@
 namespace sepal::filter {
 namespace {
 
-// A layer has one shard for each of these, up to the maximum. More would meet less often, but counting the
-// items of a layer reads them all.
+// A layer has one shard for so many bytes, up to the maximum. With more shards threads would meet less often,
+// but counting the items of a layer reads all shards.
 constexpr std::uint64_t shard_bytes_min = 64 << 10;
 constexpr std::uint64_t shard_count_max = 2048;
-// Of the pool, what one refill takes: small against the capacity of a layer with many shards, yet enough that
-// a shard seldom comes.
+// What one refill takes from the pool: small against the capacity of a layer with many shards, yet enough
+// that a shard seldom refills.
 constexpr std::uint64_t reserve_max = 64;
 constexpr std::uint64_t reserves_of_pool = 4;
 
@@ -32,7 +32,7 @@ Division division_of(const LayerPlan& plan) {
   return {.shard_count = static_cast<std::uint32_t>(count), .blocks_shift = shift};
 }
 
-// What the aligned operator new adds at most.
+// The most that the aligned operator new adds.
 constexpr std::uint64_t alignment_bytes = alignof(Shard);
 
 }  // namespace
@@ -51,8 +51,7 @@ std::uint64_t Shards::footprint(const LayerPlan& plan) {
 }
 
 bool Shards::claim(std::uint64_t items) {
-  // Relaxed here and below: the counter alone is claimed, and bits and items are ordered by the shards'
-  // locks.
+  // Relaxed here and below: only the counter is claimed. The shards' locks order bits and items.
   std::uint64_t room = pool_.room.load(std::memory_order_relaxed);
   while (room >= items)
     if (pool_.room.compare_exchange_weak(room, room - items, std::memory_order_relaxed)) return true;
@@ -85,7 +84,7 @@ std::uint64_t Shards::item_count() const {
 }
 
 bool Shards::full(std::uint64_t capacity) {
-  // Relaxed: the counts never fall, and what is full stays so.
+  // Relaxed: the counts never fall, and a full layer stays full.
   if (pool_.full.load(std::memory_order_relaxed)) return true;
   if (item_count() != capacity) return false;
   pool_.full.store(true, std::memory_order_relaxed);
@@ -101,7 +100,7 @@ void Shards::sweep() {
   pool_.reserves_left.store(false, std::memory_order_relaxed);
 }
 
-// Which shard's count it is does not matter to the sum.
+// Any shard's count will do: only the sum matters.
 void Shards::count(std::uint64_t items) {
   shards_[0].item_count.fetch_add(items, std::memory_order_relaxed);
 }

@@ -1,15 +1,15 @@
-// The shards of a layer, and its room: how many more items it may take, kept exactly and yet not in one
-// place.
+// The shards of a layer, and its room: how many more items the layer may take. The room is exact, and yet not
+// kept in one place.
 //
 //     pool: room --claim--> a batch of items (what it does not use goes back)
 //             \--refill--> a shard's reserve --> one item
 //
-// A thread that adds items one at a time would meet all others at one counter. So a shard, whose cache line
-// such a thread has taken for its lock anyway, keeps a small reserve of room and refills it from the pool.
-// The room of a layer is the pool and all reserves together, never more than its capacity less its items.
-// When the pool is empty the layer looks full, although reserves are left: the caller then closes the gate
-// and sweeps them together. Chunks shrink with the pool, so that this happens a few times in the life of a
-// layer.
+// A thread that adds items one at a time would meet all other such threads at one counter. So a shard, whose
+// cache line the thread has taken for its lock anyway, keeps a small reserve of room and refills it from the
+// pool. The room of a layer is the pool and all reserves together, never more than its capacity less its
+// items. When the pool is empty the layer looks full, although reserves may be left: the caller then closes
+// the gate and sweeps them together. A refill takes less when the pool is small, so this happens only a few
+// times in the life of a layer.
 #pragma once
 
 #include <sepal/base/prefetch.hpp>
@@ -29,7 +29,7 @@ struct alignas(64) Shard {
   std::atomic<std::uint64_t> item_count{0};  // Written under the lock, read without.
 };
 
-// Synchronised, but for what says otherwise.
+// Synchronised, except where a member says otherwise.
 class Shards {
  public:
   // Nothing when the system refuses the memory.
@@ -43,21 +43,21 @@ class Shards {
   void prefetch_of_block(std::uint64_t block) const { prefetch_to_write(&shards_[block >> blocks_shift_]); }
   void prefetch_room() const { prefetch_to_write(&pool_); }
 
-  // Takes `items` of room from the pool, all or none.
+  // Takes room for `items` items from the pool, all or none.
   [[nodiscard]] bool claim(std::uint64_t items);
   void give_back(std::uint64_t items);
   // Gives the shard a reserve of at least one, or returns false.
   [[nodiscard]] bool refill(Shard& shard) SEPAL_REQUIRES(shard.lock);
 
   [[nodiscard]] std::uint64_t item_count() const;
-  // As Layer::full(): counts once, and then remembers.
+  // As Layer::full(). Once true, the answer is remembered, and nothing is counted again.
   [[nodiscard]] bool full(std::uint64_t capacity);
 
   // Exclusive: puts all reserves back into the pool.
   void sweep();
   // Exclusive: as if `item_count` items of `capacity` had been added.
   void restore(std::uint64_t capacity, std::uint64_t item_count);
-  // Exclusive: so many more items were added, for which room was claimed.
+  // Exclusive: counts so many more items, for which room was claimed.
   void count(std::uint64_t items);
 
  private:

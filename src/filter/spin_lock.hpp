@@ -1,5 +1,5 @@
-// A lock of one byte, held for the few writes of one item: there is one for each of very many small filters,
-// and one for each shard of a large one.
+// A lock of one byte, held for the few writes of one item. Each of very many small filters has one, and so
+// has each shard of a large filter.
 #pragma once
 
 #include <sepal/base/thread_annotations.hpp>

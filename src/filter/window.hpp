@@ -1,4 +1,5 @@
-// Items of a batch, a window at a time: hashed, and looked up while the blocks of the next are on their way.
+// Goes through a batch a window at a time. Items are hashed, and are looked up while the blocks of the next
+// window are on their way.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -15,13 +16,13 @@
 
 namespace sepal::filter {
 
-// What items are looked up for: those to be added will be written to the newest layer.
+// What items are looked up for: to_add means that they will be written to the newest layer.
 enum class LookUp : std::uint8_t { only, to_add };
 
-// Some items, hashed, their blocks on the way.
+// Some items, hashed, with their blocks on the way.
 class Window {
  public:
-  // The first window_items_max of `items`; hash(item) is its fingerprint.
+  // Takes the first window_items_max of `items`; hash(item) is an item's fingerprint.
   template <class Hash>
   void load(std::span<const std::string_view> items, const Hash& hash, const LayerStack& layers) {
     pending_.count = std::min(items.size(), window_items_max);
@@ -32,7 +33,7 @@ class Window {
       pending_.low[i] = fingerprint.low;
       pending_.high[i] = fingerprint.high;
       pending_.index[i] = i;
-      // One at a time, so that hashing goes on while a core's few places for waiting loads are taken.
+      // One at a time, so that hashing goes on while all of a core's few places for waiting loads are taken.
       if (worth_it) newest(fingerprint.low);
     }
     if (pending_.count > 0) layers.prefetch(layers.size() - 1, pending_);
@@ -42,7 +43,7 @@ class Window {
     for (std::size_t i = 0; i < pending_.count; ++i) newest.touch(pending_.fingerprint(i));
   }
 
-  // What no layer knows.
+  // The items that no layer knows.
   const Pending& absent(const LayerStack& layers) {
     layers.find(layers.size(), pending_);
     return pending_;
@@ -52,9 +53,10 @@ class Window {
   Pending pending_;
 };
 
-// Calls visit(absent, at) for all items, a window after the other: with those of the window that no layer
-// knows, `at` being the index of its first item. While one is looked up, the blocks of the next are on their
-// way. Before the first, when its blocks have been asked for, it calls begin().
+// Calls visit(absent, at) once for each window, in order: `absent` has the window's items that no layer
+// knows, and `at` is the index of the window's first item. While one window is looked up, the blocks of the
+// next are on their way. begin() is called once before the first look-up, when the blocks of the first window
+// have been asked for.
 template <class Hash, class Begin, class Visit>
 void visit_absent(std::span<const std::string_view> items, const Hash& hash, const LayerStack& layers,
                   LookUp purpose, const Begin& begin, const Visit& visit) {
@@ -65,6 +67,7 @@ void visit_absent(std::span<const std::string_view> items, const Hash& hash, con
   for (std::size_t at = 0, turn = 0; at < items.size(); at += window_items_max, turn ^= 1) {
     const std::size_t next = std::min(at + window_items_max, items.size());
     windows[turn ^ 1].load(items.subspan(next), hash, layers);
+    // Before the look-up, whose reads would map the system's page of zeros (Layer::touch).
     if (touch) [[unlikely]]
       windows[turn].touch(layers.newest());
     visit(windows[turn].absent(layers), at);

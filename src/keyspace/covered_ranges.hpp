@@ -1,4 +1,4 @@
-// Which bytes of something have come, in pieces of any order.
+// Which bytes of an upload have come, in pieces of any order.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,11 @@ namespace sepal::keyspace {
 
 class CoveredRanges {
  public:
-  // Pieces come in order, or from a few places at once. More gaps than that are refused: they take memory.
+  // Pieces come in order, or from a few places at once. A piece that would leave more gaps is refused,
+  // because gaps take memory.
   static constexpr std::size_t ranges_max = 1024;
 
-  // Bytes [begin, end). False, with nothing changed, where they would leave too many gaps.
+  // Adds bytes [begin, end). False, with nothing changed, where they would leave too many gaps.
   [[nodiscard]] bool add(std::uint64_t begin, std::uint64_t end) {
     if (begin >= end) return true;
     auto next = ranges_.upper_bound(begin);

@@ -11,8 +11,8 @@
 
 namespace sepal::keyspace {
 
-Cut::Cut(const Tables& tables, std::uint64_t size, Cut*& running)
-    : tables_(tables), size_(size), running_(running) {
+Cut::Cut(Tables tables, std::uint64_t size, Cut*& running)
+    : tables_(std::move(tables)), size_(size), running_(running) {
   SEPAL_ASSERT(running_ == nullptr, "one cut at a time");
   running_ = this;
 }
@@ -50,15 +50,16 @@ bool Cut::to_come(std::uint32_t database, std::string_view key) const {
 }
 
 void Cut::keep(const KeyTable& table, std::string_view key) {
-  // Its database may have been swapped with another since. After a flush there is another table, of which the
-  // cut knows nothing.
-  const auto at = std::ranges::find(tables_, &table, [](const auto& each) { return each.get(); });
+  // The search is by table, because the key's database may have been swapped with another since. After a
+  // flush the key is in another table, of which the cut knows nothing.
+  const auto* const at = std::ranges::find(tables_, &table, [](const auto& each) { return each.get(); });
   if (at == tables_.end()) return;
   const auto database = static_cast<std::uint32_t>(at - tables_.begin());
   if (!to_come(database, key)) return;
   auto& changed = changed_[database];
   if (changed == nullptr) changed = table.empty_like();
   if (changed->find(key) != nullptr) return;
+  // The key is noted even when it names nothing: what it comes to name is not of the instant.
   changed->insert(key, nullptr);
   if (const FilterPtr* const named = table.find(key))
     kept_.push_back(

@@ -9,8 +9,8 @@ namespace sepal::keyspace {
 
 namespace {
 
-// Spreads the bits of a number over all others (the finaliser of SplitMix64). One to one: every number has
-// one that leads to it.
+// Spreads each bit of a number over all others (the finaliser of SplitMix64). One to one: each number comes
+// from exactly one.
 std::uint64_t mixed(std::uint64_t number) {
   number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;
   number = (number ^ (number >> 27)) * 0x94d049bb133111eb;
@@ -21,7 +21,8 @@ std::uint64_t mixed(std::uint64_t number) {
 
 KeyTable::KeyTable(std::uint64_t seed, Hash hash) : seed_(seed), hash_(hash), directory_(1) {
   place(0, Segment::create(0, 0));
-  empty_bytes_ = byte_count();
+  // An empty table's bytes are known only now that its first segment is there.
+  empty_bytes_ = byte_count();  // NOLINT(cppcoreguidelines-prefer-member-initializer)
 }
 
 KeyTable::~KeyTable() {
@@ -33,6 +34,7 @@ KeyTable::~KeyTable() {
 }
 
 std::uint64_t KeyTable::byte_count() const {
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): the directory is one of pointers
   return sizeof(KeyTable) + directory_.capacity() * sizeof(Segment*) + segment_bytes_ + long_key_bytes_ +
          order_.size() * order_bytes;
 }
@@ -77,6 +79,7 @@ FilterPtr KeyTable::take(std::string_view key) {
   Segment& segment = *directory_[slot];
   const std::size_t index = segment.find(hash, key);
   if (index == Segment::not_found) return nullptr;
+  // Both are read before the entry is taken, because that drops its deadline.
   const Deadline earliest_before = segment.earliest();
   count_deadline(segment.deadline(index), no_deadline);
   FilterPtr filter = segment.take(index);
@@ -144,7 +147,7 @@ void KeyTable::prefetch(std::span<const std::string_view> keys) const {
   }
 }
 
-// Each loop reads what the one before has asked for.
+// Each loop reads what the loop before has asked for.
 void KeyTable::prefetch_few(std::span<const std::string_view> keys) const {
   std::array<std::uint64_t, prefetch_window> hashes;
   std::array<const Segment*, prefetch_window> segments;
@@ -190,7 +193,7 @@ ScanStep KeyTable::scan(ScanRequest request) const {
   std::uint64_t last_position = 0;
   const auto visit = [&](std::uint64_t hash, const Entry& entry, Deadline deadline) {
     const std::uint64_t position = hash >> bits_below_position;
-    // Keys of one position go together: the cursor could not tell them apart.
+    // Keys of one position stay in one answer: the cursor could not tell them apart.
     if (visited >= key_count && position != last_position) {
       step.cursor = position;
       return false;
@@ -223,8 +226,9 @@ const Entry* KeyTable::any(std::uint64_t random, WallTime now) const {
 }
 
 std::size_t KeyTable::directory_slots_max() const {
-  // Of evenly spread keys a segment fills up when the average one holds a half, so they need a place for
-  // every capacity_max / 4 keys at most. Allowed is twice that: a byte of pointers for each key.
+  // With evenly spread keys, a segment fills up when the average segment is half full, so these keys need at
+  // most one place for every capacity_max / 4 keys. The table allows twice that: a byte of pointers for each
+  // key.
   constexpr std::uint64_t keys_per_slot_min = Segment::capacity_max / 8;
   constexpr std::uint64_t always_allowed = 16;
   constexpr std::uint64_t limit = std::uint64_t{1} << depth_limit;
@@ -246,6 +250,7 @@ void KeyTable::place(std::size_t slot, std::unique_ptr<Segment> segment) {
 void KeyTable::drop(std::size_t slot) {
   const std::unique_ptr<Segment> segment(directory_[slot]);
   segment_bytes_ -= segment->byte_count();
+  // take_from() has left this deadline as it was, so it still finds the segment in order_.
   if (const Deadline earliest = segment->earliest(); earliest != no_deadline)
     order_.erase({earliest, segment.get()});
   --segments_at_depth_[segment->depth()];
@@ -282,7 +287,7 @@ void KeyTable::split(std::size_t slot) {
   place(slot + (std::size_t{1} << (depth_ - depth)), std::move(upper));
 }
 
-// Merges the segment that `hash` belongs to with its other half, as long as both together are small.
+// Merges the segment of `hash` with its other half, as long as both together are small.
 void KeyTable::merge(std::uint64_t hash) {
   for (;;) {
     const std::size_t slot = slot_of(hash);

@@ -13,21 +13,23 @@
 //
 // A full segment splits in two by the next bit. If its depth was D already, the directory doubles first,
 // which copies pointers and no keys. So no insert pays for the whole table. The order of segments is the
-// order of hashes, and within a segment keys are put in that order when somebody asks for it (visit_from). So
-// it never depends on the size of the table: a scan is a position among the hashes, and stays right whatever
-// happens in between.
-// Segments of which a key has a deadline are kept in the order of their earliest one, which is enough to find
-// the keys whose time has come: no key is in an order of its own, and a segment's earliest deadline rarely
-// changes.
+// order of hashes. Within a segment, keys are put in that order when a caller asks for it (visit_from). So
+// the order never depends on the size of the table: a scan is a position among the hashes, and stays right
+// whatever happens in between.
+//
+// Segments with a key that has a deadline are also kept in the order of their earliest deadline. This is
+// enough to find the keys whose time has come, and it is cheap: keys need no order of their own, and a
+// segment's earliest deadline rarely changes.
+//
 // After removals two segments that differ in their last bit merge when half a segment holds both
-// (merged_size_max), and the directory halves when no segment needs its last bit.
+// (merged_size_max). The directory halves when no segment needs its last bit.
 //
 // Invariants: a segment of depth d stands in 2^(D-d) neighbouring places of the directory. Segments are
 // within Segment::capacity_max, with one exception: the directory has at most directory_slots_max() places,
-// in proportion to the number of keys. Evenly spread hashes stay far below that. If somebody finds keys whose
-// hashes begin with the same bits, their segment grows beyond its size instead of the directory beyond all
-// bounds. Then an insert costs what it always does, a search a byte for each key of that segment, and a step
-// of a scan a hash for each.
+// in proportion to the number of keys. Evenly spread hashes stay far below that. An attacker may find keys
+// whose hashes begin with the same bits. Then their segment grows beyond its size, and not the directory
+// beyond all bounds. An insert then costs what it always does, a search costs a byte for each key of that
+// segment, and a step of a scan costs a hash for each.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -54,7 +56,7 @@ class KeyTable {
  public:
   using Hash = std::uint64_t (*)(std::string_view key, std::uint64_t seed);
 
-  // Short enough for clients that keep cursors in a double, long enough that two keys rarely share a
+  // Short enough for clients that keep cursors in a double; long enough that two keys rarely share a
   // position.
   static constexpr int position_bits = 48;
 
@@ -66,10 +68,10 @@ class KeyTable {
   [[nodiscard]] std::uint64_t size() const { return size_; }
   // Memory of the table and the keys, without the filters.
   [[nodiscard]] std::uint64_t byte_count() const;
-  // What one more key takes, without the steps in which segments and the directory grow.
+  // The memory that one more key takes, without the steps in which segments and the directory grow.
   [[nodiscard]] static std::uint64_t entry_bytes(std::string_view key);
-  // The least that a table with these keys can take: an empty one, and entry_bytes() of each key. It does not
-  // depend on the order in which keys came and went, as byte_count() does.
+  // The least that a table with these keys can take: an empty table, and entry_bytes() for each key. Unlike
+  // byte_count(), it does not depend on the order in which keys came and went.
   [[nodiscard]] std::uint64_t least_bytes() const;
   [[nodiscard]] std::size_t directory_slots() const { return directory_.size(); }
 
@@ -87,43 +89,44 @@ class KeyTable {
   // Null when the key was not there.
   FilterPtr take(std::string_view key);
 
-  // None as well when the key is not there.
+  // no_deadline as well when the key is not there.
   [[nodiscard]] Deadline deadline(std::string_view key) const;
   // The key must be there.
   void set_deadline(std::string_view key, Deadline deadline);
-  // Of all keys.
+  // The earliest deadline of all keys.
   [[nodiscard]] Deadline earliest() const { return order_.empty() ? no_deadline : order_.begin()->first; }
   [[nodiscard]] DeadlineSummary deadlines() const { return {.count = deadline_count_, .sum = deadline_sum_}; }
-  // A key with the earliest deadline, if there is one. Valid until the table changes.
+  // A key with the earliest deadline, if any key has one. Valid until the table changes.
   [[nodiscard]] std::optional<std::string_view> earliest_key() const;
 
-  // For finds and inserts of these keys that follow soon, together: asks for the memory that they will read
-  // before any of them waits for it. Any keys, any number; changes nothing, allocates nothing. Shared.
+  // For finds and inserts of these keys that follow soon: asks for the memory of all of them before any of
+  // them waits for its own. Any keys, any number; changes nothing, allocates nothing. Shared.
   void prefetch(std::span<const std::string_view> keys) const;
 
   // Calls visit(entry, deadline) for all entries, in any order.
   template <class Visit>
   void visit_all(Visit visit) const;
-  // Calls visit(entry, deadline) for entries whose hash is at least `hash_min`, in any order, for at least
-  // `count_min` of them if there are as many. Returns the hash below which all have been visited now, 0 when
-  // that is all.
+  // Calls visit(entry, deadline) for entries whose hash is at least `hash_min`, in any order, and for at
+  // least `count_min` of them if there are so many. Returns the hash below which all entries have been
+  // visited now, 0 when that is all.
   template <class Visit>
   std::uint64_t visit_segments(std::uint64_t hash_min, std::size_t count_min, Visit visit) const;
-  // Calls visit(hash, entry, deadline) in the order of hashes for all whose hash is at least `hash_min`,
-  // until it returns false.
+  // Calls visit(hash, entry, deadline), in the order of hashes, for all entries whose hash is at least
+  // `hash_min`, until visit returns false.
   template <class Visit>
   void visit_from(std::uint64_t hash_min, Visit visit) const;
 
-  // Keyspace::scan, of this table. A cursor is a position: the first `position_bits` bits of a hash.
+  // As Keyspace::scan, for this table. A cursor is a position: the first `position_bits` bits of a hash.
   struct ScanRequest {
     std::uint64_t cursor = 0;
     std::uint64_t count_min = 1;
-    WallTime now{};  // keys that are past their deadline are visited, and not among those of the answer
+    WallTime now{};  // keys that are past their deadline are visited, and left out of the answer
   };
   [[nodiscard]] ScanStep scan(ScanRequest request) const;
 
-  // Each entry about equally likely: a segment's share of the hashes is about its share of the keys. Null
-  // when the table is empty, or all of the few that were tried are past their deadline.
+  // Each entry is about equally likely: a segment's share of the hashes is about its share of the keys. Null
+  // when the table is empty, or when all of the any_tries_max entries that were tried are past their
+  // deadline.
   [[nodiscard]] const Entry* any(std::uint64_t random, WallTime now = {}) const;
 
  private:
@@ -144,7 +147,8 @@ class KeyTable {
   [[nodiscard]] std::size_t slot_of(std::uint64_t hash) const {
     return depth_ == 0 ? 0 : static_cast<std::size_t>(hash >> (64 - depth_));
   }
-  // The first place in the directory of the segment that stands at `slot`, and the first behind its places.
+  // The first place in the directory of the segment that stands at `slot`; then the first place behind all of
+  // its places.
   [[nodiscard]] std::size_t slot_begin(std::size_t slot) const {
     const std::uint32_t unused_bits = depth_ - directory_[slot]->depth();
     return slot >> unused_bits << unused_bits;
@@ -153,11 +157,11 @@ class KeyTable {
     const std::uint32_t unused_bits = depth_ - directory_[slot]->depth();
     return ((slot >> unused_bits) + 1) << unused_bits;
   }
-  // The lowest hash that belongs to this place of the directory, which is not the only one.
+  // The lowest hash that belongs to this place of the directory.
   [[nodiscard]] std::uint64_t hash_min_of(std::size_t slot) const {
     return depth_ == 0 ? 0 : static_cast<std::uint64_t>(slot) << (64 - depth_);
   }
-  // What a node of order_ takes: three pointers, a colour, what it holds, and what allocating it does.
+  // What a node of order_ takes: three pointers, a colour, its value, and the allocator's share.
   static constexpr std::uint64_t order_bytes = 64;
 
   // Where a key is.
@@ -167,11 +171,12 @@ class KeyTable {
   };
   [[nodiscard]] Place place_of(std::string_view key, std::uint64_t hash) const;
   void count_deadline(Deadline before, Deadline after);
-  // After a change of deadlines in a segment, whose earliest one was this before.
+  // Call it after a change of a segment's deadlines. `earliest_before` is what its earliest deadline was
+  // before.
   void reorder(Segment& segment, Deadline earliest_before);
-  // The segment gets all places that its depth gives it, from `slot` on.
+  // Gives the segment all places that its depth gives it, from `slot` on.
   void place(std::size_t slot, std::unique_ptr<Segment> segment);
-  // Destroys the segment. Its places are given to others at once.
+  // Destroys the segment. Its places hold a dangling pointer until the caller places another segment there.
   void drop(std::size_t slot);
   [[nodiscard]] std::size_t directory_slots_max() const;
   [[nodiscard]] bool may_split(const Segment& segment) const;
@@ -181,7 +186,8 @@ class KeyTable {
   void double_directory();
   void halve_directory();
   void prefetch_few(std::span<const std::string_view> keys) const;
-  // All entries of the segment whose hash is at least `hash_min`, as a heap with the lowest hash on top.
+  // Puts all entries of the segment whose hash is at least `hash_min` into a heap with the lowest hash on
+  // top.
   void line_up(const Segment& segment, std::uint64_t hash_min, std::vector<Turn>& turns) const;
   [[nodiscard]] static Turn next_of(std::vector<Turn>& turns);
 
@@ -192,9 +198,9 @@ class KeyTable {
   std::uint64_t segment_bytes_ = 0;
   std::uint64_t long_key_bytes_ = 0;
   std::uint32_t depth_ = 0;          // D: the directory has 2^D places
-  std::vector<Segment*> directory_;  // Owns them, each once, in however many places it stands.
+  std::vector<Segment*> directory_;  // Owns each segment once, in however many places it stands.
   std::array<std::uint64_t, depth_limit + 1> segments_at_depth_{};
-  std::set<std::pair<Deadline, Segment*>> order_;  // those with a deadline, by their earliest
+  std::set<std::pair<Deadline, Segment*>> order_;  // segments with a deadline, by their earliest one
   std::uint64_t deadline_count_ = 0;
   DeadlineSum deadline_sum_ = 0;
 };
@@ -214,7 +220,8 @@ std::uint64_t KeyTable::visit_segments(std::uint64_t hash_min, std::size_t count
   for (std::size_t slot = slot_begin(slot_of(hash_min)); slot < directory_.size(); slot = slot_after(slot)) {
     if (visited >= count_min) return hash_min_of(slot);
     const Segment& segment = *directory_[slot];
-    // Where a segment has merged with one that was visited before, only the hashes tell.
+    // Where a segment has merged with one that was visited before, only the hashes tell which entries are
+    // new.
     const bool whole = hash_min_of(slot) >= hash_min;
     for (std::size_t index = 0; index < segment.size(); ++index) {
       const Entry& entry = segment.at(index);

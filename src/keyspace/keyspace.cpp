@@ -1,6 +1,5 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
-#include <sepal/base/hash.hpp>
 #include <sepal/keyspace/cut.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
@@ -17,16 +16,11 @@ namespace sepal::keyspace {
 namespace {
 
 // What a filter may take when neither a limit nor the machine's memory is known: more than any machine has,
-// and small enough that sums of a few such numbers do not wrap.
+// yet small enough that sums of a few such numbers do not wrap.
 constexpr std::uint64_t unbounded_bytes = std::uint64_t{1} << 62;
 
 Error too_long() {
   return fail(Errc::key_too_long, "a key is longer than " + std::to_string(key_bytes_max) + " bytes");
-}
-
-// The tables' seed. It differs from the filters' seed, which every image of a filter tells.
-std::uint64_t table_seed(std::uint64_t filter_seed) {
-  return hash64("sepal key table", ~filter_seed);
 }
 
 }  // namespace
@@ -34,7 +28,7 @@ std::uint64_t table_seed(std::uint64_t filter_seed) {
 Keyspace::Keyspace(const KeyspaceOptions& options, Housekeeper& housekeeper)
     : options_(options), housekeeper_(housekeeper) {
   for (std::uint32_t database = 0; database < database_count; ++database) {
-    databases_.push_back(std::make_shared<KeyTable>(table_seed(options.seed)));
+    databases_.push_back(std::make_shared<KeyTable>(options.key_seed));
     contents_[database] = ++contents_last_;
     count_table(database);
   }
@@ -162,7 +156,7 @@ void Keyspace::plan_growth_ahead(const filter::Filter& filter) const {
   if (const Mirrors::Link* const link = mirrors_.whole_from(filter)) link->target->plan_growth(plans_);
 }
 
-// A filter is too large because of what is left of a limit, or for any machine. Clients are told which.
+// A filter is too large for the rest of a limit, or for any machine. Clients are told which.
 Error Keyspace::refusal_of(const Error& error, const filter::FilterOptions& options) const {
   if (error.code != Errc::too_large) return error;
   const filter::FilterLimits unbounded{.bytes_max = unbounded_bytes, .layers_max = options_.layers_max};
@@ -177,7 +171,7 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
   if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
   filter::FilterLimits limits = filter_limits();
   limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(key.key));
-  // Most filters are like the one before.
+  // Most filters have the options of the one before.
   const bool known = newest_plan_ && newest_plan_->options == options;
   if (!known || newest_plan_->byte_count > limits.bytes_max) {
     const auto planned = filter::Filter::plan(options, limits, &plans_);
@@ -307,7 +301,7 @@ bool Keyspace::expire(DatabaseKey key, WallTime now) {
 }
 
 filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fingerprint& item) {
-  // What needs no growth needs no account of bytes.
+  // An add that needs no growth leaves the account of bytes as it is.
   bool added = false;
   if (filter.try_add(item, added)) return {.added = added};
   const std::uint64_t bytes_before = filter.byte_count();
@@ -346,6 +340,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   about_to_change({.database = database, .key = to});
   const Deadline deadline = keys.deadline(from);
   FilterPtr moved = keys.take(from);
+  // Stays valid: the table keeps the filter.
   const filter::Filter& filter = *moved;
   if (FilterPtr* const present = keys.find(to)) {
     drop_mirror(**present);
@@ -368,7 +363,7 @@ Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
   if (find(to) != nullptr) return fail(Errc::key_exists);
   about_to_change(from);
   about_to_change(to);
-  // It is of two keys of one database.
+  // A mirror is between two keys of one database, so a move ends it.
   drop_mirror(*moved);
   const Deadline deadline = table(from.database).deadline(from.key);
   table(to.database).insert(to.key, table(from.database).take(from.key));
@@ -379,7 +374,7 @@ Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
   return {};
 }
 
-// A cut goes by tables, and so does not notice.
+// A cut goes by tables, so it needs no word of a swap.
 void Keyspace::swap(std::uint32_t database, std::uint32_t other) {
   std::swap(databases_[database], databases_[other]);
   std::swap(table_bytes_of_[database], table_bytes_of_[other]);
@@ -398,11 +393,11 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
   return sum;
 }
 
-// The housekeeper gets the table as it is: not a single filter is touched here.
+// The housekeeper gets the table as it is: no filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
   mirrors_.drop_database(database);
   housekeeper_.dispose_database(std::move(databases_[database]));
-  databases_[database] = std::make_shared<KeyTable>(table_seed(options_.seed));
+  databases_[database] = std::make_shared<KeyTable>(options_.key_seed);
   count_table(database);
 }
 
@@ -410,8 +405,8 @@ void Keyspace::flush(std::uint32_t database) {
   contents_[database] = ++contents_last_;
   const std::uint64_t flushed_size = size(database);
   if (flushed_size == 0) return;
-  // Filters grow without saying in which database, so the bytes are summed here: over what goes or over what
-  // stays, whichever is less. Nothing stays where only one database is used.
+  // A filter grows without telling its database, so the bytes are summed here: over the keys that go or the
+  // keys that stay, whichever are fewer. No keys stay where only one database is used.
   if (flushed_size <= total_size() - flushed_size) {
     filter_bytes_ -= filter_bytes_of(database);
   } else {
@@ -445,7 +440,7 @@ void Keyspace::set_defaults(double error_rate, std::uint64_t capacity, std::uint
 std::unique_ptr<Cut> Keyspace::begin_cut() {
   Cut::Tables tables;
   std::copy(databases_.begin(), databases_.end(), tables.begin());
-  return std::unique_ptr<Cut>(new Cut(tables, total_size(), cut_));
+  return std::unique_ptr<Cut>(new Cut(std::move(tables), total_size(), cut_));
 }
 
 void Keyspace::about_to_change(DatabaseKey key) {

@@ -1,4 +1,4 @@
-// Mirrors of a keyspace: who may begin one, and how it ends.
+// The mirrors of a keyspace: which keys may begin one, and how it ends.
 #include <sepal/keyspace/keyspace.hpp>
 
 namespace sepal::keyspace {

@@ -1,5 +1,5 @@
-// Adds under the shared gate while there are mirrors. They are apart from the others, which pay for them with
-// one comparison.
+// Adds under the shared gate while there are mirrors. They are apart from other adds, which pay for mirrors
+// with one comparison.
 #include <sepal/keyspace/mutator.hpp>
 
 #include <algorithm>
@@ -9,8 +9,9 @@
 
 namespace sepal::keyspace {
 
-// The target comes first, so that at no moment the record has an item of the source that the target lacks.
-// But it is not to get what the source then refuses.
+// The target comes first, so at no moment does the record have an item of the source that the target lacks.
+// But the target must not get what the source then refuses, so an add that the source may refuse is left to
+// add_alone().
 bool Mutator::try_add_mirrored(DatabaseKey key, filter::Filter& filter,
                                std::span<const std::string_view> items, std::span<bool> added) {
   if (keyspace_.mirrors().whole_from(filter) != nullptr) {
@@ -38,7 +39,7 @@ std::uint64_t record_bytes_of_mirror(const Mirrors& mirrors, std::size_t item_co
                                      std::uint32_t layers_max) {
   const std::size_t key_bytes = mirrors.key_bytes_max();
   if (layers_max == 0) return record_bytes_of_adds(key_bytes, item_count);
-  // Whenever adds of the source are told, those of the target are before.
+  // Whenever adds of the source are told, adds of the target are told before.
   const std::uint64_t calls_of_source = calls_of_adds_alone(item_count, layers_max);
   const std::uint64_t broken = record_bytes_max + 2 * key_bytes;  // It names both ends.
   return record_bytes_of_adds_alone(key_bytes, item_count, layers_max) +

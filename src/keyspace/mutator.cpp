@@ -13,7 +13,8 @@
 namespace sepal::keyspace {
 namespace {
 
-// Adds with the gate closed that are told together, a few at a time; untold without a log.
+// Adds with the gate closed that are told to the log together, a few at a time. Without a log they are not
+// told.
 class AddsAlone {
  public:
   static constexpr std::size_t told_together_max = 32;
@@ -21,7 +22,7 @@ class AddsAlone {
   AddsAlone(Keyspace& keyspace, MutationLog* log, DatabaseKey key, filter::Filter& filter)
       : keyspace_(keyspace), log_(log), key_(key), filter_(filter), layers_(filter.layer_count()) {}
 
-  // What `earlier` was given so far is told before anything of this is.
+  // Before anything of these adds is told, everything given to `earlier` so far is told.
   void tell_after(AddsAlone& earlier) { earlier_ = &earlier; }
 
   filter::Filter::AddOutcome add(std::string_view item) {
@@ -39,12 +40,13 @@ class AddsAlone {
   }
 
  private:
-  // After each add: the layer came before the item.
+  // Called after each add. The new layer is told before the item that made the filter grow.
   void note(const Fingerprint& fingerprint, bool added) {
+    // The items that wait belong to the older layers, so they are told first.
     if (filter_.layer_count() != layers_) {
       tell();
       layers_ = filter_.layer_count();
-      log_->grown(key_, filter_.newest_layer().plan());
+      log_->record(Grown{.key = key_, .layer = filter_.newest_layer().plan()});
     }
     if (!added) return;
     if (fingerprints_.size() == told_together_max) tell();
@@ -80,34 +82,18 @@ bool Mutator::try_add(DatabaseKey key, filter::Filter& filter, std::span<const s
 }
 
 Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOptions& options) {
-  const auto created = keyspace_.create(key, options);
+  auto created = keyspace_.create(key, options);
   if (created && log_ != nullptr)
-    log_->created(key, keyspace_.newest_plan().options, keyspace_.newest_plan().first_layer);
+    log_->record(Created{.key = key,
+                         .options = keyspace_.newest_plan().options,
+                         .first_layer = keyspace_.newest_plan().first_layer});
   return created;
 }
 
-bool Mutator::remove(DatabaseKey key) {
-  const bool removed = keyspace_.remove(key);
-  if (removed && log_ != nullptr) log_->removed(key);
-  return removed;
-}
-
-bool Mutator::expire(DatabaseKey key, WallTime now) {
-  const bool expired = keyspace_.expire(key, now);
-  if (expired && log_ != nullptr) log_->removed(key);
-  return expired;
-}
-
-bool Mutator::set_deadline(DatabaseKey key, Deadline deadline) {
-  const bool set = keyspace_.set_deadline(key, deadline);
-  if (set && log_ != nullptr) log_->expires(key, deadline);
-  return set;
-}
-
 Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std::string_view to) {
-  const auto renamed = keyspace_.rename(database, from, to);
-  if (renamed && from != to && log_ != nullptr) log_->renamed(database, from, to);
-  return renamed;
+  auto renamed = keyspace_.rename(database, from, to);
+  if (from == to) return renamed;
+  return told(std::move(renamed), Renamed{.key = {.database = database, .key = from}, .target = to});
 }
 
 Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline, const ImageFile& file) {
@@ -116,58 +102,46 @@ Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline
     image = filter::whole_image(*filter);
     SEPAL_ASSERT(image.size() <= recorded_image_bytes_max, "a filter that is too large for a record");
   }
-  auto put = keyspace_.put(key, std::move(filter), deadline);
-  if (put && log_ != nullptr) log_->adopted(key, {.image = image, .file = file, .deadline = deadline});
-  return put;
-}
-
-Result<void> Mutator::move(DatabaseKey from, std::uint32_t to_database) {
-  const auto moved = keyspace_.move(from, to_database);
-  if (moved && log_ != nullptr) log_->moved(from, to_database);
-  return moved;
+  return told(keyspace_.put(key, std::move(filter), deadline),
+              Adopted{.key = key, .filter = {.image = image, .file = file, .deadline = deadline}});
 }
 
 void Mutator::swap(std::uint32_t database, std::uint32_t other) {
   if (database == other) return;
   keyspace_.swap(database, other);
-  if (log_ != nullptr) log_->swapped(database, other);
+  told(true, Swapped{.database = database, .other = other});
 }
 
 void Mutator::flush(std::uint32_t database) {
   const bool empty = keyspace_.size(database) == 0;
   keyspace_.flush(database);
-  if (!empty && log_ != nullptr) log_->flushed(database);
+  told(!empty, Flushed{.database = database});
 }
 
 void Mutator::flush_all() {
   const bool empty = keyspace_.total_size() == 0;
   keyspace_.flush_all();
-  if (!empty && log_ != nullptr) log_->flushed_all();
+  told(!empty, FlushedAll{});
 }
 
 Result<void> Mutator::begin_mirror(std::uint32_t database, std::string_view source, std::string_view target) {
-  const filter::Filter* const filter = keyspace_.find({.database = database, .key = source});
-  const Mirror mirror{.database = database,
-                      .source = std::string(source),
-                      .target = std::string(target),
-                      .state = MirrorState::whole,
-                      .items_before = filter == nullptr ? 0 : filter->item_count()};
-  const auto begun = keyspace_.begin_mirror(mirror);
-  if (begun && log_ != nullptr) log_->mirrored(mirror);
-  return begun;
+  const DatabaseKey key{.database = database, .key = source};
+  const filter::Filter* const filter = keyspace_.find(key);
+  const std::uint64_t items_before = filter == nullptr ? 0 : filter->item_count();
+  return told(keyspace_.begin_mirror({.database = database,
+                                      .source = std::string(source),
+                                      .target = std::string(target),
+                                      .state = MirrorState::whole,
+                                      .items_before = items_before}),
+              Mirrored{.key = key, .target = target, .items_before = items_before});
 }
 
 bool Mutator::end_mirror(DatabaseKey source) {
-  const bool ended = keyspace_.end_mirror(source);
-  if (ended && log_ != nullptr)
-    log_->mirrored({.database = source.database,
-                    .source = std::string(source.key),
-                    .target = {},
-                    .state = MirrorState::off,
-                    .items_before = 0});
-  return ended;
+  return told(keyspace_.end_mirror(source), Mirrored{.key = source, .state = MirrorState::off});
 }
 
+// An item goes to the filter first, and to the target of its mirror only if the filter takes it. The log
+// hears of them in the other order (tell_after).
 void Mutator::add_alone(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
                         std::vector<filter::Filter::AddOutcome>& outcomes) {
   using filter::Filter;
@@ -191,7 +165,11 @@ void Mutator::add_alone(DatabaseKey key, filter::Filter& filter, std::span<const
 
 void Mutator::break_mirror(DatabaseKey source, MirrorState state) {
   keyspace_.set_mirror_state(source, state);
-  if (log_ != nullptr) log_->mirrored(keyspace_.mirrors().from(*keyspace_.find(source))->mirror);
+  const Mirror& broken = keyspace_.mirrors().from(*keyspace_.find(source))->mirror;
+  told(true, Mirrored{.key = source,
+                      .target = broken.target,
+                      .state = broken.state,
+                      .items_before = broken.items_before});
 }
 
 std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count) {
@@ -200,9 +178,9 @@ std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count
 }
 
 std::uint64_t calls_of_adds_alone(std::size_t item_count, std::uint32_t layers_max) {
-  // A layer is told, and what was added before it.
+  // Each new layer is told, and before it the items that wait.
   const std::uint64_t of_growth = 2 * std::min<std::uint64_t>(item_count, layers_max);
-  // What is gone, what is created, its deadline, and what remains to be told at the end.
+  // What is removed, what is created, its deadline, and the items that still wait at the end.
   constexpr std::uint64_t once = 4;
   return once + of_growth + item_count / AddsAlone::told_together_max;
 }
@@ -219,7 +197,7 @@ std::uint64_t record_bytes_of_adoption(std::size_t key_bytes) {
 
 std::uint64_t record_bytes_of_keys(std::span<const std::string_view> keys) {
   std::uint64_t bytes = record_bytes_max;
-  // What is longer is no key. Each may be named twice.
+  // A longer word is no key. Each key may be named twice.
   for (const std::string_view key : keys)
     bytes += 2 * (record_bytes_max + std::min(key.size(), key_bytes_max));
   return bytes;

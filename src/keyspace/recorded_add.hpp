@@ -1,4 +1,4 @@
-// An add under the shared gate that a log is told of.
+// An add under the shared gate, told to a log.
 #pragma once
 
 #include <sepal/filter/filter.hpp>
@@ -10,7 +10,7 @@
 
 namespace sepal::keyspace {
 
-// A filter's recorder that knows the key.
+// A filter's recorder for the log, which needs the key too.
 class KeyRecorder final : public filter::AddRecorder {
  public:
   KeyRecorder(MutationLog& log, DatabaseKey key) : log_(log), key_(key) {}
@@ -30,11 +30,11 @@ class KeyRecorder final : public filter::AddRecorder {
   return filter.try_add(items, added, &recorder);
 }
 
-// How often a log is told by Mutator::add_alone() of a filter without a mirror, with what goes before it in a
-// request.
+// How often Mutator::add_alone(), with what goes before it in a request, tells a log of a filter without a
+// mirror.
 [[nodiscard]] std::uint64_t calls_of_adds_alone(std::size_t item_count, std::uint32_t layers_max);
 
-// Good until an end of the mirror is renamed.
+// Valid until an end of the mirror is renamed.
 [[nodiscard]] inline DatabaseKey target_key(const Mirrors::Link& link) {
   return {.database = link.mirror.database, .key = link.mirror.target};
 }

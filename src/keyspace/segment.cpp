@@ -16,7 +16,7 @@ constexpr std::size_t cache_line_bytes = 64;
 
 }  // namespace
 
-// With twice the room to spare an insert takes an eighth less time, and a key two bytes more.
+// With twice the spare room an insert takes an eighth less time, and a key two bytes more.
 std::size_t Segment::capacity_for(std::size_t entry_count) {
   const std::size_t wanted = entry_count + entry_count / 8;
   return (wanted + capacity_step - 1) / capacity_step * capacity_step;
@@ -62,6 +62,8 @@ void Segment::insert(std::uint64_t hash, std::string_view key, FilterPtr filter)
 FilterPtr Segment::take(std::size_t index) {
   FilterPtr filter = std::move(at(index).filter);
   if (with_deadlines_) {
+    // The entry's deadline goes first. The swap then moves the last deadline into the hole, and leaves none
+    // behind.
     set_deadline(index, no_deadline);
     std::swap(deadlines()[index], deadlines()[size_ - 1]);
   }
@@ -110,7 +112,7 @@ void Segment::prefetch_keys() const {
   for (std::size_t index = 0; index < size_; ++index) at(index).key.prefetch();
 }
 
-// A small segment ends before the second line, which a prefetch does not mind.
+// In a small segment the second line lies behind its end, which does no harm to a prefetch.
 void Segment::prefetch_tags() const {
   __builtin_prefetch(this);
   __builtin_prefetch(tags() + cache_line_bytes - sizeof(Segment));

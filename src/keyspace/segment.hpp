@@ -4,17 +4,21 @@
 //     Segment | tag tag tag ... free | entry entry entry ... free [| deadline deadline ... free | earliest]
 //
 // A tag is the last byte of a key's hash. A search looks for the byte among the tags, which are a cache line
-// or two, and compares keys where it stands: another key has the same tag once in 256 times. An insert writes
-// behind the last entry and moves nothing; a removal moves the last entry into the hole.
-// Deadlines are only there when one of the keys has had one since the block was made.
-// No more of a hash is kept. Who needs it whole (to split a segment, to visit keys in order) computes it from
-// the key again, which is cheaper than eight bytes in each entry.
+// or two, and compares the key at each place where the byte stands: another key has the same tag once in 256
+// times. An insert writes behind the last entry and moves nothing; a removal moves the last entry into the
+// hole.
 //
-// In a segment beyond capacity_max (see key_table.hpp: somebody chose the keys) a search reads all its tags,
-// and compares more keys only if the last bytes were chosen as well, which no reply tells.
+// Deadlines are there only when one of the keys has had one since the block was made.
 //
-// The block has a fixed number of places. The table moves entries to a larger or smaller one, in small steps
-// (capacity_for), so that memory stays close to what the entries need.
+// No more of a hash is kept than the tag. Code that needs the whole hash (to split a segment, to visit keys
+// in order) computes it from the key again, which is cheaper than eight bytes in each entry.
+//
+// In a segment beyond capacity_max (an attacker chose the keys, see key_table.hpp) a search reads all its
+// tags. It compares more keys only if the attacker chose the last bytes of the hashes as well, which no reply
+// tells.
+//
+// The block has a fixed number of places. The table moves entries to a larger or smaller block, in small
+// steps (capacity_for), so that memory stays close to what the entries need.
 #pragma once
 
 #include <sepal/keyspace/deadline.hpp>
@@ -39,13 +43,14 @@ struct Entry {
 // Guarded by the gate, as the keyspace is.
 class alignas(Entry) Segment {
  public:
-  // A segment of so many entries is split before it takes another, where the table allows.
+  // A segment of so many entries is split before it takes another, where the table allows it.
   static constexpr std::size_t capacity_max = 64;
   static constexpr std::size_t not_found = ~std::size_t{0};
-  // Of one entry, without a long key's bytes and a deadline.
+  // The bytes of one entry, without a long key's bytes and without a deadline.
   static constexpr std::uint64_t entry_bytes = sizeof(std::uint8_t) + sizeof(Entry);
 
-  // An empty one with room for `entry_count` and some more; with no room at all for none.
+  // Makes an empty segment with room for `entry_count` entries and some more; for 0 entries, with no room at
+  // all.
   [[nodiscard]] static std::unique_ptr<Segment> create(std::uint32_t depth, std::size_t entry_count,
                                                        bool with_deadlines = false);
   ~Segment();
@@ -56,8 +61,8 @@ class alignas(Entry) Segment {
   [[nodiscard]] std::uint32_t depth() const { return depth_; }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool is_full() const { return size_ == capacity_; }
-  // So much is free that a smaller block pays. Far from being full, so a key that comes and goes moves
-  // nothing.
+  // So much is free that a smaller block pays. The threshold is far from full, so a key that comes and goes
+  // moves nothing.
   [[nodiscard]] bool is_sparse() const {
     return size_ == 0 ? capacity_ != 0 : capacity_ - size_ > size_ / 4 + 2 * capacity_step;
   }
@@ -74,29 +79,29 @@ class alignas(Entry) Segment {
   void insert(std::uint64_t hash, std::string_view key, FilterPtr filter);
   FilterPtr take(std::size_t index);
 
-  // Whether there is room for deadlines. Without it no key has one.
+  // Whether there is room for deadlines. Without room no key has a deadline.
   [[nodiscard]] bool with_deadlines() const { return with_deadlines_; }
   [[nodiscard]] Deadline deadline(std::size_t index) const {
     return with_deadlines_ ? deadlines()[index] : no_deadline;
   }
-  // Of all keys.
+  // The earliest deadline of all keys.
   [[nodiscard]] Deadline earliest() const { return deadline(capacity_); }
-  // There must be room.
+  // Only with_deadlines().
   void set_deadline(std::size_t index, Deadline deadline);
 
-  // For a look at all keys that follows soon.
+  // Asks for the bytes of all keys, before a look at them.
   void prefetch_keys() const;
-  // Puts the entries for whose keys `comes_first` says true before the others. Returns how many they are.
+  // Puts the entries whose keys `comes_first` accepts before the others. Returns how many it accepts.
   template <class ComesFirst>
   [[nodiscard]] std::size_t partition(ComesFirst comes_first);
-  // Takes the entries of another segment from an index on. There must be room for them. The other one's
-  // earliest() stays as it is.
+  // Takes the entries of another segment from an index on. There must be room for them. The other segment's
+  // earliest() stays as it is: KeyTable::drop() finds the segment in its order by it.
   void take_from(Segment& other, std::size_t first_index);
 
-  // For a search or an insert that follows soon: ask for the memory it begins with ...
+  // Before a search or an insert: asks for the memory that it begins with ...
   void prefetch_tags() const;
-  // ... and, when that is there, for the entry it probably finds (returned) or else the place that an insert
-  // takes (null is returned).
+  // ... and, when that is there, for the entry that it probably finds (returned), or else for the place that
+  // an insert takes (returns null).
   [[nodiscard]] const Entry* prefetch_entry(std::uint64_t hash) const;
 
  private:

@@ -1,7 +1,7 @@
-// Makes entries of a cut out of entries of a table.
+// Turns entries of a table into entries of a cut.
 //
-// Sharing a filter writes to memory beside it, which is in no cache. With the gate closed that is what a cut
-// takes its time for, so each filter is asked for some entries before it is shared.
+// Sharing a filter writes to its reference count, which is in no cache. A cut spends its time with the gate
+// closed on that, so each filter is asked for some entries before it is shared.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
@@ -16,7 +16,7 @@
 
 namespace sepal::keyspace {
 
-// Confined. The entries are complete when this ends; the table's must not change before.
+// Confined. The entries are complete when this object ends; the table's entries must not change before.
 class Sharing {
  public:
   explicit Sharing(std::vector<CutEntry>& to) : to_(to), first_(to.size()) {}

@@ -1,4 +1,4 @@
-// A key's bytes in the key table. Sixteen bytes, without an allocation for the keys that most servers have:
+// A key's bytes in the key table: sixteen bytes, without an allocation for the keys that most servers have.
 //
 //     short (up to inline_bytes_max)   | bytes of the key, zeros behind them ...        | length |
 //     long                             | pointer to the bytes (8) | length, low 7 bytes | marker |
@@ -48,7 +48,7 @@ class StoredKey {
     return {pointer(), static_cast<std::size_t>(tail() & ~(marker << length_bits))};
   }
 
-  // For view() and a look at the bytes that follow soon.
+  // Asks for the bytes of a long key, before view() and a look at them.
   void prefetch() const {
     if (is_long()) __builtin_prefetch(pointer());
   }

@@ -4,43 +4,46 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
+#include <vector>
 
 #include "covered_ranges.hpp"
 
 namespace sepal::keyspace {
+// Not local to this file, because the class below has a member of this type and is known outside.
+struct UploadHeader {
+  filter::ImageHeader image;
+  std::optional<std::uint64_t> identity;  // for a dump of Sepal's
+};
+
 namespace {
 
 using filter::DumpPiece;
 using filter::ImageHeader;
 
-// Of taken ones, whose pieces may come again.
+// So many uploads whose filter was taken are kept, because their pieces may come again.
 constexpr std::size_t taken_count_max = 1024;
 
 bool same(const ImageHeader& a, const ImageHeader& b) {
   return filter::encode(a) == filter::encode(b);
 }
 
-struct Header {
-  ImageHeader image;
-  std::optional<std::uint64_t> identity;  // of a dump of Sepal's
-};
-
-Result<Header> read_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
+Result<UploadHeader> read_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
   if (const auto piece = filter::decode_dump_piece(bytes, layers_max)) {
     if (!piece->image) return fail(Errc::damaged, "a piece of a dump comes before its header");
-    return Header{.image = *piece->image, .identity = piece->identity};
+    return UploadHeader{.image = *piece->image, .identity = piece->identity};
   }
   const auto image = filter::decode_redisbloom_header(bytes, layers_max);
   if (!image) return image.error();
-  return Header{.image = *image, .identity = std::nullopt};
+  return UploadHeader{.image = *image, .identity = std::nullopt};
 }
 
 }  // namespace
 
-// Its mutex is locked for the time of copying a piece: only those who send pieces of the same upload meet.
+// Its mutex is locked while a piece is copied: only clients that send pieces of the same upload meet there.
 class Uploads::Upload {
  public:
-  Upload(Header header, FilterPtr filter, std::chrono::seconds timeout)
+  Upload(UploadHeader header, FilterPtr filter, std::chrono::seconds timeout)
       : header_(std::move(header)),
         total_bytes_(header_.image.bitmap_bytes()),
         held_bytes_(filter->byte_count()),
@@ -48,6 +51,7 @@ class Uploads::Upload {
         filter_(std::move(filter)) {}
 
   Outcome load(const UploadPiece& piece, std::uint32_t layers_max, WallTime now) {
+    // Decoded before the lock, so that clients of one upload verify their checksums side by side.
     const auto own = filter::decode_dump_piece(piece.bytes, layers_max);
     const MutexLock lock(mutex_);
     keep(now);
@@ -65,12 +69,12 @@ class Uploads::Upload {
     taken_ = filter_.get();
     return std::exchange(filter_, nullptr);
   }
-  // No other has the address of one that lives.
+  // The address is unique while the filter lives.
   void adopted(const filter::Filter& filter) {
     const MutexLock lock(mutex_);
     if (taken_ == &filter) adopted_ = true;
   }
-  // Null where it was taken.
+  // Null once the filter was taken.
   FilterPtr give_up() {
     const MutexLock lock(mutex_);
     return std::exchange(filter_, nullptr);
@@ -92,12 +96,12 @@ class Uploads::Upload {
   Outcome load_own(const DumpPiece& piece) SEPAL_REQUIRES(mutex_) {
     const bool other = piece.identity != *header_.identity;
     if (other && !piece.image) return Outcome::bad_data;
-    // A piece that is a whole filter is one of its own instant.
+    // A piece that is a whole filter has an instant of its own, which may differ from the header's.
     const bool whole = piece.image && piece.data.size() == piece.total_bytes;
     if (filter_ != nullptr && (other || (whole && !same(*piece.image, header_.image))))
       return Outcome::begins_anew;
     if (other) return Outcome::bad_data;
-    // The filter has grown since the header.
+    // The filter has grown since the header was made.
     if (piece.offset >= total_bytes_) return Outcome::taken;
     return fill(piece.offset, piece.data.first(static_cast<std::size_t>(
                                   std::min<std::uint64_t>(piece.data.size(), total_bytes_ - piece.offset))));
@@ -117,7 +121,7 @@ class Uploads::Upload {
   }
 
   Outcome fill(std::uint64_t offset, std::span<const std::byte> bytes) SEPAL_REQUIRES(mutex_) {
-    // What is whole may be looked at already.
+    // A filter that is whole may be looked at already, so its bits must not change.
     if (filter_ == nullptr || covered_.byte_count() == total_bytes_) return Outcome::taken;
     if (!covered_.add(offset, offset + bytes.size())) return Outcome::bad_data;
     for (std::uint32_t i = 0; !bytes.empty(); ++i) {
@@ -135,14 +139,14 @@ class Uploads::Upload {
     return Outcome::taken;
   }
 
-  const Header header_;
+  const UploadHeader header_;
   const std::uint64_t total_bytes_;
   const std::uint64_t held_bytes_;
   const std::chrono::seconds timeout_;
   std::atomic<Deadline> until_{no_deadline};                        // Relaxed: nothing is ordered by it.
   mutable Mutex mutex_;                                             // Lock order: last.
   FilterPtr filter_ SEPAL_GUARDED_BY(mutex_);                       // null once it is taken
-  const filter::Filter* taken_ SEPAL_GUARDED_BY(mutex_) = nullptr;  // to be compared, may be gone
+  const filter::Filter* taken_ SEPAL_GUARDED_BY(mutex_) = nullptr;  // only compared: it may be gone
   bool adopted_ SEPAL_GUARDED_BY(mutex_) = false;
   CoveredRanges covered_ SEPAL_GUARDED_BY(mutex_);
 };
@@ -156,7 +160,7 @@ Uploads::Upload* Uploads::find(DatabaseKey key) const {
   return found == uploads_.end() ? nullptr : found->second.get();
 }
 
-// Nobody waits for the memory to go.
+// The housekeeper gives the memory back, so no request waits for that.
 void Uploads::discard(Upload& upload) {
   keyspace_.release(upload.held_bytes());
   keyspace_.dispose(upload.give_up());
@@ -208,24 +212,21 @@ void Uploads::adopted(DatabaseKey key, const filter::Filter& filter) {
   if (found != uploads_.end()) found->second->adopted(filter);
 }
 
-// Those for which gone(database, upload) holds. Returns how many of them were not taken.
+// Drops the uploads for which gone(database, upload) holds. Returns how many of them were not taken. Their
+// memory is given back without the lock.
 template <class Gone>
 std::uint64_t Uploads::drop_if(const Gone& gone) {
-  const MutexLock lock(mutex_);
-  std::uint64_t count = 0;
-  for (auto at = uploads_.begin(); at != uploads_.end();) {
-    Upload& upload = *at->second;
-    if (!gone(at->first.first, upload)) {
-      ++at;
-      continue;
+  std::vector<std::unique_ptr<Upload>> dropped;
+  {
+    const MutexLock lock(mutex_);
+    for (auto at = uploads_.begin(); at != uploads_.end();) {
+      const bool drop = gone(at->first.first, *at->second);
+      if (drop && !at->second->taken()) dropped.push_back(std::move(at->second));
+      at = drop ? uploads_.erase(at) : std::next(at);
     }
-    if (!upload.taken()) {
-      discard(upload);
-      ++count;
-    }
-    at = uploads_.erase(at);
   }
-  return count;
+  for (const auto& upload : dropped) discard(*upload);
+  return dropped.size();
 }
 
 void Uploads::flush(std::uint32_t database) {

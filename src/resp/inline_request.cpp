@@ -118,7 +118,7 @@ class Splitter {
 bool split_inline(std::string_view line, Words& words, std::string& unquoted) {
   words.clear();
   unquoted.clear();
-  // Unquoting never lengthens, so with this much room the views made on the way stay where they are.
+  // Unquoting never lengthens, so with this much room the views into `unquoted` stay valid.
   if (line.find_first_of("\"'") != std::string_view::npos) unquoted.reserve(line.size());
   Splitter splitter(line, unquoted);
   while (splitter.skip_blanks()) {

@@ -1,4 +1,4 @@
-// The words of an inline request: what a person types into telnet or redis-cli sends for its own tests.
+// The words of an inline request, which a person types into telnet, or redis-cli sends for its own tests.
 #pragma once
 
 #include <sepal/resp/request_parser.hpp>

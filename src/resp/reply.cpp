@@ -1,4 +1,6 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
+#include <sepal/base/free_memory.hpp>
 #include <sepal/resp/reply.hpp>
 
 #include <algorithm>
@@ -9,12 +11,13 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace sepal::resp {
 namespace {
 
 constexpr std::string_view line_end = "\r\n";
-// The bytes of one boolean in every encoding: ":1", "#t" and so on with their line end.
+// The size of one boolean in every encoding: ":1", "#t" and so on with their line end.
 constexpr std::size_t boolean_bytes = 4;
 // Room for the longest 64-bit number or the shortest spelling of any double.
 constexpr std::size_t number_bytes_max = 32;
@@ -26,7 +29,7 @@ std::string_view digits_of(Number value, char (&room)[number_bytes_max]) {
 }
 
 static_assert(sizeof(bool) == 1, "four booleans are four bytes");
-// Four booleans in a row, by a number in which the first is the highest of four bits.
+// Four booleans in a row, indexed by a number of four bits whose highest bit is the first boolean.
 using FourBooleans = std::array<std::array<char, 4 * boolean_bytes>, 16>;
 
 constexpr FourBooleans encode_four(std::string_view no, std::string_view yes) {
@@ -90,7 +93,7 @@ void Reply::integer_unsigned(std::uint64_t value) {
   bulk(digits_of(value, room));
 }
 
-// Four at a time: to choose for each costs three times as much.
+// Four at a time: a choice for each one costs three times as much.
 void Reply::booleans(std::span<const bool> values) {
   const FourBooleans& four = version_ == Version::resp2 ? four_in_resp2 : four_in_resp3;
   const std::size_t begin = buffer_.size();
@@ -99,7 +102,7 @@ void Reply::booleans(std::span<const bool> values) {
   for (; values.size() >= 4; values = values.subspan(4)) {
     std::array<std::byte, 4> bytes;
     std::memcpy(bytes.data(), values.data(), bytes.size());
-    // The factor brings the lowest bits of the four bytes together in the highest.
+    // The factor gathers the lowest bits of the four bytes in the highest byte of the product.
     const std::uint32_t chosen = (load_little_endian<std::uint32_t>(bytes.data()) * 0x08040201U) >> 24 & 0xf;
     std::memcpy(to, four[chosen].data(), 4 * boolean_bytes);
     to += 4 * boolean_bytes;
@@ -112,10 +115,41 @@ void Reply::booleans(std::span<const bool> values) {
 
 void Reply::real(double value) {
   char room[number_bytes_max];
-  // The sign of a NaN means nothing, and RESP knows one spelling.
+  // The sign of a NaN means nothing, and RESP has only one spelling for it.
   const std::string_view digits = std::isnan(value) ? "nan" : digits_of(value, room);
   if (version_ == Version::resp2) return bulk(digits);
   line(',', digits);
+}
+
+void Reply::bulk_later(std::vector<std::string> pieces) {
+  std::size_t size = 0;
+  for (const std::string& piece : pieces) size += piece.size();
+  count('$', size);
+  pieces.emplace_back(line_end);
+  raw_later(std::move(pieces));
+}
+
+void Reply::raw_later(std::vector<std::string> pieces) {
+  SEPAL_ASSERT(!has_later(), "a long value ends before the next one begins");
+  if (pieces.empty()) return;
+  std::uint64_t bytes = 0;
+  for (const std::string& piece : pieces) bytes += piece.size();
+  later_ = std::make_unique<Later>(Later{.pieces = std::move(pieces), .bytes_left = bytes});
+}
+
+void Reply::fill(std::size_t size_max) {
+  while (has_later() && buffer_.size() < size_max) {
+    std::string& piece = later_->pieces[later_->piece];
+    const std::string_view rest =
+        std::string_view(piece).substr(later_->offset).substr(0, size_max - buffer_.size());
+    buffer_.append(rest);
+    later_->offset += rest.size();
+    later_->bytes_left -= rest.size();
+    if (later_->offset < piece.size()) continue;
+    free_memory(piece);
+    later_->offset = 0;
+    if (++later_->piece == later_->pieces.size()) later_.reset();
+  }
 }
 
 void Reply::bulk(std::string_view bytes) {

@@ -6,18 +6,19 @@
 //   |        bulk_header
 //   first_line: an array header, or an inline request when it does not begin with '*'
 //
-// Two readers of the same grammar. `take_whole` is the fast path: it takes a well-formed array that is there
-// as a whole and makes views at once. At the first thing out of the ordinary (bytes end, a sign, a long
-// number, a limit) it gives up without a trace, and the second reader starts the request anew: `proceed`
-// keeps offsets, stops at any byte, goes on from there, and knows every error. Since the fast path runs only
-// where no request is in progress, each byte is read at most twice.
+// Two readers have the same grammar. `take_whole` is the fast path: it takes a well-formed array whose bytes
+// are all there, and makes views at once. At the first thing out of the ordinary (bytes end, a sign, a long
+// number, a limit) it gives up without a trace. The second reader then starts the request anew: `proceed`
+// keeps offsets, stops at any byte, goes on from there, and knows every error. The fast path runs only where
+// no request is in progress, so each byte is read at most twice.
 //
-// Shared with the reference: of the two bytes that end a length line or a bulk only a line's CR is looked at;
-// a length line without CR waits; an error in a length line is told when the line has ended. Unlike the
-// reference, a NUL is an ordinary byte, and whether a line is too long does not depend on how it arrived.
+// As in the reference: of the two bytes that end a length line or a bulk, only a line's CR is looked at; a
+// length line without CR waits; an error in a length line is told when the line has ended. Unlike the
+// reference: a NUL is an ordinary byte, and whether a line is too long does not depend on how it arrived.
 //
-// Memory: words and positions grow with the bytes that arrived, never with a number that was announced. The
-// fast path may size `words_` by the announced count because the bytes at hand must be able to hold it.
+// Memory: the words grow with the bytes that arrived, never with a number that a client announced. The fast
+// path may size `words_` by the announced count, because it has checked that the bytes at hand can hold so
+// many words.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/resp/request_parser.hpp>
@@ -38,11 +39,11 @@ namespace {
 constexpr std::size_t line_end_bytes = 2;  // CR LF
 // "$0 CRLF CRLF": no word takes less.
 constexpr std::size_t word_bytes_min = 6;
-// A number of so many digits cannot wrap, nor can word_bytes_min times it.
+// A number of so many digits cannot wrap, and word_bytes_min times such a number cannot either.
 constexpr int short_length_digits_max = 9;
-// An array's count is an int in the reference: no setting goes beyond.
+// The reference keeps an array's count in an int: no setting goes beyond.
 constexpr std::uint64_t array_count_max = std::numeric_limits<std::int32_t>::max();
-// What a parser keeps between bursts of requests, in words and in bytes of inline words.
+// What a parser keeps between bursts of requests: words, and bytes of inline words.
 constexpr std::size_t words_kept_max = 4096;
 constexpr std::size_t unquoted_bytes_kept_max = 4096;
 
@@ -63,13 +64,13 @@ inline const char* read_short_length(const char* at, const char* end, std::uint6
   return at + line_end_bytes;
 }
 
-// The place behind `head`, with which `at` begins; null where it does not.
+// Returns the place behind `head`; null when `at` does not begin with it.
 inline const char* skip(std::string_view head, const char* at, const char* end) {
   if (static_cast<std::size_t>(end - at) < head.size()) return nullptr;
   return std::memcmp(at, head.data(), head.size()) == 0 ? at + head.size() : nullptr;
 }
 
-// A word whose header is read. Returns the place behind it, or null where it is not whole.
+// Takes a word whose header was read. Returns the place behind it, or null when the word is not whole.
 inline const char* take_word(const char* bytes, const char* end, std::uint64_t length,
                              std::string_view& word) {
   if (static_cast<std::size_t>(end - bytes) < length + line_end_bytes) return nullptr;
@@ -77,8 +78,8 @@ inline const char* take_word(const char* bytes, const char* end, std::uint64_t l
   return bytes + length + line_end_bytes;
 }
 
-// A word of at most `bytes_max` with its header, whole and spelled in the ordinary way. Returns the place
-// behind it, or null.
+// Reads a word of at most `bytes_max`, whole and spelled in the ordinary way, with its header. Returns the
+// place behind it, or null.
 inline const char* read_short_word(const char* at, const char* end, std::uint64_t bytes_max,
                                    std::string_view& word) {
   if (at == nullptr || at == end || *at != '$') return nullptr;
@@ -88,11 +89,11 @@ inline const char* read_short_word(const char* at, const char* end, std::uint64_
   return take_word(bytes, end, length, word);
 }
 
-// A command, a key and what is perhaps its only item are seldom of one length.
+// A command, a key and a first item seldom have the same length: only the words behind them go to WordReader.
 constexpr std::size_t words_before_items = 3;
 
-// Reads words in a row as read_short_word does. Items often have the length of the one before, so a header is
-// compared with the last one as a whole before it is taken apart.
+// Reads words in a row as read_short_word does. An item often has the length of the one before, so a header
+// is first compared, as a whole, with the last one.
 class WordReader {
  public:
   const char* read(const char* at, const char* end, std::uint64_t bytes_max, std::string_view& word) {
@@ -113,13 +114,13 @@ class WordReader {
     header_ = load_little_endian<std::uint64_t>(at) & mask_;
   }
 
-  std::uint64_t header_ = 1;  // With a mask of 0, no header.
+  std::uint64_t header_ = 1;  // Equals no header while the mask is 0.
   std::uint64_t mask_ = 0;
   std::size_t header_bytes_ = 0;
   std::size_t length_ = 0;
 };
 
-// Reads all of `words`, at least one. Returns where the last one's header begins, or null.
+// Reads all of `words`, at least one. Returns where the header of the last one begins, or null.
 const char* read_items(const char* at, const char* end, std::uint64_t bytes_max,
                        std::span<std::string_view> words) {
   WordReader reader;
@@ -130,6 +131,24 @@ const char* read_items(const char* at, const char* end, std::uint64_t bytes_max,
     if (at == nullptr) return nullptr;
   }
   return last_word_at;
+}
+
+// A word of a request whose first byte was at `begin` once. The bytes may be elsewhere by now, so the address
+// is only a number until move_words().
+std::string_view word_at(const char* begin, std::size_t offset, std::size_t length) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return {reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(begin) + offset), length};
+}
+
+// Words in the `byte_count` bytes from `from` on are moved to the same place behind `to`. The old bytes may
+// be gone: their addresses are only numbers here.
+void move_words(std::span<std::string_view> words, const char* from, std::size_t byte_count, const char* to) {
+  if (from == to) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(from);
+  for (std::string_view& word : words) {
+    const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(word.data()) - begin;
+    if (offset <= byte_count) word = {to + offset, word.size()};
+  }
 }
 
 // A number as length lines spell it: no '+', no leading zero, no blank, within 64 bits signed.
@@ -237,27 +256,42 @@ std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTw
   return taken;
 }
 
+// Words of an inline request with quotes may lie in unquoted_, which has not moved.
+void RequestParser::input_moved(std::string_view input, const char* now) {
+  head_ = {};
+  move_words(words_, input.data(), input.size(), now);
+}
+
+// A long list grows by more than twice: to copy it takes long, and memory that is not used yet costs nothing.
+void RequestParser::make_room_for_word() {
+  const std::size_t count = words_.size();
+  if (count < words_.capacity()) return;
+  const std::size_t factor = count < words_kept_max ? 2 : 8;
+  words_.reserve(count + std::min<std::size_t>(words_left_, std::max<std::size_t>(count * (factor - 1), 4)));
+}
+
 // Skips empty requests until one is complete, cut off or malformed.
 Progress RequestParser::resume(std::string_view input, bool authenticated) {
   consumed_ = 0;
   head_ = {};
   if (stage_ == Stage::malformed) return Progress::malformed;
-  give_back_memory();
+  if (stage_ == Stage::first_line) give_back_memory();
   for (std::size_t skipped = 0;;) {
     const Progress progress = proceed(input.substr(skipped), authenticated);
     if (progress == Progress::complete && words_.empty()) {
       skipped += consumed_;
       continue;
     }
-    // A caller may drop the skipped bytes or feed them again. Starting the cut request anew serves both; it
-    // happens once for what was skipped, since the next input begins with the request.
+    // The caller may drop the skipped bytes or feed them again. Starting the cut request anew serves both. It
+    // happens once for the skipped bytes, since the next input begins with the request.
     if (progress == Progress::need_more && skipped > 0) restart();
     consumed_ = progress == Progress::complete ? skipped + consumed_ : skipped;
     return progress;
   }
 }
 
-// One request, which begins where `input` does. When complete, words_ may be empty and consumed_ is set.
+// Reads one request, which begins where `input` does. When complete, words_ may be empty and consumed_ is
+// set.
 Progress RequestParser::proceed(std::string_view input, bool authenticated) {
   SEPAL_ASSERT(input.size() >= at_, "a request in progress is fed again with all its bytes");
   if (stage_ == Stage::first_line) {
@@ -271,19 +305,24 @@ Progress RequestParser::proceed(std::string_view input, bool authenticated) {
       const Progress header = read_bulk_header(input, authenticated);
       if (header != Progress::complete) return header;
     }
-    // The limits, met in the header, keep this sum from wrapping.
+    // The header was checked against the limits, which keep this sum from wrapping.
     if (input.size() - at_ < bulk_bytes_ + line_end_bytes) return Progress::need_more;
-    positions_.push_back({.offset = at_, .length = bulk_bytes_});
+    make_room_for_word();
+    words_.push_back(word_at(words_in_, at_, bulk_bytes_));
     at_ += bulk_bytes_ + line_end_bytes;
     scanned_ = at_;
     --words_left_;
     stage_ = Stage::bulk_header;
   }
-  return finish_array(input);
+  move_words(words_, words_in_, at_, input.data());
+  const std::size_t taken = at_;
+  restart();
+  consumed_ = taken;
+  return Progress::complete;
 }
 
 Progress RequestParser::read_inline(std::string_view input) {
-  // The line's end lies within so many bytes or one of the limits is broken.
+  // The line ends within so many bytes, or it breaks one of the limits.
   const bool line_limit_is_lower = limits_.line_bytes_max < limits_.request_bytes_max;
   const std::uint64_t bytes_max =
       line_limit_is_lower ? limits_.line_bytes_max + 1 : limits_.request_bytes_max;
@@ -314,6 +353,8 @@ Progress RequestParser::read_array_header(std::string_view input, bool authentic
   if (!authenticated && words > unauthenticated_argument_count_max) {
     return refuse("unauthenticated multibulk length");
   }
+  words_.clear();
+  words_in_ = input.data();
   words_left_ = words;
   at_ = scanned_ = line_end_ + line_end_bytes;
   stage_ = Stage::bulk_header;
@@ -324,7 +365,7 @@ Progress RequestParser::read_bulk_header(std::string_view input, bool authentica
   const Progress line = find_length_line(input, "too big bulk count string");
   if (line != Progress::complete) return line;
   if (input[at_] != '$') {
-    // A NUL is spelled out: clients that take errors for C strings would see half a sentence.
+    // A NUL is spelled out: a client that takes the error for a C string would see half a sentence.
     const std::string got = input[at_] == '\0' ? "\\x00" : std::string(1, input[at_]);
     return refuse("expected '$', got '" + got + "'");
   }
@@ -344,7 +385,7 @@ Progress RequestParser::read_bulk_header(std::string_view input, bool authentica
   return Progress::complete;
 }
 
-// Finds the CR of the line that begins at at_ and one byte behind it.
+// Finds the CR of the line that begins at at_, and waits for the byte behind it.
 Progress RequestParser::find_length_line(std::string_view input, std::string_view too_long) {
   const std::uint64_t available = input.size() - at_;
   const bool may_be_too_long = available > limits_.line_bytes_max;
@@ -356,16 +397,6 @@ Progress RequestParser::find_length_line(std::string_view input, std::string_vie
   }
   scanned_ = line_end_ = found;
   return input.size() - found < line_end_bytes ? Progress::need_more : Progress::complete;
-}
-
-Progress RequestParser::finish_array(std::string_view input) {
-  words_.clear();
-  words_.reserve(positions_.size());
-  for (const WordPosition& word : positions_) words_.emplace_back(input.data() + word.offset, word.length);
-  const std::size_t taken = at_;
-  restart();
-  consumed_ = taken;
-  return Progress::complete;
 }
 
 Progress RequestParser::refuse(std::string_view what) {
@@ -386,8 +417,6 @@ void RequestParser::restart() {
   at_ = scanned_ = 0;
   words_left_ = 0;
   bytes_expected_ = 0;
-  positions_.clear();
-  if (positions_.capacity() > words_kept_max) std::vector<WordPosition>().swap(positions_);
 }
 
 void RequestParser::give_back_memory() {

@@ -11,19 +11,26 @@
 #include <chrono>
 #include <netinet/in.h>
 #include <string>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
 
+#include "refusal.hpp"
+
 namespace sepal::server {
 namespace {
 
-// Connections taken from one listener before the others are looked at.
+// The most connections that one listener accepts before the next listener gets its turn.
 constexpr int accepts_per_turn_max = 64;
-// How long nothing is accepted when descriptors or memory have run out.
+// How long the acceptor waits when descriptors or memory have run out.
 constexpr std::chrono::milliseconds accept_pause{200};
+// The first refusal is logged at once. Later ones are counted and logged together, at most once in this time.
+constexpr std::chrono::seconds refusal_log_period{60};
+// The most input of a refused client that is read and thrown away.
+constexpr std::size_t scrap_bytes = 64 * 1024;
 
-// A connection that was gone before it was taken, or a fault of its network: the next one may be fine.
+// The connection was gone before accept(), or its network has a fault: the next connection may be fine.
 bool concerns_one_connection(int error) {
   switch (error) {
     case ECONNABORTED:
@@ -53,9 +60,18 @@ std::string ip_text(const sockaddr_storage& storage) {
   }
 }
 
+bool is_out_of_descriptors(int error) {
+  return error == EMFILE || error == ENFILE;
+}
+
+// Any kind of descriptor will do: it only has to take a place in the tables of the process and of the system.
+Descriptor open_spare() {
+  return Descriptor(::eventfd(0, EFD_CLOEXEC));
+}
+
 using NameCall = int (*)(int, sockaddr*, socklen_t*);
 
-// `call` is getpeername or getsockname. A peer that has gone already has no address any more.
+// `call` is getpeername or getsockname. A peer that is already gone has no address.
 std::string endpoint_text(int descriptor, NameCall call) {
   sockaddr_storage storage{};
   socklen_t size = sizeof storage;
@@ -65,13 +81,18 @@ std::string endpoint_text(int descriptor, NameCall call) {
 
 }  // namespace
 
-Acceptor::Acceptor(std::span<const std::unique_ptr<Worker>> workers) : workers_(workers), context_(1) {}
+Acceptor::Acceptor(std::span<const std::unique_ptr<Worker>> workers, ClientCounts& counts)
+    : workers_(workers),
+      counts_(counts),
+      scrap_(std::make_unique_for_overwrite<char[]>(scrap_bytes)),
+      context_(1) {}
 
 Acceptor::~Acceptor() {
   stop();
 }
 
 Result<void> Acceptor::start(std::vector<Listener> listeners) {
+  spare_ = open_spare();
   for (Listener& listener : listeners) {
     auto door = std::make_unique<Door>(Door{.listener = std::move(listener),
                                             .descriptor = boost::asio::posix::stream_descriptor(context_),
@@ -93,6 +114,7 @@ Result<void> Acceptor::start(std::vector<Listener> listeners) {
 void Acceptor::stop() {
   context_.stop();
   if (thread_.joinable()) thread_.join();
+  // The acceptor's thread has ended, so no handler refers to a door any more.
   for (const auto& door : doors_) remove_socket_file(door->listener);
   doors_.clear();
 }
@@ -105,22 +127,61 @@ void Acceptor::await(Door& door) {
 }
 
 void Acceptor::accept_waiting(Door& door) {
+  if (!spare_.is_open()) spare_ = open_spare();
   for (int taken = 0; taken < accepts_per_turn_max; ++taken) {
     Descriptor descriptor(
         ::accept4(door.descriptor.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (descriptor.is_open()) {
       pause_logged_ = false;
-      hand_over(door, std::move(descriptor));
+      if (has_room()) {
+        hand_over(door, std::move(descriptor));
+      } else {
+        turn_away(std::move(descriptor), "no descriptor is left for one more client");
+      }
       continue;
     }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-    if (!concerns_one_connection(errno)) return pause(door, errno);
+    const int error = errno;
+    if (error == EAGAIN || error == EWOULDBLOCK) break;
+    if (concerns_one_connection(error)) continue;
+    if (!is_out_of_descriptors(error) || !spare_.is_open()) return pause(door, error);
+    if (!refuse_with_spare(door, error)) break;
   }
   await(door);
 }
 
-// Out of descriptors or memory. The connections that wait stay in the backlog; trying at once would fail
-// again.
+// Worker::load() also counts connections that are on their way to the worker or being closed: each of them
+// has a descriptor.
+bool Acceptor::has_room() const {
+  std::uint64_t open = 0;
+  for (const auto& worker : workers_) open += worker->load();
+  return open < sockets_max_.load(std::memory_order_relaxed);
+}
+
+// Returns false when no connection waits. accept() looks for a free descriptor before it looks for a
+// connection, so it also fails with EMFILE when none waits.
+bool Acceptor::refuse_with_spare(Door& door, int error) {
+  spare_.close();
+  Descriptor descriptor(
+      ::accept4(door.descriptor.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  const bool accepted = descriptor.is_open();
+  if (accepted) turn_away(std::move(descriptor), std::generic_category().message(error));
+  spare_ = open_spare();
+  return accepted;
+}
+
+void Acceptor::turn_away(Descriptor descriptor, std::string_view reason) {
+  counts_.rejected.fetch_add(1, std::memory_order_relaxed);
+  refuse(descriptor.number(), {scrap_.get(), scrap_bytes});
+  ++refused_unlogged_;
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (now < refusal_log_due_) return;
+  refusal_log_due_ = now + refusal_log_period;
+  spdlog::warn("connections refused: count={} reason=\"{}\" advice=\"raise ulimit -n\"",
+               std::exchange(refused_unlogged_, 0), reason);
+}
+
+// For when memory has run out, or when descriptors have and there is no spare one. Waiting connections stay
+// in the backlog. Another try at once would fail again.
 void Acceptor::pause(Door& door, int error) {
   if (!std::exchange(pause_logged_, true)) {
     spdlog::error("accepting paused: reason=\"{}\"", std::generic_category().message(error));
@@ -132,9 +193,11 @@ void Acceptor::pause(Door& door, int error) {
 }
 
 void Acceptor::hand_over(Door& door, Descriptor descriptor) {
+  // A worker's load grows within adopt(), before its thread runs: so this choice also sees the connections
+  // that were handed over a moment ago.
   const auto fewest = std::min_element(workers_.begin(), workers_.end(),
                                        [](const auto& a, const auto& b) { return a->load() < b->load(); });
-  const bool tcp = door.listener.kind == Connection::Kind::tcp;
+  const bool tcp = door.listener.kind == StreamKind::tcp;
   Accepted accepted{.descriptor = std::move(descriptor),
                     .kind = door.listener.kind,
                     .id = ++last_id_,

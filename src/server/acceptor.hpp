@@ -1,9 +1,16 @@
-// The thread that accepts connections and hands each to the worker with the fewest.
+// The acceptor's thread accepts connections, and hands each one to the worker with the fewest connections.
 //
-// It is a thread of its own so that a worker in a long batch does not keep new clients out, and so that a
-// storm of connections does not slow a worker's clients.
+// The acceptor has a thread of its own for two reasons: a worker in a long batch must not keep new clients
+// out, and many new connections at once must not slow a worker's clients.
+//
+// Clients must not take the descriptors that the rest of the process needs. So the number of open sockets has
+// a limit (set_sockets_max), above which the acceptor refuses a connection itself. The system may run out of
+// descriptors before that. For this case the acceptor keeps a spare descriptor: it closes the spare, accepts
+// the connection in its place, refuses it, and opens a spare again.
 #pragma once
 
+#include <sepal/base/clock.hpp>
+#include <sepal/base/descriptor.hpp>
 #include <sepal/base/result.hpp>
 
 #include <boost/asio/io_context.hpp>
@@ -11,45 +18,64 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "client_counts.hpp"
 #include "listener.hpp"
 #include "worker.hpp"
 
 namespace sepal::server {
 
-// Belongs to the thread that made it.
+// Confined to the thread that made it, except where a member says otherwise.
 class Acceptor {
  public:
-  explicit Acceptor(std::span<const std::unique_ptr<Worker>> workers);
+  // Descriptors that an acceptor has open: three of Asio's context, the spare one, and the connection that is
+  // being refused.
+  static constexpr std::uint64_t descriptors = 5;
+
+  Acceptor(std::span<const std::unique_ptr<Worker>> workers, ClientCounts& counts);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // Accepts from now on. Errors: io.
+  // Starts the acceptor's thread and accepts from now on. Errors: io.
   Result<void> start(std::vector<Listener> listeners);
-  // Closes the listeners; when it returns no worker is given a connection any more.
+  // Closes the listeners. When it returns, no worker gets a new connection any more.
   void stop();
+  // Any thread. See Server::set_sockets_max().
+  void set_sockets_max(std::uint64_t count) { sockets_max_.store(count, std::memory_order_relaxed); }
 
  private:
   struct Door {
     Listener listener;
     boost::asio::posix::stream_descriptor descriptor;
-    boost::asio::steady_timer pause_timer;  // Its own: a timer that is set anew ends the pause of another.
+    boost::asio::steady_timer pause_timer;  // not shared: to set a timer again cancels its wait
   };
 
   void await(Door& door);
   void accept_waiting(Door& door);
+  bool refuse_with_spare(Door& door, int error);
+  void turn_away(Descriptor descriptor, std::string_view reason);
+  [[nodiscard]] bool has_room() const;
   void pause(Door& door, int error);
   void hand_over(Door& door, Descriptor descriptor);
 
   std::span<const std::unique_ptr<Worker>> workers_;
+  ClientCounts& counts_;
+  std::atomic<std::uint64_t> sockets_max_{std::numeric_limits<std::uint64_t>::max()};  // a gauge
+  Descriptor spare_;
+  std::uint64_t refused_unlogged_ = 0;
+  SteadyTime refusal_log_due_{};
+  std::unique_ptr<char[]> scrap_;
   boost::asio::io_context context_;
-  std::vector<std::unique_ptr<Door>> doors_;
+  std::vector<std::unique_ptr<Door>> doors_;  // pointers, because handlers refer to a Door
   std::uint64_t last_id_ = 0;
   bool pause_logged_ = false;
   std::thread thread_;

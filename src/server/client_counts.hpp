@@ -1,4 +1,4 @@
-// How many clients there are and were, over all workers.
+// The numbers of clients of all workers: connected now, accepted and rejected so far.
 #pragma once
 
 #include <atomic>
@@ -6,7 +6,8 @@
 
 namespace sepal::server {
 
-// Synchronised. Gauges and counts: nothing is ordered by them.
+// Synchronised. These are gauges and counts: no thread reads other memory by what they say, so relaxed order
+// is enough.
 struct ClientCounts {
   std::atomic<std::uint64_t> connected{0};
   std::atomic<std::uint64_t> accepted{0};

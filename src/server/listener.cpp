@@ -27,8 +27,7 @@ std::string address_text(std::string_view host, std::uint16_t port) {
   return (six ? "[" + inner + "]" : inner) + ":" + std::to_string(port);
 }
 
-// ---- TCP
-// ------------------------------------------------------------------------------------------------------
+// ---- TCP ------------------------------------------------------------------------------------------------
 
 Error cannot_listen(const std::string& where, const error_code& error) {
   const std::string start = "cannot listen on " + where + ": ";
@@ -44,7 +43,8 @@ Error cannot_listen(const std::string& where, const error_code& error) {
   return fail(Errc::io, start + error.message());
 }
 
-// What a leading '-' forgives: an address or a whole protocol that this machine does not have.
+// The errors that a leading '-' forgives: this machine lacks the address or the whole protocol, or the name
+// is unknown.
 bool is_absent(const error_code& error) {
   return error.value() == EADDRNOTAVAIL || error.value() == EAFNOSUPPORT ||
          error.value() == EPROTONOSUPPORT || error.category() == boost::asio::error::get_netdb_category() ||
@@ -90,13 +90,11 @@ error_code open_tcp(Address address, std::uint32_t backlog, Listener& listener) 
   if (error) return error;
   const int number = acceptor.release(error);
   if (error) return error;
-  listener = {
-      .descriptor = Descriptor(number), .kind = Connection::Kind::tcp, .port = local.port(), .path = {}};
+  listener = {.descriptor = Descriptor(number), .kind = StreamKind::tcp, .port = local.port(), .path = {}};
   return error;
 }
 
-// ---- UNIX socket
-// ------------------------------------------------------------------------------------------------
+// ---- UNIX socket ----------------------------------------------------------------------------------------
 
 std::string system_text(int error) {
   return std::generic_category().message(error);
@@ -114,7 +112,7 @@ const sockaddr* generic(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
-// A server that was killed leaves its socket behind: it is removed when nobody listens on it any more.
+// A server that was killed leaves its socket file behind. The file is removed if no process listens on it.
 Result<void> make_room(const std::string& path, const sockaddr_un& address) {
   const std::string start = "cannot listen on " + path + ": ";
   struct stat status {};
@@ -145,10 +143,11 @@ Result<Listener> open_unix(const ServerOptions& options) {
   if (const auto room = make_room(path, *address); !room) return room.error();
   Listener listener{
       .descriptor = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
-      .kind = Connection::Kind::unix_socket,
+      .kind = StreamKind::unix_socket,
       .path = path};
   const int number = listener.descriptor.number();
-  // Nobody can connect before listen(), so the mode is in force before the first client.
+  // The mode is set before listen(), and a client cannot connect before that: so it holds for the first
+  // client.
   struct stat status {};
   if (!listener.descriptor.is_open() || ::bind(number, generic(*address), sizeof *address) != 0 ||
       ::chmod(path.c_str(), static_cast<mode_t>(options.unix_socket_mode)) != 0 ||
@@ -162,10 +161,15 @@ Result<Listener> open_unix(const ServerOptions& options) {
 
 }  // namespace
 
+std::span<const std::string> tcp_addresses(const ServerOptions& options) {
+  if (options.port == 0 && !options.unix_socket.empty()) return {};
+  return options.bind;
+}
+
 Result<std::vector<Listener>> open_listeners(const ServerOptions& options) {
   std::vector<Listener> listeners;
   std::uint16_t port = options.port;
-  for (const std::string& entry : options.bind) {
+  for (const std::string& entry : tcp_addresses(options)) {
     const bool forgiven = entry.starts_with('-');
     const Address address{.host = std::string_view(entry).substr(forgiven ? 1 : 0), .port = port};
     Listener listener;
@@ -173,6 +177,7 @@ Result<std::vector<Listener>> open_listeners(const ServerOptions& options) {
       if (forgiven && is_absent(error)) continue;
       return cannot_listen(address_text(address.host, port), error);
     }
+    // With port 0 the system picks the port of the first address; the other addresses use the same.
     port = listener.port;
     listeners.push_back(std::move(listener));
   }
@@ -188,7 +193,8 @@ Result<std::vector<Listener>> open_listeners(const ServerOptions& options) {
 void remove_socket_file(const Listener& listener) {
   struct stat status {};
   if (listener.path.empty() || ::lstat(listener.path.c_str(), &status) != 0) return;
-  // What cannot be removed is found and removed by the next start.
+  // Another server may have put its own socket under the path: that file has another inode. If the removal
+  // fails, the next start removes the file.
   if (status.st_ino == listener.inode) static_cast<void>(::unlink(listener.path.c_str()));
 }
 

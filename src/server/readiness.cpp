@@ -47,7 +47,8 @@ void Readiness::change(int descriptor, void* owner, std::uint32_t events) {
 std::span<const Readiness::Event> Readiness::take() {
   const int count =
       ::epoll_wait(descriptor_.native_handle(), found_.data(), static_cast<int>(found_.size()), 0);
-  if (count <= 0) return {};  // Interrupted: what is ready stays so.
+  // Below 0: a signal has interrupted the call. The set is level-triggered, so the next call finds the same.
+  if (count <= 0) return {};
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     events_[i] = {.owner = found_[i].data.ptr, .events = found_[i].events};
   }

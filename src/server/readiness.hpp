@@ -1,14 +1,17 @@
-// Which connections of a worker are ready: an epoll set of its own, level-triggered, inside Asio's.
+// Tells a worker which of its sockets are ready. The worker has an epoll set of its own, level-triggered,
+// which Asio's epoll set contains as one descriptor.
 //
 //     sockets --> [ epoll set ] --one descriptor--> [ io_context ] <-- timers, posts
 //
-// Asio pays one more system call for each message: a wait registers anew (epoll_ctl), a read tries first and
-// finds nothing (recv, EAGAIN). With a set of its own, a message costs its recv and its send; what Asio costs
-// is shared by all that are ready at once. It also leaves no operation under way that would keep a connection
-// alive, and no memory for one in each that is idle.
+// With Asio alone, each message costs one system call more: async_wait registers the socket again
+// (epoll_ctl), and async_read_some first tries a read that finds nothing (recv, EAGAIN). With the worker's
+// own set, a message costs one recv and one send, and all sockets that are ready at once share Asio's cost.
+// Also, an idle connection has no pending operation, which would take memory and keep the connection alive
+// (docs/decisions/0006).
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/session/stream.hpp>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -22,11 +25,8 @@
 
 namespace sepal::server {
 
-// Bits of epoll_event::events.
-inline constexpr std::uint32_t readable = EPOLLIN;
-inline constexpr std::uint32_t writable = EPOLLOUT;
-inline constexpr std::uint32_t peer_gone = EPOLLRDHUP;        // it sends no more
-inline constexpr std::uint32_t broken = EPOLLERR | EPOLLHUP;  // told without being asked for
+static_assert(session::readable == EPOLLIN && session::writable == EPOLLOUT &&
+              session::peer_gone == EPOLLRDHUP && session::broken == (EPOLLERR | EPOLLHUP));
 
 // Confined to the thread that runs its io_context.
 class Readiness {
@@ -41,20 +41,23 @@ class Readiness {
   // Errors: io.
   Result<void> open();
 
-  // `owner` comes back with the events, until the descriptor is closed. Errors: io.
+  // Events come with `owner` until the descriptor is closed. Closing it removes it from the set, if it
+  // has no duplicate. Errors: io.
   Result<void> add(int descriptor, void* owner, std::uint32_t events);
   void change(int descriptor, void* owner, std::uint32_t events);
 
-  // What is ready now; valid until the next call. Does not wait.
+  // The sockets that are ready now; valid until the next call. Does not wait. The span goes on naming the
+  // owner of a socket that is closed meanwhile: the caller must know that it is gone.
   std::span<const Event> take();
 
-  // Calls `ready` once, from the io_context, when take() has something. One call at a time.
+  // Calls `ready` once, from the io_context, when take() has events. Wait again only after that call.
   template <class Ready>
   void wait(Ready ready) {
     descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read, std::move(ready));
   }
 
  private:
+  // Sockets beyond this number are found by the next take().
   static constexpr std::size_t events_max = 256;
 
   boost::asio::posix::stream_descriptor descriptor_;

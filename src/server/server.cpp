@@ -20,7 +20,7 @@ class Server::Implementation {
     for (std::size_t index = 0; index < options.worker_count; ++index) {
       workers_.push_back(std::make_unique<Worker>(index, gate, services, counts_));
     }
-    acceptor_ = std::make_unique<Acceptor>(workers_);
+    acceptor_ = std::make_unique<Acceptor>(workers_, counts_);
   }
 
   Result<void> start() {
@@ -34,8 +34,10 @@ class Server::Implementation {
   }
 
   void stop(std::chrono::milliseconds patience) {
+    // First, so that no connection reaches a worker that is already stopping.
     acceptor_->stop();
     const SteadyTime deadline = std::chrono::steady_clock::now() + patience;
+    // All workers begin to stop before the first one is joined, so that they share one deadline.
     for (const auto& worker : workers_) worker->stop(deadline);
     for (const auto& worker : workers_) worker->join();
   }
@@ -43,14 +45,19 @@ class Server::Implementation {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
   [[nodiscard]] ClientCounts& counts() { return counts_; }
+  [[nodiscard]] Acceptor& acceptor() { return *acceptor_; }
 
  private:
   ServerOptions options_;
   ClientCounts counts_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<Acceptor> acceptor_;  // after workers_, to be destroyed first: its thread calls them
   std::uint16_t port_ = 0;
 };
+
+std::uint64_t own_descriptors(const ServerOptions& options) {
+  return listeners_max(options) + options.worker_count * Worker::descriptors + Acceptor::descriptors;
+}
 
 Server::Server(const ServerOptions& options, Gate& gate, command::Services& services)
     : implementation_(std::make_unique<Implementation>(options, gate, services)) {}
@@ -64,12 +71,16 @@ std::uint16_t Server::port() const {
   return implementation_->port();
 }
 
+void Server::set_sockets_max(std::uint64_t count) {
+  implementation_->acceptor().set_sockets_max(count);
+}
+
 void Server::stop(std::chrono::milliseconds patience) {
   implementation_->stop(patience);
 }
 
-// Which worker has the client is known to that worker alone: a place to look it up would be a lock on the way
-// of every new connection, for the sake of a rare question.
+// All workers are told, because only the client's own worker knows that it has the client. A shared table
+// would make every new connection take a lock, for a look-up that is rare.
 void Server::answer(std::uint64_t client_id, std::function<void(resp::Reply&)> append) {
   for (const auto& worker : implementation_->workers()) worker->answer(client_id, append);
 }

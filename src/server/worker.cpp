@@ -1,9 +1,9 @@
 #include "worker.hpp"
 
+#include <sepal/base/free_memory.hpp>
 #include <sepal/base/thread.hpp>
 
 #include <boost/asio/post.hpp>
-#include <boost/container/static_vector.hpp>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -14,33 +14,26 @@
 #include <sys/socket.h>
 #include <utility>
 
-#include "first_requests.hpp"
-#include "gate_entered.hpp"
+#include "refusal.hpp"
 
 namespace sepal::server {
 namespace {
 
-// What the connections of a round have to run when it ends early. Of the last one that may be any amount.
-constexpr std::size_t round_bytes_max = 4096;
-// The replies of batches that took this long are kept beyond their round, until so much time has passed,
-// apart from what the connection takes that is served then, or so many are kept.
-constexpr std::chrono::microseconds long_run_min{10};
-constexpr std::chrono::microseconds kept_time_max{250};
-constexpr std::size_t kept_max = 16;
-static_assert(kept_max <= SpareBuffers::spares_max, "the memory of all that is kept is there for the next");
 // One receive takes a whole pipeline.
 constexpr std::size_t read_buffer_bytes = 256 * 1024;
+static_assert(read_buffer_bytes < mapped_allocation_min, "what is left in it moves into a block of the heap");
 constexpr std::chrono::milliseconds sweep_interval{1000};
-// At a stop the sweep looks for connections whose last reply has arrived.
+// At a stop the sweep looks for clients whose last reply has arrived: with sweep_interval, a stop could
+// take a second longer.
 constexpr std::chrono::milliseconds stop_sweep_interval{10};
-constexpr std::string_view clients_max_reply = "-ERR max number of clients reached\r\n";
 
 void set_option(int descriptor, int level, int option, int value) {
-  // An option that the system refuses costs speed or patience, nothing else.
+  // If the system refuses an option, the connection is slower, or the end of its peer is noticed later.
   static_cast<void>(::setsockopt(descriptor, level, option, &value, sizeof value));
 }
 
-// As the reference: the first probe after the whole time, the others at a third of it, given up after three.
+// As in the reference: the system sends the first probe after `keepalive`, further probes after a third of
+// that time each, and gives the connection up after three probes without an answer.
 void set_tcp_options(int descriptor, std::chrono::seconds keepalive) {
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
   if (keepalive.count() <= 0) return;
@@ -74,7 +67,9 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
       work_(context_.get_executor()),
       readiness_(context_),
       sweep_timer_(context_),
-      deadline_timer_(context_) {}
+      deadline_timer_(context_),
+      scheduler_(environment_,
+                 {.left = [&counts] { counts.leave_place(); }, .gone = [this] { socket_closed(); }}) {}
 
 Worker::~Worker() {
   context_.stop();
@@ -101,51 +96,56 @@ void Worker::join() {
 }
 
 void Worker::adopt(Accepted accepted) {
+  // Before the post: the acceptor must count connections that are on their way. It is the only
+  // caller, so it sees its own sums without an order.
   load_.fetch_add(1, std::memory_order_relaxed);
   boost::asio::post(context_, [this, moved = std::move(accepted)]() mutable { welcome(std::move(moved)); });
 }
 
 void Worker::kill(std::uint64_t id) {
   boost::asio::post(context_, [this, id] {
-    const auto found = connections_.find(id);
-    if (found != connections_.end()) follow(*found->second, Connection::Then::close);
+    scheduler_.kill(id);
+    await_next();
   });
 }
 
 void Worker::answer(std::uint64_t id, std::function<void(resp::Reply&)> append) {
   boost::asio::post(context_, [this, id, append = std::move(append)] {
-    const auto found = connections_.find(id);
-    if (found != connections_.end()) follow(*found->second, found->second->answer(append));
+    scheduler_.answer(id, append);
     await_next();
   });
 }
 
 void Worker::journal_progressed() {
+  // The count grows before the flag is taken: see journal_progress_to_act_on(). To take the flag keeps the
+  // posts few: one is enough until the worker waits for the journal again.
   journal_progress_.fetch_add(1);
   if (awaits_journal_.exchange(false)) boost::asio::post(context_, [this] { await_next(); });
 }
 
 void Worker::collect(std::vector<command::ClientState*>& clients) {
-  for (const auto& [id, connection] : connections_) clients.push_back(&connection->session().client());
+  scheduler_.collect(clients);
 }
 
 void Worker::welcome(Accepted accepted) {
-  Connection* const connection = take_in(accepted);
-  if (connection == nullptr) return refuse(accepted);
+  const auto added = take_in(accepted);
+  if (!added) return turn_away(std::move(accepted));
   counts_.accepted.fetch_add(1, std::memory_order_relaxed);
-  if (const auto added = readiness_.add(connection->descriptor(), connection, readable); !added) {
-    spdlog::error("connection refused: id={} reason=\"{}\"", accepted.id, added.error().detail);
-    remove(*connection);
+  if (const auto watched = added->stream.watch_for(added->client); !watched) {
+    spdlog::error("connection refused: id={} reason=\"{}\"", accepted.id, watched.error().detail);
+    scheduler_.kill(accepted.id);
+    await_next();
   }
 }
 
-// Null when there is no place left; `accepted` is as it was then.
-Connection* Worker::take_in(Accepted& accepted) {
+// Returns nothing when no place is left; `accepted` is then unchanged. Inside the gate, because it reads the
+// options, and because collect() reads the scheduler's clients with the gate closed.
+std::optional<Worker::Added> Worker::take_in(Accepted& accepted) {
   const GateEntered inside(gate_, index_);
   const command::RuntimeOptions& options = services_.options;
-  if (stopping_ || !counts_.take_place(options.clients_max)) return nullptr;
+  if (stopping_ || !counts_.take_place(options.clients_max)) return std::nullopt;
   const int number = accepted.descriptor.number();
-  if (accepted.kind == Connection::Kind::tcp) set_tcp_options(number, options.tcp_keepalive);
+  if (accepted.kind == StreamKind::tcp) set_tcp_options(number, options.tcp_keepalive);
   command::ClientState client;
   client.id = accepted.id;
   client.address = std::move(accepted.address);
@@ -154,94 +154,51 @@ Connection* Worker::take_in(Accepted& accepted) {
   client.authenticated = options.password.empty();
   client.connected_at = std::chrono::steady_clock::now();
   client.last_request_at = client.connected_at;
-  auto connection = std::make_unique<Connection>(std::move(accepted.descriptor), accepted.kind, environment_,
-                                                 spares_, readiness_, std::move(client));
-  return connections_.emplace(accepted.id, std::move(connection)).first->second.get();
+  auto stream = std::make_unique<SocketStream>(std::move(accepted.descriptor), accepted.kind, readiness_);
+  SocketStream& socket = *stream;
+  return Added{.client = scheduler_.add(std::move(stream), std::move(client)), .stream = socket};
 }
 
-void Worker::refuse(const Accepted& accepted) {
-  load_.fetch_sub(1, std::memory_order_relaxed);
-  if (stopping_) return;
-  counts_.rejected.fetch_add(1, std::memory_order_relaxed);
-  const int number = accepted.descriptor.number();
-  // The reply fits into the empty send buffer of a new socket. What the client has sent already is thrown
-  // away, so that closing does not reset the connection and take the reply along.
-  static_cast<void>(::send(number, clients_max_reply.data(), clients_max_reply.size(), MSG_NOSIGNAL));
-  static_cast<void>(::shutdown(number, SHUT_WR));
-  static_cast<void>(::recv(number, read_memory_.get(), read_buffer_bytes, 0));
+// The memory for reading is free to be overwritten: connections are welcomed between turns.
+void Worker::turn_away(Accepted accepted) {
+  if (!stopping_) {
+    counts_.rejected.fetch_add(1, std::memory_order_relaxed);
+    refuse(accepted.descriptor.number(), {read_memory_.get(), read_buffer_bytes});
+  }
+  accepted.descriptor.close();
+  socket_closed();  // after the close: the acceptor may open another descriptor now
 }
 
 void Worker::take_turn() {
-  queue_put_off_when_progressed();
-  for (const Readiness::Event& event : readiness_.take()) {
-    // An owner is destroyed only by its own event, its run in the round, the sending of what it has kept, or
-    // outside of this loop; so all that were found and not served yet still exist.
-    auto& connection = *static_cast<Connection*>(event.owner);
-    follow(connection, connection.on_ready(event.events));
-    if (round_.size() >= round_max || round_bytes_ > round_bytes_max) run_round();
-  }
-  run_round();
-  // Not behind pipelines of which a whole batch was not enough.
-  send_kept();
-  turn_.clear();
-  turn_.swap(queue_);
-  for (const std::uint64_t id : turn_) {
-    const auto found = connections_.find(id);
-    if (found != connections_.end()) run(*found->second);
-  }
+  scheduler_.begin_turn(journal_progress_.load());
+  // Events name clients by pointer. That is safe, because until end_turn() a turn closes only clients whose
+  // event has already come; kill(), sweep() and cut_off() run between turns.
+  for (const Readiness::Event& event : readiness_.take())
+    scheduler_.ready(*static_cast<session::Client*>(event.owner), event.events);
+  scheduler_.end_turn();
   await_next();
 }
 
-void Worker::run_round() {
-  const bool last_is_large = round_bytes_ > round_bytes_max;
-  if (round_.size() > 1) look_ahead();
-  for (Connection* const connection : round_) {
-    // Short batches' replies do not wait for a long pipeline.
-    if (last_is_large && connection == round_.back()) send_due();
-    run(*connection);
-  }
-  round_.clear();
-  round_bytes_ = 0;
-  send_due();
+// The worker sets awaits_journal_ first and reads journal_progress_ then; journal_progressed() writes the two
+// in the opposite order. All four operations are sequentially consistent. So either the worker sees the new
+// progress here, or journal_progressed() sees the flag and posts. With weaker orders both could miss, and the
+// clients would wait until the journal makes progress again.
+std::uint64_t Worker::journal_progress_to_act_on() {
+  if (scheduler_.awaits_journal()) awaits_journal_.store(true);
+  return journal_progress_.load();
 }
 
-void Worker::look_ahead() {
-  boost::container::static_vector<Session*, round_max> sessions;
-  for (Connection* const connection : round_) sessions.push_back(&connection->session());
-  FirstRequests::look_ahead(environment_, sessions);
-}
-
-void Worker::run(Connection& connection) {
-  const Connection::Then then = connection.run();
-  const SteadyTime began = connection.session().last_run_at();
-  const SteadyTime now = connection.session().last_run_until();
-  if (then == Connection::Then::send) {
-    if (kept_.empty()) kept_since_ = now;
-    due_ = due_ || now - began < long_run_min;
-  }
-  follow(connection, then);
-  if (kept_.size() >= kept_max || (!kept_.empty() && now - kept_since_ >= kept_time_max)) send_kept();
-}
-
-void Worker::send_due() {
-  if (due_) send_kept();
-}
-
-void Worker::send_kept() {
-  for (const std::uint64_t id : kept_) {
-    const auto found = connections_.find(id);
-    if (found != connections_.end()) follow(*found->second, found->second->send_kept());
-  }
-  kept_.clear();
-  due_ = false;
-}
-
-// Ends a turn, and sees to it that another comes: at once when connections are queued, else when one is
-// ready.
+// Sends what is kept or released by the journal, and makes sure that another turn follows: at once if clients
+// are queued, else when a stream is ready. Every handler that may have queued or kept a client, or closed the
+// last one, must end with this call.
+//
+// A turn at once is posted and not called: so connections, answers and timers that wait in the io_context get
+// their turn too. A turn that is posted while the wait is under way takes the ready streams as well; the wait
+// then leads to a turn that may find nothing.
 void Worker::await_next() {
-  look_at_journal();
-  send_kept();
-  if (!queue_.empty()) {
+  scheduler_.settle(journal_progress_to_act_on());
+  if (end_when_empty()) return;
+  if (scheduler_.has_more()) {
     if (std::exchange(turn_posted_, true)) return;
     boost::asio::post(context_, [this] {
       turn_posted_ = false;
@@ -255,108 +212,31 @@ void Worker::await_next() {
   }
 }
 
-void Worker::follow(Connection& connection, Connection::Then then) {
-  switch (then) {
-    case Connection::Then::keep:
-      return;
-    case Connection::Then::run:
-      round_.push_back(&connection);
-      round_bytes_ += connection.session().bytes_unparsed();
-      return;
-    case Connection::Then::send:
-      kept_.push_back(connection.id());
-      return;
-    case Connection::Then::queue:
-      queue_.push_back(connection.id());
-      return;
-    case Connection::Then::hold:
-      hold(connection);
-      return;
-    case Connection::Then::later:
-      later_.push_back(connection.id());
-      return;
-    case Connection::Then::linger:
-      lingering_.insert(unlist(connection));
-      return;
-    case Connection::Then::close:
-      return remove(connection);
-  }
-}
-
-// What a round ran first may be held behind what it ran later.
-void Worker::hold(Connection& connection) {
-  const Held held{.position = connection.session().held_until(), .id = connection.id()};
-  held_.insert(std::ranges::upper_bound(held_, held.position, {}, &Held::position), held);
-}
-
-// First it says that it waits, then it looks: so progress is either seen here, or posted (both are in the one
-// order of sequentially consistent operations).
-void Worker::look_at_journal() {
-  if (held_.empty() && later_.empty()) return;
-  awaits_journal_.store(true);
-  queue_put_off_when_progressed();
-  release_durable();
-}
-
-// Whatever sees progress queues those who wait for it: it is not posted again.
-void Worker::queue_put_off_when_progressed() {
-  const std::uint64_t progress = journal_progress_.load();
-  if (progress == progress_seen_) return;
-  progress_seen_ = progress;
-  queue_.insert(queue_.end(), later_.begin(), later_.end());
-  later_.clear();
-}
-
-void Worker::release_durable() {
-  if (held_.empty()) return;
-  const std::uint64_t durable = services_.journal.durable_position();
-  while (!held_.empty() && held_.front().position <= durable) {
-    const auto found = connections_.find(held_.front().id);
-    held_.pop_front();
-    // The last reply may be sent by now, and the connection be waiting again, behind the others.
-    if (found != connections_.end()) follow(*found->second, found->second->release());
-  }
-}
-
-void Worker::remove(Connection& connection) {
-  if (lingering_.erase(connection.id()) == 0) unlist(connection);
-  load_.fetch_sub(1, std::memory_order_relaxed);
-  end_when_empty();
-}
-
-Worker::Connections::node_type Worker::unlist(Connection& connection) {
-  counts_.leave_place();
-  const GateEntered inside(gate_, index_);
-  connection.session().settle_figures();
-  return connections_.extract(connection.id());
-}
-
+// Posted behind all connections that the acceptor has handed over, so each of them is welcomed before.
 void Worker::begin_stop(SteadyTime deadline) {
   stopping_ = true;
-  std::vector<Connection*> all;
-  for (const Connections* const some : {&connections_, &lingering_}) {
-    for (const auto& [id, connection] : *some) all.push_back(connection.get());
-  }
-  for (Connection* const connection : all) follow(*connection, connection->stop());
+  scheduler_.stop();
   deadline_timer_.expires_at(deadline);
   deadline_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) cut_off_all();
   });
   schedule_sweep();
   await_next();
-  end_when_empty();
 }
 
-void Worker::end_when_empty() {
-  if (!stopping_ || !connections_.empty() || !lingering_.empty()) return;
+// Ends the worker's loop and returns true once the worker is stopping and has no client left. Handlers that
+// other threads post after that never run: they are destroyed with the io_context.
+bool Worker::end_when_empty() {
+  if (!stopping_ || !scheduler_.empty()) return false;
   work_.reset();
   context_.stop();
+  return true;
 }
 
 void Worker::cut_off_all() {
-  if (!connections_.empty()) spdlog::warn("connections cut off at the stop: count={}", connections_.size());
-  while (!connections_.empty()) remove(*connections_.begin()->second);
-  while (!lingering_.empty()) remove(*lingering_.begin()->second);
+  if (const std::size_t count = scheduler_.cut_off(); count > 0)
+    spdlog::warn("connections cut off at the stop: count={}", count);
+  await_next();
 }
 
 void Worker::schedule_sweep() {
@@ -366,22 +246,17 @@ void Worker::schedule_sweep() {
   });
 }
 
-// One timer for all connections: an idle client goes up to an interval later than it could.
+// One timer serves all clients, so the worker closes an idle client up to one interval late. The timeout is
+// copied inside the gate, and the clients are closed outside: to close one enters the gate.
 void Worker::sweep() {
   std::chrono::seconds idle_timeout{0};
   {
     const GateEntered inside(gate_, index_);
     idle_timeout = services_.options.idle_timeout;
   }
-  const SteadyTime now = std::chrono::steady_clock::now();
-  std::vector<Connection*> expired;
-  for (const Connections* const some : {&connections_, &lingering_}) {
-    for (const auto& [id, connection] : *some) {
-      if (connection->expired(now, idle_timeout)) expired.push_back(connection.get());
-    }
-  }
-  for (Connection* const connection : expired) remove(*connection);
+  scheduler_.sweep(std::chrono::steady_clock::now(), idle_timeout);
   schedule_sweep();
+  await_next();
 }
 
 }  // namespace sepal::server

@@ -1,61 +1,53 @@
-// A thread with its own io_context, its own connections and its own side of the gate.
-//
-// In a turn it serves every connection that is ready, then gives each connection that has more to run (a
-// pipeline longer than a batch) one more batch, and looks again. Nothing it does blocks but the gate.
-//
-// Those that are ready are served in rounds: some receive, what they ask first is run together or the memory
-// that it will wait for is asked for, they run, and their replies leave.
-//
-//     receive receive receive .. | look ahead | run run run .. | send send send ..
-//
-// So a request finds its memory there and the caches full of what the one before has used, where a walk
-// through the kernel for each of them would come between.
+// A thread with its own io_context, its own clients and its own side of the gate. It tells its scheduler
+// which streams are ready, that the journal has made progress and that time has passed; the scheduler decides
+// the rest. Nothing that the worker does blocks, except the gate.
 #pragma once
 
+#include <sepal/base/descriptor.hpp>
 #include <sepal/base/gate.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/services.hpp>
-#include <sepal/server/session.hpp>
+#include <sepal/session/scheduler.hpp>
+#include <sepal/session/session.hpp>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "client_counts.hpp"
-#include "connection.hpp"
-#include "descriptor.hpp"
 #include "readiness.hpp"
-#include "spare_buffers.hpp"
+#include "socket_stream.hpp"
 
 namespace sepal::server {
 
 // A connection on its way from the acceptor to a worker.
 struct Accepted {
   Descriptor descriptor;
-  Connection::Kind kind;
+  StreamKind kind;
   std::uint64_t id;
   std::string address;
   std::string local_address;
 };
 
-// Each member says who may call it.
+// The members are grouped by the threads that may call them.
 class Worker {
  public:
-  // `index` is its side of the gate and its place in services.workers.
+  // Descriptors that a worker has open: three of Asio's context, and the epoll set of its connections.
+  static constexpr std::uint64_t descriptors = 4;
+
+  // `index` is the worker's side of the gate and its place in services.workers.
   Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts);
   ~Worker();
   Worker(const Worker&) = delete;
@@ -65,49 +57,42 @@ class Worker {
 
   // Errors: io.
   Result<void> start();
-  // Begins to close all connections as Connection::stop says; those that are left at `deadline` are cut off.
+  // Begins to close all connections, as Scheduler::stop says. Cuts off the connections that are left at
+  // `deadline`.
   void stop(SteadyTime deadline);
   void join();
 
-  // --- any thread
-  // --------------------------------------------------------------------------------------------
+  // --- any thread ----------------------------------------------------------------------------------------
 
   void adopt(Accepted accepted);
   void kill(std::uint64_t id);
   void answer(std::uint64_t id, std::function<void(resp::Reply&)> append);
-  // The journal is durable up to a further position, or has room, or has begun to refuse.
+  // Tells the worker that the journal is durable up to a further position, has room, or has begun to refuse.
   void journal_progressed();
-  // Connections that were given to it and are not closed.
-  [[nodiscard]] std::uint64_t load() const { return load_.load(std::memory_order_relaxed); }
+  // The number of connections that the worker was given and whose sockets are not closed.
+  [[nodiscard]] std::uint64_t load() const { return load_.load(std::memory_order_acquire); }
 
-  // --- with the gate closed
-  // ----------------------------------------------------------------------------------
+  // --- with the gate closed ------------------------------------------------------------------------------
 
   void collect(std::vector<command::ClientState*>& clients);
 
  private:
-  using Connections = std::unordered_map<std::uint64_t, std::unique_ptr<Connection>>;
-
-  // The rest: its own thread.
+  // All members below: the worker's own thread.
   void welcome(Accepted accepted);
-  Connection* take_in(Accepted& accepted);
-  void refuse(const Accepted& accepted);
+  struct Added {
+    session::Client& client;
+    SocketStream& stream;
+  };
+  std::optional<Added> take_in(Accepted& accepted);
+  void turn_away(Accepted accepted);
   void take_turn();
-  void run_round();
-  void look_ahead();
-  void run(Connection& connection);
-  void send_due();
-  void send_kept();
   void await_next();
-  void follow(Connection& connection, Connection::Then then);
-  void hold(Connection& connection);
-  void look_at_journal();
-  void queue_put_off_when_progressed();
-  void release_durable();
-  void remove(Connection& connection);
-  Connections::node_type unlist(Connection& connection);
+  std::uint64_t journal_progress_to_act_on();
+  // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
+  // sees the lower count, it may rely on the descriptor to be free.
+  void socket_closed() { load_.fetch_sub(1, std::memory_order_release); }
   void begin_stop(SteadyTime deadline);
-  void end_when_empty();
+  bool end_when_empty();
   void cut_off_all();
   void schedule_sweep();
   void sweep();
@@ -118,40 +103,20 @@ class Worker {
   ClientCounts& counts_;
   command::Dispatcher dispatcher_;
   std::unique_ptr<char[]> read_memory_;
-  SharedInput input_;
+  session::SharedInput input_;
   std::string reply_buffer_;
-  SpareBuffers spares_;
-  TogetherWords last_words_;
-  SimilarWords similar_words_;
-  Session::Environment environment_;
+  session::TogetherWords last_words_;
+  session::SimilarWords similar_words_;
+  session::Session::Environment environment_;
 
   boost::asio::io_context context_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   Readiness readiness_;
   boost::asio::steady_timer sweep_timer_;
   boost::asio::steady_timer deadline_timer_;
-  Connections connections_;           // Changed inside its own side of the gate: collect() reads it.
-  Connections lingering_;             // Those that are no clients any more.
-  std::vector<Connection*> round_;    // those that have received and not run,
-  std::size_t round_bytes_ = 0;       // and how much
-  std::vector<std::uint64_t> queue_;  // ids; those that run again
-  std::vector<std::uint64_t> turn_;   // the queue of the running turn
-  // Ids; those whose replies were kept, and, if it was by run(), when the first of them were ready to be
-  // sent.
-  std::vector<std::uint64_t> kept_;
-  SteadyTime kept_since_{};
-  bool due_ = false;  // some of them are of a short batch
-  // Those that wait for the journal: for it to be durable up to a position, in the order of the positions;
-  // and for it to make progress.
-  struct Held {
-    std::uint64_t position;
-    std::uint64_t id;
-  };
-  std::deque<Held> held_;
-  std::vector<std::uint64_t> later_;  // ids
-  std::uint64_t progress_seen_ = 0;   // of journal_progress_, before any of later_ was run
+  session::Scheduler scheduler_;  // after readiness_: its streams refer to it
   std::atomic<std::uint64_t> journal_progress_{0};
-  std::atomic<bool> awaits_journal_{false};  // the next progress is to be posted
+  std::atomic<bool> awaits_journal_{false};  // journal_progressed() must post the next progress
   std::atomic<std::uint64_t> load_{0};
   bool awaiting_ = false;  // readiness_.wait is under way
   bool turn_posted_ = false;

@@ -1,5 +1,5 @@
-// Flags, on CLI11. The library only takes the words apart: values are checked by the table, as those of a
-// file are, so that both give the same errors; its exceptions end here.
+// Flags, on CLI11. The library only splits the words. The table of settings checks the values, as it checks
+// those of a file, so both give the same errors. The library's exceptions end here.
 #include <sepal/settings/settings.hpp>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@
 namespace sepal::settings {
 namespace {
 
-// Flags that are no settings.
+// Flags that are not settings.
 struct Requests {
   std::string config_file;
   bool check_config = false;
@@ -35,7 +36,7 @@ struct CommandLine {
   CLI::App app{"A Bloom filter server that speaks the Redis protocol.", "sepald"};
   Requests requests;
   CLI::Option* config_option = nullptr;
-  std::vector<FlagValue> flags;  // Never resized once the options refer to it.
+  std::vector<FlagValue> flags;  // Never resized after add_settings(): the options refer to its elements.
 };
 
 std::string kind_text(const Setting& setting) {
@@ -75,8 +76,7 @@ void add_requests(CommandLine& line) {
       "check the configuration file and the flags, print what differs from the defaults, and exit");
 }
 
-// The last of a flag that is given twice counts, so that a container's or a script's own flags can be
-// overridden.
+// If a flag is given twice, the last one counts. So a user can override the flags of a container or a script.
 void add_settings(CommandLine& line) {
   const Settings defaults;
   line.flags.resize(all_settings().size());
@@ -115,10 +115,13 @@ Error unexpected(const std::string& word) {
 
 Result<void> take_apart(CommandLine& line, std::span<const std::string> arguments) {
   line.app.allow_extras();
-  // CLI11 takes the words from the back.
+  // CLI11 reads this list of words from its back.
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     line.app.parse(std::move(reversed));
+  } catch (const CLI::ArgumentMismatch& problem) {
+    const std::string text = problem.what();
+    return refuse(text.substr(0, text.find(':')) + " needs a value");
   } catch (const CLI::ParseError& problem) {
     return refuse(problem.what());
   }
@@ -172,14 +175,14 @@ std::string check_report(const Settings& settings) {
 
 }  // namespace
 
-Result<Invocation> read_invocation(std::span<const std::string> arguments) {
+Result<Invocation> read_invocation(std::span<const std::string> arguments, std::string_view version) {
   CommandLine line;
   add_requests(line);
   add_settings(line);
   if (const auto apart = take_apart(line, arguments); !apart) return apart.error();
   if (const auto extra = line.app.remaining(); !extra.empty()) return unexpected(extra.front());
   if (line.requests.help) return print(line.app.help());
-  if (line.requests.version) return print("sepald " SEPAL_VERSION "\n");
+  if (line.requests.version) return print(std::string(version) + "\n");
   auto settings = read_settings(line);
   if (!settings) return settings.error();
   Invocation invocation;

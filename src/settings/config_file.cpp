@@ -6,9 +6,9 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -30,7 +30,7 @@ std::string shown(const std::string& text) {
                                          : '"' + text.substr(0, shown_length_max) + "...\"";
 }
 
-// What stands in the file, for an error.
+// Describes, for an error, what the file has at this place.
 std::string found_text(const Setting& setting, const toml::node& node) {
   if (const auto* text = node.as_string()) {
     return "the text " + (setting.secret ? "given" : shown(text->get()));
@@ -53,12 +53,12 @@ Result<Value> convert_integer(const Setting& setting, const toml::value<std::int
   const auto natural = static_cast<std::uint64_t>(number);
   switch (setting.kind) {
     case Kind::count:
-      // Any number below zero is out of every range, as the huge one is that its bits make.
+      // A number below zero becomes a huge one here, and both are out of every range.
     case Kind::bytes:
     case Kind::seconds:
       return check_range(setting, natural);
     case Kind::permissions:
-      // 700 without the octal sign of TOML would be other permissions than those that were meant.
+      // Without TOML's octal prefix, 700 would mean other permissions than the user wants.
       if ((node.flags() & toml::value_flags::format_as_octal) == toml::value_flags::none) return refused();
       return check_range(setting, natural);
     case Kind::rate:
@@ -87,10 +87,10 @@ Result<Value> convert(const Setting& setting, const toml::node& node) {
   if (const auto* number = node.as_integer()) return convert_integer(setting, *number);
   if (const auto* array = node.as_array()) return convert_array(setting, *array);
   if (const auto* text = node.as_string();
-      text && setting.kind != Kind::count && setting.kind != Kind::rate) {
+      text != nullptr && setting.kind != Kind::count && setting.kind != Kind::rate) {
     return parse_value(setting, text->get());
   }
-  if (const auto* number = node.as_floating_point(); number && setting.kind == Kind::rate) {
+  if (const auto* number = node.as_floating_point(); number != nullptr && setting.kind == Kind::rate) {
     return check_range(setting, number->get());
   }
   return fail(Errc::invalid_setting, allowed_text(setting));
@@ -146,11 +146,11 @@ Result<std::string> read_config_text(const std::string& path) {
   if (!file) {
     const int reason = errno;
     return fail(reason == ENOENT ? Errc::not_found : Errc::io,
-                path + ": cannot be opened: " + std::strerror(reason));
+                path + ": cannot be opened: " + std::generic_category().message(reason));
   }
   std::string text(file_bytes_max + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return fail(Errc::io, path + ": cannot be read: " + std::strerror(errno));
+  if (file.bad()) return fail(Errc::io, path + ": cannot be read: " + std::generic_category().message(errno));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > file_bytes_max) {
     return fail(Errc::too_large, path + ": is longer than " + std::to_string(file_bytes_max) +

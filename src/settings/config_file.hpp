@@ -26,11 +26,12 @@ struct FileSetting {
   Place end;
 };
 
-// The whole file. Blocks. Errors: not_found when there is none, io; too_large for what cannot be a
-// configuration.
+// Reads the whole file. Blocks. Errors: not_found if there is no file; io; too_large for a file that cannot
+// be a configuration.
 Result<std::string> read_config_text(const std::string& path);
 
-// In the order of the text. `path` is for the errors: invalid_setting, "path:line: what is wrong".
+// The settings in the order of the text. `path` is used in errors: invalid_setting, "path:line: what is
+// wrong".
 Result<std::vector<FileSetting>> parse_config(std::string_view text, const std::string& path);
 
 void apply(const std::vector<FileSetting>& from, Settings& to);

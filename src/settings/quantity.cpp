@@ -15,7 +15,7 @@ struct Unit {
   std::uint64_t factor;
 };
 
-// Largest first among those that text is written with; the decimal ones are only read.
+// Units that are written come first, the largest first. The decimal units are only read.
 constexpr std::array<Unit, 8> byte_units{{{"gb", 1ull << 30},
                                           {"mb", 1ull << 20},
                                           {"kb", 1ull << 10},

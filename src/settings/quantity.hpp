@@ -8,16 +8,16 @@
 
 namespace sepal::settings {
 
-// Digits only. Nothing when there is anything else, or more than fits.
+// Digits only. Empty if the text has anything else, or if the number does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_digits(std::string_view text, int base = 10);
 
-// As redis.conf: digits and one of b, k (1000), kb (1024), m, mb, g, gb, in either case. Nothing when it is
-// written otherwise or does not fit.
+// As in redis.conf: digits and one of b, k (1000), kb (1024), m, mb, g, gb, in either case. Empty if the text
+// is written otherwise or the number does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text);
 // Digits and one of s, m, h, d, or no unit: seconds.
 [[nodiscard]] std::optional<std::uint64_t> parse_seconds(std::string_view text);
 
-// With the largest unit that divides it: "64mb", "1h"; without one where none does.
+// Written with the largest unit that divides the number: "64mb", "1h"; without a unit if none divides it.
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 [[nodiscard]] std::string seconds_text(std::uint64_t seconds);
 

@@ -1,11 +1,14 @@
 #include "replace_config.hpp"
 
+#include <sepal/base/descriptor.hpp>
+
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -16,28 +19,11 @@ constexpr mode_t permission_bits = 07777;
 
 Error system_error(const std::string& path, const std::string& what) {
   const int reason = errno;
-  std::string sentence = path + ": " + what + ": " + std::strerror(reason);
+  std::string sentence = path + ": " + what + ": " + std::generic_category().message(reason);
   if (reason == EBUSY)
     sentence += "; a file that is mounted by itself cannot be replaced, mount its directory";
   return fail(reason == ENOENT ? Errc::not_found : Errc::io, std::move(sentence));
 }
-
-// Closes when it goes.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] int number() const { return number_; }
-  [[nodiscard]] bool open() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
 
 bool write_all(int file, std::string_view text) {
   while (!text.empty()) {
@@ -56,12 +42,10 @@ bool take_owner(int file, const struct stat& old) {
   return ::fchown(file, old.st_uid, old.st_gid) == 0;
 }
 
-// The new file, complete and synced, beside the old one.
-Result<void> write_aside(const std::string& path, const struct stat& old, std::string_view text) {
-  // What a crash has left behind; there may be nothing.
-  ::unlink(path.c_str());
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  if (!file.open()) return system_error(path, "cannot be created");
+// Fills and syncs the new file beside the old one. Owner and permissions are set before the text is written,
+// because the text may hold a password.
+Result<void> write_aside(const Descriptor& file, const std::string& path, const struct stat& old,
+                         std::string_view text) {
   if (!take_owner(file.number(), old))
     return system_error(path, "cannot be given to the owner of the old file");
   if (::fchmod(file.number(), old.st_mode & permission_bits) != 0) {
@@ -75,7 +59,7 @@ Result<void> write_aside(const std::string& path, const struct stat& old, std::s
 Result<void> sync_directory_of(const std::filesystem::path& file) {
   const std::string directory = file.parent_path().string();
   const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened.open() || ::fsync(opened.number()) != 0) return system_error(directory, "cannot be synced");
+  if (!opened.is_open() || ::fsync(opened.number()) != 0) return system_error(directory, "cannot be synced");
   return {};
 }
 
@@ -86,8 +70,11 @@ Result<void> replace_config(const std::string& path, std::string_view text) {
   const std::filesystem::path target = std::filesystem::canonical(path, unresolved);
   struct stat old {};
   if (unresolved || ::stat(target.c_str(), &old) != 0) return system_error(path, "cannot be found");
-  const std::string aside = target.string() + ".tmp";
-  Result<void> written = write_aside(aside, old, text);
+  // A name that no other file has: the folder belongs to the operator.
+  std::string aside = target.string() + ".XXXXXX";
+  const Descriptor file(::mkostemp(aside.data(), O_CLOEXEC));
+  if (!file.is_open()) return system_error(target.string(), "no new file can be created beside it");
+  Result<void> written = write_aside(file, aside, old, text);
   if (written && std::rename(aside.c_str(), target.c_str()) != 0) {
     written = system_error(target.string(), "cannot be replaced");
   }

@@ -1,4 +1,4 @@
-// Puts a new text in the place of a configuration file.
+// Replaces the text of a configuration file.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -8,10 +8,10 @@
 
 namespace sepal::settings {
 
-// Written aside, synced, renamed: a crash leaves the old file or the new one. Unlike the files of the data
-// directory this one belongs to a person and may hold a password, so the new one gets the owner and the
-// permissions of the old before it gets the text; a symbolic link stays, and what it leads to is replaced.
-// On an error the old file is untouched. Blocks. Errors: not_found, io.
+// The file is written aside, synced and renamed, so a crash leaves the old file or the new one. Unlike the
+// files of the data directory, this file belongs to a person and may hold a password. So the new file gets
+// the owner and the permissions of the old one before it gets the text. A symbolic link stays, and its target
+// is replaced. On an error the old file is untouched. Blocks. Errors: not_found, io.
 Result<void> replace_config(const std::string& path, std::string_view text);
 
 }  // namespace sepal::settings

@@ -1,9 +1,9 @@
-// The configuration file edited to say what the settings say.
+// Edits the configuration file so that it says what the settings say.
 //
-// A value that already says so stays as it is written (1048576 or "1mb"), one that does not is replaced where
-// it stands, and settings that the file does not mention and that differ from their defaults are added at the
-// end. So comments, blank lines and the order of a person's file survive. The new text is read back before it
-// is put in place: whatever cannot be written as a configuration leaves the old file alone.
+// A value that is right already stays as it is written (1048576 or "1mb"). A value that is wrong is replaced
+// in its place. Settings that the file does not mention, and that differ from their defaults, are added at
+// the end. So comments, blank lines and the order of a person's file survive. The new text is parsed before
+// it replaces the file: if it is not a valid configuration, the old file stays.
 #include <sepal/settings/settings.hpp>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
 
-// Where a place that TOML's reader names stands in the bytes of the text.
+// The byte offset of a place that TOML's reader names.
 std::size_t offset_of(std::string_view text, Place place) {
   std::size_t at = 0;
   for (std::uint32_t line = 1; line < place.line; ++line) at = std::min(text.find('\n', at), text.size()) + 1;
@@ -36,7 +36,7 @@ std::size_t offset_of(std::string_view text, Place place) {
 }
 
 void replace_changed(const std::vector<FileSetting>& present, const Settings& settings, std::string& text) {
-  // From the end, so that the places before stay true.
+  // From the end to the beginning, so that the places of earlier settings stay right.
   for (auto entry = present.rbegin(); entry != present.rend(); ++entry) {
     const Value wanted = entry->setting->get(settings);
     if (entry->value == wanted) continue;
@@ -90,7 +90,7 @@ Result<void> rewrite_config_file(const Settings& settings) {
   replace_changed(*present, settings, text);
   add_missing(*present, settings, text);
   if (text == *old_text) return {};
-  if (const auto checked = check_reads_back(text, settings); !checked) return checked;
+  if (auto checked = check_reads_back(text, settings); !checked) return checked;
   return replace_config(settings.config_file, text);
 }
 

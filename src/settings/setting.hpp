@@ -1,4 +1,4 @@
-// One row of the table of settings, and the values that pass between a file, a flag and the struct.
+// One row of the table of settings, and the values that are passed between a file, a flag and the struct.
 #pragma once
 
 #include <sepal/settings/settings.hpp>
@@ -13,7 +13,8 @@
 
 namespace sepal::settings {
 
-// How a value is written. All but `addresses` and `seed` hold one of the first three alternatives of Value.
+// How a value is written. All kinds but `addresses` and `seed` use one of the first three alternatives of
+// Value.
 enum class Kind : std::uint8_t {
   count,        // a whole number
   bytes,        // a whole number, or a text with a unit: "64mb"
@@ -29,7 +30,8 @@ enum class Kind : std::uint8_t {
 using Seed = std::optional<std::uint64_t>;
 using Value = std::variant<std::uint64_t, double, std::string, std::vector<std::string>, Seed>;
 
-// What a value may be, both ends included: a number itself, the length of a text, the count of addresses.
+// The limits of a value, both included. They apply to a number itself, to the length of a text, and to the
+// count of addresses.
 struct Range {
   std::uint64_t min = 0;
   std::uint64_t max = 0;
@@ -55,10 +57,10 @@ struct Setting {
 // All settings, in the order of the sample file.
 [[nodiscard]] std::span<const Setting> all_settings();
 
-// Null when there is none of that name.
+// Null if there is no setting of that name.
 [[nodiscard]] const Setting* find_setting(std::string_view key);
 
-// Works out what follows from several settings. Errors: invalid_setting where they contradict each other.
+// Computes what follows from several settings. Errors: invalid_setting if they contradict each other.
 Result<void> complete(Settings& settings);
 
 }  // namespace sepal::settings

@@ -1,6 +1,5 @@
-// The table of settings. A row here is a line of the file, a flag, a paragraph of the help and a default;
-// nothing else has to be written for a new setting but its paragraph in config/sepald.toml, which a test asks
-// for.
+// The table of settings. A row here gives a line of the file, a flag, a paragraph of the help and a default.
+// A new setting needs its row and a paragraph in config/sepald.toml, which a test asks for.
 #include <sepal/filter/filter.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/storage/journal.hpp>
@@ -18,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t kb = 1024;
 constexpr std::uint64_t gb = kb * kb * kb;
-constexpr std::uint64_t bytes_max = kb * gb;              // of one request or one client's replies
-constexpr std::uint64_t memory_bytes_max = kb * kb * gb;  // of all filters; beyond any machine
+constexpr std::uint64_t bytes_max = kb * gb;              // one request, or one client's replies
+constexpr std::uint64_t memory_bytes_max = kb * kb * gb;  // all filters; beyond any machine
 constexpr std::uint64_t seconds_max = 2'147'483'647;      // as in the reference
 constexpr std::uint64_t threads_max = 1024;
 constexpr std::uint64_t path_length_max = 4095;
@@ -31,18 +30,18 @@ constexpr std::array<std::string_view, 2> log_formats{"text", "json"};
 constexpr std::array<std::string_view, 3> journal_policies{"off", "everysec", "always"};
 
 // The field at the end of a path of members: reach<&Settings::server, &ServerOptions::port>(settings).
-template <auto Member, auto... Rest>
+template <auto member, auto... rest>
 constexpr auto& reach(auto& object) {
-  if constexpr (sizeof...(Rest) == 0) {
-    return object.*Member;
+  if constexpr (sizeof...(rest) == 0) {
+    return object.*member;
   } else {
-    return reach<Rest...>(object.*Member);
+    return reach<rest...>(object.*member);
   }
 }
 
-template <auto... Path>
+template <auto... path>
 Value get(const Settings& settings) {
-  const auto& field = reach<Path...>(settings);
+  const auto& field = reach<path...>(settings);
   using Field = std::remove_cvref_t<decltype(field)>;
   if constexpr (std::is_same_v<Field, std::chrono::seconds>) {
     return static_cast<std::uint64_t>(field.count());
@@ -53,10 +52,10 @@ Value get(const Settings& settings) {
   }
 }
 
-// The range of the row has been checked, so no number is cut here.
-template <auto... Path>
+// The row's range has been checked, so no number is truncated here.
+template <auto... path>
 void set(Settings& settings, const Value& value) {
-  auto& field = reach<Path...>(settings);
+  auto& field = reach<path...>(settings);
   using Field = std::remove_cvref_t<decltype(field)>;
   if constexpr (std::is_same_v<Field, std::chrono::seconds>) {
     field = std::chrono::seconds(std::get<std::uint64_t>(value));
@@ -67,15 +66,16 @@ void set(Settings& settings, const Value& value) {
   }
 }
 
-// A row whose field lies at the end of `Path`.
-template <auto... Path>
+// A row for the field at the end of `path`.
+template <auto... path>
 constexpr Setting row(Setting setting) {
-  setting.get = &get<Path...>;
-  setting.set = &set<Path...>;
+  setting.get = &get<path...>;
+  setting.set = &set<path...>;
   return setting;
 }
 
-// CONFIG SET changes the level that runs; the one of the start follows it, so that both always agree.
+// CONFIG SET changes the level in RuntimeOptions. The row writes the level of the start as well, so both
+// always agree.
 constexpr Setting log_level_row(Setting setting) {
   setting.get = &get<&Settings::runtime, &command::RuntimeOptions::log_level>;
   setting.set = [](Settings& settings, const Value& value) {
@@ -97,11 +97,12 @@ constexpr auto table = std::to_array<Setting>({
          .kind = Kind::addresses,
          .range = {0, 16},
          .help = "addresses to listen on; a leading '-' forgives one that the machine does not have"}),
-    row<&Settings::server, &ServerOptions::port>({.key = "port",
-                                                  .group = "Network",
-                                                  .kind = Kind::count,
-                                                  .range = {0, 65535},
-                                                  .help = "TCP port; 0 lets the system pick one"}),
+    row<&Settings::server, &ServerOptions::port>(
+        {.key = "port",
+         .group = "Network",
+         .kind = Kind::count,
+         .range = {0, 65535},
+         .help = "TCP port; 0 lets the system pick one, or with a UNIX socket means none"}),
     row<&Settings::server, &ServerOptions::listen_backlog>(
         {.key = "backlog",
          .group = "Network",
@@ -205,7 +206,8 @@ constexpr auto table = std::to_array<Setting>({
          .group = "Data",
          .kind = Kind::count,
          .range = {0, seconds_max},
-         .help = "a save begins when the journal has grown by this share of the last one; 0: never for that",
+         .help =
+             "a save begins when the journal is longer than this percentage of the memory in use; 0: never",
          .redis_name = "auto-aof-rewrite-percentage"}),
     row<&Settings::runtime, &RuntimeOptions::journal_save_min_bytes>(
         {.key = "journal_save_min",
@@ -214,6 +216,25 @@ constexpr auto table = std::to_array<Setting>({
          .range = {0, memory_bytes_max},
          .help = "a shorter journal leads to no save",
          .redis_name = "auto-aof-rewrite-min-size"}),
+    row<&Settings::runtime, &RuntimeOptions::journal_bytes_max>(
+        {.key = "journal_size_max",
+         .group = "Data",
+         .kind = Kind::bytes,
+         .range = {0, memory_bytes_max},
+         .help = "room on the disk for the journal and the files it names, before a save has to end; 0: no "
+                 "bound"}),
+    row<&Settings::runtime, &RuntimeOptions::journal_bytes_max_percent>(
+        {.key = "journal_size_max_percent",
+         .group = "Data",
+         .kind = Kind::count,
+         .range = {0, seconds_max},
+         .help = "the same as a share of the data; the larger of the two counts"}),
+    row<&Settings::disk_reserve_bytes>(
+        {.key = "disk_reserve",
+         .group = "Data",
+         .kind = Kind::bytes,
+         .range = {0, memory_bytes_max},
+         .help = "room that is kept on the disk for deletions, a save and a start when it is full; 0: none"}),
     row<&Settings::runtime, &RuntimeOptions::save_bandwidth_bytes>(
         {.key = "save_bandwidth",
          .group = "Data",
@@ -337,9 +358,9 @@ std::span<const Setting> all_settings() {
 }
 
 const Setting* find_setting(std::string_view key) {
-  const auto found =
+  const auto* const found =
       std::find_if(table.begin(), table.end(), [key](const Setting& s) { return s.key == key; });
-  return found == table.end() ? nullptr : &*found;
+  return found == table.end() ? nullptr : found;
 }
 
 Result<void> complete(Settings& settings) {

@@ -1,4 +1,4 @@
-// What was probably meant by a name that does not exist.
+// The name that was probably meant by one that does not exist.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,7 @@
 
 namespace sepal::settings {
 
-// The setting whose name, or whose name in redis.conf, is nearest to `name`; underscores and dashes are the
-// same. Null when none is near.
+// The setting whose name, or whose name in redis.conf, is nearest to `name`. Null if none is near.
 [[nodiscard]] const Setting* nearest_setting(std::string_view name);
 
 }  // namespace sepal::settings

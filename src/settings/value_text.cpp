@@ -23,11 +23,11 @@ Error refuse(const Setting& setting) {
 
 std::string number_text(double number) {
   std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  auto* const end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
   return {text.data(), end};
 }
 
-// An end of the range, in the setting's unit.
+// The text of one end of the range, in the setting's unit.
 std::string end_text(const Setting& setting, std::uint64_t end) {
   switch (setting.kind) {
     case Kind::bytes:
@@ -75,14 +75,14 @@ Result<Value> parse_seed(const Setting& setting, std::string_view text) {
   return number ? Result<Value>(Value(Seed(*number))) : refuse(setting);
 }
 
-// Whether a name exists is for the resolver to say; here it must look like one. What has only digits and dots
-// is meant as an address of version 4.
+// Only the resolver knows whether a name exists. Here the text must look like a name. Text with only digits
+// and dots is meant as an IPv4 address.
 bool is_host_name(std::string_view text) {
   constexpr std::string_view numeric = "0123456789.";
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
   const bool has_letter = text.find_first_of(letters) != std::string_view::npos;
   const auto allowed = [&](char c) {
-    return numeric.find(c) != numeric.npos || letters.find(c) != letters.npos;
+    return numeric.find(c) != std::string_view::npos || letters.find(c) != std::string_view::npos;
   };
   return has_letter && text.size() <= host_name_length_max && std::all_of(text.begin(), text.end(), allowed);
 }
@@ -93,7 +93,7 @@ bool is_address(std::string_view text) {
   in6_addr ignored{};
   const std::string whole(text);
   if (inet_pton(AF_INET, whole.c_str(), &ignored) == 1) return true;
-  // A link-local address of version 6 names its interface behind a percent sign.
+  // A link-local IPv6 address names its interface behind a percent sign.
   const std::string address(text.substr(0, text.find('%')));
   return inet_pton(AF_INET6, address.c_str(), &ignored) == 1;
 }
@@ -152,7 +152,7 @@ std::string quoted_quantity(const std::string& text) {
 
 std::string seed_text(const Seed& seed) {
   if (!seed) return toml_string(automatic_seed);
-  // A plain number of TOML has 63 bits.
+  // A plain number in TOML has 63 bits.
   const std::string digits = std::to_string(*seed);
   return *seed >> 63 == 0 ? digits : toml_string(digits);
 }
@@ -184,7 +184,7 @@ Result<Value> parse_value(const Setting& setting, std::string_view text) {
 
 Result<Value> check_range(const Setting& setting, Value value) {
   if (in_range(setting, value)) return value;
-  // Of a number the kind is right already; what was wrong is the range.
+  // A number has the right kind already, so only its range was wrong.
   if (setting.kind == Kind::count) return fail(Errc::invalid_setting, "must be " + between(setting));
   return refuse(setting);
 }

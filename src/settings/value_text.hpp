@@ -10,11 +10,11 @@
 
 namespace sepal::settings {
 
-// The value that `text` stands for: a flag's, or a quoted text of the file. Errors: invalid_setting, whose
-// detail begins with "must be" and says what is allowed.
+// The value that `text` stands for. `text` comes from a flag, or is a quoted text of the file. Errors:
+// invalid_setting, whose detail begins with "must be" and says what is allowed.
 Result<Value> parse_value(const Setting& setting, std::string_view text);
 
-// Holds a value to the range of its setting. Errors: as parse_value.
+// Checks a value against the range of its setting. Errors: as parse_value.
 Result<Value> check_range(const Setting& setting, Value value);
 
 // "must be ...": the kind and the range of the setting.
@@ -23,7 +23,7 @@ Result<Value> check_range(const Setting& setting, Value value);
 // The value as the file writes it: 6379, "64mb", ["127.0.0.1"].
 [[nodiscard]] std::string toml_text(const Setting& setting, const Value& value);
 
-// As toml_text, with a secret hidden: for logs and reports.
+// Like toml_text, but hides a secret: for logs and reports.
 [[nodiscard]] std::string shown_text(const Setting& setting, const Value& value);
 
 }  // namespace sepal::settings

@@ -14,9 +14,10 @@
 namespace sepal::storage {
 namespace {
 
-// What write_filter_file() leaves where it was interrupted.
+// What an interrupted write_filter_file() leaves behind, in this version and in earlier ones.
 bool is_unfinished(std::string_view name) {
   constexpr std::string_view suffix = ".tmp";
+  if (is_aside_name(name)) return true;
   if (!name.ends_with(suffix)) return false;
   return format::adopted_number(name.substr(0, name.size() - suffix.size())).has_value();
 }
@@ -62,7 +63,7 @@ Result<keyspace::ImageFile> AdoptedFiles::write(const keyspace::FilterPtr& filte
       write_filter_file(disk_, directory_ / format::adopted_name(number),
                         {.key = {}, .filter = filter, .header = filter::header_of(*filter)}, progress);
   if (written) return keyspace::ImageFile{.number = number, .seal = written->seal};
-  // Only the directory may have failed, with the file there.
+  // If only the sync of the directory failed, the file is there under its name.
   drop(number);
   return written.error();
 }
@@ -84,6 +85,7 @@ void AdoptedFiles::drop(std::uint64_t number) {
     spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);
 }
 
+// No start replays a record before the generation's cut, so no start reads the files of these records again.
 void AdoptedFiles::generation_saved(std::uint64_t position) {
   std::vector<NamedFile> saved;
   {

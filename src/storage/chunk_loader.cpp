@@ -42,13 +42,13 @@ Result<std::vector<ChunkChecksums>> ChunkLoader::run(std::size_t thread_count, P
   return std::move(checksums_);
 }
 
-// Fewer where the system has no more threads.
+// Starts fewer threads where the system refuses more.
 std::vector<std::thread> ChunkLoader::start_others(std::size_t count) {
   std::vector<std::thread> others;
   try {
     while (others.size() < count) others.emplace_back([this] { load_chunks([] {}); });
   } catch (const std::system_error&) {
-    // This thread loads everything that they leave.
+    // The calling thread loads what no helper takes.
   }
   return others;
 }

@@ -1,5 +1,5 @@
-// Loads the chunks of one big filter's bitmaps on several threads. Most of the time goes into memory that is
-// touched for the first time, and into copying, which one core cannot do as fast as the memory could.
+// Loads the chunks of one big filter's bitmaps on several threads. Most of the time goes into the first touch
+// of memory and into copying. One core does both more slowly than the memory allows.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -28,17 +28,17 @@ struct ChunkChecksums {
 // Used once.
 class ChunkLoader {
  public:
-  // Takes the verified bytes that begin at an offset of the bitmaps; from several threads at once.
+  // Takes verified bytes, which begin at `offset` of the bitmaps. Several threads call it at once.
   using Fill = std::function<void(std::uint64_t offset, std::span<const std::byte> bytes)>;
   struct Place {
-    std::uint64_t offset = 0;  // of the first chunk in the file
+    std::uint64_t offset = 0;  // where the first chunk begins in the file
     std::uint64_t bitmap_bytes = 0;
   };
 
   ChunkLoader(File& file, const Place& place, Fill fill);
 
-  // The checksums of all chunks, which the caller compares: one that is wrong has not been filled in. Blocks.
-  // Errors: damaged (the file ends too early), those of File, and of the meter.
+  // Returns the checksums of all chunks. The caller compares them: a chunk with a wrong checksum has not been
+  // filled in. Blocks. Errors: damaged (the file ends too early), those of File, and of the meter.
   Result<std::vector<ChunkChecksums>> run(std::size_t thread_count, ProgressMeter& meter);
 
  private:
@@ -48,7 +48,7 @@ class ChunkLoader {
   };
 
   std::vector<std::thread> start_others(std::size_t count);
-  // Until there are no more chunks or somebody failed. Calls `after_each` behind each.
+  // Loads chunks until none is left or a thread has failed. Calls `after_each` after each chunk.
   void load_chunks(const std::function<void()>& after_each);
   Result<void> load_chunk(std::size_t chunk, std::span<std::byte> buffer);
   void fail_at(std::size_t chunk, const Error& error);
@@ -61,7 +61,7 @@ class ChunkLoader {
   std::atomic<std::uint64_t> bytes_done_{0};
   std::atomic<bool> failed_{false};
   Mutex mutex_;                                              // Lock order: the innermost.
-  std::optional<Failure> failure_ SEPAL_GUARDED_BY(mutex_);  // of the first chunk that has one
+  std::optional<Failure> failure_ SEPAL_GUARDED_BY(mutex_);  // the error of the first chunk that failed
 };
 
 }  // namespace sepal::storage

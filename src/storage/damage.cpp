@@ -1,5 +1,7 @@
 #include "damage.hpp"
 
+#include <sepal/storage/examine.hpp>
+
 namespace sepal::storage {
 
 Error damaged_at(std::uint64_t offset, std::string_view what) {
@@ -17,6 +19,10 @@ std::string printable(std::string_view bytes) {
   std::string text;
   for (const char c : bytes.substr(0, length_max)) text += c >= ' ' && c <= '~' ? c : '?';
   return bytes.size() > length_max ? text + "..." : text;
+}
+
+std::string key_text(std::uint32_t database, std::string_view key) {
+  return Fact("the filter").number("database", database).text("key", key).line();
 }
 
 bool is_damage(const Error& error) {

@@ -1,5 +1,5 @@
-// Sentences about what is wrong with a file. They begin behind the file's name; whoever knows the name and
-// what to do about it puts them around.
+// Sentences about what is wrong with a file. They leave out the file's name and the advice; callers that know
+// these add them with about() and with_advice().
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -10,16 +10,23 @@
 
 namespace sepal::storage {
 
+[[nodiscard]] inline Error damaged(const char* what) {
+  return fail(Errc::damaged, what);
+}
 [[nodiscard]] Error damaged_at(std::uint64_t offset, std::string_view what);
 [[nodiscard]] Error unsupported(std::uint32_t found, std::uint32_t known);
 
-// Whether it is the file, and not what reads it or keeps it.
+// Whether the contents of a file are wrong, and not its reader or its disk.
 [[nodiscard]] bool is_damage(const Error& error);
 
-// Bytes from a disk, fit for a message: short, and without what a terminal would act on.
+// A text like: the filter database=3 key="users". Escapes what cannot be printed.
+[[nodiscard]] std::string key_text(std::uint32_t database, std::string_view key);
+
+// Bytes from a disk, made fit for a message: cut to a short length, without control characters.
 [[nodiscard]] std::string printable(std::string_view bytes);
 
-// `error` with its sentence behind the name of what it is about, or before what to do about it.
+// about() puts the name of the file in front of an error's sentence; with_advice() adds what to do at its
+// end.
 [[nodiscard]] Error about(std::string_view subject, const Error& error);
 inline constexpr std::string_view restore_or_salvage =
     "restore the data directory from a backup, or save what is whole with sepal salvage";

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "current_generation.hpp"
 #include "damage.hpp"
 #include "generation_reader.hpp"
 #include "generation_writer.hpp"
@@ -16,7 +17,7 @@
 namespace sepal::storage {
 namespace {
 
-// Creates a directory and those it stands in, and makes their names survive power loss.
+// Creates a directory and its missing parents, and makes their names survive power loss.
 Result<void> make_directories(Disk& disk, const Path& directory) {
   const auto there = disk.exists(directory);
   if (!there) return there.error();
@@ -24,7 +25,7 @@ Result<void> make_directories(Disk& disk, const Path& directory) {
   if (!*there && !parent.empty() && parent != directory) {
     if (auto done = make_directories(disk, parent); !done) return done;
   }
-  // Also when it is there: it might be a file.
+  // Called even if the name exists, because the name may be that of a file.
   if (auto done = disk.make_directory(directory); !done || *there) return done;
   return disk.sync_directory(parent);
 }
@@ -41,10 +42,14 @@ class DataDirectory::Implementation {
     auto lock = disk_.lock(directory_ / "LOCK");
     if (!lock) return lock.error();
     lock_ = std::move(*lock);
-    const auto current = read_current();
+    const auto current = find_current_generation(disk_, directory_);
     if (!current) return current.error();
     if (auto seeded = find_seed(seed_drawn, seed_fixed); !seeded) return seeded;
-    return remove_remains_at_open(*current);
+    if (!current->number) return remove_first_remains();
+    if (current->unnamed) {
+      if (auto named = name_first(*current->number); !named) return named;
+    }
+    return remove_remains_at_open(*current->number);
   }
 
   Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress, Linking linking) {
@@ -57,6 +62,7 @@ class DataDirectory::Implementation {
       return written.error();
     }
     files_ = std::move(written->files);
+    // The new generation is current and on disk, so the older ones may go now.
     remove_others(*number);
     return std::move(written->report);
   }
@@ -100,16 +106,9 @@ class DataDirectory::Implementation {
     return replace_file(disk_, directory_ / "SEED", format::bytes_of(std::string_view(line)));
   }
 
-  Result<std::vector<std::uint64_t>> generations() const {
-    const auto names = disk_.list(directory_);
-    if (!names) return names.error();
-    std::vector<std::uint64_t> numbers;
-    for (const std::string& name : *names)
-      if (const auto number = format::generation_number(name)) numbers.push_back(*number);
-    return numbers;
-  }
+  Result<std::vector<std::uint64_t>> generations() const { return list_generations(disk_, directory_); }
 
-  // Above all that are there, so that no folder is ever written into twice.
+  // The number is above all numbers in use, so that no folder is ever written into twice.
   Result<std::uint64_t> next_number() const {
     const auto numbers = generations();
     if (!numbers) return numbers.error();
@@ -125,44 +124,83 @@ class DataDirectory::Implementation {
   Result<WrittenGeneration> write(const GenerationPlace& place, const Snapshot& snapshot,
                                   const KnownFiles& known, const ProgressSink& progress) {
     if (auto made = disk_.make_directory(place.folder); !made) return made.error();
+    if (auto announced = announce_first(place); !announced) return announced.error();
     auto written = write_generation(disk_, place, snapshot, known, options_, progress);
     if (!written) return written;
     if (auto synced = disk_.sync_directory(place.folder); !synced) return synced.error();
-    // The folder's own name, before CURRENT can say it.
+    // The folder's own name is on disk before CURRENT names it.
     if (auto synced = disk_.sync_directory(directory_); !synced) return synced.error();
-    const std::string line = current_line(written->report.name);
-    const auto replaced =
-        replace_file(disk_, directory_ / "CURRENT", format::bytes_of(std::string_view(line)));
-    if (!replaced) return replaced.error();
+    if (auto named = name_current(place.number); !named) return named.error();
     return written;
   }
 
-  // After a save that failed. When CURRENT names the new generation, only the sync of its rename failed, and
-  // when CURRENT cannot be read, nobody knows: then the folder stays until the next save.
+  Result<void> name_current(std::uint64_t number) {
+    const std::string line = current_line(format::generation_name(number));
+    return replace_file(disk_, directory_ / "CURRENT", format::bytes_of(std::string_view(line)));
+  }
+
+  // Runs before the first save makes a MANIFEST. Without FIRST, a MANIFEST without a CURRENT looks like a
+  // lost CURRENT.
+  Result<void> announce_first(const GenerationPlace& place) {
+    const auto current = read_current();
+    if (!current) return current.error();
+    if (*current) return {};
+    const std::string line = first_line(format::generation_name(place.number));
+    return replace_file(disk_, directory_ / "FIRST", format::bytes_of(std::string_view(line)));
+  }
+
+  // Does what the first save had left to do when it crashed. Its MANIFEST can be read, but may not be on disk
+  // yet.
+  Result<void> name_first(std::uint64_t number) {
+    spdlog::info("the first save had all but ended, and is taken: generation={}",
+                 format::generation_name(number));
+    auto manifest = disk_.open(folder(number) / "MANIFEST");
+    if (!manifest) return manifest.error();
+    if (auto synced = (*manifest)->sync(); !synced) return synced;
+    if (auto synced = disk_.sync_directory(folder(number)); !synced) return synced;
+    if (auto synced = disk_.sync_directory(directory_); !synced) return synced;
+    return name_current(number);
+  }
+
+  // Runs after a failed save. If CURRENT names the new generation, only the sync of the rename failed. If
+  // CURRENT cannot be read, the outcome is unknown. In both cases the folder stays until the next save.
   void drop_unfinished(const GenerationPlace& place) {
     const auto current = read_current();
     if (current && *current != place.number) remove_generation(place.number);
   }
 
-  Result<void> remove_remains_at_open(std::optional<std::uint64_t> current) {
-    if (current) {
-      // CURRENT as it is read here may be a rename that is not synced: the one before must not go first.
-      if (const auto synced = disk_.sync_directory(directory_); !synced) {
-        spdlog::warn("remains not removed: reason=\"{}\"", synced.error().detail);
-      } else {
-        remove_others(*current);
-      }
-      return {};
+  Result<void> remove_remains_at_open(std::uint64_t current) {
+    // The CURRENT that was read may come from a rename that is not synced. Sync it before the older
+    // generations go: a power cut could bring the older CURRENT back.
+    if (const auto synced = disk_.sync_directory(directory_); !synced) {
+      spdlog::warn("remains not removed: reason=\"{}\"", synced.error().detail);
+    } else {
+      remove_others(current);
     }
-    const auto numbers = generations();
-    if (!numbers) return numbers.error();
-    for (const std::uint64_t number : *numbers)
-      spdlog::warn("generation without CURRENT left alone until the next save: folder={}",
-                   folder(number).string());
     return {};
   }
 
-  // Remains only take space: that they cannot be removed is logged, and tried again after the next save.
+  // Nothing has been saved. A crashed first save may have left a MANIFEST of an incomplete generation. That
+  // folder is removed before FIRST names another generation; otherwise CURRENT would seem to be lost.
+  Result<void> remove_first_remains() {
+    const auto numbers = generations();
+    if (!numbers) return numbers.error();
+    for (const std::uint64_t number : *numbers) {
+      const auto announced = disk_.exists(folder(number) / "MANIFEST");
+      if (!announced) return announced.error();
+      if (!*announced) {
+        spdlog::warn("generation without MANIFEST left alone until the next save: folder={}",
+                     folder(number).string());
+        continue;
+      }
+      if (auto removed = disk_.remove_tree(folder(number)); !removed) return removed;
+      if (auto synced = disk_.sync_directory(directory_); !synced) return synced;
+    }
+    return {};
+  }
+
+  // Remains only take space. A failed removal is logged, and tried again after the next save. CURRENT is on
+  // disk by now, so FIRST is not needed any more.
   void remove_others(std::uint64_t current) {
     const auto numbers = generations();
     if (!numbers) {
@@ -171,7 +209,7 @@ class DataDirectory::Implementation {
     }
     for (const std::uint64_t number : *numbers)
       if (number != current) remove_generation(number);
-    for (const char* name : {"CURRENT.tmp", "SEED.tmp"}) {
+    for (const char* name : {"CURRENT.tmp", "SEED.tmp", "SYNCED.tmp", "FIRST.tmp", "FIRST"}) {
       if (const auto removed = disk_.remove(directory_ / name); !removed)
         spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);
     }
@@ -186,7 +224,7 @@ class DataDirectory::Implementation {
   Path directory_;
   DataDirectoryOptions options_;
   std::unique_ptr<DirectoryLock> lock_;
-  KnownFiles files_;  // of the generation that was loaded or saved last
+  KnownFiles files_;  // the files of the generation that was loaded or saved last
   std::uint64_t seed_ = 0;
 };
 

@@ -10,7 +10,7 @@ bool is_plain(char c) {
   return c >= ' ' && c <= '~' && c != '"' && c != '\\';
 }
 
-// Between quotes. What is not plain is `escape` and two hexadecimal digits.
+// Puts a value between quotes. A byte that is not plain becomes `escape` and two hexadecimal digits.
 std::string quoted(std::string_view value, std::string_view escape) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text = "\"";
@@ -48,7 +48,7 @@ Fact& Fact::real(std::string_view name, double value) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
   const std::string_view written(text.data(), static_cast<std::size_t>(end.ptr - text.data()));
-  // There is no such number in JSON.
+  // JSON has no infinities and no NaN.
   const bool finite = value - value == 0;
   return put(name, written, finite ? written : std::string_view("null"));
 }

@@ -14,7 +14,7 @@
 namespace sepal::storage {
 namespace {
 
-// With the counts that are to be written.
+// The layers with the counts that are to be written.
 std::vector<Snapshot::Layer> layers_of(const FilterFile& file) {
   const auto views = file.layers.empty() ? file.filter->layers() : file.layers;
   SEPAL_ASSERT(views.size() == file.header.layers.size(), "a header of other layers than the filter has");
@@ -24,12 +24,10 @@ std::vector<Snapshot::Layer> layers_of(const FilterFile& file) {
   return layers;
 }
 
-Result<WrittenFile> write_synced(Disk& disk, const Path& path, const FilterFile& file,
+Result<WrittenFile> write_synced(std::unique_ptr<File> to, const FilterFile& file,
                                  const ProgressSink& progress) {
-  auto created = disk.create(path);
-  if (!created) return created.error();
   SaveBuffer buffer;
-  SealedWriter writer(std::move(*created), buffer);
+  SealedWriter writer(std::move(to), buffer);
   ProgressMeter meter(progress, file.header.bitmap_bytes());
   RecordWriter records(writer, meter);
   const std::vector<Snapshot::Layer> layers = layers_of(file);
@@ -62,14 +60,15 @@ Result<FilterFile> read_only_record(SealedReader& reader, const filter::FilterLi
 Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
                                       const ProgressSink& progress) {
   SEPAL_ASSERT(file.key.size() <= keyspace::key_bytes_max, "a key is within its limit");
-  // In the same directory: a rename across file systems is no rename.
-  Path aside = target;
-  aside += ".tmp";
-  auto written = write_synced(disk, aside, file, progress);
-  const Result<void> renamed = written ? disk.rename(aside, target) : written.error();
+  // In the same directory, because a rename across file systems fails. The file is synced before it is
+  // renamed: otherwise a power cut could leave the target's name on an empty file.
+  auto aside = disk.create_aside(target);
+  if (!aside) return aside.error();
+  auto written = write_synced(std::move(aside->file), file, progress);
+  const Result<void> renamed = written ? disk.rename(aside->path, target) : written.error();
   if (!renamed) {
-    // The first error is the one to report; a file that cannot be removed is overwritten the next time.
-    static_cast<void>(disk.remove(aside));
+    // Reports the first error, not one of the clean-up.
+    static_cast<void>(disk.remove(aside->path));
     return renamed.error();
   }
   if (auto synced = disk.sync_directory(target.parent_path()); !synced) return synced.error();

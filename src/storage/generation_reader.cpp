@@ -13,20 +13,20 @@
 namespace sepal::storage {
 namespace {
 
-// What is handed over together: so many filters that a closed gate is a small part of what they take, and so
-// few that they are taken within a fraction of a millisecond. Those of this many bytes are handed over
-// anyway.
+// Filters that are handed over together. Enough of them, so that closing the gate is a small part of the
+// work; few enough, so that the gate is closed for a fraction of a millisecond only. A batch of
+// batch_bytes_min is handed over even if it has fewer filters.
 constexpr std::size_t batch_filters_max = 256;
 constexpr std::uint64_t batch_bytes_min = std::uint64_t{1} << 20;
 constexpr std::string_view pack_prefix = "pack-";
 
-// What CURRENT or a MANIFEST names has to be there.
+// A missing file is damage if CURRENT or a MANIFEST names it.
 Error missing_is_damage(const Error& error, const std::string& what) {
   if (error.code != Errc::not_found) return error;
   return fail(Errc::damaged, error.detail + " (" + what + " names it)");
 }
 
-// What the sink says of a filter, with a sentence where it said none.
+// The error with which the sink refused a filter, with a sentence if it has none.
 Error refused_by_sink(const Error& error, std::uint64_t offset) {
   const std::string where = "has a filter at offset " + std::to_string(offset) + " that cannot be taken";
   if (!error.detail.empty()) return fail(error.code, where + ": " + error.detail);
@@ -44,8 +44,8 @@ Error refused_by_sink(const Error& error, std::uint64_t offset) {
 class GenerationReader {
  public:
   GenerationReader(Disk& disk, const GenerationPlace& place, const filter::FilterLimits& limits,
-                   const LoadSink& sink)
-      : disk_(disk), place_(place), limits_(limits), sink_(sink), files_(place.folder) {}
+                   const LoadSink& sink, const DamagedFileSink& damaged)
+      : disk_(disk), place_(place), limits_(limits), sink_(sink), damaged_(damaged), files_(place.folder) {}
 
   Result<ReadGeneration> run(const ProgressSink& progress) {
     const Path manifest_path = place_.folder / "MANIFEST";
@@ -57,10 +57,14 @@ class GenerationReader {
           damaged_at(0, "it belongs to " + std::to_string(manifest->generation) + ", another generation"));
     cut_position_ = manifest->journal_position;
     ProgressMeter meter(progress, manifest->byte_count);
+    bool whole = true;
     for (const format::ListedFile& listed : manifest->files) {
-      if (auto done = read_file(listed, meter); !done) return done.error();
+      const auto done = read_file(listed, meter);
+      if (!done && !(damaged_ && is_lasting(done.error()))) return done.error();
+      if (!done) damaged_(place_.folder / listed.name, done.error());
+      whole = whole && done;
     }
-    if (items_ != manifest->item_count)
+    if (whole && items_ != manifest->item_count)
       return about(manifest_path.string(), damaged_at(0, "its count of items is not that of the filters"));
     return ReadGeneration{.report = {.name = format::generation_name(place_.number),
                                      .filters = manifest->filter_count,
@@ -97,6 +101,8 @@ class GenerationReader {
     for (std::uint64_t left = *count; left > 0; left -= batch_.size()) {
       if (auto read = read_batch(records, left); !read) return named(path, read.error());
       if (*count == 1) own = state_of(batch_.front());
+      // The sink gets filters before the seal of the whole file is checked. A later error ends the load, so a
+      // start never serves them.
       if (const auto taken = sink_(batch_); !taken)
         return about(path, refused_by_sink(taken.error(), offset_of_refused()));
     }
@@ -104,7 +110,7 @@ class GenerationReader {
       return about(path, damaged_at(reader.offset(), "something stands behind its last filter"));
     if (reader.seal() != listed.seal)
       return about(path, damaged_at(0, "its checksums are not those that the MANIFEST sealed"));
-    // A pack has the same name in each generation.
+    // A pack is never linked, because it has the same name in each generation.
     if (!listed.name.starts_with(pack_prefix)) files_.add(std::move(own), listed);
     return {};
   }
@@ -130,6 +136,9 @@ class GenerationReader {
     return refused == batch_.end() ? 0 : refused->offset;
   }
 
+  // A file that describes an impossible filter (too_large) is damaged, too.
+  static bool is_lasting(const Error& error) { return is_damage(error) || error.code == Errc::too_large; }
+
   static FilterState state_of(const LoadedFilter& loaded) {
     FilterState state{
         .database = loaded.database, .key = loaded.key, .deadline = loaded.deadline, .layers = {}};
@@ -138,7 +147,7 @@ class GenerationReader {
     return state;
   }
 
-  // What is wrong with the bytes says so without the file's name; what the disk says has it already.
+  // Errors about bytes lack the file's name; errors of the disk have it already.
   static Error named(const std::string& path, const Error& error) {
     const bool of_disk = error.code == Errc::io || error.code == Errc::disk_full ||
                          error.code == Errc::read_only || error.code == Errc::not_found;
@@ -149,6 +158,7 @@ class GenerationReader {
   const GenerationPlace& place_;
   const filter::FilterLimits& limits_;
   const LoadSink& sink_;
+  const DamagedFileSink& damaged_;
   LoadBuffer buffer_;
   std::vector<LoadedFilter> batch_;
   KnownFiles files_;
@@ -175,8 +185,8 @@ Result<format::Manifest> read_manifest(Disk& disk, const Path& path) {
 
 Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place,
                                        const filter::FilterLimits& limits, const LoadSink& sink,
-                                       const ProgressSink& progress) {
-  return GenerationReader(disk, place, limits, sink).run(progress);
+                                       const ProgressSink& progress, const DamagedFileSink& damaged) {
+  return GenerationReader(disk, place, limits, sink, damaged).run(progress);
 }
 
 }  // namespace sepal::storage

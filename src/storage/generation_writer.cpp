@@ -14,7 +14,7 @@ namespace {
 constexpr const char* pack_name = "pack-0";
 static_assert(std::string_view(SEPAL_VERSION).size() <= format::writer_bytes_max);
 
-// Filters lie scattered in memory; asking for the ones to come hides a part of the way there.
+// Filters lie scattered in memory. Prefetching the next ones hides a part of the wait for them.
 constexpr std::size_t prefetch_distance = 12;
 
 // Where one filter of a snapshot stands in its two lists.
@@ -75,10 +75,13 @@ class GenerationWriter {
   Result<WrittenGeneration> run(const DataDirectoryOptions& options, const ProgressSink& progress) {
     SEPAL_ASSERT(snapshot_.layer_counts.size() == snapshot_.entries.size(), "a snapshot without its layers");
     sort_into_files(options);
-    // First, so that it is known how much is to be written.
+    // Links come first: the rest is what has to be written.
     std::erase_if(own_, [this](const Place& at) { return link(SnapshotFilter(snapshot_, at)); });
     ProgressMeter meter(progress, bytes_of(packed_) + bytes_of(own_));
-    Result<void> done = packed_.empty() ? Result<void>() : write_filter_file(pack_name, packed_, meter);
+    // Reports the total before the first write: if the disk is full at once, the saver still knows how much
+    // room was missing.
+    Result<void> done = meter.add(0);
+    if (done && !packed_.empty()) done = write_filter_file(pack_name, packed_, meter);
     for (std::size_t i = 0; i < own_.size() && done; ++i)
       done =
           write_own_file("filter-" + std::to_string(place_.number) + "-" + std::to_string(i), own_[i], meter);
@@ -106,10 +109,10 @@ class GenerationWriter {
     }
   }
 
-  // Whatever keeps the file system from it does not matter: then the file is written.
+  // The reason for a refused link does not matter: the file is written instead.
   //
-  // The record in the file has the position in the journal at which its counts were taken. They did not
-  // change from there to the position of this snapshot, so the journal has nothing of the filter in between.
+  // The record in the linked file holds an older position in the journal, that of its counts. The counts have
+  // not changed since, so the journal has nothing of the filter between there and this snapshot.
   bool link(const SnapshotFilter& filter) {
     FilterState state = filter.state();
     const format::ListedFile* const file = known_.find(state);
@@ -156,6 +159,7 @@ class GenerationWriter {
     for (std::size_t line = 0; line < lines; ++line) __builtin_prefetch(filter + line * line_bytes);
   }
 
+  // Written last: all files that it lists are on disk by now.
   Result<void> write_manifest() {
     format::Manifest manifest{.generation = place_.number,
                               .taken_at = milliseconds_of(snapshot_.taken_at),
@@ -179,7 +183,7 @@ class GenerationWriter {
     return {};
   }
 
-  // A clock before 1970 is wrong, and its time is nothing to fail a save for.
+  // A clock before 1970 is wrong, but no reason to let a save fail.
   static std::uint64_t milliseconds_of(WallTime time) {
     const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
     return since < 0 ? 0 : static_cast<std::uint64_t>(since);

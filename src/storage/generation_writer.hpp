@@ -15,7 +15,7 @@ namespace sepal::storage {
 
 struct GenerationPlace {
   Path folder;               // exists and is empty
-  std::uint64_t number = 0;  // of the generation
+  std::uint64_t number = 0;  // the generation's number
 };
 
 struct WrittenGeneration {
@@ -23,8 +23,8 @@ struct WrittenGeneration {
   KnownFiles files;
 };
 
-// Every file is synced when this succeeds, their names in the folder are not. A file of `known` with the same
-// contents is linked. Blocks.
+// When this succeeds, every file is synced, but the names in the folder are not. A file of `known` with the
+// same contents is linked. Blocks.
 Result<WrittenGeneration> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
                                            const KnownFiles& known, const DataDirectoryOptions& options,
                                            const ProgressSink& progress);

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "damage.hpp"
 #include "journal_reader.hpp"
@@ -16,38 +18,6 @@ namespace sepal::storage {
 namespace {
 
 constexpr std::size_t magic_bytes = 8;
-
-std::string_view name_of(format::Operation operation) {
-  switch (operation) {
-    case format::Operation::added:
-      return "added";
-    case format::Operation::created:
-      return "created";
-    case format::Operation::grown:
-      return "grown";
-    case format::Operation::removed:
-      return "removed";
-    case format::Operation::renamed:
-      return "renamed";
-    case format::Operation::flushed:
-      return "flushed";
-    case format::Operation::flushed_all:
-      return "flushed_all";
-    case format::Operation::resumed:
-      return "resumed";
-    case format::Operation::expires:
-      return "expires";
-    case format::Operation::adopted:
-      return "adopted";
-    case format::Operation::swapped:
-      return "swapped";
-    case format::Operation::moved:
-      return "moved";
-    case format::Operation::mirrored:
-      return "mirrored";
-  }
-  return "unknown";
-}
 
 Fact& add_layer(Fact& fact, const filter::LayerPlan& plan) {
   fact.number("capacity", plan.capacity)
@@ -66,17 +36,83 @@ Fact& add_options(Fact& fact, const filter::FilterOptions& options) {
   return options.hash == filter::ItemHash::xxh3 ? fact : fact.text("hash", "redisbloom");
 }
 
-void add_adopted(Fact& fact, const DecodedOperation& operation) {
-  if (operation.file.number != 0) {
-    fact.text("file", format::adopted_name(operation.file.number)).number("seal", operation.file.seal);
-    return;
-  }
-  fact.number("image_bytes", operation.image.size());
-  const auto image = filter::decode_image_header(operation.image, any_filter.layers_max);
+// Each tell() adds a field of an operation, whose shape it is given, to the fact.
+
+void tell(Fact& fact, std::string_view /*name*/, format::FilterShape /*shape*/,
+          const filter::FilterOptions& options) {
+  add_options(fact, options);
+}
+
+void tell(Fact& fact, std::string_view /*name*/, format::LayerShape /*shape*/,
+          const filter::LayerPlan& plan) {
+  add_layer(fact, plan);
+}
+
+void tell(Fact& fact, std::string_view /*name*/, format::FirstLayerShape /*shape*/,
+          const filter::LayerPlan& plan) {
+  fact.number("blocks", plan.block_count)
+      .number("block_bits", plan.block_bits)
+      .number("probes", plan.probe_count);
+}
+
+void tell(Fact& fact, std::string_view name, format::DeadlineShape /*shape*/, keyspace::Deadline deadline) {
+  fact.number(name, static_cast<std::uint64_t>(deadline));
+}
+
+void add_image(Fact& fact, std::span<const std::byte> bytes) {
+  fact.number("image_bytes", bytes.size());
+  const auto image = filter::decode_image_header(bytes, any_filter.layers_max);
   if (!image) return;
   std::uint64_t items = 0;
   for (const auto& layer : image->layers) items += layer.item_count;
   add_options(fact.number("items", items).number("layers", image->layers.size()), image->options);
+}
+
+void tell(Fact& fact, std::string_view /*name*/, format::AdoptedShape /*shape*/,
+          const keyspace::AdoptedFilter& filter) {
+  if (filter.file.number == 0) {
+    add_image(fact, filter.image);
+  } else {
+    fact.text("file", format::adopted_name(filter.file.number)).number("seal", filter.file.seal);
+  }
+  if (filter.deadline != keyspace::no_deadline)
+    fact.number("deadline_milliseconds", static_cast<std::uint64_t>(filter.deadline));
+}
+
+void tell(Fact& fact, std::string_view name, format::StateShape /*shape*/, keyspace::MirrorState state) {
+  fact.number(name, static_cast<std::uint64_t>(state));
+}
+
+void tell(Fact& fact, std::string_view name, format::NumberShape /*shape*/, std::uint64_t number) {
+  fact.number(name, number);
+}
+
+void tell(Fact& fact, std::string_view name, format::TargetHead /*shape*/, std::string_view target) {
+  fact.text(name, target);
+}
+
+void tell(Fact& fact, std::string_view name, format::OtherDatabase /*shape*/, std::uint32_t database) {
+  fact.number(name, database);
+}
+
+template <class Change>
+Fact fact_of(const Change& change, const DecodedOperation& operation) {
+  Fact fact(format::layout<Change>.name);
+  if constexpr (format::HasKey<Change> || format::HasDatabase<Change>)
+    fact.number("database", operation.key.database);
+  if constexpr (format::HasKey<Change>) fact.text("key", operation.key.key);
+  if (operation.count != 0) fact.number("items", operation.count);
+  const auto tell_fields = [&](bool first_ones) {
+    std::size_t index = 0;
+    format::each_field<Change>([&](const auto& field) {
+      using Shape = typename std::decay_t<decltype(field)>::Shape;
+      if ((index++ >= format::told_first<Change>) == first_ones)
+        tell(fact, field.name, Shape(), change.*field.member);
+    });
+  };
+  tell_fields(true);
+  tell_fields(false);
+  return fact;
 }
 
 class Inspection {
@@ -92,6 +128,7 @@ class Inspection {
     if (is(format::FilterFileHeader::expected_magic)) return filters();
     if (is(format::ManifestHead::expected_magic)) return manifest();
     if (is(format::SegmentHeader::expected_magic)) return segment(disk, path);
+    if (is(format::SyncedSlot::expected_magic)) return synced(disk, path);
     if (begin.starts_with("SEPAL-")) return line();
     if (begin == std::string(magic_bytes, '\0')) {
       sink_(Fact("unused").number("bytes", byte_count_));
@@ -180,7 +217,18 @@ class Inspection {
     }
   }
 
-  // As if it were the only one.
+  Result<void> synced(Disk& disk, const Path& path) {
+    const auto mark = read_synced(disk, path);
+    if (!mark) return mark.error();
+    if (!*mark) return {};
+    sink_(Fact("synced")
+              .number("segment", (*mark)->segment_number)
+              .number("first_position", (*mark)->first_position)
+              .number("position", (*mark)->position));
+    return {};
+  }
+
+  // Reads the segment as if it were the only one.
   Result<void> segment(Disk& disk, const Path& path) {
     auto reader = JournalReader::open_segment(disk, path);
     if (!reader) return reader.error();
@@ -210,38 +258,10 @@ class Inspection {
     while (!decoder.at_end()) {
       const auto operation = decoder.next();
       if (!operation) return damaged_at(frame.offset, operation.error().detail);
-      tell(**operation);
+      sink_(
+          std::visit([&](const auto& change) { return fact_of(change, **operation); }, (*operation)->change));
     }
     return {};
-  }
-
-  void tell(const DecodedOperation& operation) {
-    using format::Operation;
-    const Operation kind = operation.operation;
-    Fact fact(name_of(kind));
-    if (kind == Operation::flushed_all || kind == Operation::resumed) return sink_(fact);
-    fact.number("database", operation.database);
-    if (kind == Operation::flushed) return sink_(fact);
-    if (kind == Operation::swapped) return sink_(fact.number("with", operation.other));
-    fact.text("key", operation.key);
-    if (operation.count != 0) fact.number("items", operation.count);
-    if (kind == Operation::created) {
-      add_options(fact, operation.options);
-      fact.number("blocks", operation.layer.block_count).number("block_bits", operation.layer.block_bits);
-      fact.number("probes", operation.layer.probe_count);
-    }
-    if (kind == Operation::grown) add_layer(fact, operation.layer);
-    if (kind == Operation::renamed) fact.text("to", operation.target);
-    if (kind == Operation::moved) fact.number("to_database", operation.other);
-    if (kind == Operation::mirrored)
-      fact.text("target", operation.target)
-          .number("state", static_cast<std::uint64_t>(operation.mirror_state))
-          .number("items_before", operation.items_before);
-    if (kind == Operation::adopted) add_adopted(fact, operation);
-    if (kind == Operation::expires ||
-        (kind == Operation::adopted && operation.deadline != keyspace::no_deadline))
-      fact.number("deadline_milliseconds", static_cast<std::uint64_t>(operation.deadline));
-    sink_(fact);
   }
 
   File& file_;
@@ -259,7 +279,7 @@ Result<void> inspect_file(Disk& disk, const Path& path, const FactSink& sink) {
   auto done = Inspection(**file, *size, sink).run(disk, path);
   if (done || !is_damage(done.error())) return done;
   const std::string name = path.string();
-  // What the reader of the journal says has the name already.
+  // Errors of the journal's reader and of SYNCED's reader have the name already.
   return done.error().detail.starts_with(name) ? done : about(name, done.error());
 }
 

@@ -1,4 +1,4 @@
-// The journal's thread: all that waits for a disk.
+// The journal's thread: everything of the journal that waits for a disk.
 #include <sepal/base/thread.hpp>
 #include <sepal/storage/journal.hpp>
 
@@ -10,26 +10,34 @@
 
 #include "journal_core.hpp"
 #include "journal_log.hpp"
+#include "segment_files.hpp"
+#include "steady_now.hpp"
 
 namespace sepal::storage {
 namespace {
 
-// Pages of a new segment that are prepared at once: a rotation finds them.
+// Pages that a new segment gets at once, so that a rotation finds them ready.
 constexpr std::uint64_t first_pages_bytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t segment_bytes_unit = 4096;
+// A small segment holds at least this many of the longest frames.
+constexpr std::uint64_t frames_in_small_segment = 4;
+// Small segments that may be made beyond the bound of the journal, until a save succeeds.
+constexpr std::size_t freeing_segments_max = 8;
 
 }  // namespace
 
 class JournalThread final : public Journal {
  public:
   JournalThread(Disk& disk, Path directory, std::uint64_t position, std::size_t worker_count,
-                const JournalOptions& options, Callbacks callbacks)
+                const JournalOptions& options, Callbacks callbacks, Reserve* reserve)
       : disk_(disk),
         directory_(std::move(directory)),
         options_(options),
         callbacks_(std::move(callbacks)),
+        reserve_(reserve),
         core_(options, position),
         add_counts_(worker_count),
+        synced_file_(disk, directory_),
         told_durable_(position) {
     logs_.reserve(worker_count);
     for (std::size_t worker = 0; worker < worker_count; ++worker)
@@ -41,10 +49,9 @@ class JournalThread final : public Journal {
 
   Result<void> open() {
     if (auto found = take_over_segments(); !found) return found;
+    core_.reserve_is_whole(reserve_ == nullptr || reserve_->whole());
     if (options_.policy != JournalPolicy::off) {
-      auto first = make_segment();
-      if (!first) return first.error();
-      core_.add_segment(std::move(*first));
+      if (auto begun = begin(); !begun) return begun;
     }
     if (options_.threaded) thread_ = std::thread([this] { run(); });
     return {};
@@ -58,6 +65,7 @@ class JournalThread final : public Journal {
   [[nodiscard]] JournalStatus status() const override {
     JournalStatus status = core_.status();
     status.segment_count = segment_count_.load(std::memory_order_relaxed);
+    status.byte_count = byte_count_.load(std::memory_order_relaxed);
     return status;
   }
 
@@ -67,6 +75,9 @@ class JournalThread final : public Journal {
   }
 
   void generation_saved(std::uint64_t position) override { core_.generation_saved(position); }
+  void save_failed(const std::string& reason, std::uint64_t lacking_bytes) override {
+    core_.save_failed(reason, lacking_bytes);
+  }
 
   Result<void> sync_until(std::uint64_t position) override {
     core_.ask_sync(position);
@@ -74,14 +85,15 @@ class JournalThread final : public Journal {
     return core_.await_sync(position);
   }
 
-  void work() override { do_chores(core_.chores()); }
+  void work() override { do_chores(core_.chores(), SteadyTime::max()); }
 
   Result<void> stop() override {
     if (std::exchange(stopped_, true)) return last_sync_;
     core_.end();
     if (thread_.joinable()) thread_.join();
     if (core_.chores().sync) sync();
-    // What could not be synced may be in a generation.
+    write_mark(SteadyTime::max());
+    // A failed sync does not matter if a generation holds everything that was recorded.
     if (core_.durable_position() >= core_.position()) last_sync_ = {};
     remove(core_.take_ahead());
     remove(std::move(fresh_));
@@ -89,28 +101,66 @@ class JournalThread final : public Journal {
   }
 
  private:
-  // A segment that is written to no more.
+  // A segment into which nothing is written any more.
   struct Past {
     std::uint64_t number = 0;
     std::uint64_t end_position = 0;
+    std::uint64_t byte_count = 0;  // the length of the file
   };
 
-  // What the last process wrote may not have reached the disk, and is relied on from here on.
+  // What the last process wrote may not have reached the disk. From here on it is relied on, so it is synced
+  // first.
   Result<void> take_over_segments() {
-    const auto names = disk_.list(directory_);
-    if (!names) return names.error();
-    for (const std::string& name : *names) {
-      const auto number = format::segment_number(name);
-      if (!number) continue;
-      auto file = disk_.open(directory_ / name);
+    const auto segments = list_segments(disk_, directory_);
+    if (!segments) return segments.error();
+    SyncedMark mark;
+    for (const SegmentFile& segment : *segments) {
+      auto file = disk_.open(segment.path);
       if (!file) return file.error();
       if (auto synced = (*file)->sync(); !synced) return synced;
-      next_number_ = std::max(next_number_, *number + 1);
-      // Somewhere below: it is in use until the next generation.
-      past_.push_back({.number = *number, .end_position = core_.position()});
+      next_number_ = std::max(next_number_, segment.number + 1);
+      // The true end is at or below this position. So the file stays until the next generation.
+      past_.push_back(
+          {.number = segment.number, .end_position = core_.position(), .byte_count = segment.byte_count});
+      byte_count_.fetch_add(segment.byte_count, std::memory_order_relaxed);
+      if (segment.begins())
+        mark = {.segment_number = segment.number, .first_position = segment.first_position, .position = 0};
     }
     segment_count_.store(past_.size(), std::memory_order_relaxed);
+    if (mark.segment_number != 0) core_.took_over(mark);
     return {};
+  }
+
+  Result<void> begin() {
+    auto first = make_segment(options_.segment_bytes);
+    if (first) {
+      core_.add_segment(std::move(*first));
+      return {};
+    }
+    const Error error = first.error();
+    if (error.code != Errc::disk_full) return error;
+    release_tail();
+    auto small = make_freeing_segment();
+    if (small) {
+      core_.add_freeing_segment(std::move(*small));
+    } else {
+      core_.freeing_failed(small.error().detail);
+    }
+    core_.preparing_failed(error.detail);
+    return {};
+  }
+
+  // The bytes of the last segment behind the end of the replay mean nothing any more, so their room is free
+  // to take.
+  void release_tail() {
+    const auto segments = list_segments(disk_, directory_);
+    if (!segments || segments->empty() || !segments->back().begins()) return;
+    const SegmentFile& last = segments->back();
+    const std::uint64_t position = core_.position();
+    if (last.first_position > position) return;
+    const std::uint64_t end = sizeof(format::SegmentHeader) + position - last.first_position;
+    if (const auto released = disk_.release(last.path, end); !released)
+      spdlog::warn("room behind the end of the journal not released: reason=\"{}\"", released.error().detail);
   }
 
   void run() {
@@ -118,26 +168,31 @@ class JournalThread final : public Journal {
     for (;;) {
       const JournalCore::Chores chores = core_.wait_for_chores();
       if (chores.end) return;
-      do_chores(chores);
+      do_chores(chores, steady_now());
     }
   }
 
-  void do_chores(const JournalCore::Chores& chores) {
+  void do_chores(const JournalCore::Chores& chores, SteadyTime now) {
     if (chores.sync) sync();
     tell_durable();
     if (chores.tell) tell_progress();
+    // After the clients have been told: the mark costs another sync, and no reply waits for it.
+    write_mark(now);
     if (chores.restart) restart();
-    if (chores.prepare) prepare_segments();
-    prepare_pages();
     let_go(core_.take_synced());
+    // Before the segments are prepared, because it makes room for them.
     remove_past();
+    if (chores.prepare) prepare_segments();
+    if (core_.wants_freeing_segment()) prepare_for_freeing();
+    prepare_pages();
+    tell_waiting();
     tell_refusal();
     if (chores.ask_save && callbacks_.on_save_needed) callbacks_.on_save_needed();
   }
 
   void sync() {
     const JournalCore::Sync sync = core_.begin_sync();
-    // While it runs, nobody can.
+    // Pages are prepared now, because this thread prepares none during the sync.
     prepare_pages();
     for (const JournalCore::Sync::Part& part : sync.parts) {
       last_sync_ = part.range.file->sync(part.range.from, part.range.to - part.range.from);
@@ -154,10 +209,13 @@ class JournalThread final : public Journal {
   }
 
   void prepare_segments() {
+    if (!keep_reserve()) return tell_progress();
     while (core_.wants_segment()) {
-      auto segment = make_segment();
+      if (!may_grow()) break;
+      auto segment = make_segment(options_.segment_bytes);
       if (!segment) {
         core_.preparing_failed(segment.error().detail);
+        if (segment.error().code == Errc::disk_full) ask_for_room();
         break;
       }
       core_.add_segment(std::move(*segment));
@@ -165,10 +223,90 @@ class JournalThread final : public Journal {
     tell_progress();
   }
 
-  // After a failed sync nothing of before is trusted, nor are the segments ahead.
+  // New room goes to the reserve first, then to the journal (docs/decisions/0020).
+  bool keep_reserve() {
+    if (reserve_ == nullptr) return true;
+    const Result<void> restored = reserve_->restore();
+    core_.reserve_is_whole(restored.ok());
+    if (restored) return true;
+    if (reserve_->lent()) {
+      core_.preparing_waits();
+    } else {
+      core_.preparing_failed("no room for the reserve: " + restored.error().detail);
+      ask_for_room();
+    }
+    return false;
+  }
+
+  bool may_grow() {
+    const JournalCore::FailedSave failed = core_.failed_save();
+    const std::uint64_t bytes_max = callbacks_.bytes_max ? callbacks_.bytes_max() : 0;
+    if (bytes_max != 0 && byte_count_.load(std::memory_order_relaxed) + options_.segment_bytes > bytes_max) {
+      ask_for_room();
+      if (failed.reason.empty()) {
+        core_.preparing_waits();
+      } else {
+        core_.preparing_failed("the journal has reached journal_size_max, and the last save failed: " +
+                               failed.reason);
+      }
+      return false;
+    }
+    if (failed.lacking_bytes == 0) return true;
+    const auto free = disk_.free_bytes(directory_);
+    if (!free || *free >= failed.lacking_bytes + options_.segment_bytes) return true;
+    if (callbacks_.on_room_needed) callbacks_.on_room_needed();
+    core_.preparing_failed(
+        "the last save did not fit on the disk, and the room that is left is kept for the next: " +
+        failed.reason);
+    return false;
+  }
+
+  // A save helps only if it allows a segment to be removed that no save covers yet. Without this test, saves
+  // would follow each other on a disk that another program has filled.
+  void ask_for_room() {
+    const std::uint64_t saved = core_.saved_position();
+    const bool helps =
+        std::ranges::any_of(past_, [&](const Past& past) { return past.end_position > saved; });
+    if (helps && callbacks_.on_room_needed) callbacks_.on_room_needed();
+  }
+
+  void prepare_for_freeing() {
+    while (core_.wants_freeing_segment()) {
+      if (freeing_segments_ == freeing_segments_max) {
+        core_.freeing_failed("deletions have used the room that is kept for them; a save frees it");
+        break;
+      }
+      auto segment = make_freeing_segment();
+      if (!segment) {
+        core_.freeing_failed(segment.error().detail);
+        break;
+      }
+      ++freeing_segments_;
+      core_.add_freeing_segment(std::move(*segment));
+    }
+    tell_progress();
+  }
+
+  // Makes a small segment, about as large as one piece of the reserve.
+  Result<std::unique_ptr<JournalSegment>> make_freeing_segment() {
+    // The size is never below what the longest frames need, even if a piece of the reserve is smaller.
+    std::uint64_t bytes = frames_in_small_segment * core_.frame_bytes_max();
+    if (reserve_ != nullptr) bytes = std::max(bytes, reserve_->piece_bytes());
+    bytes = std::min(bytes, options_.segment_bytes);
+    auto segment = make_segment(bytes);
+    while (!segment && segment.error().code == Errc::disk_full && reserve_ != nullptr &&
+           reserve_->give_to_journal()) {
+      spdlog::warn("reserve given to the journal: bytes_left={}", reserve_->byte_count());
+      core_.reserve_is_whole(false);
+      segment = make_segment(bytes);
+    }
+    return segment;
+  }
+
+  // After a failed sync no earlier segment is trusted, and no segment ahead either.
   void restart() {
     while (fresh_.size() < core_.segments_to_restart()) {
-      auto segment = make_segment();
+      auto segment = make_segment(options_.segment_bytes);
       if (!segment) {
         core_.preparing_failed(segment.error().detail);
         return;
@@ -180,54 +318,85 @@ class JournalThread final : public Journal {
     let_go(std::move(old));
   }
 
-  Result<std::unique_ptr<JournalSegment>> make_segment() {
+  Result<std::unique_ptr<JournalSegment>> make_segment(std::uint64_t segment_bytes) {
     if (next_number_ > format::segment_number_max)
       return fail(Errc::io, "cannot name a segment after " +
                                 (directory_ / format::segment_name(next_number_ - 1)).string() +
                                 ", which has the highest number there is; move it away");
     const std::uint64_t number = next_number_++;
     const Path path = directory_ / format::segment_name(number);
-    auto file = disk_.create_mapped(path, options_.segment_bytes);
+    auto file = disk_.create_mapped(path, segment_bytes);
     if (!file) return file.error();
+    // The name is on disk before the segment can hold a frame: after a power cut a start finds frames by the
+    // name alone.
     if (auto synced = disk_.sync_directory(directory_); !synced) {
       static_cast<void>(disk_.remove(path));
       return synced.error();
     }
-    (*file)->prepare(0, std::min(first_pages_bytes, options_.segment_bytes));
+    (*file)->prepare(0, std::min(first_pages_bytes, segment_bytes));
     segment_count_.fetch_add(1, std::memory_order_relaxed);
+    byte_count_.fetch_add(segment_bytes, std::memory_order_relaxed);
     return std::make_unique<JournalSegment>(std::move(*file), number);
   }
 
-  // From memory; the files stay until a generation has what they have.
+  // If the write fails, SYNCED says less than it could, but nothing wrong. So the journal goes on.
+  void write_mark(SteadyTime now) {
+    const std::optional<SyncedMark> mark = core_.take_mark(now);
+    if (!mark) return;
+    const auto written = synced_file_.write(*mark);
+    if (written) core_.mark_written(*mark);
+    if (written.ok() == mark_fails_) log_mark(written);
+    mark_fails_ = !written;
+  }
+
+  void log_mark(const Result<void>& written) const {
+    if (written) {
+      spdlog::info("journal position noted again: file={}", synced_path(directory_).string());
+    } else {
+      spdlog::warn("journal position not noted: file={} reason=\"{}\"", synced_path(directory_).string(),
+                   written.error().detail);
+    }
+  }
+
+  // Drops segments from memory. Their files stay until a generation has what they hold.
   void let_go(JournalSegments segments) {
+    // A save may have covered them before they were synced; then they can be removed at once.
+    more_past_ = more_past_ || !segments.empty();
     for (const auto& segment : segments)
-      past_.push_back({.number = segment->number(), .end_position = segment->end_position()});
+      past_.push_back({.number = segment->number(),
+                       .end_position = segment->end_position(),
+                       .byte_count = segment->file().bytes().size()});
   }
 
   void remove(JournalSegments segments) {
-    for (const auto& segment : segments) static_cast<void>(remove_file(segment->number()));
+    for (const auto& segment : segments)
+      static_cast<void>(remove_file(segment->number(), segment->file().bytes().size()));
   }
 
   void remove_past() {
     const std::uint64_t saved = core_.saved_position();
-    // One that cannot be removed is tried again after the next save.
-    if (saved == removed_until_) return;
+    // A file that could not be removed is tried again after the next save.
+    if (saved == removed_until_ && !more_past_) return;
+    if (saved != removed_until_) freeing_segments_ = 0;
     removed_until_ = saved;
-    std::erase_if(past_,
-                  [&](const Past& past) { return past.end_position <= saved && remove_file(past.number); });
+    more_past_ = false;
+    std::erase_if(past_, [&](const Past& past) {
+      return past.end_position <= saved && remove_file(past.number, past.byte_count);
+    });
   }
 
-  bool remove_file(std::uint64_t number) {
+  bool remove_file(std::uint64_t number, std::uint64_t byte_count) {
     const Path path = directory_ / format::segment_name(number);
     if (const auto removed = disk_.remove(path); !removed) {
       spdlog::warn("journal segment not removed: reason=\"{}\"", removed.error().detail);
       return false;
     }
     segment_count_.fetch_sub(1, std::memory_order_relaxed);
+    byte_count_.fetch_sub(byte_count, std::memory_order_relaxed);
     return true;
   }
 
-  // Syncs have raised it, or generations, whoever saved them.
+  // Both syncs and generations raise the durable position.
   void tell_durable() {
     const std::uint64_t durable = core_.durable_position();
     if (std::exchange(told_durable_, durable) != durable) tell_progress();
@@ -235,6 +404,16 @@ class JournalThread final : public Journal {
 
   void tell_progress() {
     if (callbacks_.on_progress) callbacks_.on_progress();
+  }
+
+  void tell_waiting() {
+    const bool waiting = core_.status().waits_for_save;
+    if (std::exchange(waiting_, waiting) == waiting) return;
+    if (waiting) {
+      spdlog::warn("journal waits for a save before it grows: bytes={}", byte_count_.load());
+    } else {
+      spdlog::info("journal waits for a save no more");
+    }
   }
 
   void tell_refusal() {
@@ -253,19 +432,27 @@ class JournalThread final : public Journal {
   const Path directory_;
   const JournalOptions options_;
   const Callbacks callbacks_;
+  Reserve* const reserve_;  // null: no reserve
   JournalCore core_;
   std::vector<AddCount> add_counts_;
   std::vector<std::unique_ptr<JournalLog>> logs_;
-  std::atomic<std::uint64_t> segment_count_{0};  // A gauge. Relaxed: nothing is ordered by it.
+  // Gauges. Relaxed: nothing is ordered by them.
+  std::atomic<std::uint64_t> segment_count_{0};
+  std::atomic<std::uint64_t> byte_count_{0};  // the sum over the segments' files
 
-  // The thread's, and stop()'s after it.
+  // Used by the thread, and by stop() after the thread has ended.
   std::uint64_t next_number_ = 1;
   std::vector<Past> past_;
   std::uint64_t removed_until_ = 0;
-  JournalSegments fresh_;  // for a restart
+  bool more_past_ = false;            // past_ has grown since segments were last removed
+  std::size_t freeing_segments_ = 0;  // made since the last save
+  JournalSegments fresh_;             // for a restart
+  SyncedFile synced_file_;
+  bool mark_fails_ = false;
   Result<void> last_sync_;
   std::uint64_t told_durable_;
   bool refusing_ = false;
+  bool waiting_ = false;
   bool stopped_ = false;
 
   std::thread thread_;  // Last: it uses all of the above.
@@ -273,12 +460,12 @@ class JournalThread final : public Journal {
 
 Result<std::unique_ptr<Journal>> Journal::open(Disk& disk, Path directory, std::uint64_t position,
                                                std::size_t worker_count, const JournalOptions& options,
-                                               Callbacks callbacks) {
+                                               Callbacks callbacks, Reserve* reserve) {
   JournalOptions checked = options;
   checked.segments_ahead = std::max(options.segments_ahead, 1U);
   checked.segment_bytes += (0 - checked.segment_bytes) % segment_bytes_unit;
   auto journal = std::make_unique<JournalThread>(disk, std::move(directory), position, worker_count, checked,
-                                                 std::move(callbacks));
+                                                 std::move(callbacks), reserve);
   if (auto opened = journal->open(); !opened) return opened.error();
   return std::unique_ptr<Journal>(std::move(journal));
 }

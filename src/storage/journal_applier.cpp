@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "damage.hpp"
 
@@ -13,27 +14,19 @@ namespace {
 using format::Operation;
 using keyspace::DatabaseKey;
 
-Error damaged(const char* what) {
-  return fail(Errc::damaged, what);
-}
-
-// So many that what the first asks for has come when it is used.
+// Enough that the memory of the first add has arrived when it is used.
 constexpr std::size_t prefetched_adds = 64;
 
 std::size_t fingerprint_count(std::span<const std::byte> fingerprints) {
   return fingerprints.size() / sizeof(Fingerprint);
 }
 
-// Operations of one frame often share the bytes of the key.
+// Compares keys. Operations of one frame often share the bytes of the key.
 bool same_key(const DatabaseKey& a, const DatabaseKey& b) {
   return a.database == b.database && a.key == b.key;
 }
 
-DatabaseKey key_of(const DecodedOperation& operation) {
-  return {.database = operation.database, .key = operation.key};
-}
-
-// What a keyspace says of a filter that was recorded.
+// Turns the keyspace's refusal of a recorded filter into an error of the journal.
 Error refused(const Error& error) {
   switch (error.code) {
     case Errc::key_exists:
@@ -45,7 +38,7 @@ Error refused(const Error& error) {
   }
 }
 
-// The sentence that begins behind the file's name.
+// Adds the offset. The sentence lacks the file's name, which the caller puts in front.
 Error at_offset(std::uint64_t offset, const Error& error) {
   if (error.code == Errc::damaged) return damaged_at(offset, error.detail);
   return fail(error.code, "has a change at offset " + std::to_string(offset) +
@@ -90,18 +83,152 @@ void FilterPositions::forget_database(std::uint32_t database) {
 }
 
 bool resumes(const JournalFrame& frame) {
-  const std::uint8_t first = std::to_integer<std::uint8_t>(frame.body.front());
+  const auto first = std::to_integer<std::uint8_t>(frame.body.front());
   return first == static_cast<std::uint8_t>(Operation::resumed);
 }
 
-std::optional<keyspace::ImageFile> file_of(const JournalFrame& frame) {
-  const std::uint8_t first = std::to_integer<std::uint8_t>(frame.body.front());
+std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame) {
+  const auto first = std::to_integer<std::uint8_t>(frame.body.front());
   if (first != static_cast<std::uint8_t>(Operation::adopted)) return std::nullopt;
   OperationDecoder decoder(frame.body);
   const auto operation = decoder.next();
-  if (!operation || (*operation)->file.number == 0) return std::nullopt;
-  return (*operation)->file;
+  const auto* const adopted = operation ? std::get_if<keyspace::Adopted>(&(*operation)->change) : nullptr;
+  if (adopted == nullptr || adopted->filter.file.number == 0) return std::nullopt;
+  return *adopted;
 }
+
+Result<void> JournalApplier::missing(const char* what) const {
+  return missing_keys_ == MissingKeys::lost ? Result<void>() : damaged(what);
+}
+
+class JournalApplier::Applied {
+ public:
+  // `position` is the position of the operation's frame.
+  Applied(JournalApplier& applier, std::uint64_t position)
+      : applier_(applier),
+        keyspace_(applier.keyspace_),
+        positions_(applier.positions_),
+        position_(position) {}
+
+  // Adds wait in adds_.
+  Result<void> operator()(const format::Added& /*added*/) const { return {}; }
+
+  Result<void> operator()(const keyspace::Created& created) const {
+    const auto done = keyspace_.recreate(created.key, created.options, created.first_layer);
+    return done ? done : refused(done.error());
+  }
+
+  Result<void> operator()(const keyspace::Grown& grown) const {
+    filter::Filter* const filter = keyspace_.find(grown.key);
+    if (filter == nullptr) return missing("a filter grows that is not there");
+    if (positions_.has(*filter, position_)) return {};
+    const auto appended = keyspace_.append_layer(*filter, grown.layer);
+    return appended ? appended : refused(appended.error());
+  }
+
+  Result<void> operator()(const keyspace::Removed& removed) const {
+    return remove(removed.key) ? Result<void>() : missing("a key is removed that is not there");
+  }
+
+  Result<void> operator()(const keyspace::Expires& expires) const {
+    if (keyspace_.find(expires.key) == nullptr)
+      return missing("a deadline is set for a key that is not there");
+    static_cast<void>(keyspace_.set_deadline(expires.key, expires.deadline));
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::Renamed& renamed) const {
+    const DatabaseKey target{.database = renamed.key.database, .key = renamed.target};
+    if (renamed.key.key != renamed.target) positions_.forget(keyspace_.find(target));
+    if (keyspace_.rename(target.database, renamed.key.key, renamed.target)) return {};
+    if (auto lost = missing("a key is renamed that is not there"); !lost) return lost;
+    // The lost filter has taken the place of the target, so the target is gone.
+    static_cast<void>(keyspace_.remove(target));
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::Adopted& adopted) const {
+    keyspace::FilterPtr filter = std::exchange(applier_.brought_, nullptr);
+    if (adopted.filter.file.number == 0) {
+      auto decoded = filter::filter_of(adopted.filter.image, keyspace_.machine_limits());
+      if (!decoded && decoded.error().code == Errc::unsupported_version)
+        return damaged("a filter that came whole is of a version that this build does not know");
+      if (!decoded) return decoded.error();
+      filter = std::move(*decoded);
+    }
+    positions_.forget(keyspace_.find(adopted.key));
+    if (filter != nullptr) return keyspace_.readopt(adopted.key, std::move(filter), adopted.filter.deadline);
+    if (auto lost = missing("a filter that is in a file does not begin a frame"); !lost) return lost;
+    static_cast<void>(keyspace_.remove(adopted.key));
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::Moved& moved) const {
+    const DatabaseKey target{.database = moved.to_database, .key = moved.key.key};
+    if (keyspace_.find(target) != nullptr) {
+      // A change that involved a lost filter may have freed the target.
+      if (auto lost = missing("a key is moved to where one is already"); !lost) return lost;
+      static_cast<void>(remove(target));
+    }
+    if (const filter::Filter* const filter = keyspace_.find(moved.key))
+      positions_.move(*filter, moved.to_database);
+    return keyspace_.move(moved.key, moved.to_database) ? Result<void>()
+                                                        : missing("a key is moved that is not there");
+  }
+
+  Result<void> operator()(const keyspace::Swapped& swapped) const {
+    positions_.swap_databases(swapped.database, swapped.other);
+    keyspace_.swap(swapped.database, swapped.other);
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::Mirrored& mirrored) const {
+    return mirror(mirrored) ? Result<void>() : missing("a mirror changes that there cannot be");
+  }
+
+  Result<void> operator()(const keyspace::Flushed& flushed) const {
+    positions_.forget_database(flushed.database);
+    keyspace_.flush(flushed.database);
+    return {};
+  }
+
+  Result<void> operator()(const keyspace::FlushedAll& /*flushed*/) const {
+    positions_.clear();
+    keyspace_.flush_all();
+    return {};
+  }
+
+  Result<void> operator()(const format::Resumed& /*resumed*/) const {
+    return damaged("the journal was off before this, and it does not begin a frame");
+  }
+
+ private:
+  [[nodiscard]] Result<void> missing(const char* what) const { return applier_.missing(what); }
+
+  // False when the key names nothing.
+  [[nodiscard]] bool remove(DatabaseKey key) const {
+    positions_.forget(keyspace_.find(key));
+    return keyspace_.remove(key);
+  }
+
+  [[nodiscard]] bool mirror(const keyspace::Mirrored& mirrored) const {
+    using keyspace::MirrorState;
+    if (mirrored.state == MirrorState::off) return keyspace_.end_mirror(mirrored.key);
+    if (mirrored.state != MirrorState::whole) return keyspace_.set_mirror_state(mirrored.key, mirrored.state);
+    return keyspace_
+        .begin_mirror({.database = mirrored.key.database,
+                       .source = std::string(mirrored.key.key),
+                       .target = std::string(mirrored.target),
+                       .state = MirrorState::whole,
+                       .items_before = mirrored.items_before})
+        .ok();
+  }
+
+  JournalApplier& applier_;
+  keyspace::Keyspace& keyspace_;
+  FilterPositions& positions_;
+  std::uint64_t position_;
+};
 
 Result<void> JournalApplier::apply(const JournalFrame& frame) {
   OperationDecoder decoder(frame.body);
@@ -111,13 +238,15 @@ Result<void> JournalApplier::apply(const JournalFrame& frame) {
       auto settled = settle();
       return settled ? at_offset(frame.offset, operation.error()) : settled;
     }
-    const bool changes_key = (*operation)->operation != Operation::added;
+    const bool changes_key = !std::holds_alternative<format::Added>((*operation)->change);
     if (changes_key) {
       if (auto settled = settle(); !settled) return settled;
-      if (auto done = apply(frame, **operation); !done) return at_offset(frame.offset, done.error());
+      const Applied applied(*this, frame.position);
+      if (auto done = std::visit(applied, (*operation)->change); !done)
+        return at_offset(frame.offset, done.error());
     }
     if (!changes_key || (*operation)->count != 0) {
-      adds_.push_back({.key = key_of(**operation),
+      adds_.push_back({.key = (*operation)->key,
                        .fingerprints = (*operation)->fingerprints,
                        .position = frame.position,
                        .offset = frame.offset});
@@ -139,7 +268,7 @@ Result<void> JournalApplier::settle() {
   return done;
 }
 
-// Those of the first database; there is rarely another.
+// Prefetches the keys of the first database only; a second one is rare.
 void JournalApplier::prefetch(std::span<const Add> adds) {
   keys_.clear();
   for (std::size_t i = 0; i < adds.size(); ++i) {
@@ -162,9 +291,12 @@ Result<void> JournalApplier::add(std::span<const Add> adds) {
 Result<void> JournalApplier::add_to_one(std::span<const Add> adds) {
   filter::Filter* const filter = keyspace_.find(adds[0].key);
   if (filter == nullptr) {
-    for (const Add& add : adds) counts_.items_lost += fingerprint_count(add.fingerprints);
     const auto lost = missing("an item is added to a key that is not there");
-    return lost ? lost : at_offset(adds[0].offset, lost.error());
+    if (!lost) return at_offset(adds[0].offset, lost.error());
+    std::uint64_t& items =
+        counts_.items_lost[{.database = adds[0].key.database, .key = std::string(adds[0].key.key)}];
+    for (const Add& add : adds) items += fingerprint_count(add.fingerprints);
+    return {};
   }
   collected_.clear();
   for (const Add& add : adds) {
@@ -179,130 +311,6 @@ Result<void> JournalApplier::add_to_one(std::span<const Add> adds) {
                       "from here on a filter gets more items than its newest layer has room for");
   counts_.items += collected_.size();
   return {};
-}
-
-Result<void> JournalApplier::apply(const JournalFrame& frame, const DecodedOperation& operation) {
-  if (operation.operation == Operation::grown) return grow(frame, operation);
-  return change_keys(operation);
-}
-
-Result<void> JournalApplier::grow(const JournalFrame& frame, const DecodedOperation& operation) {
-  filter::Filter* const filter = keyspace_.find(key_of(operation));
-  if (filter == nullptr) return missing("a filter grows that is not there");
-  if (positions_.has(*filter, frame.position)) return {};
-  const auto appended = keyspace_.append_layer(*filter, operation.layer);
-  return appended ? appended : refused(appended.error());
-}
-
-Result<void> JournalApplier::change_keys(const DecodedOperation& operation) {
-  const DatabaseKey key = key_of(operation);
-  switch (operation.operation) {
-    case Operation::created: {
-      const auto created = keyspace_.recreate(key, operation.options, operation.layer);
-      return created ? created : refused(created.error());
-    }
-    case Operation::removed:
-      return remove(key);
-    case Operation::expires:
-      return expire(operation);
-    case Operation::renamed:
-      return rename(operation);
-    case Operation::adopted:
-      return adopt(operation);
-    case Operation::moved:
-      return move(operation);
-    case Operation::swapped:
-      positions_.swap_databases(operation.database, operation.other);
-      keyspace_.swap(operation.database, operation.other);
-      return {};
-    case Operation::mirrored:
-      return mirror(operation);
-    case Operation::flushed:
-      positions_.forget_database(operation.database);
-      keyspace_.flush(operation.database);
-      return {};
-    case Operation::flushed_all:
-      positions_.clear();
-      keyspace_.flush_all();
-      return {};
-    default:
-      return damaged("the journal was off before this, and it does not begin a frame");
-  }
-}
-
-Result<void> JournalApplier::remove(DatabaseKey key) {
-  positions_.forget(keyspace_.find(key));
-  return keyspace_.remove(key) ? Result<void>() : missing("a key is removed that is not there");
-}
-
-Result<void> JournalApplier::expire(const DecodedOperation& operation) {
-  const DatabaseKey key = key_of(operation);
-  if (keyspace_.find(key) == nullptr) return missing("a deadline is set for a key that is not there");
-  static_cast<void>(keyspace_.set_deadline(key, operation.deadline));
-  return {};
-}
-
-Result<void> JournalApplier::rename(const DecodedOperation& operation) {
-  const DatabaseKey target{.database = operation.database, .key = operation.target};
-  if (operation.key != operation.target) positions_.forget(keyspace_.find(target));
-  if (keyspace_.rename(operation.database, operation.key, operation.target)) return {};
-  if (auto lost = missing("a key is renamed that is not there"); !lost) return lost;
-  // What is lost has taken its place.
-  static_cast<void>(keyspace_.remove(target));
-  return {};
-}
-
-Result<void> JournalApplier::adopt(const DecodedOperation& operation) {
-  const DatabaseKey key = key_of(operation);
-  keyspace::FilterPtr filter = std::exchange(brought_, nullptr);
-  if (operation.file.number == 0) {
-    auto decoded = filter::filter_of(operation.image, keyspace_.machine_limits());
-    if (!decoded && decoded.error().code == Errc::unsupported_version)
-      return damaged("a filter that came whole is of a version that this build does not know");
-    if (!decoded) return decoded.error();
-    filter = std::move(*decoded);
-  }
-  positions_.forget(keyspace_.find(key));
-  if (filter != nullptr) return keyspace_.readopt(key, std::move(filter), operation.deadline);
-  if (auto lost = missing("a filter that is in a file does not begin a frame"); !lost) return lost;
-  static_cast<void>(keyspace_.remove(key));
-  return {};
-}
-
-Result<void> JournalApplier::move(const DecodedOperation& operation) {
-  const DatabaseKey key = key_of(operation);
-  const DatabaseKey target{.database = operation.other, .key = operation.key};
-  if (keyspace_.find(target) != nullptr) {
-    // What is lost may have been why it was free.
-    if (auto lost = missing("a key is moved to where one is already"); !lost) return lost;
-    static_cast<void>(remove(target));
-  }
-  if (const filter::Filter* const moved = keyspace_.find(key)) positions_.move(*moved, operation.other);
-  return keyspace_.move(key, operation.other) ? Result<void>() : missing("a key is moved that is not there");
-}
-
-Result<void> JournalApplier::mirror(const DecodedOperation& operation) {
-  using keyspace::MirrorState;
-  const DatabaseKey source = key_of(operation);
-  bool done = false;
-  if (operation.mirror_state == MirrorState::off) {
-    done = keyspace_.end_mirror(source);
-  } else if (operation.mirror_state != MirrorState::whole) {
-    done = keyspace_.set_mirror_state(source, operation.mirror_state);
-  } else {
-    done = keyspace_
-               .begin_mirror({.database = source.database,
-                              .source = std::string(source.key),
-                              .target = std::string(operation.target),
-                              .state = MirrorState::whole,
-                              .items_before = operation.items_before})
-               .ok();
-  }
-  return done ? Result<void>() : missing("a mirror changes that there cannot be");
-}
-
-Result<void> JournalApplier::missing(const char* what) const {
-  return missing_keys_ == MissingKeys::lost ? Result<void>() : damaged(what);
 }
 
 }  // namespace sepal::storage

@@ -1,11 +1,11 @@
 // Applies the operations of a journal to a keyspace that was loaded from a generation.
 //
-// The generation's keys are those of its cut, and what happens to keys is applied from there on. A filter's
-// layers and counts were taken at a position of their own, a little later: what was added to it before that,
-// and what it grew, is left out.
+// The generation has the keys of its cut, so operations on keys are applied from the cut on. A filter's
+// layers and counts were taken at a position of their own, a little later. Adds to that filter, and its
+// growth, are left out up to that position: otherwise they would be counted twice.
 //
-// Adds commute, so they wait until something else happens or until settle(): their keys and filters are asked
-// from memory together, and items for one filter that follow each other are set together.
+// Adds commute, so they wait until another operation comes or until settle(). Then the memory of their keys
+// and filters is prefetched together, and consecutive items for one filter are set together.
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -14,8 +14,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,55 +30,58 @@ namespace sepal::storage {
 // Guarded by the gate: members are exclusive.
 class JournalApplier {
  public:
+  struct LostKey {
+    std::uint32_t database = 0;
+    std::string key;
+    // Such an operator's result is compared with 0, which clang-tidy 14 mistakes for a null pointer.
+    // NOLINTNEXTLINE(modernize-use-nullptr)
+    friend auto operator<=>(const LostKey&, const LostKey&) = default;
+  };
   struct Counts {
     std::uint64_t operations = 0;
     std::uint64_t items = 0;
-    std::uint64_t items_left_out = 0;  // the generation has them
-    std::uint64_t items_lost = 0;      // of keys that are missing
+    std::uint64_t items_left_out = 0;             // because the generation has them
+    std::map<LostKey, std::uint64_t> items_lost;  // for keys that are missing
   };
-  // What is said of a key that is not there.
+  // How an operation on a missing key is treated.
   enum class MissingKeys : std::uint8_t {
     damage,
-    lost,  // its filter was lost, and so is what happens to it
+    lost,  // the filter was lost, so its operations are lost, too
   };
 
   JournalApplier(keyspace::Keyspace& keyspace, FilterPositions positions,
                  MissingKeys missing_keys = MissingKeys::damage)
       : keyspace_(keyspace), positions_(std::move(positions)), missing_keys_(missing_keys) {}
 
-  // Frames in their order; their bytes stay until settle(). Errors: damaged, too_large and out_of_memory,
-  // with the offset, behind the file's name. What stands before the operation is applied.
+  // Called with the frames in their order. The bytes of a frame stay valid until settle(). Errors: damaged,
+  // too_large and out_of_memory, with the offset, in a sentence without the file's name. After an error, the
+  // operations before the wrong one are applied.
   Result<void> apply(const JournalFrame& frame);
-  // After the last frame before the gate opens. Errors as apply().
+  // Called after the last frame, before the gate opens. Errors as apply().
   Result<void> settle();
-  // Before a frame that begins with a filter in a file (file_of): what was read of it. Null: it is lost.
+  // Called before a frame that begins with a filter in a file (adopted_file), with the filter that was read
+  // from there. Null: the filter is lost.
   void bring(keyspace::FilterPtr filter) { brought_ = std::move(filter); }
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
-  // An `added` that waits.
+  // An `added` that waits to be applied.
   struct Add {
     keyspace::DatabaseKey key;
     std::span<const std::byte> fingerprints;
-    std::uint64_t position = 0;  // of its frame
+    std::uint64_t position = 0;  // the position of its frame
     std::uint64_t offset = 0;
   };
 
-  Result<void> apply(const JournalFrame& frame, const DecodedOperation& operation);
+  // Applies an operation that is no add; one overload for each kind.
+  class Applied;
+
   void prefetch(std::span<const Add> adds);
   Result<void> add(std::span<const Add> adds);
   Result<void> add_to_one(std::span<const Add> adds);
-  Result<void> grow(const JournalFrame& frame, const DecodedOperation& operation);
-  Result<void> change_keys(const DecodedOperation& operation);
-  Result<void> expire(const DecodedOperation& operation);
-  Result<void> rename(const DecodedOperation& operation);
-  Result<void> adopt(const DecodedOperation& operation);
-  Result<void> move(const DecodedOperation& operation);
-  Result<void> mirror(const DecodedOperation& operation);
-  // `what` is wrong, unless keys may be missing.
+  // The error `what`, unless keys may be missing.
   [[nodiscard]] Result<void> missing(const char* what) const;
-  Result<void> remove(keyspace::DatabaseKey key);
 
   keyspace::Keyspace& keyspace_;
   FilterPositions positions_;
@@ -84,13 +89,14 @@ class JournalApplier {
   keyspace::FilterPtr brought_;
   Counts counts_;
   std::vector<Add> adds_;
-  std::vector<std::string_view> keys_;  // of some of them
+  std::vector<std::string_view> keys_;  // keys of some adds, to prefetch
   std::vector<Fingerprint> collected_;  // for one filter
 };
 
 // Whether the journal was off before this frame.
 [[nodiscard]] bool resumes(const JournalFrame& frame);
-// That the frame begins with, if it does.
-[[nodiscard]] std::optional<keyspace::ImageFile> file_of(const JournalFrame& frame);
+// The `adopted` at the beginning of the frame, if there is one whose filter is in a file. Its views point
+// into the frame.
+[[nodiscard]] std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame);
 
 }  // namespace sepal::storage

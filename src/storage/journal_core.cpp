@@ -7,39 +7,43 @@
 #include <utility>
 
 #include "operation_encoder.hpp"
+#include "steady_now.hpp"
 
 namespace sepal::storage {
 namespace {
 
 using keyspace::Admission;
+using keyspace::Change;
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t reserve_bytes_max = std::uint64_t{256} << 10;
-// Smaller segments leave room for other operations, and for other workers.
+// In small segments a frame and a worker's reserve are smaller, so that one of them never takes most of a
+// segment.
 constexpr std::uint64_t frames_in_segment_min = 8;
 constexpr std::uint64_t reserves_in_segment_min = 64;
 
 constexpr milliseconds retry_delay_first{100};
 constexpr milliseconds retry_delay_max{2000};
 
-// Under `always`, clients whose replies a sync has let go ask again at once. The next sync waits for them
-// this part of what the last one took: else it would serve those alone that came meanwhile, and these the one
-// after.
+// Under `always`, a sync releases replies, and their clients ask again at once. The next sync waits for them:
+// for 1/gather_part of the time that the last sync took, and gather_max at most. Without the delay it would
+// serve only the requests that came during the last sync, and the released clients would wait for the sync
+// after it.
 constexpr int gather_part = 4;
 constexpr milliseconds gather_max{1};
 
-// Pages are prepared for twice of what was stored during the last sync, or as much as was stored between the
-// last two, and at least for this.
+// Pages are prepared for twice the bytes that were stored during the last sync, or for the bytes that were
+// stored between the last two syncs, whichever is more, and for at least this many.
 constexpr std::uint64_t window_bytes_min = std::uint64_t{1} << 20;
-// The system writes back what was prepared when it wants to, and a page that was written has to be prepared
-// again. So the next few are, at every sync and this often while something is recorded; not more, because
-// they would be written again.
+// The system may write prepared pages back at any time, and a page that was written has to be prepared again.
+// So the next few pages are prepared at every sync, and at this interval while something is recorded. No more
+// than a few, because each prepared page costs another write.
 constexpr std::uint64_t near_bytes = std::uint64_t{64} << 10;
 constexpr milliseconds near_interval{100};
 
-SteadyTime steady_now() {
-  return std::chrono::steady_clock::now();
-}
+// SYNCED is written no more often than this, but at once when a segment begins. The interval is shorter than
+// the pause between two syncs of `everysec`, so each of these syncs is marked without a further wait.
+constexpr milliseconds mark_interval{500};
 
 }  // namespace
 
@@ -53,15 +57,17 @@ JournalCore::JournalCore(const JournalOptions& options, std::uint64_t position)
       durable_(position),
       synced_(position),
       sync_begun_(position),
+      marked_(position),
       last_sync_(steady_now()),
       retry_delay_(retry_delay_first),
       window_bytes_(window_bytes_min) {}
 
 std::uint64_t JournalCore::room() const {
-  const std::uint64_t of_segment = JournalSegment::room_of(options_.segment_bytes);
-  if (active_) return active_->room() + ahead_.size() * (of_segment - frame_bytes_max_);
-  if (ahead_.empty()) return 0;
-  return of_segment + (ahead_.size() - 1) * (of_segment - frame_bytes_max_);
+  std::uint64_t bytes = 0;
+  if (active_) bytes = active_->room();
+  for (const auto& segment : ahead_) bytes += segment->room() - frame_bytes_max_;
+  if (!active_ && !ahead_.empty()) bytes += frame_bytes_max_;
+  return bytes;
 }
 
 std::uint64_t JournalCore::unreserved() const {
@@ -70,16 +76,24 @@ std::uint64_t JournalCore::unreserved() const {
   return bytes > reserved_ ? bytes - reserved_ : 0;
 }
 
-Admission JournalCore::refill(std::uint64_t& reserve, std::uint64_t needed_bytes) {
+Admission JournalCore::refill(std::uint64_t& reserve, std::uint64_t needed_bytes, Change change) {
   const MutexLock lock(mutex_);
-  if (!accepting()) return Admission::refused;
+  if (!accepting(change)) return Admission::refused;
   const std::uint64_t lacking = needed_bytes - reserve;
   const std::uint64_t available = unreserved();
-  if (lacking <= available) {
-    const std::uint64_t taken = std::min(available, std::max(lacking, reserve_bytes_));
+  const bool frees = change == Change::frees;
+  if (lacking <= available && (frees || !freeing_only_)) {
+    // Room that is kept for changes that free must not end up in the reserve of another change.
+    const std::uint64_t taken =
+        freeing_only_ ? lacking : std::min(available, std::max(lacking, reserve_bytes_));
     reserve += taken;
     reserved_ += taken;
     return Admission::granted;
+  }
+  if (frees) {
+    wanted_freeing_ = std::max(wanted_freeing_, lacking);
+    note_due();
+    return Admission::later;
   }
   if (!preparing_error_.empty()) {
     refuse(preparing_error_);
@@ -108,7 +122,8 @@ void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t bo
   const std::uint64_t bytes = format::frame_bytes(body.size());
   SEPAL_ASSERT(bytes <= frame_bytes_max_, "an operation that no segment has room for");
   if (!active_ || active_->room() < bytes) rotate();
-  // The first since the last sync: the thread may sleep without an end. Under `always` settle() wakes it.
+  // The first frame since the last sync wakes the journal's thread, which may sleep without a timeout. Under
+  // `always` settle() wakes it.
   if (policy() == JournalPolicy::everysec && !unsynced()) note_due();
   active_->append(body, body_checksum, synced_);
   position_.store(active_->end_position(), std::memory_order_release);
@@ -142,12 +157,14 @@ void JournalCore::set_policy(JournalPolicy policy) {
     resumed_due_ = true;
     append_resumed();
   }
-  // Whoever waits for room asks no more when there is no journal, and no room is prepared.
+  // Workers whose clients wait for room have to be told: a journal that is off prepares no room, and needs
+  // none.
   tell_due_ = true;
   note_due();
 }
 
-// Now, or when a segment comes: until then there is room for nobody.
+// Appends it now, or when a segment comes. Until then unreserved() is 0, so nothing can be recorded before
+// it.
 void JournalCore::append_resumed() {
   OperationEncoder encoder;
   encoder.resumed();
@@ -166,9 +183,27 @@ std::uint64_t JournalCore::gap() const {
 void JournalCore::generation_saved(std::uint64_t position) {
   const MutexLock lock(mutex_);
   saved_ = std::max(saved_, position);
+  failed_save_ = {};
+  // The save has given room back.
+  retry_time_ = steady_now();
+  retry_delay_ = retry_delay_first;
+  accept_freeing();
   raise_durable(saved_);
+  // The generation has closed the gap: from here on syncs count again.
   if (!failed_ && saved_ >= gap_) raise_durable(synced_);
   note_due();
+}
+
+void JournalCore::save_failed(const std::string& reason, std::uint64_t lacking_bytes) {
+  const MutexLock lock(mutex_);
+  failed_save_ = {.reason = reason, .lacking_bytes = lacking_bytes};
+  retry_time_ = steady_now();
+  note_due();
+}
+
+JournalCore::FailedSave JournalCore::failed_save() const {
+  const MutexLock lock(mutex_);
+  return failed_save_;
 }
 
 void JournalCore::raise_durable(std::uint64_t position) {
@@ -182,10 +217,16 @@ void JournalCore::refuse(const std::string& reason) {
   note_due();
 }
 
+void JournalCore::accept_freeing() {
+  if (!failed_) accepting_freeing_.store(true, std::memory_order_relaxed);
+}
+
 void JournalCore::accept() {
   preparing_error_.clear();
   retry_delay_ = retry_delay_first;
+  waits_for_save_ = false;
   if (failed_) return;
+  accept_freeing();
   refusal_.clear();
   accepting_.store(true, std::memory_order_relaxed);
   note_due();
@@ -218,9 +259,11 @@ JournalStatus JournalCore::status() const {
           .position = position_.load(std::memory_order_relaxed),
           .synced_position = synced_,
           .segment_count = 0,
+          .byte_count = 0,
           .syncs = syncs_,
           .failed_syncs = failed_syncs_,
-          .frames = frames_};
+          .frames = frames_,
+          .waits_for_save = waits_for_save_ && policy != JournalPolicy::off};
 }
 
 std::optional<std::string> JournalCore::refusal() const {
@@ -240,7 +283,8 @@ void JournalCore::end() {
 
 bool JournalCore::short_of_segments() const {
   if (failed_ || policy() == JournalPolicy::off) return false;
-  return ahead_.size() < options_.segments_ahead || room() < reserved_ + wanted_;
+  return freeing_only_ || ahead_.size() < options_.segments_ahead ||
+         room() < reserved_ + std::max(wanted_, wanted_freeing_);
 }
 
 bool JournalCore::unsynced() const {
@@ -260,7 +304,7 @@ void JournalCore::ask_save() {
   note_due();
 }
 
-// What was recorded before the journal was switched off is synced at once.
+// When the journal is switched off, everything that was recorded before is synced at once.
 SteadyTime JournalCore::sync_time() const {
   if (sync_asked_ > synced_ || policy() == JournalPolicy::off) return SteadyTime::min();
   return policy() == JournalPolicy::everysec ? last_sync_ + options_.sync_interval : gathered_at_;
@@ -270,7 +314,7 @@ JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
   Chores chores;
   chores.end = ending_;
   chores.sync = unsynced() && sync_time() <= now;
-  chores.prepare = short_of_segments() && retry_time_ <= now;
+  chores.prepare = (short_of_segments() || reserve_missing_) && retry_time_ <= now;
   chores.restart = may_restart() && retry_time_ <= now;
   chores.ask_save = std::exchange(ask_due_, false) && needs_save();
   chores.tell = std::exchange(tell_due_, false);
@@ -280,7 +324,8 @@ JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
 SteadyTime JournalCore::next_time() const {
   SteadyTime next = SteadyTime::max();
   if (unsynced()) next = std::min({next, sync_time(), pages_time_});
-  if (short_of_segments() || may_restart()) next = std::min(next, retry_time_);
+  if (short_of_segments() || reserve_missing_ || may_restart()) next = std::min(next, retry_time_);
+  if (needs_mark()) next = std::min(next, mark_time_);
   return next;
 }
 
@@ -314,6 +359,8 @@ JournalCore::Sync JournalCore::begin_sync() {
   last_sync_ = steady_now();
   Sync sync;
   if (active_ && synced_ < position_.load(std::memory_order_relaxed)) {
+    // The filler ends the page. A store into a page that is on its way to the disk would wait for the file
+    // system, under the lock that all workers need.
     const std::uint64_t bytes = active_->filler_bytes();
     if (bytes != 0 && bytes <= unreserved()) active_->append_filler(bytes, synced_);
     position_.store(active_->end_position(), std::memory_order_release);
@@ -334,10 +381,12 @@ void JournalCore::end_sync(const Sync& sync) {
   const MutexLock lock(mutex_);
   for (const Sync::Part& part : sync.parts) part.segment->synced(part.range.to);
   const SteadyTime now = steady_now();
+  // With a single frame since the sync before, there is at most one client to wait for: no delay.
   gathered_at_ = frames_ - std::exchange(frames_synced_, sync.frames) > 1
                      ? now + std::min<SteadyTime::duration>((now - last_sync_) / gather_part, gather_max)
                      : SteadyTime::min();
   synced_ = sync.position;
+  note_newest_synced(sync);
   ++syncs_;
   synced_or_not_.notify_all();
   if (saved_ >= gap_) raise_durable(synced_);
@@ -353,7 +402,10 @@ void JournalCore::widen_window(std::uint64_t bytes) {
 
 void JournalCore::sync_failed(const std::string& reason) {
   const MutexLock lock(mutex_);
+  // The kernel may have dropped the pages. A second sync would succeed and prove nothing, so only a
+  // generation and new segments help (restart()).
   failed_ = true;
+  accepting_freeing_.store(false, std::memory_order_relaxed);
   ++failed_syncs_;
   synced_or_not_.notify_all();
   ask_save();
@@ -372,6 +424,43 @@ JournalSegments JournalCore::take_synced() {
   return taken;
 }
 
+// --- the mark ---------------------------------------------------------------------------------------------
+
+void JournalCore::took_over(const SyncedMark& mark) {
+  const MutexLock lock(mutex_);
+  newest_synced_ = mark;
+  marked_ = 0;
+  note_due();
+}
+
+void JournalCore::note_newest_synced(const Sync& sync) {
+  if (sync.parts.empty()) return;
+  const JournalSegment& newest = *sync.parts.back().segment;
+  if (newest.number() != newest_synced_.segment_number) mark_time_ = SteadyTime::min();
+  newest_synced_.segment_number = newest.number();
+  newest_synced_.first_position = newest.first_position();
+}
+
+// The mark follows the durable position: what lies behind a gap is durable only with the generation that
+// closes it.
+bool JournalCore::needs_mark() const {
+  return newest_synced_.segment_number != 0 && marked_ < durable_.load(std::memory_order_relaxed);
+}
+
+std::optional<SyncedMark> JournalCore::take_mark(SteadyTime now) {
+  const MutexLock lock(mutex_);
+  if (!needs_mark() || now < mark_time_) return std::nullopt;
+  mark_time_ = steady_now() + mark_interval;
+  SyncedMark mark = newest_synced_;
+  mark.position = durable_.load(std::memory_order_relaxed);
+  return mark;
+}
+
+void JournalCore::mark_written(const SyncedMark& mark) {
+  const MutexLock lock(mutex_);
+  marked_ = mark.position;
+}
+
 // --- segments ---------------------------------------------------------------------------------------------
 
 bool JournalCore::wants_segment() const {
@@ -382,21 +471,62 @@ bool JournalCore::wants_segment() const {
 void JournalCore::add_segment(std::unique_ptr<JournalSegment> segment) {
   const MutexLock lock(mutex_);
   ahead_.push_back(std::move(segment));
+  freeing_only_ = false;
   append_resumed();
   if (wanted_ <= unreserved()) wanted_ = 0;
+  if (wanted_freeing_ <= unreserved()) wanted_freeing_ = 0;
   accept();
+}
+
+bool JournalCore::wants_freeing_segment() const {
+  const MutexLock lock(mutex_);
+  return accepting(Change::frees) && wanted_freeing_ > unreserved();
+}
+
+void JournalCore::add_freeing_segment(std::unique_ptr<JournalSegment> segment) {
+  const MutexLock lock(mutex_);
+  ahead_.push_back(std::move(segment));
+  freeing_only_ = true;
+  append_resumed();
+  if (wanted_freeing_ <= unreserved()) wanted_freeing_ = 0;
+}
+
+void JournalCore::freeing_failed(const std::string& reason) {
+  const MutexLock lock(mutex_);
+  wanted_freeing_ = 0;
+  accepting_freeing_.store(false, std::memory_order_relaxed);
+  refuse(reason);
+}
+
+// Once the reserve is whole, the rest of the segments for changes that free is open to any change again.
+void JournalCore::reserve_is_whole(bool whole) {
+  const MutexLock lock(mutex_);
+  reserve_missing_ = !whole;
+  if (whole && std::exchange(freeing_only_, false)) accept();
 }
 
 void JournalCore::preparing_failed(const std::string& reason) {
   const MutexLock lock(mutex_);
   preparing_error_ = reason;
-  retry_time_ = steady_now() + retry_delay_;
-  retry_delay_ = std::min(2 * retry_delay_, retry_delay_max);
-  // Whoever waits must hear of it.
-  if (wanted_ > unreserved()) refuse(reason);
+  waits_for_save_ = false;
+  retry_later();
+  // A client that waits for room must get its refusal.
+  if (freeing_only_ || wanted_ > unreserved()) refuse(reason);
 }
 
-// As much room as there was, for what was reserved in it.
+void JournalCore::preparing_waits() {
+  const MutexLock lock(mutex_);
+  preparing_error_.clear();
+  waits_for_save_ = true;
+  retry_later();
+}
+
+void JournalCore::retry_later() {
+  retry_time_ = steady_now() + retry_delay_;
+  retry_delay_ = std::min(2 * retry_delay_, retry_delay_max);
+}
+
+// As many segments as before, because workers hold reserves in that room.
 std::size_t JournalCore::segments_to_restart() const {
   const MutexLock lock(mutex_);
   return std::max<std::size_t>(options_.segments_ahead, ahead_.size()) + 1;
@@ -412,8 +542,10 @@ JournalSegments JournalCore::restart(JournalSegments fresh) {
   ahead_.assign(std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
   rotate();
   synced_ = position_.load(std::memory_order_relaxed);
+  // The old segments may lack something before this position. The generation that was saved has it.
   gap_ = synced_;
   failed_ = false;
+  freeing_only_ = false;
   wanted_ = 0;
   append_resumed();
   accept();

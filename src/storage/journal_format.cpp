@@ -17,6 +17,10 @@ std::uint64_t segment_checksum(const SegmentHeader& header) {
   return Checksum::of(bytes_of(header).first(offsetof(SegmentHeader, checksum)));
 }
 
+std::uint64_t synced_checksum(const SyncedSlot& slot) {
+  return Checksum::of(bytes_of(slot).first(offsetof(SyncedSlot, checksum)));
+}
+
 std::uint64_t frame_checksum(const FrameHead& head, std::uint64_t position, std::uint64_t body_checksum) {
   FrameSum sum;
   sum.body_checksum = body_checksum;

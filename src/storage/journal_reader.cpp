@@ -26,7 +26,7 @@ bool may_be_frame(std::uint32_t body_bytes, std::uint32_t flags) {
          (flags == 0 || flags == format::frame_filler);
 }
 
-// `bytes` are those of the whole frame.
+// `bytes` is the whole frame.
 bool verifies(const format::FrameHead& head, std::uint64_t position, std::span<const std::byte> bytes) {
   const bool filler = head.flags == format::frame_filler;
   const auto body = bytes.subspan(sizeof head, filler ? 0 : std::size_t{head.body_bytes});
@@ -43,6 +43,7 @@ Result<JournalReader> JournalReader::open(Disk& disk, const Path& directory, con
   auto segments = list_segments(disk, directory);
   if (!segments) return segments.error();
   JournalReader reader(disk, start);
+  reader.directory_ = directory;
   reader.segments_ = std::move(*segments);
   if (auto found = reader.find_start(); !found) return found.error();
   return reader;
@@ -65,14 +66,14 @@ Result<JournalReader> JournalReader::open_segment(Disk& disk, const Path& path) 
 Result<void> JournalReader::find_start() {
   for (std::size_t index = 0; index < segments_.size(); ++index)
     if (segments_[index].begins() && segments_[index].first_position <= start_.cut) current_ = index;
-  // The others are older than all that is to be read.
+  // Segments before the current one are older than everything that has to be read.
   for (std::size_t index = current_ == none ? 0 : current_; index < segments_.size(); ++index) {
     const SegmentFile& segment = segments_[index];
     if (segment.header != SegmentFile::Header::of_another_version) continue;
     return about(segment.path.string(), unsupported(segment.version, format::journal_version));
   }
   if (current_ != none) return enter(current_);
-  // One that has lost its header may be the one that is looked for.
+  // If the first segment has lost its header, it may be the one that is looked for.
   if (segments_.empty() || !segments_[0].begins()) return {};
   const SegmentFile& first = segments_[0];
   if (first.first_position == start_.highest_position) return {};
@@ -88,21 +89,21 @@ Result<void> JournalReader::enter(std::size_t index) {
   return bytes_.open(*disk_, segments_[index]);
 }
 
-// Those in between were prepared and never used, or their headers have not got to the disk.
+// Skips segments that were prepared and never used, and segments whose headers did not get to the disk.
 std::size_t JournalReader::following() const {
   for (std::size_t index = behind(); index < segments_.size(); ++index)
     if (segments_[index].begins()) return index;
   return none;
 }
 
-// In the current segment. A position beyond all of it stands at its end.
+// The offset of a position in the current segment. A position beyond the segment gives its end.
 std::uint64_t JournalReader::offset_of(std::uint64_t position) const {
   const SegmentFile& segment = segments_[current_];
   const std::uint64_t room = segment.byte_count - std::min(segment.byte_count, data_begin);
   return data_begin + std::min(position - segment.first_position, room);
 }
 
-// Where the frames of the current segment end at the latest.
+// The offset at which the frames of the current segment end at the latest.
 std::uint64_t JournalReader::data_end() const {
   const std::size_t next = following();
   if (next == none || segments_[next].first_position < position_) return segments_[current_].byte_count;
@@ -128,8 +129,8 @@ Result<std::span<const JournalFrame>> JournalReader::next() {
   return std::span<const JournalFrame>();
 }
 
-// As many as one look at the file has. The last one may reach beyond where the next segment begins: then one
-// of the two is wrong.
+// Collects the frames that one read of the file brings. The last frame may reach beyond the position where
+// the next segment begins. Then one of the two is wrong, and go_on() reports damage.
 Result<std::size_t> JournalReader::collect_frames() {
   frames_.clear();
   const std::uint64_t end = data_end();
@@ -145,8 +146,8 @@ Result<std::size_t> JournalReader::collect_frames() {
   return frames_.size();
 }
 
-// The length of the frame that stands there. None, if none verifies, or if to look at it would drop the
-// frames that have been collected.
+// The length of the frame at `frame.offset`. 0 if no frame verifies there, or if reading it would drop the
+// collected frames from the buffer.
 Result<std::uint64_t> JournalReader::frame_at(std::uint64_t end, JournalFrame& frame) {
   const auto in_reach = [&](std::size_t count) {
     return frames_.empty() || bytes_.holds(frame.offset, count);
@@ -158,7 +159,7 @@ Result<std::uint64_t> JournalReader::frame_at(std::uint64_t end, JournalFrame& f
   if (head_bytes->size() < sizeof(format::FrameHead)) return std::uint64_t{0};
   const format::FrameHead head = head_of(*head_bytes);
   if (!may_be_frame(head.body_bytes, head.flags)) return std::uint64_t{0};
-  // The limit that has been checked keeps this from wrapping.
+  // may_be_frame() has checked the limit, so this does not wrap.
   const auto length = static_cast<std::size_t>(format::frame_bytes(head.body_bytes));
   if (end - frame.offset < length || !in_reach(length)) return std::uint64_t{0};
   const auto bytes = bytes_.view(frame.offset, length);
@@ -168,7 +169,7 @@ Result<std::uint64_t> JournalReader::frame_at(std::uint64_t end, JournalFrame& f
   return std::uint64_t{length};
 }
 
-// Nothing that verifies stands at position_. False: that was the end.
+// No frame verifies at position_. Goes on in the next segment if that begins there. False: the journal ends.
 Result<bool> JournalReader::go_on() {
   if (const std::size_t next = following(); next != none) {
     const std::uint64_t first = segments_[next].first_position;
@@ -186,15 +187,18 @@ Result<bool> JournalReader::go_on() {
   if (became_shorter()) return shorter();
   const auto tail = look_behind(position_);
   if (!tail) return tail.error();
-  // A generation becomes current when the journal that it relies on has been synced.
+  // The saver syncs the journal up to its filters' positions before a generation becomes current. So
+  // everything below the highest of them was on disk.
   const std::uint64_t relied_on = segments_.empty() ? 0 : start_.highest_position;
   const std::uint64_t synced_position = std::max(tail->synced_position, relied_on);
   if (synced_position > position_ && !alone_) return damage(synced_position);
+  if (auto whole = check_mark(); !whole) return whole.error();
   end_ = make_end(position_, *tail);
   return false;
 }
 
-// A file has its length before its header is written. What is read from behind it on misses nothing.
+// A file gets its full length before its header is written, so a shorter file has lost bytes. They matter
+// only if the reader has not got past them.
 bool JournalReader::became_shorter() const {
   if (current_ == none || alone_) return false;
   const SegmentFile& segment = segments_[current_];
@@ -219,6 +223,33 @@ Error JournalReader::damage(std::uint64_t synced_position) const {
                      restore_or_salvage);
 }
 
+// Compares the end of the journal, position_, with the mark.
+Result<void> JournalReader::check_mark() const {
+  if (!start_.synced || start_.synced->position <= position_) return {};
+  return end_missing(*start_.synced);
+}
+
+// The segment that SYNCED names is the first suspect. If its header is right, then either an earlier segment
+// ends too early, or that segment itself does.
+Error JournalReader::end_missing(const SyncedMark& mark) const {
+  const auto named = std::ranges::find(segments_, mark.segment_number, &SegmentFile::number);
+  Error lost = damaged_at(current_ == none ? 0 : offset_of(position_), "no whole frame stands there");
+  Path path = segments_.empty() ? Path() : segments_[current_ == none ? 0 : current_].path;
+  if (named == segments_.end() || !named->begins()) {
+    path = directory_ / format::segment_name(mark.segment_number);
+    lost = fail(Errc::damaged, named == segments_.end() ? "is not there" : "has lost its beginning");
+  }
+  const std::string synced = synced_path(directory_).string();
+  return fail(Errc::damaged,
+              about(path.string(), lost).detail + "; the journal ends at position " +
+                  std::to_string(position_) + ", and " + synced +
+                  " says that it was on disk up to position " + std::to_string(mark.position) + ": " +
+                  std::to_string(mark.position - position_) +
+                  " bytes are missing; put the missing files of the journal back, or save what is whole with "
+                  "sepal salvage; to start without these bytes, remove " +
+                  synced);
+}
+
 Result<JournalReader::Tail> JournalReader::look_behind(std::uint64_t position) {
   Tail tail;
   if (current_ != none) {
@@ -227,20 +258,20 @@ Result<JournalReader::Tail> JournalReader::look_behind(std::uint64_t position) {
   }
   for (std::size_t index = behind(); index < segments_.size(); ++index) {
     if (auto opened = bytes_.open(*disk_, segments_[index]); !opened) return opened.error();
-    // One whose header is lost would go on here.
+    // A segment that has lost its header is taken to continue at `position`.
     const std::uint64_t first = segments_[index].begins() ? segments_[index].first_position : position;
     if (auto looked = look_behind(position, first, data_begin, tail); !looked) return looked.error();
   }
   return tail;
 }
 
-// From an offset of the open segment on, which is at position `first_position`.
+// Looks at the open segment from `offset` on, which has the position `first_position`.
 Result<void> JournalReader::look_behind(std::uint64_t position, std::uint64_t first_position,
                                         std::uint64_t offset, Tail& tail) {
   const std::uint64_t begin = offset;
   std::uint64_t data_bytes = 0;
   while (true) {
-    // Most of a journal that was not filled was never written.
+    // Skips holes: most of an unfilled segment was never written.
     offset += (bytes_.next_data(offset) - offset) / word_bytes * word_bytes;
     if (offset + word_bytes > bytes_.byte_count()) break;
     const auto bytes = bytes_.view(offset, SegmentBytes::capacity / 2);
@@ -254,7 +285,7 @@ Result<void> JournalReader::look_behind(std::uint64_t position, std::uint64_t fi
       word = load_little_endian<std::uint64_t>(bytes->data() + at);
       if (word != 0) data_bytes = offset + at + word_bytes - begin;
     }
-    if (at == 0) break;  // it became shorter
+    if (at == 0) break;  // the file became shorter
     offset += at;
     if (!plausible()) continue;
     JournalFrame frame{.position = first_position + (offset - word_bytes - begin),
@@ -268,7 +299,8 @@ Result<void> JournalReader::look_behind(std::uint64_t position, std::uint64_t fi
   return {};
 }
 
-// What the frame says that stands there, 0 if none verifies. A frame says only what is before itself.
+// The synced position that the frame there names; 0 if no frame verifies. A frame names only positions before
+// itself.
 Result<std::uint64_t> JournalReader::synced_position_at(JournalFrame& frame) {
   const auto head_bytes = bytes_.view(frame.offset, sizeof(format::FrameHead));
   if (!head_bytes) return head_bytes.error();
@@ -286,6 +318,7 @@ Result<JournalEnd> JournalReader::end_before(const JournalFrame& frame) {
   ended_ = true;
   const auto tail = look_behind(position_);
   if (!tail) return tail.error();
+  if (auto whole = check_mark(); !whole) return whole.error();
   end_ = make_end(position_, *tail);
   return end_;
 }

@@ -1,21 +1,23 @@
-// Reads the frames of a journal from a position on, believes nothing, and says where it ends.
+// Reads the frames of a journal from a position on, verifies everything, and says where the journal ends.
 //
 //     segment  | frame frame frame | ? ...
 //                                    p: nothing that verifies stands here
 //
-// What it means that no frame verifies at p:
-//   the next segment begins at p    it goes on there
-//   its file became shorter         damage: frames may have stood there
+// What it means if no frame verifies at p:
+//   the next segment begins at p    reading goes on there
+//   the file is too short           damage: frames may have stood there
 //   everything behind it is zeros   the journal ends
-//   a later frame says that more than p was synced, or the generation knows a filter at a position above p
+//   a later frame says that more than p was synced, or the generation has a filter with a position above p
 //                                   p was on disk once: damage
-//   otherwise                       what was written last had not got to the disk: a torn tail, cut off
+//   SYNCED says that more than p was on disk
+//                                   the same, also where no segment follows
+//   otherwise                       the last writes had not got to the disk: a torn tail, which is cut off
 //
-// A frame that verifies and reaches beyond where the next segment begins is damage, too.
+// A frame that verifies but reaches beyond the beginning of the next segment is damage, too.
 //
-// One gap is right. Who removes all segments has a generation that knows filters at a position behind its
-// cut, to which no journal leads. What is recorded from then on begins at the highest of these positions, and
-// a later start with the same generation finds it there.
+// One gap is legal: after an operator deletes all segments, the generation may know filters at positions
+// beyond its cut. The new journal begins at the highest of these positions, and a later start with the same
+// generation finds it there.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -30,6 +32,7 @@
 #include <vector>
 
 #include "segment_files.hpp"
+#include "synced_file.hpp"
 
 namespace sepal::storage {
 
@@ -42,9 +45,9 @@ struct JournalFrame {
 // Where a journal ends, and what lies beyond.
 struct JournalEnd {
   std::uint64_t position = 0;
-  std::uint64_t cut_bytes = 0;  // behind it, up to the last that is not zero
-  Path path;                    // of the segment in which it ends; empty when there is none
-  std::uint64_t offset = 0;     // there
+  std::uint64_t cut_bytes = 0;  // behind the end, up to the last byte that is not zero
+  Path path;                    // the segment in which the journal ends; empty: there is none
+  std::uint64_t offset = 0;     // where the journal ends in that segment
   std::vector<Path> beyond;     // all later segments
 };
 
@@ -52,37 +55,38 @@ struct JournalEnd {
 class JournalReader {
  public:
   struct Start {
-    std::uint64_t cut = 0;               // where to begin
-    std::uint64_t highest_position = 0;  // that the generation knows of a filter
+    std::uint64_t cut = 0;               // where reading begins
+    std::uint64_t highest_position = 0;  // the highest that the generation has for a filter
+    std::optional<SyncedMark> synced{};  // what SYNCED says, if it is there
   };
 
   // Errors: damaged and unsupported_version (file, offset, advice), those of Disk.
   static Result<JournalReader> open(Disk& disk, const Path& directory, const Start& start);
 
-  // Of one segment, whatever its file's name, from its begin on: it ends where no frame verifies. Errors as
-  // open().
+  // Reads one segment from its beginning, whatever the file's name is. It ends where no frame verifies.
+  // Errors as open().
   static Result<JournalReader> open_segment(Disk& disk, const Path& path);
 
-  // The next frames, without fillers, all of one segment; valid until the next call. None: that was the end.
-  // Errors as open().
+  // The next frames, without fillers, all from one segment; valid until the next call. An empty span: the
+  // journal has ended. Errors as open().
   Result<std::span<const JournalFrame>> next();
   // The segment of the frames that next() gave.
   [[nodiscard]] const SegmentFile& segment() const { return segments_[current_]; }
   [[nodiscard]] const Path& path() const { return segment().path; }
 
-  // Of what is to be read, with the empty end of the last segment.
+  // How many bytes there are to read, the empty end of the last segment included.
   [[nodiscard]] std::uint64_t bytes_total() const;
   [[nodiscard]] std::uint64_t position() const { return position_; }
   [[nodiscard]] std::size_t segment_count() const { return segments_.size(); }
 
-  // Once next() has given none.
+  // Valid once next() has returned an empty span.
   [[nodiscard]] const JournalEnd& end() const { return end_; }
-  // Ends the journal before this frame of the last that next() gave.
+  // Ends the journal before `frame`, one of those that the last next() returned.
   Result<JournalEnd> end_before(const JournalFrame& frame);
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
-  // Of the segments behind the current one, the first.
+  // The index of the first segment behind the current one.
   [[nodiscard]] std::size_t behind() const { return current_ == none ? 0 : current_ + 1; }
 
   JournalReader(Disk& disk, Start start) : disk_(&disk), start_(start), position_(start.cut) {}
@@ -91,7 +95,7 @@ class JournalReader {
   Result<void> enter(std::size_t index);
   [[nodiscard]] std::uint64_t offset_of(std::uint64_t position) const;
   [[nodiscard]] std::uint64_t data_end() const;
-  // The index of the next segment that begins, or none.
+  // The index of the next segment with a right header, or none.
   [[nodiscard]] std::size_t following() const;
   Result<std::size_t> collect_frames();
   Result<std::uint64_t> frame_at(std::uint64_t end, JournalFrame& frame);
@@ -99,6 +103,8 @@ class JournalReader {
   [[nodiscard]] bool became_shorter() const;
   [[nodiscard]] Error shorter() const;
   [[nodiscard]] Error damage(std::uint64_t synced_position) const;
+  [[nodiscard]] Result<void> check_mark() const;
+  [[nodiscard]] Error end_missing(const SyncedMark& mark) const;
 
   struct Tail {
     std::uint64_t synced_position = 0;  // the highest that a frame behind the end names
@@ -108,12 +114,13 @@ class JournalReader {
   Result<void> look_behind(std::uint64_t position, std::uint64_t first_position, std::uint64_t offset,
                            Tail& tail);
   Result<std::uint64_t> synced_position_at(JournalFrame& frame);
-  JournalEnd make_end(std::uint64_t position, const Tail& tail) const;
+  [[nodiscard]] JournalEnd make_end(std::uint64_t position, const Tail& tail) const;
 
   Disk* disk_;
+  Path directory_;  // empty for open_segment()
   Start start_;
   std::vector<SegmentFile> segments_;  // by number
-  std::size_t current_ = none;         // none: before the first
+  std::size_t current_ = none;         // none: before the first segment
   std::uint64_t position_;
   SegmentBytes bytes_;
   std::vector<JournalFrame> frames_;

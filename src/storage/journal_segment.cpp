@@ -12,7 +12,7 @@
 namespace sepal::storage {
 namespace {
 
-// Lines that a core can have on their way, and some more: a batch of a hundred new items.
+// The frame of a hundred new items. That is a few more cache lines than a core can fetch at once.
 constexpr std::uint64_t asked_for_bytes_max = 1600;
 
 constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
@@ -38,8 +38,8 @@ void JournalSegment::append(std::span<const std::byte> body, std::uint64_t body_
   std::memcpy(file_->bytes().data() + end_offset() + sizeof head, body.data(), body.size());
   write_head(head);
   used_ += format::frame_bytes(body.size());
-  // Of the next frame, which is often as long: else whoever takes a lock next waits until these lines have
-  // come.
+  // Prefetches the lines of the next frame, which is often as long as this one. Otherwise a lock that is
+  // taken after the stores of that frame waits until these lines have come.
   prefetch_to_write(file_->bytes().data() + end_offset(),
                     std::min(format::frame_bytes(body.size()), asked_for_bytes_max));
 }
@@ -48,7 +48,7 @@ std::uint64_t JournalSegment::filler_bytes() const {
   const std::uint64_t page_bytes = file_->page_bytes();
   std::uint64_t bytes = (page_bytes - end_offset() % page_bytes) % page_bytes;
   if (bytes == 0) return 0;
-  // A frame has a body, and its head would stand in the next page.
+  // Too little is left for a head and a body, so the filler takes the next page as well.
   if (bytes < format::frame_bytes(1)) bytes += page_bytes;
   return bytes <= room() ? bytes : 0;
 }
@@ -67,7 +67,8 @@ void JournalSegment::seal(format::FrameHead& head, std::uint64_t body_checksum) 
   head.checksum = format::frame_checksum(head, end_position(), body_checksum);
 }
 
-// Last, so that a process that dies meanwhile leaves no frame instead of a wrong one.
+// The head is written last, so a process that dies in between leaves no frame instead of a wrong one. On the
+// disk the order does not matter: the checksum covers head and body.
 void JournalSegment::write_head(const format::FrameHead& head) {
   std::atomic_signal_fence(std::memory_order_release);
   std::memcpy(file_->bytes().data() + end_offset(), &head, sizeof head);

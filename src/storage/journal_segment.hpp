@@ -19,7 +19,7 @@ struct SegmentRange {
   std::uint64_t to = 0;
 };
 
-// Guarded by the lock of whoever shares it; but what file() says and does needs none.
+// Guarded by the lock of its owner; but the members of file() need no lock.
 class JournalSegment {
  public:
   JournalSegment(std::unique_ptr<MappedFile> file, std::uint64_t number)
@@ -31,27 +31,28 @@ class JournalSegment {
 
   [[nodiscard]] MappedFile& file() { return *file_; }
   [[nodiscard]] std::uint64_t number() const { return number_; }
+  [[nodiscard]] std::uint64_t first_position() const { return first_position_; }
   [[nodiscard]] std::uint64_t room() const { return room_of(file_->bytes().size()) - used_; }
   [[nodiscard]] std::uint64_t end_position() const { return first_position_ + used_; }
 
   // Writes the header. Once, before any frame.
   void begin(std::uint64_t first_position);
-  // `frame_bytes(body.size())` are within the room.
+  // The caller has checked that `frame_bytes(body.size())` is within room().
   void append(std::span<const std::byte> body, std::uint64_t body_checksum, std::uint64_t synced_position);
 
-  // What a filler takes that ends the page; 0 where the page is at its end, or there is no room for one.
+  // The length of a filler that ends the page; 0 if the page has ended, or if there is no room for a filler.
   [[nodiscard]] std::uint64_t filler_bytes() const;
   void append_filler(std::uint64_t bytes, std::uint64_t synced_position);
 
-  // What is not synced, and that it now is.
+  // unsynced() is the range that is not synced yet; synced() notes that it is, up to `offset`.
   [[nodiscard]] SegmentRange unsynced() const {
     return {.file = file_.get(), .from = synced_, .to = end_offset()};
   }
   void synced(std::uint64_t offset) { synced_ = offset; }
 
-  // What is stored into next, as far as the file goes.
+  // The range that is stored into next, within the file.
   [[nodiscard]] SegmentRange pages(std::uint64_t byte_count) const;
-  // The same, but when half of it is used up, wants_pages() is true once.
+  // The same range. When half of it is used up, wants_pages() returns true once.
   [[nodiscard]] SegmentRange next_pages(std::uint64_t window_bytes);
   [[nodiscard]] bool wants_pages();
 

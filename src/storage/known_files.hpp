@@ -1,10 +1,12 @@
-// Which of a generation's files hold one filter each, and what they hold, as far as this process knows: it
-// has written or loaded them. A file that would be written again with the same contents can be linked.
+// Which files of a generation hold one filter each, and the state of that filter. The process knows this of
+// files that it has written or loaded. A file that would be written again with the same contents can be
+// linked.
 //
-// The contents are the same when key and deadline are, and the layers and their counts are: a bit only
-// changes when a count does. The bits of a file were read after its counts, but if the counts are still
-// those, nothing was added in between. Layers are told apart by their identity, and one that has none is in
-// the same filter as before when another of that filter is. Options and shapes of a filter never change.
+// The contents are the same if the key, the deadline, the layers and their counts are the same, because a bit
+// changes only when a count does. The bits of a file were read after its counts; but if the counts are still
+// the same, nothing was added in between. Big layers are told apart by their identity. A small layer has
+// none: it belongs to the same filter as before if a big layer of that filter does. Options and shapes of a
+// filter never change.
 #pragma once
 
 #include <sepal/filter/filter.hpp>
@@ -34,7 +36,7 @@ struct FilterState {
   std::vector<Layer> layers;
   friend bool operator==(const FilterState&, const FilterState&) = default;
 
-  // Of the filter; 0 when there is none, because all of its layers are small.
+  // Tells the filter apart from all others; 0 if all of its layers are small.
   [[nodiscard]] std::uint64_t identity() const {
     std::uint64_t highest = 0;
     for (const Layer& layer : layers) highest = std::max(highest, layer.identity);
@@ -53,7 +55,7 @@ class KnownFiles {
     if (const std::uint64_t identity = state.identity(); identity != 0)
       files_[identity] = {std::move(state), std::move(file)};
   }
-  // The file that holds exactly this; null when there is none. Valid until the next add().
+  // The file that holds exactly this state; null if there is none. Valid until the next add().
   [[nodiscard]] const format::ListedFile* find(const FilterState& state) const {
     const auto found = files_.find(state.identity());
     return found == files_.end() || found->second.first != state ? nullptr : &found->second.second;

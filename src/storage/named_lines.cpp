@@ -13,6 +13,7 @@ namespace sepal::storage {
 namespace {
 
 constexpr std::string_view current_kind = "CURRENT";
+constexpr std::string_view first_kind = "FIRST";
 constexpr std::string_view seed_kind = "SEED";
 constexpr int seed_base = 16;
 
@@ -37,17 +38,25 @@ std::optional<std::uint64_t> seed_of(std::string_view text) {
   return seed;
 }
 
-}  // namespace
-
-Result<std::optional<std::uint64_t>> read_current_generation(Disk& disk, const Path& directory) {
-  const Path path = directory / "CURRENT";
+Result<std::optional<std::uint64_t>> read_generation_line(Disk& disk, const Path& path,
+                                                          std::string_view kind) {
   const std::string advice = "restore it from a backup, or save what is whole with sepal salvage";
-  const auto name = read_sealed(disk, path, current_kind, advice);
+  const auto name = read_sealed(disk, path, kind, advice);
   if (!name) return name.error();
   if (!*name) return std::optional<std::uint64_t>();
   const auto number = format::generation_number(**name);
   if (!number) return with_advice(about(path.string(), damaged_at(0, "it names no generation")), advice);
   return number;
+}
+
+}  // namespace
+
+Result<std::optional<std::uint64_t>> read_current_generation(Disk& disk, const Path& directory) {
+  return read_generation_line(disk, directory / "CURRENT", current_kind);
+}
+
+Result<std::optional<std::uint64_t>> read_first_generation(Disk& disk, const Path& directory) {
+  return read_generation_line(disk, directory / "FIRST", first_kind);
 }
 
 Result<std::optional<std::uint64_t>> read_seed(Disk& disk, const Path& directory) {
@@ -63,6 +72,10 @@ Result<std::optional<std::uint64_t>> read_seed(Disk& disk, const Path& directory
 
 std::string current_line(std::string_view generation_name) {
   return format::sealed_line(current_kind, generation_name);
+}
+
+std::string first_line(std::string_view generation_name) {
+  return format::sealed_line(first_kind, generation_name);
 }
 
 std::string seed_line(std::uint64_t seed) {

@@ -12,7 +12,7 @@ inline constexpr std::uint64_t name_number_max = 999'999'999'999;
 
 // `number` is at most name_number_max.
 [[nodiscard]] std::string numbered_name(std::string_view prefix, std::uint64_t number);
-// Nothing for any other text.
+// Empty for any other text.
 [[nodiscard]] std::optional<std::uint64_t> number_in_name(std::string_view prefix, std::string_view name);
 
 }  // namespace sepal::storage::format

@@ -4,54 +4,82 @@
 
 #include <bit>
 #include <cstring>
+#include <type_traits>
+
+#include "damage.hpp"
 
 namespace sepal::storage {
 namespace {
 
-using format::Operation;
-
 constexpr const char* too_short = "an operation is longer than its frame";
+constexpr const char* no_such_database = "there is no such database";
+constexpr const char* wrong_deadline = "a deadline lies before all time";
 
-Error damaged(const char* what) {
-  return fail(Errc::damaged, what);
+// Each read() takes a field, whose shape it is given, and returns what is wrong with it; null: nothing.
+
+const char* read(BodyReader& body, format::FilterShape shape, filter::FilterOptions& options) {
+  if (!body.take(shape)) return too_short;
+  if (shape.reserved != 0) return "a filter has flags that this build does not know";
+  options = {.error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
+             .capacity = shape.capacity,
+             .expansion = shape.expansion,
+             .seed = shape.seed};
+  return nullptr;
 }
 
-bool has_key(Operation operation) {
-  switch (operation) {
-    case Operation::added:
-    case Operation::created:
-    case Operation::grown:
-    case Operation::removed:
-    case Operation::renamed:
-    case Operation::expires:
-    case Operation::adopted:
-    case Operation::moved:
-    case Operation::mirrored:
-      return true;
-    default:
-      return false;
-  }
+const char* read(BodyReader& body, format::LayerShape shape, filter::LayerPlan& layer) {
+  if (!body.take(shape)) return too_short;
+  layer = {.capacity = shape.capacity,
+           .error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
+           .block_count = shape.block_count,
+           .block_bits = shape.block_bits,
+           .probe_count = shape.probe_count};
+  return nullptr;
 }
 
-bool has_known_flags(const format::OperationHead& head) {
-  const bool created = head.operation == static_cast<std::uint8_t>(Operation::created);
-  const unsigned known = format::operation_same_key | (created ? format::operation_same_shape : 0U);
-  return (head.flags[0] & ~known) == 0 && head.flags[1] == 0 && head.reserved == 0;
+const char* read(BodyReader& body, format::DeadlineShape shape, keyspace::Deadline& deadline) {
+  if (!body.take(shape)) return too_short;
+  deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
+  return deadline < 0 ? wrong_deadline : nullptr;
 }
 
-filter::FilterOptions options_of(const format::FilterShape& shape) {
-  return {.error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
-          .capacity = shape.capacity,
-          .expansion = shape.expansion,
-          .seed = shape.seed};
+const char* read(BodyReader& body, format::AdoptedShape shape, keyspace::AdoptedFilter& filter) {
+  if (!body.take(shape) || !body.take(shape.image_bytes, filter.image)) return too_short;
+  if (shape.reserved != 0) return "a filter that came whole has flags that this build does not know";
+  filter.deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
+  if (filter.deadline < 0) return wrong_deadline;
+  if ((shape.file_number == 0) != (shape.image_bytes != 0) || shape.file_number > format::adopted_number_max)
+    return "a filter that came whole is not in the record, and in no file";
+  filter.file = {.number = shape.file_number, .seal = shape.file_seal};
+  return nullptr;
 }
 
-filter::LayerPlan plan_of(const format::LayerShape& shape) {
-  return {.capacity = shape.capacity,
-          .error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
-          .block_count = shape.block_count,
-          .block_bits = shape.block_bits,
-          .probe_count = shape.probe_count};
+const char* read(BodyReader& body, format::StateShape shape, keyspace::MirrorState& state) {
+  if (!body.take(shape)) return too_short;
+  if (shape.reserved != 0 || shape.state > static_cast<std::uint32_t>(keyspace::last_mirror_state))
+    return "a mirror has a state that this build does not know";
+  state = static_cast<keyspace::MirrorState>(std::uint32_t{shape.state});
+  return nullptr;
+}
+
+const char* read(BodyReader& body, format::NumberShape shape, std::uint64_t& number) {
+  if (!body.take(shape)) return too_short;
+  number = shape.number;
+  return nullptr;
+}
+
+const char* read(BodyReader& body, format::TargetHead shape, std::string_view& target) {
+  if (!body.take(shape)) return too_short;
+  if (shape.reserved != 0) return "a new name has flags that this build does not know";
+  return body.take(shape.key_bytes, target) ? nullptr : too_short;
+}
+
+const char* read(BodyReader& body, format::OtherDatabase shape, std::uint32_t& database) {
+  if (!body.take(shape)) return too_short;
+  if (shape.database >= keyspace::database_count) return no_such_database;
+  if (shape.reserved != 0) return "a database has flags that this build does not know";
+  database = shape.database;
+  return nullptr;
 }
 
 }  // namespace
@@ -69,159 +97,78 @@ void append_fingerprints(std::span<const std::byte> bytes, std::vector<Fingerpri
   }
 }
 
-template <class Structure>
-bool OperationDecoder::take(Structure& into) {
-  if (body_.size() - at_ < sizeof into) return false;
-  std::memcpy(&into, body_.data() + at_, sizeof into);
-  at_ += sizeof into;
-  return true;
-}
-
-bool OperationDecoder::take(std::size_t count, std::string_view& into) {
-  if (body_.size() - at_ < count) return false;
-  into = {reinterpret_cast<const char*>(body_.data()) + at_, count};
-  at_ += count;
-  return true;
-}
-
 Result<const DecodedOperation*> OperationDecoder::next() {
   format::OperationHead head;
-  if (!take(head)) return damaged(too_short);
-  operation_.operation = static_cast<Operation>(head.operation);
-  operation_.database = head.database;
-  operation_.key = {};
-  operation_.count = head.count;
-  if (head.operation < static_cast<std::uint8_t>(Operation::added) ||
-      head.operation > static_cast<std::uint8_t>(format::last_operation))
-    return damaged("an operation is of a kind that this build does not know");
-  if (head.database >= keyspace::database_count) return damaged("there is no such database");
-  if (!has_known_flags(head)) return damaged("an operation has flags that this build does not know");
-  if (operation_.count != 0 && !format::may_have_items(operation_.operation))
-    return damaged("an operation has a count that it should not have");
-  if (auto taken = take_key(head); !taken) return taken.error();
-  if (auto taken = take_rest(head); !taken) return taken.error();
-  has_key_ = has_key(operation_.operation) && operation_.operation != Operation::renamed;
-  key_ = operation_.key;
-  database_ = operation_.database;
+  if (!body_.take(head)) return damaged(too_short);
+  if (const char* const wrong = take_any(head, operation_.change)) return damaged(wrong);
   return &operation_;
 }
 
-Result<void> OperationDecoder::take_key(const format::OperationHead& head) {
-  const bool same = (head.flags[0] & format::operation_same_key) != 0;
-  if (!has_key(operation_.operation)) {
-    if (same || head.key_bytes != 0) return damaged("an operation has a key that it should not have");
-    return {};
-  }
-  if (!same) {
-    if (!take(head.key_bytes, operation_.key)) return damaged(too_short);
-    return {};
-  }
-  if (head.key_bytes != 0 || !has_key_ || database_ != operation_.database)
-    return damaged("an operation names the key of none before it");
-  operation_.key = key_;
-  return {};
+// Takes the operation as the struct whose kind the head names.
+template <class... Changes>
+const char* OperationDecoder::take_any(const format::OperationHead& head, std::variant<Changes...>& into) {
+  const char* wrong = "an operation is of a kind that this build does not know";
+  const auto take_if = [&]<class Change>(std::type_identity<Change> /*kind*/) {
+    if (head.operation != static_cast<std::uint8_t>(format::layout<Change>.kind)) return false;
+    wrong = take_operation(head, into.template emplace<Change>());
+    return true;
+  };
+  static_cast<void>((take_if(std::type_identity<Changes>()) || ...));
+  return wrong;
 }
 
-Result<void> OperationDecoder::take_rest(const format::OperationHead& head) {
-  switch (operation_.operation) {
-    case Operation::added:
-      return take_items();
-    case Operation::created:
-      return take_created(head);
-    case Operation::grown:
-      return take_layer();
-    case Operation::renamed:
-      return take_target();
-    case Operation::expires:
-      return take_deadline();
-    case Operation::adopted:
-      return take_adopted();
-    case Operation::moved:
-    case Operation::swapped:
-      return take_other();
-    case Operation::mirrored:
-      return take_mirror();
-    default:
-      return {};
+template <class Change>
+const char* OperationDecoder::take_operation(const format::OperationHead& head, Change& change) {
+  constexpr bool created = std::is_same_v<Change, keyspace::Created>;
+  constexpr unsigned known = format::operation_same_key | (created ? format::operation_same_shape : 0U);
+  if (head.database >= keyspace::database_count) return no_such_database;
+  if ((head.flags[0] & ~known) != 0 || head.flags[1] != 0 || head.reserved != 0)
+    return "an operation has flags that this build does not know";
+  if (head.count != 0 && !format::has_items<Change>)
+    return "an operation has a count that it should not have";
+  if constexpr (format::HasKey<Change>) {
+    if (const char* const wrong = take_key(head)) return wrong;
+    change.key = operation_.key;
+  } else {
+    if ((head.flags[0] & format::operation_same_key) != 0 || head.key_bytes != 0)
+      return "an operation has a key that it should not have";
+    operation_.key = {.database = head.database, .key = {}};
+    if constexpr (format::HasDatabase<Change>) change.database = head.database;
   }
-}
-
-Result<void> OperationDecoder::take_created(const format::OperationHead& head) {
-  if ((head.flags[0] & format::operation_same_shape) == 0) {
-    has_created_ = take(created_);
-    if (!has_created_) return damaged(too_short);
-    if (created_.filter.reserved != 0) return damaged("a filter has flags that this build does not know");
-  } else if (!has_created_) {
-    return damaged("a filter has the shape of none before it");
-  }
-  operation_.options = options_of(created_.filter);
-  operation_.layer = plan_of(created_.first_layer);
-  return take_items();
-}
-
-Result<void> OperationDecoder::take_items() {
-  // A count of 32 bits, so that the product fits.
+  has_key_ = format::lends_key<Change>;
+  if (const char* const wrong = take_fields(head, change)) return wrong;
+  operation_.count = head.count;
+  // The count has 32 bits, so the product fits.
   const std::uint64_t bytes = std::uint64_t{operation_.count} * sizeof(Fingerprint);
-  if (body_.size() - at_ < bytes) return damaged(too_short);
-  operation_.fingerprints = body_.subspan(at_, static_cast<std::size_t>(bytes));
-  at_ += operation_.fingerprints.size();
-  return {};
+  return body_.take(bytes, operation_.fingerprints) ? nullptr : too_short;
 }
 
-Result<void> OperationDecoder::take_layer() {
-  format::LayerShape shape;
-  if (!take(shape)) return damaged(too_short);
-  operation_.layer = plan_of(shape);
-  return {};
+const char* OperationDecoder::take_key(const format::OperationHead& head) {
+  if ((head.flags[0] & format::operation_same_key) == 0) {
+    operation_.key.database = head.database;
+    return body_.take(head.key_bytes, operation_.key.key) ? nullptr : too_short;
+  }
+  const bool named = head.key_bytes == 0 && has_key_ && operation_.key.database == head.database;
+  return named ? nullptr : "an operation names the key of none before it";
 }
 
-Result<void> OperationDecoder::take_deadline() {
-  format::DeadlineShape shape;
-  if (!take(shape)) return damaged(too_short);
-  operation_.deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
-  if (operation_.deadline < 0) return damaged("a deadline lies before all time");
-  return {};
-}
-
-Result<void> OperationDecoder::take_adopted() {
-  format::AdoptedShape shape;
-  if (!take(shape) || body_.size() - at_ < shape.image_bytes) return damaged(too_short);
-  if (shape.reserved != 0) return damaged("a filter that came whole has flags that this build does not know");
-  operation_.deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
-  if (operation_.deadline < 0) return damaged("a deadline lies before all time");
-  if ((shape.file_number == 0) != (shape.image_bytes != 0) || shape.file_number > format::adopted_number_max)
-    return damaged("a filter that came whole is not in the record, and in no file");
-  operation_.file = {.number = shape.file_number, .seal = shape.file_seal};
-  operation_.image = body_.subspan(at_, shape.image_bytes);
-  at_ += operation_.image.size();
-  return {};
-}
-
-Result<void> OperationDecoder::take_other() {
-  format::OtherDatabase other;
-  if (!take(other)) return damaged(too_short);
-  if (other.database >= keyspace::database_count) return damaged("there is no such database");
-  if (other.reserved != 0) return damaged("a database has flags that this build does not know");
-  operation_.other = other.database;
-  return {};
-}
-
-Result<void> OperationDecoder::take_mirror() {
-  format::MirrorShape shape;
-  if (!take(shape)) return damaged(too_short);
-  if (shape.reserved != 0 || shape.state > static_cast<std::uint32_t>(keyspace::last_mirror_state))
-    return damaged("a mirror has a state that this build does not know");
-  operation_.mirror_state = static_cast<keyspace::MirrorState>(std::uint32_t{shape.state});
-  operation_.items_before = shape.items_before;
-  return take_target();
-}
-
-Result<void> OperationDecoder::take_target() {
-  format::TargetHead target;
-  if (!take(target)) return damaged(too_short);
-  if (target.reserved != 0) return damaged("a new name has flags that this build does not know");
-  if (!take(target.key_bytes, operation_.target)) return damaged(too_short);
-  return {};
+template <class Change>
+const char* OperationDecoder::take_fields(const format::OperationHead& head, Change& change) {
+  if constexpr (std::is_same_v<Change, keyspace::Created>) {
+    if ((head.flags[0] & format::operation_same_shape) != 0) {
+      if (!created_) return "a filter has the shape of none before it";
+      change.options = created_->options;
+      change.first_layer = created_->first_layer;
+      return nullptr;
+    }
+  }
+  const char* wrong = nullptr;
+  format::each_field<Change>([&](const auto& field) {
+    using Shape = typename std::decay_t<decltype(field)>::Shape;
+    if (wrong == nullptr) wrong = read(body_, Shape(), change.*field.member);
+  });
+  if constexpr (std::is_same_v<Change, keyspace::Created>) created_ = change;
+  return wrong;
 }
 
 }  // namespace sepal::storage

@@ -1,78 +1,92 @@
-// Takes the operations of a frame apart, and believes nothing of them.
+// Decodes the operations of a frame, and checks every field of them.
 #pragma once
 
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
-#include <sepal/filter/filter.hpp>
-#include <sepal/filter/layer_plan.hpp>
-#include <sepal/keyspace/deadline.hpp>
-#include <sepal/keyspace/mirrors.hpp>
-#include <sepal/keyspace/mutation_log.hpp>
+#include <sepal/keyspace/mutation.hpp>
 #include <sepal/storage/journal_format.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace sepal::storage {
 
-// Views are of the frame's body. Only what belongs to the kind means something.
+// Views point into the frame's body.
 struct DecodedOperation {
-  format::Operation operation{};
-  std::uint32_t database = 0;
-  std::string_view key;
-  std::uint32_t count = 0;                  // added, created: of fingerprints,
-  std::span<const std::byte> fingerprints;  // which these are, at any alignment
-  filter::FilterOptions options;            // created
-  filter::LayerPlan layer;                  // created, grown
-  keyspace::Deadline deadline = 0;          // expires, adopted
-  std::span<const std::byte> image;         // adopted; empty when the filter is in
-  keyspace::ImageFile file;                 // this one
-  std::uint32_t other = 0;                  // moved, swapped: the other database
-  std::string_view target;                  // renamed, mirrored
-  keyspace::MirrorState mirror_state{};     // mirrored
-  std::uint64_t items_before = 0;           // mirrored
+  format::AnyOperation change;
+  keyspace::DatabaseKey key;                // of an empty text where the kind has no key
+  std::uint32_t count = 0;                  // added, created: the number of fingerprints
+  std::span<const std::byte> fingerprints;  // added, created; at any alignment
 };
 
-// Behind those that are there already. The bytes are those of DecodedOperation::fingerprints.
+// Appends the fingerprints to `to`. `bytes` is DecodedOperation::fingerprints.
 void append_fingerprints(std::span<const std::byte> bytes, std::vector<Fingerprint>& to);
+
+// Bytes that are taken from front to back. Confined.
+class BodyReader {
+ public:
+  explicit BodyReader(std::span<const std::byte> body) : body_(body) {}
+
+  [[nodiscard]] std::size_t offset() const { return at_; }
+  [[nodiscard]] bool at_end() const { return at_ == body_.size(); }
+  // False, without taking anything, if there are fewer bytes.
+  template <class Structure>
+  [[nodiscard]] bool take(Structure& into) {
+    if (body_.size() - at_ < sizeof into) return false;
+    std::memcpy(&into, body_.data() + at_, sizeof into);
+    at_ += sizeof into;
+    return true;
+  }
+  [[nodiscard]] bool take(std::uint64_t count, std::span<const std::byte>& into) {
+    if (body_.size() - at_ < count) return false;
+    into = body_.subspan(at_, static_cast<std::size_t>(count));
+    at_ += into.size();
+    return true;
+  }
+  [[nodiscard]] bool take(std::uint64_t count, std::string_view& into) {
+    std::span<const std::byte> bytes;
+    if (!take(count, bytes)) return false;
+    into = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return true;
+  }
+
+ private:
+  std::span<const std::byte> body_;
+  std::size_t at_ = 0;
+};
 
 // Confined.
 class OperationDecoder {
  public:
   explicit OperationDecoder(std::span<const std::byte> body) : body_(body) {}
 
-  [[nodiscard]] bool at_end() const { return at_ == body_.size(); }
-  // Of the operation that comes next, in the body.
-  [[nodiscard]] std::size_t offset() const { return at_; }
-  // Not at the end. Valid until the next call. Errors: damaged, with what is wrong and without a place.
+  [[nodiscard]] bool at_end() const { return body_.at_end(); }
+  // The offset of the next operation in the body.
+  [[nodiscard]] std::size_t offset() const { return body_.offset(); }
+  // Not called at the end. The result is valid until the next call. Errors: damaged, with what is wrong,
+  // without a place.
   Result<const DecodedOperation*> next();
 
  private:
-  template <class Structure>
-  bool take(Structure& into);
-  bool take(std::size_t count, std::string_view& into);
-  Result<void> take_key(const format::OperationHead& head);
-  Result<void> take_rest(const format::OperationHead& head);
-  Result<void> take_created(const format::OperationHead& head);
-  Result<void> take_items();
-  Result<void> take_layer();
-  Result<void> take_deadline();
-  Result<void> take_adopted();
-  Result<void> take_mirror();
-  Result<void> take_target();
-  Result<void> take_other();
+  // Each of these returns what is wrong; null: nothing.
+  template <class... Changes>
+  const char* take_any(const format::OperationHead& head, std::variant<Changes...>& into);
+  template <class Change>
+  const char* take_operation(const format::OperationHead& head, Change& change);
+  const char* take_key(const format::OperationHead& head);
+  template <class Change>
+  const char* take_fields(const format::OperationHead& head, Change& change);
 
-  std::span<const std::byte> body_;
-  std::size_t at_ = 0;
+  BodyReader body_;
   DecodedOperation operation_;
-  bool has_key_ = false;
-  std::uint32_t database_ = 0;    // of the key
-  std::string_view key_;          // of the operation before
-  format::CreatedShape created_;  // of the newest `created`
-  bool has_created_ = false;
+  bool has_key_ = false;                      // The next operation may have the key of operation_.
+  std::optional<keyspace::Created> created_;  // the newest `created` that has a shape
 };
 
 }  // namespace sepal::storage

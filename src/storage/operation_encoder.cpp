@@ -1,8 +1,12 @@
 #include "operation_encoder.hpp"
 
+#include <sepal/keyspace/mutation_log.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
+#include <variant>
 
 namespace sepal::storage {
 namespace {
@@ -14,26 +18,84 @@ static_assert(sizeof(Fingerprint) == 16 && offsetof(Fingerprint, low) == 0 &&
                   offsetof(Fingerprint, high) == 8,
               "fingerprints are copied as they stand");
 
-format::FilterShape shape_of(const filter::FilterOptions& options) {
-  format::FilterShape shape;
-  shape.seed = options.seed;
-  shape.error_rate = std::bit_cast<std::uint64_t>(options.error_rate);
-  shape.capacity = options.capacity;
-  shape.expansion = options.expansion;
-  return shape;
+template <class... Changes>
+constexpr std::uint64_t longest_record(const std::variant<Changes...>* /*changes*/) {
+  return std::max({format::frame_bytes(format::fixed_bytes<Changes>())...});
+}
+static_assert(longest_record(static_cast<const keyspace::Mutation*>(nullptr)) <= keyspace::record_bytes_max);
+
+// Each shape() fills the structure of a field, and tail() is what follows that.
+
+void shape(const filter::FilterOptions& options, format::FilterShape& into) {
+  into.seed = options.seed;
+  into.error_rate = std::bit_cast<std::uint64_t>(options.error_rate);
+  into.capacity = options.capacity;
+  into.expansion = options.expansion;
 }
 
-format::LayerShape shape_of(const filter::LayerPlan& layer) {
-  format::LayerShape shape;
-  shape.capacity = layer.capacity;
-  shape.error_rate = std::bit_cast<std::uint64_t>(layer.error_rate);
-  shape.block_count = layer.block_count;
-  shape.block_bits = layer.block_bits;
-  shape.probe_count = layer.probe_count;
-  return shape;
+void shape(const filter::LayerPlan& layer, format::LayerShape& into) {
+  into.capacity = layer.capacity;
+  into.error_rate = std::bit_cast<std::uint64_t>(layer.error_rate);
+  into.block_count = layer.block_count;
+  into.block_bits = layer.block_bits;
+  into.probe_count = layer.probe_count;
+}
+
+void shape(keyspace::Deadline deadline, format::DeadlineShape& into) {
+  into.deadline = static_cast<std::uint64_t>(deadline);
+}
+
+void shape(const keyspace::AdoptedFilter& filter, format::AdoptedShape& into) {
+  into.deadline = static_cast<std::uint64_t>(filter.deadline);
+  into.file_number = filter.file.number;
+  into.file_seal = filter.file.seal;
+  into.image_bytes = static_cast<std::uint32_t>(filter.image.size());
+}
+
+void shape(keyspace::MirrorState state, format::StateShape& into) {
+  into.state = static_cast<std::uint32_t>(state);
+}
+
+void shape(std::uint64_t number, format::NumberShape& into) {
+  into.number = number;
+}
+
+void shape(std::string_view target, format::TargetHead& into) {
+  into.key_bytes = static_cast<std::uint32_t>(target.size());
+}
+
+void shape(std::uint32_t database, format::OtherDatabase& into) {
+  into.database = database;
+}
+
+template <class Value>
+std::span<const std::byte> tail(const Value& value) {
+  if constexpr (std::is_same_v<Value, std::string_view>) {
+    return format::bytes_of(value);
+  } else if constexpr (std::is_same_v<Value, keyspace::AdoptedFilter>) {
+    return value.image;
+  } else {
+    return {};
+  }
 }
 
 }  // namespace
+
+std::uint64_t operation_bytes_max(const keyspace::Mutation& change) {
+  return std::visit(
+      []<class Change>(const Change& made) {
+        std::uint64_t bytes = format::fixed_bytes<Change>();
+        if constexpr (format::HasKey<Change>) bytes += made.key.key.size();
+        format::each_field<Change>([&](const auto& field) { bytes += tail(made.*field.member).size(); });
+        return bytes;
+      },
+      change);
+}
+
+bool begins_frame(const keyspace::Mutation& change) {
+  const auto* const adopted = std::get_if<keyspace::Adopted>(&change);
+  return adopted != nullptr && adopted->filter.file.number != 0;
+}
 
 void OperationEncoder::clear() {
   bytes_.clear();
@@ -46,12 +108,12 @@ bool OperationEncoder::names_last_key(DatabaseKey key) const {
   return key.key == std::string_view(bytes_).substr(key_offset_, key_bytes_);
 }
 
-void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t count, unsigned char flags) {
+void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t count) {
   const bool same_key = names_last_key(key);
   last_ = {};
   last_.operation = static_cast<std::uint8_t>(operation);
   last_.database = static_cast<std::uint8_t>(key.database);
-  last_.flags[0] = same_key ? flags | format::operation_same_key : flags;
+  last_.flags[0] = same_key ? format::operation_same_key : 0;
   last_.count = static_cast<std::uint32_t>(count);
   last_.key_bytes = same_key ? 0 : static_cast<std::uint32_t>(key.key.size());
   last_offset_ = bytes_.size();
@@ -67,15 +129,11 @@ void OperationEncoder::begin_keyless(Operation operation, std::uint32_t database
   last_ = {};
   last_.operation = static_cast<std::uint8_t>(operation);
   last_.database = static_cast<std::uint8_t>(database);
-  has_key_ = false;
   append(format::bytes_of(last_));
 }
 
-void OperationEncoder::append_target(std::string_view key) {
-  format::TargetHead target;
-  target.key_bytes = static_cast<std::uint32_t>(key.size());
-  append(format::bytes_of(target));
-  append(format::bytes_of(key));
+void OperationEncoder::store_last_head() {
+  std::memcpy(bytes_.data() + last_offset_, &last_, sizeof last_);
 }
 
 void OperationEncoder::append(std::span<const Fingerprint> fingerprints) {
@@ -90,94 +148,56 @@ void OperationEncoder::append(std::span<const Fingerprint> fingerprints) {
 }
 
 void OperationEncoder::added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
-  if (format::may_have_items(static_cast<Operation>(last_.operation)) && names_last_key(key)) {
+  const auto last = static_cast<Operation>(last_.operation);
+  if ((last == Operation::added || last == Operation::created) && names_last_key(key)) {
     last_.count = last_.count + static_cast<std::uint32_t>(fingerprints.size());
-    std::memcpy(bytes_.data() + last_offset_, &last_, sizeof last_);
+    store_last_head();
   } else {
     begin(Operation::added, key, fingerprints.size());
   }
   append(fingerprints);
 }
 
-void OperationEncoder::created(DatabaseKey key, const filter::FilterOptions& options,
-                               const filter::LayerPlan& first_layer) {
-  const format::CreatedShape shape{.filter = shape_of(options), .first_layer = shape_of(first_layer)};
-  if (has_created_ && std::memcmp(&shape, &created_, sizeof shape) == 0)
-    return begin(Operation::created, key, 0, format::operation_same_shape);
-  begin(Operation::created, key);
-  append(format::bytes_of(shape));
-  created_ = shape;
-  has_created_ = true;
-}
-
-void OperationEncoder::grown(DatabaseKey key, const filter::LayerPlan& layer) {
-  begin(Operation::grown, key);
-  append(format::bytes_of(shape_of(layer)));
-}
-
-void OperationEncoder::removed(DatabaseKey key) {
-  begin(Operation::removed, key);
-}
-
-void OperationEncoder::expires(DatabaseKey key, keyspace::Deadline deadline) {
-  begin(Operation::expires, key);
-  format::DeadlineShape shape;
-  shape.deadline = static_cast<std::uint64_t>(deadline);
-  append(format::bytes_of(shape));
-}
-
-void OperationEncoder::renamed(std::uint32_t database, std::string_view from, std::string_view to) {
-  begin(Operation::renamed, {.database = database, .key = from});
-  append_target(to);
-  has_key_ = false;
-}
-
-void OperationEncoder::adopted(DatabaseKey key, const keyspace::AdoptedFilter& filter) {
-  begin(Operation::adopted, key);
-  format::AdoptedShape shape;
-  shape.deadline = static_cast<std::uint64_t>(filter.deadline);
-  shape.file_number = filter.file.number;
-  shape.file_seal = filter.file.seal;
-  shape.image_bytes = static_cast<std::uint32_t>(filter.image.size());
-  append(format::bytes_of(shape));
-  append(filter.image);
-}
-
-void OperationEncoder::moved(DatabaseKey from, std::uint32_t to_database) {
-  begin(Operation::moved, from);
-  append_other(to_database);
-}
-
-void OperationEncoder::swapped(std::uint32_t database, std::uint32_t other) {
-  begin_keyless(Operation::swapped, database);
-  append_other(other);
-}
-
-void OperationEncoder::append_other(std::uint32_t database) {
-  format::OtherDatabase other;
-  other.database = database;
-  append(format::bytes_of(other));
-}
-
-void OperationEncoder::mirrored(const keyspace::Mirror& mirror) {
-  begin(Operation::mirrored, {.database = mirror.database, .key = mirror.source});
-  format::MirrorShape shape;
-  shape.state = static_cast<std::uint32_t>(mirror.state);
-  shape.items_before = mirror.items_before;
-  append(format::bytes_of(shape));
-  append_target(mirror.target);
-}
-
-void OperationEncoder::flushed(std::uint32_t database) {
-  begin_keyless(Operation::flushed, database);
-}
-
-void OperationEncoder::flushed_all() {
-  begin_keyless(Operation::flushed_all, 0);
+void OperationEncoder::record(const keyspace::Mutation& change) {
+  std::visit([this](const auto& made) { this->put(made); }, change);
 }
 
 void OperationEncoder::resumed() {
-  begin_keyless(Operation::resumed, 0);
+  put(format::Resumed());
+}
+
+template <class Change>
+void OperationEncoder::put(const Change& change) {
+  constexpr Operation kind = format::layout<Change>.kind;
+  if constexpr (format::HasKey<Change>) {
+    begin(kind, change.key);
+  } else if constexpr (format::HasDatabase<Change>) {
+    begin_keyless(kind, change.database);
+  } else {
+    begin_keyless(kind, 0);
+  }
+  has_key_ = format::lends_key<Change>;
+  const std::size_t fields_offset = bytes_.size();
+  format::each_field<Change>([&](const auto& field) {
+    typename std::decay_t<decltype(field)>::Shape bytes;
+    shape(change.*field.member, bytes);
+    append(format::bytes_of(bytes));
+    append(tail(change.*field.member));
+  });
+  if constexpr (std::is_same_v<Change, keyspace::Created>) share_shape(fields_offset);
+}
+
+// Takes the shape of a `created` away again if the one before it in this frame has the same.
+void OperationEncoder::share_shape(std::size_t shape_offset) {
+  const std::string_view newest = std::string_view(bytes_).substr(shape_offset);
+  if (!has_created_ || std::string_view(bytes_).substr(created_offset_, newest.size()) != newest) {
+    created_offset_ = shape_offset;
+    has_created_ = true;
+    return;
+  }
+  bytes_.resize(shape_offset);
+  last_.flags[0] |= format::operation_same_shape;
+  store_last_head();
 }
 
 }  // namespace sepal::storage

@@ -1,5 +1,5 @@
-// The disk of a POSIX system. Every error says which operation failed, on which path, and what the system
-// said.
+// The disk of a POSIX system. Every error names the operation that failed, the path, and the system's reason.
+#include <sepal/base/descriptor.hpp>
 #include <sepal/storage/disk.hpp>
 
 #include <algorithm>
@@ -9,20 +9,22 @@
 #include <string_view>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <system_error>
 #include <unistd.h>
 
 namespace sepal::storage {
 namespace {
 
-// Readable by the group, so that a backup need not run as the daemon's user; by nobody else, for keys may
-// tell.
+// The group may read, so that a backup need not run as the daemon's user. Other users may not, because keys
+// can be confidential.
 constexpr mode_t file_mode = 0640;
 constexpr mode_t directory_mode = 0750;
 
-constexpr std::uint64_t zeros_bytes = std::uint64_t{1} << 20;    // written at once
-constexpr std::size_t populated_bytes = std::size_t{256} << 10;  // at once
+constexpr std::uint64_t zeros_bytes = std::uint64_t{1} << 20;    // written in one go
+constexpr std::size_t populated_bytes = std::size_t{256} << 10;  // in one go
 
 Errc code_of(int error_number) {
   switch (error_number) {
@@ -45,29 +47,11 @@ Error failed(std::string_view operation, const Path& path, int error_number) {
                                          std::generic_category().message(error_number));
 }
 
-// The directory that an empty path means to the system calls that need a name.
+// System calls need a name for the current directory, which an empty path means.
 const Path& named(const Path& directory) {
   static const Path here = ".";
   return directory.empty() ? here : directory;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  // What matters was synced before; an error of close() could only be about what did not.
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] bool valid() const { return number_ >= 0; }
-  [[nodiscard]] int get() const { return number_; }
-
- private:
-  int number_;
-};
 
 Descriptor open_descriptor(const Path& path, int flags) {
   for (;;) {
@@ -80,10 +64,10 @@ Result<void> write_all(const Descriptor& descriptor, const Path& path, std::uint
                        std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written =
-        ::pwrite(descriptor.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        ::pwrite(descriptor.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return failed("write", path, errno);
-    // A write of nothing without an error would loop for ever.
+    // A write that writes nothing and reports no error would make this loop endless.
     if (written == 0) return failed("write", path, EIO);
     offset += static_cast<std::uint64_t>(written);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -102,7 +86,7 @@ class PosixFile final : public File {
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
     std::size_t total = 0;
     while (total < into.size()) {
-      const ssize_t count = ::pread(descriptor_.get(), into.data() + total, into.size() - total,
+      const ssize_t count = ::pread(descriptor_.number(), into.data() + total, into.size() - total,
                                     static_cast<off_t>(offset + total));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return failed("read", path_, errno);
@@ -114,7 +98,7 @@ class PosixFile final : public File {
 
   Result<std::uint64_t> size() override {
     struct stat status {};
-    if (::fstat(descriptor_.get(), &status) != 0) return failed("ask the size of", path_, errno);
+    if (::fstat(descriptor_.number(), &status) != 0) return failed("ask the size of", path_, errno);
     return static_cast<std::uint64_t>(status.st_size);
   }
 
@@ -123,10 +107,10 @@ class PosixFile final : public File {
     if (!bytes) return bytes.error();
     std::vector<DataRange> ranges;
     for (std::uint64_t at = 0; at < *bytes;) {
-      const off_t begin = ::lseek(descriptor_.get(), static_cast<off_t>(at), SEEK_DATA);
+      const off_t begin = ::lseek(descriptor_.number(), static_cast<off_t>(at), SEEK_DATA);
       if (begin < 0 && errno == ENXIO) break;
-      const off_t end = begin < 0 ? begin : ::lseek(descriptor_.get(), begin, SEEK_HOLE);
-      // Not every system can tell.
+      const off_t end = begin < 0 ? begin : ::lseek(descriptor_.number(), begin, SEEK_HOLE);
+      // Not every system can tell: then all of the file counts as data.
       if (end <= begin) return std::vector{DataRange{.begin = 0, .end = *bytes}};
       at = std::min(static_cast<std::uint64_t>(end), *bytes);
       if (static_cast<std::uint64_t>(begin) < at)
@@ -141,9 +125,9 @@ class PosixFile final : public File {
     return sync_range(on_its_way_, SYNC_FILE_RANGE_WRITE);
   }
 
-  // fdatasync: the time of the last change may be lost, the size may not.
+  // fdatasync() suffices: it may lose the time of the last change, but not the size.
   Result<void> sync() override {
-    while (::fdatasync(descriptor_.get()) != 0) {
+    while (::fdatasync(descriptor_.number()) != 0) {
       if (errno != EINTR) return failed("sync", path_, errno);
     }
     return {};
@@ -155,11 +139,11 @@ class PosixFile final : public File {
     std::uint64_t byte_count = 0;
   };
 
-  // Where the system has no such call, sync() does it all. An error of the disk is reported once, and sync()
-  // would not hear of it again.
+  // If the system has no such call, sync() does all the work. Any other error is returned: the system reports
+  // an error of the disk only once, so sync() would not see it again.
   Result<void> sync_range(const Range& range, unsigned int flags) {
     if (range.byte_count == 0) return {};
-    while (::sync_file_range(descriptor_.get(), static_cast<off_t>(range.offset),
+    while (::sync_file_range(descriptor_.number(), static_cast<off_t>(range.offset),
                              static_cast<off_t>(range.byte_count), flags) != 0) {
       if (errno == ENOSYS || errno == EPERM || errno == EINVAL || errno == ESPIPE) return {};
       if (errno != EINTR) return failed("sync", path_, errno);
@@ -172,11 +156,11 @@ class PosixFile final : public File {
   Range on_its_way_;
 };
 
-// Takes the space of a new file. ext4, XFS, tmpfs and others do it at once; where the system cannot, zeros
-// are written.
+// Takes the space of a new file. ext4, XFS, tmpfs and others have a call for that; elsewhere zeros are
+// written.
 Result<void> allocate(const Descriptor& descriptor, const Path& path, std::uint64_t byte_count) {
   for (;;) {
-    if (::fallocate(descriptor.get(), 0, 0, static_cast<off_t>(byte_count)) == 0) return {};
+    if (::fallocate(descriptor.number(), 0, 0, static_cast<off_t>(byte_count)) == 0) return {};
     if (errno == EOPNOTSUPP || errno == ENOSYS) break;
     if (errno != EINTR) return failed("take the space of", path, errno);
   }
@@ -190,7 +174,7 @@ Result<void> allocate(const Descriptor& descriptor, const Path& path, std::uint6
 
 class PosixMappedFile final : public MappedFile {
  public:
-  // `identity` is that of the file: its descriptor is not kept, there may be few of them.
+  // `identity` is that of the file. The descriptor is not kept, because descriptors may be few.
   PosixMappedFile(Path path, const struct stat& identity, std::span<std::byte> bytes)
       : path_(std::move(path)), device_(identity.st_dev), number_(identity.st_ino), bytes_(bytes) {}
   ~PosixMappedFile() override { ::munmap(bytes_.data(), bytes_.size()); }
@@ -200,10 +184,11 @@ class PosixMappedFile final : public MappedFile {
   [[nodiscard]] std::span<std::byte> bytes() override { return bytes_; }
   [[nodiscard]] std::uint64_t page_bytes() const override { return system_page_bytes(); }
 
-  // msync() of Linux is fdatasync() of a range: it writes the pages and what is needed to find them, has the
-  // disk empty its cache, and reports as well that an earlier write of any page by the system went wrong.
-  // Whole pages are left to the system's cache before, as they are not stored into again: of a page that is
-  // mapped, each write to the disk has to be told to every core, page by page.
+  // On Linux, msync() is an fdatasync() of a range: it writes the pages and the data that is needed to find
+  // them, makes the disk empty its cache, and also reports an earlier failed write of any page. Whole pages
+  // are dropped from the mapping first, because they are not stored into again; their contents stay in the
+  // system's cache. For a page that stays mapped, each write to the disk has to be told to every core, page
+  // by page.
   Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) override {
     const auto pages = pages_of(offset, byte_count);
     const std::size_t whole_bytes = pages.size() / system_page_bytes() * system_page_bytes();
@@ -212,6 +197,7 @@ class PosixMappedFile final : public MappedFile {
       if (errno != EINTR) return failed("sync", path_, errno);
     }
     struct stat status {};
+    // The sync of a removed file succeeds, but no start would find the file. So its name is checked here.
     const bool there = ::stat(path_.c_str(), &status) == 0;
     if (!there && errno != ENOENT && errno != ENOTDIR) return failed("look at", path_, errno);
     if (!there || status.st_dev != device_ || status.st_ino != number_)
@@ -219,8 +205,8 @@ class PosixMappedFile final : public MappedFile {
     return {};
   }
 
-  // A kernel before 5.14 does not know how; then the pages are had when they are stored into. In pieces: who
-  // maps or unmaps memory waits for each.
+  // Kernels before 5.14 cannot do this; there the first store into a page gets it. The range is prepared in
+  // pieces, because threads that map or unmap memory wait for each call.
   void prepare(std::uint64_t offset, std::uint64_t byte_count) override {
 #ifdef MADV_POPULATE_WRITE
     const auto pages = pages_of(offset, byte_count);
@@ -254,16 +240,20 @@ class PosixMappedFile final : public MappedFile {
 
 class PosixLock final : public DirectoryLock {
  public:
-  explicit PosixLock(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  PosixLock(Descriptor directory, Descriptor file)
+      : directory_(std::move(directory)), file_(std::move(file)) {}
 
  private:
-  Descriptor descriptor_;  // flock ends with the last descriptor; the file stays, removing it would be a race
+  // The flock ends when the last descriptor is closed. The lock file stays, because removing it would be a
+  // race.
+  Descriptor directory_;
+  Descriptor file_;
 };
 
-// The process id that a lock file holds, or nothing readable.
+// The process id in a lock file; empty if it cannot be read.
 std::string holder_of(const Descriptor& lock_file) {
   std::array<char, 24> text{};
-  const ssize_t count = ::pread(lock_file.get(), text.data(), text.size(), 0);
+  const ssize_t count = ::pread(lock_file.number(), text.data(), text.size(), 0);
   const std::string_view read(text.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
   const std::string_view digits = read.substr(0, read.find_first_not_of("0123456789"));
   return std::string(digits);
@@ -277,41 +267,77 @@ Error held_by_another(const Path& path, const Descriptor& lock_file) {
                                 "; stop it, or use another directory");
 }
 
-Error not_regular(const std::string& operation, const Path& path) {
-  return fail(Errc::io, "cannot " + operation + " " + path.string() + ": it is not a regular file");
+// False: another process holds the lock.
+Result<bool> try_lock(const Descriptor& descriptor, const Path& path) {
+  while (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    if (errno != EINTR) return failed("lock", path, errno);
+  }
+  return true;
+}
+
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "folder";
+  if (S_ISFIFO(mode)) return "pipe";
+  if (S_ISSOCK(mode)) return "socket";
+  return "device";
+}
+
+Error not_regular(std::string_view operation, const Path& path, std::string_view kind) {
+  return fail(Errc::io, "cannot " + std::string(operation) + " " + path.string() +
+                            ": it is not a regular file but a " + std::string(kind));
+}
+
+// Opens a regular file. O_NONBLOCK keeps open() from waiting for the other end of a pipe or a device; it does
+// nothing to a regular file.
+Result<Descriptor> open_regular(std::string_view operation, const Path& path, int flags) {
+  Descriptor descriptor = open_descriptor(path, flags | O_NONBLOCK);
+  const int error_number = descriptor.is_open() ? 0 : errno;
+  struct stat status {};
+  // For a pipe without a reader, a folder and a socket, open() itself fails without a clear reason. lstat()
+  // gives it.
+  const bool known = descriptor.is_open() ? ::fstat(descriptor.number(), &status) == 0
+                                          : ::lstat(path.c_str(), &status) == 0 && !S_ISLNK(status.st_mode);
+  if (known && !S_ISREG(status.st_mode)) return not_regular(operation, path, kind_of(status.st_mode));
+  if (!descriptor.is_open()) return failed(operation, path, error_number);
+  if (!known) return failed("look at", path, errno);
+  return descriptor;
 }
 
 class PosixDisk final : public Disk {
  public:
-  // Without a wait for the other end of a pipe.
   Result<std::unique_ptr<File>> create(const Path& path) override {
-    Descriptor descriptor = open_descriptor(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK);
-    // Of a pipe that nobody reads.
-    if (!descriptor.valid() && errno == ENXIO) return not_regular("create", path);
-    struct stat status {};
-    if (descriptor.valid() && ::fstat(descriptor.get(), &status) != 0) return failed("look at", path, errno);
-    if (descriptor.valid() && S_ISFIFO(status.st_mode)) return not_regular("create", path);
-    return file_of(std::move(descriptor), "create", path);
+    return file_of(open_regular("create", path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW), path);
+  }
+
+  Result<AsideFile> create_aside(const Path& target) override {
+    for (;;) {
+      std::uint64_t number = 0;
+      if (::getrandom(&number, sizeof number, 0) != sizeof number)
+        return fail(Errc::io, "cannot draw a name for a file beside " + target.string());
+      const Path path = target.parent_path() / aside_name(number);
+      Descriptor descriptor = open_descriptor(path, O_WRONLY | O_CREAT | O_EXCL);
+      if (!descriptor.is_open() && errno == EEXIST) continue;
+      if (!descriptor.is_open()) return failed("create", path, errno);
+      return AsideFile{.path = path, .file = std::make_unique<PosixFile>(std::move(descriptor), path)};
+    }
   }
 
   Result<std::unique_ptr<File>> open(const Path& path) override {
-    return file_of(open_descriptor(path, O_RDONLY), "open", path);
+    return file_of(open_regular("open", path, O_RDONLY), path);
   }
 
-  // Without a wait for the other end of a pipe.
   Result<std::unique_ptr<File>> open_plain(const Path& path) override {
-    Descriptor descriptor = open_descriptor(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    if (!descriptor.valid() && errno == ELOOP)
+    auto descriptor = open_regular("open", path, O_RDONLY | O_NOFOLLOW);
+    std::error_code unknown;
+    if (!descriptor && std::filesystem::is_symlink(path, unknown))
       return fail(Errc::io, "cannot open " + path.string() + ": it is a symbolic link");
-    struct stat status {};
-    if (descriptor.valid() && ::fstat(descriptor.get(), &status) != 0) return failed("look at", path, errno);
-    if (descriptor.valid() && !S_ISREG(status.st_mode)) return not_regular("open", path);
-    return file_of(std::move(descriptor), "open", path);
+    return file_of(std::move(descriptor), path);
   }
 
   Result<std::unique_ptr<MappedFile>> create_mapped(const Path& path, std::uint64_t byte_count) override {
     Descriptor descriptor = open_descriptor(path, O_RDWR | O_CREAT | O_EXCL);
-    if (!descriptor.valid()) return failed("create", path, errno);
+    if (!descriptor.is_open()) return failed("create", path, errno);
     auto mapped = map(descriptor, path, byte_count);
     if (!mapped) ::unlink(path.c_str());
     return mapped;
@@ -362,6 +388,28 @@ class PosixDisk final : public Disk {
     return failed("remove", path, errno);
   }
 
+  Result<void> release(const Path& path, std::uint64_t offset) override {
+    const Descriptor descriptor = open_descriptor(path, O_WRONLY);
+    struct stat status {};
+    if (!descriptor.is_open()) return failed("open", path, errno);
+    if (::fstat(descriptor.number(), &status) != 0) return failed("look at", path, errno);
+    const off_t length = status.st_size - static_cast<off_t>(offset);
+    if (length <= 0) return {};
+    while (::fallocate(descriptor.number(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                       static_cast<off_t>(offset), length) != 0) {
+      if (errno != EINTR) return failed("give back space of", path, errno);
+    }
+    return {};
+  }
+
+  Result<std::uint64_t> free_bytes(const Path& path) override {
+    struct statvfs status {};
+    while (::statvfs(named(path).c_str(), &status) != 0) {
+      if (errno != EINTR) return failed("ask for the free space at", path, errno);
+    }
+    return std::uint64_t{status.f_bavail} * status.f_frsize;
+  }
+
   Result<void> remove_tree(const Path& directory) override {
     std::error_code code;
     std::filesystem::remove_all(directory, code);
@@ -371,26 +419,36 @@ class PosixDisk final : public Disk {
 
   Result<void> sync_directory(const Path& directory) override {
     const Descriptor descriptor = open_descriptor(named(directory), O_RDONLY | O_DIRECTORY);
-    if (!descriptor.valid()) return failed("open the directory", named(directory), errno);
-    while (::fsync(descriptor.get()) != 0) {
+    if (!descriptor.is_open()) return failed("open the directory", named(directory), errno);
+    while (::fsync(descriptor.number()) != 0) {
       if (errno != EINTR) return failed("sync the directory", named(directory), errno);
     }
     return {};
   }
 
   Result<std::unique_ptr<DirectoryLock>> lock(const Path& path) override {
-    Descriptor descriptor = open_descriptor(path, O_RDWR | O_CREAT);
-    if (!descriptor.valid()) return failed("open the lock file", path, errno);
-    while (::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) return held_by_another(path, descriptor);
-      if (errno != EINTR) return failed("lock", path, errno);
-    }
-    // The number serves the message above and nothing else: a full disk must not keep a server from starting.
+    // Locks the directory as well, because the lock file can be removed while it is locked, and made anew. On
+    // a file system that cannot lock a directory (NFS), only the file is locked.
+    const Path parent = named(path.parent_path());
+    Descriptor directory = open_descriptor(parent, O_RDONLY | O_DIRECTORY);
+    if (!directory.is_open()) return failed("open the directory", parent, errno);
+    const auto directory_locked = try_lock(directory, parent);
+    if (directory_locked && !*directory_locked)
+      return held_by_another(path, open_descriptor(path, O_RDONLY | O_NONBLOCK));
+    auto opened = open_regular("open the lock file", path, O_RDWR | O_CREAT);
+    if (!opened) return opened.error();
+    Descriptor& descriptor = *opened;
+    const auto locked = try_lock(descriptor, path);
+    if (!locked) return locked.error();
+    if (!*locked) return held_by_another(path, descriptor);
+    // The process id only serves the message above. So a failed write is ignored: a full disk must not keep a
+    // server from starting.
     const std::string holder = std::to_string(::getpid()) + "\n";
-    const bool noted = ::ftruncate(descriptor.get(), 0) == 0 &&
-                       ::pwrite(descriptor.get(), holder.data(), holder.size(), 0) > 0;
+    const bool noted = ::ftruncate(descriptor.number(), 0) == 0 &&
+                       ::pwrite(descriptor.number(), holder.data(), holder.size(), 0) > 0;
     static_cast<void>(noted);
-    return std::unique_ptr<DirectoryLock>(std::make_unique<PosixLock>(std::move(descriptor)));
+    return std::unique_ptr<DirectoryLock>(
+        std::make_unique<PosixLock>(std::move(directory), std::move(descriptor)));
   }
 
  private:
@@ -398,21 +456,20 @@ class PosixDisk final : public Disk {
                                                  std::uint64_t byte_count) {
     if (auto allocated = allocate(descriptor, path, byte_count); !allocated) return allocated.error();
     struct stat identity {};
-    if (::fstat(descriptor.get(), &identity) != 0) return failed("look at", path, errno);
+    if (::fstat(descriptor.number(), &identity) != 0) return failed("look at", path, errno);
     const auto size = static_cast<std::size_t>(byte_count);
-    void* const bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+    void* const bytes = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.number(), 0);
     if (bytes == MAP_FAILED) return failed("map", path, errno);
-    // Nothing is read, and reading ahead would make pages of a file one big piece, which is written, and then
-    // closed to stores, as a whole.
+    // MADV_RANDOM turns reading ahead off. Nothing is read here. Reading ahead would join pages of the file
+    // into one big piece, which the system writes, and closes to stores, as a whole.
     static_cast<void>(::madvise(bytes, size, MADV_RANDOM));
     return std::unique_ptr<MappedFile>(
         std::make_unique<PosixMappedFile>(path, identity, std::span(static_cast<std::byte*>(bytes), size)));
   }
 
-  static Result<std::unique_ptr<File>> file_of(Descriptor descriptor, std::string_view operation,
-                                               const Path& path) {
-    if (!descriptor.valid()) return failed(operation, path, errno);
-    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(descriptor), path));
+  static Result<std::unique_ptr<File>> file_of(Result<Descriptor> descriptor, const Path& path) {
+    if (!descriptor) return descriptor.error();
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(*descriptor), path));
   }
 };
 

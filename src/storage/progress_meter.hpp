@@ -7,14 +7,14 @@
 
 namespace sepal::storage {
 
-// Asks a ProgressSink about once for each chunk, however small the pieces are. Confined.
+// Calls a ProgressSink about once for each chunk, however small the pieces are. Confined.
 class ProgressMeter {
  public:
-  // `sink` may be empty, and outlives this.
+  // `sink` may be empty; it outlives this object.
   ProgressMeter(const ProgressSink& sink, std::uint64_t bytes_total)
       : sink_(sink), progress_{.bytes_done = 0, .bytes_total = bytes_total} {}
 
-  // Errors: io when the sink gave up.
+  // Errors: io if the sink gave up.
   Result<void> add(std::uint64_t bytes) {
     progress_.bytes_done += bytes;
     if (progress_.bytes_done < next_) return {};

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view chunk_name = "a bitmap";
 
-// Nothing when the sizes of the layers have no sum that can be represented.
+// Empty if the sum of the layers' sizes cannot be represented.
 std::optional<std::uint64_t> bitmap_bytes_of(const filter::ImageHeader& image) {
   std::optional<std::uint64_t> total = 0;
   for (const auto& layer : image.layers) {
@@ -32,7 +32,7 @@ Error refused(std::uint64_t start, const Error& error, const std::string& what) 
   return fail(error.code, "has a filter at offset " + std::to_string(start) + " that " + what);
 }
 
-// From so many bytes on, several threads load a filter.
+// Several threads load a filter of at least this many bytes.
 constexpr std::uint64_t shared_bytes_min = std::uint64_t{8} << 20;
 constexpr std::size_t thread_count_max = 4;
 
@@ -63,15 +63,24 @@ Result<LoadedFilter> RecordReader::read_record() {
   auto head = read_head();
   if (!head) return head.error();
   if (auto go_on = meter_.add(reader_.offset() - start); !go_on) return go_on.error();
-  auto filter = make_filter(start, *head);
+  auto filter = read_filter(start, *head);
+  if (!filter && (is_damage(filter.error()) || filter.error().code == Errc::too_large))
+    return fail(filter.error().code,
+                filter.error().detail + " (" + key_text(head->database, head->key) + ")");
   if (!filter) return filter.error();
-  if (auto filled = read_bits(**filter, *head); !filled) return filled.error();
   return LoadedFilter{.database = head->database,
                       .key = std::move(head->key),
                       .filter = std::move(*filter),
                       .journal_position = head->journal_position,
                       .offset = start,
                       .deadline = head->deadline};
+}
+
+Result<keyspace::FilterPtr> RecordReader::read_filter(std::uint64_t start, const Head& head) {
+  auto filter = make_filter(start, head);
+  if (!filter) return filter;
+  if (auto filled = read_bits(**filter, head); !filled) return filled.error();
+  return filter;
 }
 
 Result<format::RecordHead> RecordReader::peek_fixed_head() {
@@ -108,7 +117,7 @@ Result<RecordReader::Head> RecordReader::read_head() {
               .image = std::move(*image)};
 }
 
-// The verified bytes of a head. One that the buffer cannot hold is in `long_head`.
+// The verified bytes of a head. A head that is too long for the buffer is put into `long_head`.
 Result<std::span<const std::byte>> RecordReader::take_head(std::uint64_t count, std::string& long_head) {
   constexpr std::string_view what = "a record's head";
   if (count <= LoadBuffer::capacity - format::checksum_bytes)
@@ -123,7 +132,7 @@ Result<std::span<const std::byte>> RecordReader::take_head(std::uint64_t count, 
 }
 
 Result<void> RecordReader::check_lengths(std::uint64_t start, const format::RecordHead& head) const {
-  // Key and image header are 32-bit lengths, so that their sum fits.
+  // Both lengths have 32 bits, so their sum fits.
   const std::uint64_t head_bytes = format::head_bytes<format::RecordHead>(version_) +
                                    std::uint64_t{head.key_bytes} + std::uint64_t{head.image_bytes};
   if (head_bytes > reader_.remaining())
@@ -152,7 +161,8 @@ Result<filter::ImageHeader> RecordReader::decode_image(std::uint64_t start,
 }
 
 Result<keyspace::FilterPtr> RecordReader::make_filter(std::uint64_t start, const Head& head) const {
-  // The file holds these bytes, check_lengths has seen to it: a lie about a filter's size allocates nothing.
+  // check_lengths() has made sure that the file holds these bytes. So a lie about a filter's size allocates
+  // nothing.
   if (bitmap_bytes_of(head.image) != head.bitmap_bytes)
     return damaged_at(start, "a bitmap is not as long as its layers");
   if (head.bitmap_bytes > limits_.bytes_max)

@@ -1,5 +1,5 @@
-// Reads the records of one filter file, one filter after the other. Errors as SealedReader, and those about
-// what a filter may take; the sentences begin behind the file's name.
+// Reads the records of one filter file, one filter after the other. Errors: those of SealedReader, and those
+// about the limits of a filter. Their sentences lack the file's name.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -19,7 +19,8 @@
 
 namespace sepal::storage {
 
-// For who only looks. A file that lies about a filter's size cannot make it larger than the file.
+// The limits of callers that only look. A filter can still not be larger than its file, even if the file lies
+// about the size.
 inline constexpr filter::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
                                                  .layers_max = std::numeric_limits<std::uint16_t>::max()};
 
@@ -31,8 +32,9 @@ class RecordReader {
 
   // The number of records that follow.
   Result<std::uint64_t> read_header();
+  // Errors name the filter if its head is right.
   Result<LoadedFilter> read_record();
-  // When read_record() failed: where the record ends, if that is known.
+  // After a failed read_record(): where the record ends, if that is known.
   [[nodiscard]] std::optional<std::uint64_t> end_of_record() const { return end_of_record_; }
 
  private:
@@ -45,6 +47,7 @@ class RecordReader {
     filter::ImageHeader image;
   };
   Result<Head> read_head();
+  Result<keyspace::FilterPtr> read_filter(std::uint64_t start, const Head& head);
   Result<format::RecordHead> peek_fixed_head();
   Result<std::span<const std::byte>> take_head(std::uint64_t count, std::string& long_head);
   Result<void> check_lengths(std::uint64_t start, const format::RecordHead& head) const;
@@ -56,7 +59,7 @@ class RecordReader {
   SealedReader& reader_;
   const filter::FilterLimits& limits_;
   ProgressMeter& meter_;
-  std::uint32_t version_ = format::version;  // of the file, as its header says
+  std::uint32_t version_ = format::version;  // the file's, as its header says
   std::optional<std::uint64_t> end_of_record_;
 };
 

@@ -8,12 +8,12 @@
 namespace sepal::storage {
 namespace {
 
-// Runs through the bitmaps of one filter as if they were one.
+// Reads the bitmaps of one filter as if they were one.
 class BitmapReader {
  public:
   explicit BitmapReader(const Record& record) : layer_(record.layers.data()) {}
 
-  // As many bytes as fit; the caller asks for no more than there are.
+  // Fills `to`; the caller asks for no more bytes than are left.
   void copy_next(std::span<std::byte> to) {
     while (!to.empty()) {
       const std::uint64_t left = layer_->view.plan().byte_count() - offset_;
@@ -66,7 +66,7 @@ Result<void> RecordWriter::write_record(const Record& record) {
   return write_bits(record);
 }
 
-// With a key that does not fit into the buffer.
+// For a key that does not fit into the buffer.
 Result<void> RecordWriter::write_long_head(const Record& record) {
   std::vector<std::byte> head(head_bytes(record));
   fill_head(record, head);
@@ -74,7 +74,7 @@ Result<void> RecordWriter::write_long_head(const Record& record) {
   return writer_.append_checksum(Checksum::of(head));
 }
 
-// Head, key and image header, one behind the other.
+// Writes head, key and image header, one behind the other.
 void RecordWriter::fill_head(const Record& record, std::span<std::byte> into) {
   const std::size_t image_at = sizeof(format::RecordHead) + record.key.size();
   format::RecordHead head;

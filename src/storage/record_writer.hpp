@@ -28,7 +28,7 @@ struct Record {
 
 [[nodiscard]] std::uint64_t bitmap_bytes_of(std::span<const Snapshot::Layer> layers);
 
-// Confined. Blocks. Errors: those of SealedWriter, io when the meter's sink gave up, too_large for a key.
+// Confined. Blocks. Errors: those of SealedWriter; io if the meter's sink gave up; too_large for a key.
 class RecordWriter {
  public:
   RecordWriter(SealedWriter& writer, ProgressMeter& meter) : writer_(writer), meter_(meter) {}
@@ -43,7 +43,7 @@ class RecordWriter {
 
   SealedWriter& writer_;
   ProgressMeter& meter_;
-  filter::ImageHeader image_;  // of the record that is being written
+  filter::ImageHeader image_;  // the header of the record that is being written
 };
 
 }  // namespace sepal::storage

@@ -1,7 +1,14 @@
 #include <sepal/storage/disk.hpp>
 
+#include <algorithm>
+
 namespace sepal::storage {
 namespace {
+
+constexpr std::string_view aside_prefix = ".sepal-";
+constexpr std::string_view aside_suffix = ".tmp";
+constexpr std::string_view aside_alphabet = "0123456789abcdef";
+constexpr std::size_t aside_digits = 2 * sizeof(std::uint64_t);
 
 Result<void> write_synced(Disk& disk, const Path& path, std::span<const std::byte> contents) {
   auto file = disk.create(path);
@@ -12,14 +19,29 @@ Result<void> write_synced(Disk& disk, const Path& path, std::span<const std::byt
 
 }  // namespace
 
+std::string aside_name(std::uint64_t number) {
+  std::string name(aside_prefix);
+  for (std::size_t digit = aside_digits; digit > 0; --digit)
+    name += aside_alphabet[static_cast<std::size_t>(number >> (4 * (digit - 1))) & 15];
+  return name.append(aside_suffix);
+}
+
+bool is_aside_name(std::string_view name) {
+  if (name.size() != aside_prefix.size() + aside_digits + aside_suffix.size()) return false;
+  const std::string_view digits = name.substr(aside_prefix.size(), aside_digits);
+  return name.starts_with(aside_prefix) && name.ends_with(aside_suffix) &&
+         std::ranges::all_of(digits, [](char c) { return aside_alphabet.find(c) != std::string_view::npos; });
+}
+
 Result<void> replace_file(Disk& disk, const Path& target, std::span<const std::byte> contents) {
-  // In the same directory: a rename across file systems is no rename.
+  // In the same directory, because a rename across file systems fails. The file is synced before it is
+  // renamed: otherwise a power cut could leave the target's name on an empty file.
   Path aside = target;
   aside += ".tmp";
   Result<void> done = write_synced(disk, aside, contents);
   if (done) done = disk.rename(aside, target);
   if (done) return disk.sync_directory(target.parent_path());
-  // The first error is the one to report; a file that cannot be removed is overwritten the next time.
+  // Reports the first error. A file that cannot be removed is overwritten the next time.
   static_cast<void>(disk.remove(aside));
   return done;
 }

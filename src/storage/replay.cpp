@@ -1,4 +1,5 @@
-// Frames are read and verified outside the gate, a buffer at a time, and applied inside, a few at a time.
+// Frames are read and verified outside the gate, a buffer at a time, and applied with the gate closed, a few
+// at a time.
 #include <sepal/storage/replay.hpp>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace sepal::storage {
 namespace {
 
-// Of frames that are applied while the gate is closed: what takes a fraction of a millisecond.
+// The bytes of frames that one closing of the gate applies: they take a fraction of a millisecond.
 constexpr std::uint64_t closed_bytes_max = std::uint64_t{64} << 10;
 
 class Replay {
@@ -57,20 +58,20 @@ class Replay {
   static std::size_t few_of(std::span<const JournalFrame> frames) {
     std::size_t count = 1;
     for (std::uint64_t bytes = format::frame_bytes(frames[0].body.size());
-         count < frames.size() && bytes < closed_bytes_max && !file_of(frames[count]); ++count)
+         count < frames.size() && bytes < closed_bytes_max && !adopted_file(frames[count]); ++count)
       bytes += format::frame_bytes(frames[count].body.size());
     return count;
   }
 
-  // Outside the gate, for it may be large.
+  // Runs outside the gate, because the file may be large.
   Result<void> bring_file(const JournalFrame& frame) {
-    const auto file = file_of(frame);
-    if (!file) return {};
-    auto filter =
-        read_adopted(disk_, directory_, *file, limits_, [this](const Progress&) { return go_on(); });
+    const auto adopted = adopted_file(frame);
+    if (!adopted) return {};
+    auto filter = read_adopted(disk_, directory_, adopted->filter.file, limits_,
+                               [this](const Progress&) { return go_on(); });
     if (!filter)
       return is_damage(filter.error()) ? with_advice(filter.error(), restore_or_salvage) : filter.error();
-    named_.push_back({.number = file->number,
+    named_.push_back({.number = adopted->filter.file.number,
                       .position = frame.position + format::frame_bytes(frame.body.size()),
                       .byte_count = (*filter)->byte_count()});
     applier_.bring(std::move(*filter));
@@ -139,6 +140,8 @@ class Replay {
   std::vector<NamedFile> named_;
 };
 
+// Begins the mirrors of the cut. This happens before the first frame, because later records may change or end
+// them.
 Result<void> begin_mirrors(keyspace::Keyspace& keyspace, Gate& gate,
                            std::span<const keyspace::Mirror> mirrors) {
   const GateClosed closed(gate);
@@ -154,8 +157,10 @@ Result<void> begin_mirrors(keyspace::Keyspace& keyspace, Gate& gate,
 Result<ReplayReport> replay_journal(Disk& disk, const Path& directory, keyspace::Keyspace& keyspace,
                                     Gate& gate, ReplayStart start, const ProgressSink& progress) {
   if (auto begun = begin_mirrors(keyspace, gate, start.mirrors); !begun) return begun.error();
-  auto reader =
-      JournalReader::open(disk, directory, {.cut = start.cut, .highest_position = start.positions.highest()});
+  const auto synced = read_synced(disk, synced_path(directory));
+  if (!synced) return synced.error();
+  auto reader = JournalReader::open(
+      disk, directory, {.cut = start.cut, .highest_position = start.positions.highest(), .synced = *synced});
   if (!reader) return reader.error();
   return Replay(disk, directory, std::move(*reader), keyspace, gate, std::move(start), progress).run();
 }

@@ -1,24 +1,28 @@
-// Filters are taken one by one: where one cannot be read, the next begins where its head says that it ends,
-// or at the next place that looks like a head and verifies as one.
+// Salvage reads what it can of a data directory into a keyspace, and saves that keyspace into a new
+// directory. What cannot be read counts as damage (tolerant_disk.hpp): it is lost, and nothing else is.
 #include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
 #include <sepal/storage/snapshot.hpp>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstring>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
+#include "current_generation.hpp"
 #include "damage.hpp"
 #include "generation_reader.hpp"
 #include "journal_applier.hpp"
 #include "journal_reader.hpp"
 #include "named_lines.hpp"
 #include "record_reader.hpp"
+#include "record_salvage.hpp"
 #include "sealed_reader.hpp"
+#include "segment_files.hpp"
+#include "tolerant_disk.hpp"
 
 namespace sepal::storage {
 namespace {
@@ -31,95 +35,33 @@ class Freeing final : public keyspace::Housekeeper {
   void due_at(keyspace::Deadline) override {}
 };
 
-// The records of one filter file, damaged or not.
-class RecordSalvage {
- public:
-  using Take = std::function<Result<void>(LoadedFilter& loaded)>;
-  using Lose = std::function<void(const Error& error)>;
-
-  RecordSalvage(File& file, std::uint64_t byte_count, LoadBuffer& buffer, const ProgressSink& progress)
-      : file_(file), byte_count_(byte_count), buffer_(buffer), meter_(progress, byte_count) {}
-
-  // Errors: those of Disk, of `take`, too_large and out_of_memory.
-  Result<void> run(const Take& take, const Lose& lose) {
-    begin_at(0);
-    if (const auto count = records_->read_header(); !count) {
-      if (!is_damage(count.error())) return count.error();
-      lose(count.error());
-      begin_at(std::min<std::uint64_t>(sizeof(format::FilterFileHeader), byte_count_));
-    }
-    while (reader_->remaining() > 0) {
-      const std::uint64_t start = reader_->offset();
-      auto loaded = records_->read_record();
-      if (loaded) {
-        if (auto taken = take(*loaded); !taken) return taken;
-        continue;
-      }
-      if (!is_damage(loaded.error()) && loaded.error().code != Errc::too_large) return loaded.error();
-      lose(loaded.error());
-      const auto next = records_->end_of_record() ? records_->end_of_record() : next_head(start + 1);
-      if (!next) return fail(Errc::io, "cannot be read any further");
-      go_on_at(*next);
-    }
-    return {};
-  }
-
- private:
-  void begin_at(std::uint64_t offset) {
-    reader_.emplace(file_, byte_count_, buffer_);
-    reader_->skip(offset);
-    records_.emplace(*reader_, any_filter, meter_);
-  }
-
-  // With the version that the header says, if it says one.
-  void go_on_at(std::uint64_t offset) {
-    begin_at(0);
-    if (records_->read_header()) {
-      reader_->skip(offset - reader_->offset());
-    } else {
-      begin_at(offset);
-    }
-  }
-
-  // Where a head may begin, at or behind `from`; else the end. Nothing when the disk fails.
-  std::optional<std::uint64_t> next_head(std::uint64_t from) {
-    constexpr auto magic = format::RecordHead::expected_magic;
-    std::vector<char> bytes(format::chunk_bytes);
-    while (from < byte_count_) {
-      const auto read = file_.read_at(from, std::as_writable_bytes(std::span(bytes)));
-      if (!read) return std::nullopt;
-      const auto end = bytes.begin() + static_cast<std::ptrdiff_t>(*read);
-      const auto found = std::search(bytes.begin(), end, magic.begin(), magic.end());
-      if (found != end) return from + static_cast<std::uint64_t>(found - bytes.begin());
-      if (*read < bytes.size()) break;
-      from += *read - magic.size() + 1;  // it may stand across the two
-    }
-    return byte_count_;
-  }
-
-  File& file_;
-  std::uint64_t byte_count_;
-  LoadBuffer& buffer_;
-  ProgressMeter meter_;
-  std::optional<SealedReader> reader_;
-  std::optional<RecordReader> records_;
-};
-
 class Salvage {
  public:
   Salvage(Disk& disk, const Path& directory, const ProgressSink& progress)
-      : disk_(disk), directory_(directory), progress_(progress) {}
+      : disk_(disk), damaged_(disk), directory_(directory), progress_(progress) {}
 
   Result<SalvageReport> run(const Path& into, std::uint64_t seed_drawn) {
     if (auto empty = require_empty(into); !empty) return empty.error();
+    if (auto there = disk_.list(directory_); !there) return there.error();
     if (auto read = read_generation(); !read) return read.error();
     if (auto read = read_journal(); !read) return read.error();
-    if (auto written = write(into, seed_drawn); !written) return written.error();
+    const std::uint64_t seed = find_seed(seed_drawn);
+    for (std::string& sentence : damaged_.unreadable()) lose(std::move(sentence));
+    if (auto written = write(into, seed); !written) return written.error();
     return std::move(report_);
   }
 
  private:
-  void lose(std::string what) { report_.lost.push_back(std::move(what)); }
+  // A file in a generation's folder.
+  struct ListedName {
+    std::string name;
+    std::optional<std::uint64_t> filter_count{};  // as the MANIFEST says
+  };
+
+  // Reports each loss once, even if several parts are lost for one reason.
+  void lose(std::string what) {
+    if (told_.insert(what).second) report_.lost.push_back(std::move(what));
+  }
 
   Result<void> require_empty(const Path& into) {
     const auto there = disk_.exists(into);
@@ -131,9 +73,10 @@ class Salvage {
     return fail(Errc::out_of_range, into.string() + " is not empty; name a new directory");
   }
 
-  // The number that CURRENT names, if it is there, or else the highest that is.
+  // The generation that CURRENT names, if its folder is there. Otherwise the newest one whose MANIFEST
+  // verifies, and without such a one the highest number.
   Result<std::optional<std::uint64_t>> choose_generation() {
-    const auto current = read_current_generation(disk_, directory_);
+    const auto current = read_current_generation(damaged_, directory_);
     if (!current && !is_damage(current.error())) return current.error();
     const auto names = disk_.list(directory_);
     if (!names) return names.error();
@@ -141,13 +84,28 @@ class Salvage {
       return *current;
     if (!current) lose(current.error().detail);
     if (current && *current) lose(format::generation_name(**current) + ", which CURRENT names, is not there");
-    std::optional<std::uint64_t> highest;
-    for (const std::string& name : *names)
-      if (const auto number = format::generation_number(name)) highest = std::max(highest, number);
-    if (highest)
-      lose("CURRENT names no generation: took " + format::generation_name(*highest) +
-           ", the newest there is");
-    return highest;
+    auto taken = newest_whole_generation(damaged_, directory_);
+    if (!taken) return taken.error();
+    if (!*taken) {
+      const auto needless = current && !*current ? journal_has_all() : Result<bool>(false);
+      if (!needless) return needless.error();
+      if (*needless) return std::optional<std::uint64_t>();
+      for (const std::string& name : *names)
+        if (const auto number = format::generation_number(name)) *taken = std::max(*taken, number);
+    }
+    if (*taken)
+      lose("CURRENT names no generation: took " + format::generation_name(**taken) + ", the newest there is");
+    return taken;
+  }
+
+  // If the journal begins at position 0, it has everything, and no generation is missing: only the first save
+  // crashed.
+  Result<bool> journal_has_all() {
+    const auto segments = list_segments(damaged_, directory_);
+    if (!segments) return segments.error();
+    return std::ranges::any_of(*segments, [](const SegmentFile& segment) {
+      return segment.begins() && segment.first_position == 0;
+    });
   }
 
   Result<void> read_generation() {
@@ -157,40 +115,46 @@ class Salvage {
     const Path folder = directory_ / format::generation_name(**number);
     const auto names = file_names(folder);
     if (!names) return names.error();
-    for (const std::string& name : *names)
-      if (auto read = read_file(folder / name); !read) return read;
+    for (const ListedName& listed : *names)
+      if (auto read = read_file(folder / listed.name, listed); !read) return read;
     for (const keyspace::Mirror& mirror : mirrors_)
-      if (!keyspace_.begin_mirror(mirror)) lose("a mirror, with one of its filters");
+      if (!keyspace_.begin_mirror(mirror))
+        lose("the mirror from " + key_text(mirror.database, mirror.source) + " to " +
+             key_text(mirror.database, mirror.target) + ", with one of them");
     return {};
   }
 
-  // Those that the MANIFEST lists, or that are there when it cannot be read.
-  Result<std::vector<std::string>> file_names(const Path& folder) {
-    const auto manifest = read_manifest(disk_, folder / "MANIFEST");
-    std::vector<std::string> names;
+  // The files that the MANIFEST lists; if it cannot be read, the files that are there.
+  Result<std::vector<ListedName>> file_names(const Path& folder) {
+    const auto manifest = read_manifest(damaged_, folder / "MANIFEST");
+    std::vector<ListedName> names;
     if (manifest) {
       cut_ = manifest->journal_position;
       mirrors_ = manifest->mirrors;
-      for (const format::ListedFile& listed : manifest->files) names.push_back(listed.name);
+      for (const format::ListedFile& listed : manifest->files)
+        names.push_back({.name = listed.name, .filter_count = listed.record_count});
       return names;
     }
     if (!is_damage(manifest.error()) && manifest.error().code != Errc::not_found) return manifest.error();
     lose(manifest.error().detail + "; all files of the generation are looked at");
     cut_known_ = false;
-    const auto all = disk_.list(folder);
-    if (!all) return all.error();
+    const auto all = damaged_.list(folder);
+    if (!all && !is_damage(all.error())) return all.error();
+    if (!all) return names;
     for (const std::string& name : *all)
-      if (name.starts_with("pack-") || name.starts_with("filter-")) names.push_back(name);
+      if (name.starts_with("pack-") || name.starts_with("filter-")) names.push_back({.name = name});
     return names;
   }
 
-  Result<void> read_file(const Path& path) {
-    auto file = disk_.open(path);
-    if (!file && file.error().code == Errc::not_found) {
+  Result<void> read_file(const Path& path, const ListedName& listed) {
+    auto file = damaged_.open(path);
+    if (!file) {
       lose(file.error().detail);
+      if (listed.filter_count)
+        lose(std::to_string(*listed.filter_count) + " filters that " + path.string() +
+             " had, as the MANIFEST says");
       return {};
     }
-    if (!file) return file.error();
     const auto size = (*file)->size();
     if (!size) return size.error();
     const auto take = [this](LoadedFilter& loaded) {
@@ -210,13 +174,19 @@ class Salvage {
       return {};
     }
     const std::uint64_t highest = positions_.highest();
-    auto reader = JournalReader::open(disk_, directory_, {.cut = cut_, .highest_position = highest});
+    const auto synced = read_synced(damaged_, synced_path(directory_));
+    if (!synced && !is_damage(synced.error())) return synced.error();
+    if (!synced) lose(synced.error().detail);
+    auto reader = JournalReader::open(
+        damaged_, directory_,
+        {.cut = cut_, .highest_position = highest, .synced = synced ? *synced : std::nullopt});
     if (!reader) return lose_journal(reader.error(), cut_);
     JournalApplier applier(keyspace_, std::move(positions_), JournalApplier::MissingKeys::lost);
     const auto applied = apply_all(*reader, applier);
     report_.operations = applier.counts().operations;
-    if (const std::uint64_t lost = applier.counts().items_lost; lost > 0)
-      lose(std::to_string(lost) + " items that the journal adds to filters that are lost");
+    for (const auto& [lost, items] : applier.counts().items_lost)
+      lose(std::to_string(items) + " items that the journal adds to " + key_text(lost.database, lost.key) +
+           ", which is lost");
     return applied ? Result<void>() : lose_journal(applied.error(), reader->position());
   }
 
@@ -230,7 +200,7 @@ class Salvage {
     }
   }
 
-  // False: the end.
+  // False: the journal ends here.
   Result<bool> apply(JournalApplier& applier, std::span<const JournalFrame> frames,
                      const JournalReader& reader) {
     for (const JournalFrame& frame : frames) {
@@ -248,11 +218,13 @@ class Salvage {
   }
 
   Result<void> bring_file(JournalApplier& applier, const JournalFrame& frame) {
-    const auto file = file_of(frame);
-    if (!file) return {};
-    auto filter = read_adopted(disk_, directory_, *file, any_filter, progress_);
+    const auto adopted = adopted_file(frame);
+    if (!adopted) return {};
+    auto filter = read_adopted(damaged_, directory_, adopted->filter.file, any_filter, progress_);
     if (!filter && !is_damage(filter.error())) return filter.error();
-    if (!filter) lose("a filter that came whole: " + filter.error().detail);
+    if (!filter)
+      lose(key_text(adopted->key.database, adopted->key.key) +
+           ", which came whole: " + filter.error().detail);
     applier.bring(filter ? std::move(*filter) : nullptr);
     return {};
   }
@@ -263,12 +235,14 @@ class Salvage {
     return {};
   }
 
-  Result<void> write(const Path& into, std::uint64_t seed_drawn) {
-    const auto seed = read_seed(disk_, directory_);
-    if (!seed && !is_damage(seed.error())) return seed.error();
+  std::uint64_t find_seed(std::uint64_t seed_drawn) {
+    const auto seed = read_seed(damaged_, directory_);
     if (!seed) lose(seed.error().detail);
-    const std::uint64_t kept_seed = seed ? seed->value_or(seed_drawn) : seed_drawn;
-    auto directory = DataDirectory::open(disk_, into, kept_seed, std::nullopt);
+    return seed ? seed->value_or(seed_drawn) : seed_drawn;
+  }
+
+  Result<void> write(const Path& into, std::uint64_t seed) {
+    auto directory = DataDirectory::open(disk_, into, seed, std::nullopt);
     if (!directory) return directory.error();
     const Snapshot snapshot = snapshot_of(keyspace_, std::chrono::system_clock::now());
     for (const keyspace::CutEntry& entry : snapshot.entries) report_.items += entry.filter->item_count();
@@ -278,6 +252,7 @@ class Salvage {
   }
 
   Disk& disk_;
+  TolerantDisk damaged_;  // the same disk, as a tolerant view for reading `directory_`
   const Path& directory_;
   const ProgressSink& progress_;
   Freeing housekeeper_;
@@ -287,6 +262,7 @@ class Salvage {
   std::vector<keyspace::Mirror> mirrors_;
   std::uint64_t cut_ = 0;
   bool cut_known_ = true;
+  std::set<std::string> told_;  // losses that are in the report
   SalvageReport report_;
 };
 

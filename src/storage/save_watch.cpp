@@ -10,7 +10,7 @@ namespace sepal::storage {
 SteadyTime::duration SaveWatch::pause(const Progress& progress, std::uint64_t bytes_per_second_max,
                                       SteadyTime now) {
   const std::uint64_t bytes = progress.bytes_done - std::exchange(bytes_paid_, progress.bytes_done);
-  // Time in which the disk was slower than the limit is not made up for.
+  // If the disk was slower than the limit for a while, the save does not make up for that time later.
   paid_until_ = std::max(paid_until_, now);
   if (bytes_per_second_max == 0) return SteadyTime::duration::zero();
   const std::chrono::duration<double> price(static_cast<double>(bytes) /

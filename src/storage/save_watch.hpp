@@ -1,4 +1,4 @@
-// What goes along with a running save: its bandwidth, and where it is, in the log.
+// Watches a running save: limits its bandwidth, and logs its progress.
 #pragma once
 
 #include <sepal/base/clock.hpp>
@@ -16,7 +16,7 @@ class SaveWatch {
   // How long to wait before more is written; 0 for `bytes_per_second_max` means no limit.
   [[nodiscard]] SteadyTime::duration pause(const Progress& progress, std::uint64_t bytes_per_second_max,
                                            SteadyTime now);
-  // Logs percent, speed and time left, but not more often than somebody reads.
+  // Logs percent, speed and time left, but no more often than every log_period.
   void log(const Progress& progress, SteadyTime now);
 
  private:

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "save_watch.hpp"
+#include "steady_now.hpp"
 
 namespace sepal::storage {
 namespace {
@@ -19,25 +20,22 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// How soon a save that is waited for at a stop learns that the wait was given up.
+// At a stop, a running save learns within this time that the wait for it was given up.
 constexpr milliseconds give_up_period{20};
 
-// The gate is closed for so long at a time while a snapshot is taken, and for a few filters more. The pause
-// lets in who waited: a gate that closes again at once would be one that stays closed.
+// While a snapshot is taken, the gate is closed for this long at a time, and for a few filters more. The
+// pause lets waiting workers in. Without it the gate would close again before they get in, and would in
+// effect stay closed (docs/decisions/0011).
 constexpr microseconds gate_closed_max{300};
 constexpr microseconds gate_pause{200};
 constexpr std::size_t filters_at_once = 128;
 
-// How soon it is known that the journal has grown too long.
+// How often the saver looks whether the journal has grown too long.
 constexpr milliseconds journal_period{1000};
 
-// Between two tries of a save that is demanded.
+// The pause between two tries of a save that has to succeed. It doubles after each failure.
 constexpr milliseconds retry_pause_min{1000};
 constexpr milliseconds retry_pause_max{60'000};
-
-SteadyTime steady_now() {
-  return std::chrono::steady_clock::now();
-}
 
 double seconds_between(SteadyTime from, SteadyTime to) {
   return std::chrono::duration<double>(to - from).count();
@@ -80,6 +78,14 @@ class Saver::Implementation {
     wake_.notify_all();
   }
 
+  void make_room() {
+    const MutexLock lock(mutex_);
+    if (std::exchange(room_wanted_, true)) return;
+    // A save that runs already may make enough room.
+    if (!status_.running) retry_at_ = steady_now();
+    wake_.notify_all();
+  }
+
   Result<GenerationReport> save_at_stop(const std::function<bool()>& give_up) {
     wait_for_orders(give_up);
     if (give_up()) return fail(Errc::io, "the last save was given up, as asked");
@@ -106,7 +112,7 @@ class Saver::Implementation {
   [[nodiscard]] SaverStatus status() const {
     const MutexLock lock(mutex_);
     SaverStatus status = status_;
-    // Who has asked for a save sees it run, although the thread has not woken up yet.
+    // A client that has asked for a save sees it run, even if the thread has not woken up yet.
     status.running = status.running || order_;
     return status;
   }
@@ -129,15 +135,16 @@ class Saver::Implementation {
     }
   }
 
-  // Waits for what to do next; nothing when the thread is to end.
+  // Waits for the next order; empty if the thread has to end.
   std::optional<Order> next_order() {
     for (;;) {
       const bool look = wait_until_due();
-      // Asked without the lock: they are callbacks.
+      // Called without the lock, because they are callbacks.
       const std::uint64_t changes = callbacks_.changes();
       const std::uint64_t journal_end = journal_position();
+      const std::uint64_t adopted_bytes = callbacks_.adopted_bytes ? callbacks_.adopted_bytes() : 0;
       const MutexLock lock(mutex_);
-      if (look && !closing_ && !order_) order_ = own_order(changes, journal_end);
+      if (look && !closing_ && !order_) order_ = own_order(changes, journal_end, adopted_bytes);
       if (!order_ && ending_) return std::nullopt;
       if (!order_) continue;
       Order order = std::move(*order_);
@@ -148,28 +155,30 @@ class Saver::Implementation {
     }
   }
 
-  // What nobody asked for and is due.
-  std::optional<Order> own_order(std::uint64_t changes, std::uint64_t journal_end) SEPAL_REQUIRES(mutex_) {
+  // A save that no client asked for and that is due.
+  std::optional<Order> own_order(std::uint64_t changes, std::uint64_t journal_end,
+                                 std::uint64_t adopted_bytes) SEPAL_REQUIRES(mutex_) {
     const SteadyTime now = steady_now();
     looked_at_ = now;
     const bool may_try = now >= retry_at_;
     if (demanded_ && may_try) return Order{.reason = "journal incomplete", .done = {}};
-    if (journal_is_long(journal_end) && may_try) return Order{.reason = "journal", .done = {}};
+    if (room_wanted_ && may_try) return Order{.reason = "room", .done = {}};
+    if (journal_is_long(journal_end, adopted_bytes) && may_try) return Order{.reason = "journal", .done = {}};
     if (options_.interval == milliseconds(0) || now < last_time_ + options_.interval) return std::nullopt;
     last_time_ = now;
     if (changes == status_.changes_saved) return std::nullopt;
     return Order{.reason = "interval", .done = {}};
   }
 
-  [[nodiscard]] bool journal_is_long(std::uint64_t journal_end) const SEPAL_REQUIRES(mutex_) {
-    if (options_.journal_bytes_min == 0) return false;
-    const std::uint64_t adopted_bytes = callbacks_.adopted_bytes ? callbacks_.adopted_bytes() : 0;
+  [[nodiscard]] bool journal_is_long(std::uint64_t journal_end, std::uint64_t adopted_bytes) const
+      SEPAL_REQUIRES(mutex_) {
+    if (options_.journal_share == 0) return false;
     const std::uint64_t bytes = journal_end - std::min(journal_end, status_.journal_position) + adopted_bytes;
     const double share = options_.journal_share * static_cast<double>(keyspace_.memory_used());
     return bytes > options_.journal_bytes_min && static_cast<double>(bytes) > share;
   }
 
-  // True when it is time to look at what is due; false when there is an order, or the end.
+  // True: it is time to look for a save that is due. False: there is an order, or the thread has to end.
   bool wait_until_due() {
     const MutexLock lock(mutex_);
     while (!order_ && !ending_) {
@@ -189,8 +198,8 @@ class Saver::Implementation {
     if (closing_) return std::nullopt;
     SteadyTime next = SteadyTime::max();
     if (options_.interval != milliseconds(0)) next = std::min(next, last_time_ + options_.interval);
-    if (options_.journal_bytes_min != 0) next = std::min(next, looked_at_ + journal_period);
-    if (demanded_) next = std::min(next, retry_at_);
+    if (options_.journal_share != 0) next = std::min(next, looked_at_ + journal_period);
+    if (demanded_ || room_wanted_) next = std::min(next, retry_at_);
     return next == SteadyTime::max() ? std::nullopt : std::optional(next);
   }
 
@@ -214,7 +223,7 @@ class Saver::Implementation {
     status_.started_at = steady_now();
   }
 
-  // The order has begun.
+  // Carries out an order for which begin() has been called.
   Result<GenerationReport> save(const Order& order, const std::function<bool()>& go_on) {
     const SteadyTime start = steady_now();
     const Cut cut = take_whole_cut();
@@ -226,17 +235,35 @@ class Saver::Implementation {
     auto report =
         !journal_synced
             ? Result<GenerationReport>(journal_synced.error())
-            : directory_.save(
+            : write(
                   cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); },
                   linking);
     const SteadyTime end = steady_now();
     log(report, order, seconds_between(start, end));
     record(report, order, cut, std::chrono::duration_cast<milliseconds>(end - start));
     if (report && callbacks_.saved) callbacks_.saved(cut.snapshot.journal_position);
+    if (!report && callbacks_.failed) callbacks_.failed(report.error(), lacking(report.error()));
     return report;
   }
 
-  // What a save does now and then. False to give up.
+  // If the disk is full and the reserve has the missing room, writes a second time.
+  Result<GenerationReport> write(const Snapshot& snapshot, const ProgressSink& progress, Linking linking) {
+    auto report = directory_.save(snapshot, progress, linking);
+    if (report || report.error().code != Errc::disk_full || !callbacks_.lend_reserve) return report;
+    const Progress reached = status().progress;
+    const std::uint64_t left = reached.bytes_total - std::min(reached.bytes_total, reached.bytes_done);
+    if (!callbacks_.lend_reserve(left)) return report;
+    report = directory_.save(snapshot, progress, linking);
+    callbacks_.reserve_returned();
+    return report;
+  }
+
+  // How much room the failed save needs; 0 if lack of room was not the reason.
+  [[nodiscard]] std::uint64_t lacking(const Error& error) const {
+    return error.code == Errc::disk_full ? std::max<std::uint64_t>(status().progress.bytes_total, 1) : 0;
+  }
+
+  // What a save does now and then: note its progress and wait for its bandwidth. False: give up.
   bool follow(const Progress& progress, SaveWatch& watch, const std::function<bool()>& go_on) {
     const SteadyTime now = steady_now();
     const SteadyTime goes_on_at = now + watch.pause(progress, note(progress), now);
@@ -255,10 +282,11 @@ class Saver::Implementation {
     Snapshot snapshot;
     std::uint64_t changes = 0;
     std::uint64_t journal_gap = 0;
-    double gate_seconds = 0;  // the longest that the gate was closed
+    double gate_seconds = 0;  // the longest single closing of the gate
   };
 
-  // A replay would end at a gap between the cut and what filters have, and so would every later one.
+  // A gap between the cut and the filters' positions would make a replay of this generation end there, and
+  // every later replay as well. So a cut with such a gap is taken again.
   Cut take_whole_cut() {
     Cut cut = take_cut();
     while (journal_gap() != cut.journal_gap) cut = take_cut();
@@ -297,15 +325,15 @@ class Saver::Implementation {
     return callbacks_.journal_position ? callbacks_.journal_position() : 0;
   }
 
-  // Filters that were taken behind the cut are those of a later instant, and the journal tells what happened
-  // between: it must not be lost once the generation is current.
+  // Filters that were taken behind the cut are of a later instant. The journal has what happened in between,
+  // so it must not lose that once the generation is current.
   Result<void> sync_journal(const Snapshot& snapshot) const {
     const std::uint64_t taken_until = snapshot.taken_until();
     if (!callbacks_.sync_journal || taken_until <= snapshot.journal_position) return {};
     return callbacks_.sync_journal(taken_until);
   }
 
-  // A save that fails again and again is not news.
+  // Repeated failures are logged on the level debug only.
   void log(const Result<GenerationReport>& report, const Order& order, double seconds) const {
     if (report) {
       spdlog::info("save finished: filters={} bytes={} linked_bytes={} seconds={:.3f} generation={}",
@@ -334,6 +362,7 @@ class Saver::Implementation {
     }
     retry_at_ = last_time_;
     retry_pause_ = retry_pause_min;
+    room_wanted_ = false;
     last_report_ = *report;
     status_.last_success = std::chrono::system_clock::now();
     status_.last_bytes = report->bytes;
@@ -342,37 +371,38 @@ class Saver::Implementation {
     ++status_.saves_done;
   }
 
-  // Returns how many bytes may be written in a second from now on.
+  // Notes the progress. Returns how many bytes a second may be written from now on; 0: no limit.
   std::uint64_t note(const Progress& progress) {
     const MutexLock lock(mutex_);
     status_.progress = progress;
     return in_a_hurry() ? 0 : options_.bytes_per_second_max;
   }
 
-  // Somebody waits for the end of the save that runs, or for the one after it.
+  // The stop or the journal waits for the running save, or for the next one: no bandwidth limit then.
   [[nodiscard]] bool in_a_hurry() const SEPAL_REQUIRES(mutex_) {
-    return closing_ || demanded_ || demanded_runs_;
+    return closing_ || demanded_ || demanded_runs_ || room_wanted_;
   }
 
   DataDirectory& directory_;
   keyspace::Keyspace& keyspace_;
   Gate& gate_;
   const SaverCallbacks callbacks_;
-  std::atomic<bool> abandoned_{false};  // the running save is to end early
+  std::atomic<bool> abandoned_{false};  // the running save has to end early
 
   mutable Mutex mutex_;  // Lock order: the innermost; not held while the gate is closed.
-  Condition wake_;       // of anything below
+  Condition wake_;       // signals a change of any member below
   SaverOptions options_ SEPAL_GUARDED_BY(mutex_);
-  SteadyTime last_time_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // of a save, or of a look for changes
-  SteadyTime looked_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // for anything that is due
+  SteadyTime last_time_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // the last save, or look for changes
+  SteadyTime looked_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // when the saver last looked for a due save
   bool demanded_ SEPAL_GUARDED_BY(mutex_) = false;
-  bool demanded_runs_ SEPAL_GUARDED_BY(mutex_) = false;          // or ran last
-  SteadyTime retry_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // not before, after a failure
+  bool room_wanted_ SEPAL_GUARDED_BY(mutex_) = false;
+  bool demanded_runs_ SEPAL_GUARDED_BY(mutex_) = false;  // the running save, or the last one, was demanded
+  SteadyTime retry_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // no try before this, after a failure
   milliseconds retry_pause_ SEPAL_GUARDED_BY(mutex_) = retry_pause_min;
   std::optional<Order> order_ SEPAL_GUARDED_BY(mutex_);
   bool busy_ SEPAL_GUARDED_BY(mutex_) = false;     // the thread saves, or calls a Done
   bool closing_ SEPAL_GUARDED_BY(mutex_) = false;  // no new orders
-  bool ending_ SEPAL_GUARDED_BY(mutex_) = false;   // the thread is to end
+  bool ending_ SEPAL_GUARDED_BY(mutex_) = false;   // the thread has to end
   SaverStatus status_ SEPAL_GUARDED_BY(mutex_);
   GenerationReport last_report_ SEPAL_GUARDED_BY(mutex_);
 
@@ -396,6 +426,10 @@ Result<void> Saver::start(Done done) {
 
 void Saver::demand() {
   implementation_->demand();
+}
+
+void Saver::make_room() {
+  implementation_->make_room();
 }
 
 Result<GenerationReport> Saver::save_at_stop(const std::function<bool()>& give_up) {

@@ -7,7 +7,7 @@
 namespace sepal::storage {
 
 Result<std::span<const std::byte>> SealedReader::take(std::size_t count) {
-  const auto bytes = peek(count);
+  auto bytes = peek(count);
   if (!bytes) return bytes;
   begin_ += count;
   offset_ += count;
@@ -21,7 +21,7 @@ Result<std::span<const std::byte>> SealedReader::peek(std::size_t count) {
     if (auto done = refill(); !done) return done.error();
     if (count > end_ - begin_) return damaged_at(offset_, "it became shorter while it was read");
   }
-  return std::span<const std::byte>(buffer_.bytes().subspan(begin_, count));
+  return std::span<const std::byte>(buffer_.subspan(begin_, count));
 }
 
 void SealedReader::skip(std::uint64_t count) {
@@ -67,15 +67,14 @@ Result<void> SealedReader::accept(format::U64 stored, std::uint64_t expected, st
 }
 
 Result<void> SealedReader::refill() {
-  const std::span<std::byte> bytes = buffer_.bytes();
-  std::memmove(bytes.data(), bytes.data() + begin_, end_ - begin_);
+  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
   const std::uint64_t at = offset_ + end_;
   const std::uint64_t left = byte_count_ - at;
-  const std::size_t room = bytes.size() - end_;
+  const std::size_t room = buffer_.size() - end_;
   const auto count = left < room ? static_cast<std::size_t>(left) : room;
-  const auto read = file_.read_at(at, bytes.subspan(end_, count));
+  const auto read = file_.read_at(at, buffer_.subspan(end_, count));
   if (!read) return read.error();
   end_ += *read;
   return {};

@@ -1,5 +1,5 @@
-// Reads a filter file from front to back through one buffer, verifies its checksums and works out its seal
-// (snapshot_format.hpp). Its errors about damage begin behind the file's name (damage.hpp).
+// Reads a filter file from front to back through one buffer, verifies its checksums and computes its seal
+// (snapshot_format.hpp). Its errors about damage lack the file's name (damage.hpp).
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -10,32 +10,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
+#include "load_buffer.hpp"
+
 namespace sepal::storage {
-
-// The buffer that a load uses for all its files. Larger than a chunk, so that small records come many to a
-// read.
-class LoadBuffer {
- public:
-  static constexpr std::size_t capacity = 2 * format::chunk_bytes;
-  [[nodiscard]] std::span<std::byte> bytes() { return {bytes_.get(), capacity}; }
-
- private:
-  // Not zeroed: a small generation touches a small part.
-  std::unique_ptr<std::byte[]> bytes_ = std::make_unique_for_overwrite<std::byte[]>(capacity);
-};
 
 // Confined. Blocks. Errors of all members: damaged, and those of File.
 class SealedReader {
  public:
-  // `byte_count` is what the file has, which has been asked.
+  // `byte_count` is the size of the file. No other reader uses the buffer meanwhile.
   SealedReader(File& file, std::uint64_t byte_count, LoadBuffer& buffer)
-      : file_(file), byte_count_(byte_count), buffer_(buffer) {}
+      : file_(file), byte_count_(byte_count), buffer_(buffer.for_file(byte_count)) {}
 
   [[nodiscard]] File& file() { return file_; }
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
@@ -43,7 +32,7 @@ class SealedReader {
 
   // The next `count` bytes, at most LoadBuffer::capacity; valid until the next call.
   Result<std::span<const std::byte>> take(std::size_t count);
-  // The same, and they come again.
+  // The same bytes as take(), which stay to be taken.
   Result<std::span<const std::byte>> peek(std::size_t count);
 
   template <class Structure>
@@ -56,19 +45,20 @@ class SealedReader {
     return structure;
   }
 
-  // Goes on behind `count` bytes that somebody else has read, at most remaining().
+  // Skips `count` bytes that another object has read, at most remaining().
   void skip(std::uint64_t count);
 
-  // Text of any length up to remaining(), which the caller has compared: it is allocated.
+  // Text of any length up to remaining(). It is allocated, so the caller has checked the length.
   Result<std::string> take_text(std::size_t count);
 
-  // The next `count` bytes and the checksum behind them, which is verified; fits as take() does, together.
+  // The next `count` bytes, verified by the checksum behind them. Bytes and checksum together fit into what
+  // take() allows.
   Result<std::span<const std::byte>> take_sealed(std::size_t count, std::string_view what);
 
-  // The next bytes are a checksum, and it is this one. `start` and `what` say what it covers.
+  // Takes the next checksum and compares it with `expected`. `start` and `what` say what it covers.
   Result<void> take_checksum(std::uint64_t expected, std::uint64_t start, std::string_view what);
 
-  // The same for a checksum that has been taken.
+  // The same for a checksum that has been taken already.
   Result<void> accept(format::U64 stored, std::uint64_t expected, std::uint64_t start, std::string_view what);
 
   [[nodiscard]] std::uint64_t seal() const { return seal_.value(); }
@@ -78,10 +68,10 @@ class SealedReader {
 
   File& file_;
   std::uint64_t byte_count_;
-  LoadBuffer& buffer_;
-  std::size_t begin_ = 0;  // of what the buffer holds and nobody took
+  std::span<std::byte> buffer_;
+  std::size_t begin_ = 0;  // where the bytes begin that were not taken yet
   std::size_t end_ = 0;
-  std::uint64_t offset_ = 0;  // of begin_ in the file
+  std::uint64_t offset_ = 0;  // where begin_ stands in the file
   Checksum seal_;
 };
 

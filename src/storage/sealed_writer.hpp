@@ -1,4 +1,4 @@
-// Writes a filter file from front to back through one buffer, and keeps its seal (snapshot_format.hpp).
+// Writes a filter file from front to back through one buffer, and computes its seal (snapshot_format.hpp).
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -13,7 +13,7 @@
 
 namespace sepal::storage {
 
-// The buffer that a save uses for all its files: a chunk and its checksum fit.
+// The buffer that a save uses for all its files. A chunk and its checksum fit into it.
 class SaveBuffer {
  public:
   static constexpr std::size_t capacity = format::chunk_bytes + format::checksum_bytes;
@@ -33,7 +33,7 @@ class SealedWriter {
   Result<void> append(std::span<const std::byte> bytes);
   // A place for `count` bytes, at most SaveBuffer::capacity, to be filled before the next call.
   Result<std::span<std::byte>> append_place(std::size_t count);
-  // Appends a checksum, which counts for the seal.
+  // Appends a checksum, which becomes part of the seal.
   Result<void> append_checksum(std::uint64_t checksum);
 
   struct Sealed {
@@ -48,8 +48,8 @@ class SealedWriter {
 
   std::unique_ptr<File> file_;
   SaveBuffer& buffer_;
-  std::size_t used_ = 0;       // of the buffer
-  std::uint64_t written_ = 0;  // of the file
+  std::size_t used_ = 0;       // bytes in the buffer
+  std::uint64_t written_ = 0;  // bytes of the file
   std::uint64_t written_back_ = 0;
   Checksum seal_;
 };

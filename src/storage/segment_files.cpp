@@ -20,7 +20,7 @@ void judge(std::span<const std::byte> bytes, SegmentFile& segment) {
   if (bytes.size() < sizeof header) return;
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != format::SegmentHeader::expected_magic) return;
-  // Before the checksum: another version may have it elsewhere.
+  // The version is checked before the checksum, because another version may keep its checksum elsewhere.
   segment.version = header.version;
   if (!format::is_known_journal(header.version)) {
     segment.header = SegmentFile::Header::of_another_version;
@@ -54,13 +54,16 @@ Result<std::vector<SegmentFile>> list_segments(Disk& disk, const Path& directory
   const auto names = disk.list(directory);
   if (!names) return names.error();
   std::vector<SegmentFile> segments;
-  // Sorted by name is sorted by number: all names have the same number of digits.
+  // The names are sorted, and all have the same number of digits, so the numbers are sorted as well.
   for (const std::string& name : *names) {
     const auto number = format::segment_number(name);
     if (!number) continue;
     auto segment = read_segment(disk, directory / name);
+    // Only a TolerantDisk gives this error. The reader meets it again when it gets there.
+    if (!segment && segment.error().code == Errc::damaged)
+      segment = SegmentFile{.path = directory / name, .header = SegmentFile::Header::lost};
     if (!segment) return segment.error();
-    // A renamed file is not the segment that it says.
+    // A file that was renamed is not the segment that its header names.
     if (segment->begins() && segment->number != *number) segment->header = SegmentFile::Header::lost;
     segment->number = *number;
     segments.push_back(std::move(*segment));
@@ -76,6 +79,7 @@ Result<void> SegmentBytes::open(Disk& disk, const SegmentFile& segment) {
   file_ = std::move(*file);
   data_ = std::move(*data);
   byte_count_ = segment.byte_count;
+  bytes_ = buffer_.for_file(byte_count_);
   held_ = 0;
   return {};
 }
@@ -94,13 +98,13 @@ Result<std::span<const std::byte>> SegmentBytes::view(std::uint64_t offset, std:
   if (offset >= byte_count_) return std::span<const std::byte>();
   count = static_cast<std::size_t>(std::min<std::uint64_t>(count, byte_count_ - offset));
   if (!holds(offset, count)) {
-    const auto read = file_->read_at(offset, {buffer_.get(), capacity});
+    const auto read = file_->read_at(offset, bytes_);
     if (!read) return read.error();
     offset_ = offset;
     held_ = *read;
     count = std::min(count, held_);
   }
-  return std::span<const std::byte>(buffer_.get() + (offset - offset_), count);
+  return std::span<const std::byte>(bytes_.subspan(static_cast<std::size_t>(offset - offset_), count));
 }
 
 }  // namespace sepal::storage

@@ -11,10 +11,12 @@
 #include <span>
 #include <vector>
 
+#include "load_buffer.hpp"
+
 namespace sepal::storage {
 
 struct SegmentFile {
-  // Whether the file begins as a segment does. Unused: with zeros. Lost: with anything else.
+  // How the file begins. Right: as a segment does. Unused: with zeros. Lost: with anything else.
   enum class Header : std::uint8_t { right, unused, lost, of_another_version };
 
   std::uint64_t number = 0;
@@ -22,17 +24,18 @@ struct SegmentFile {
   std::uint64_t byte_count = 0;
   Header header = Header::unused;
   std::uint32_t version = 0;
-  // Where the header is right:
+  // Valid if the header is right:
   std::uint64_t first_position = 0;
-  std::uint64_t segment_bytes = 0;  // that the file should have
+  std::uint64_t segment_bytes = 0;  // the length that the file should have
 
   [[nodiscard]] bool begins() const { return header == Header::right; }
 };
 
-// Of any name: the number is what the header says.
+// Reads the header of a file with any name. The number is that of the header.
 Result<SegmentFile> read_segment(Disk& disk, const Path& path);
 
-// By number; there may be none. Blocks. Errors: those of Disk; a directory that is not there has none.
+// All segments, sorted by number; there may be none. Blocks. Errors: those of Disk; not_found if the
+// directory is not there.
 Result<std::vector<SegmentFile>> list_segments(Disk& disk, const Path& directory);
 
 // Looks at the bytes of one segment after the other through one buffer. Confined. Blocks.
@@ -44,20 +47,21 @@ class SegmentBytes {
   Result<void> open(Disk& disk, const SegmentFile& segment);
 
   [[nodiscard]] std::uint64_t byte_count() const { return byte_count_; }
-  // The `count` bytes from `offset` on, at most capacity; fewer at the end of the file. They are valid until
-  // something is looked at that is not in the buffer.
+  // The `count` bytes from `offset` on, at most `capacity`; fewer at the end of the file. They are valid
+  // until view() has to read other bytes into the buffer.
   Result<std::span<const std::byte>> view(std::uint64_t offset, std::size_t count);
   [[nodiscard]] bool holds(std::uint64_t offset, std::size_t count) const;
-  // Where, from `offset` on, the next bytes may be that are not zeros; byte_count() or more where there are
-  // none.
+  // The next offset, from `offset` on, at which bytes may be other than zero; byte_count() or more if there
+  // are none.
   [[nodiscard]] std::uint64_t next_data(std::uint64_t offset) const;
 
  private:
   std::unique_ptr<File> file_;
   std::vector<DataRange> data_;
   std::uint64_t byte_count_ = 0;
-  std::unique_ptr<std::byte[]> buffer_ = std::make_unique_for_overwrite<std::byte[]>(capacity);
-  std::uint64_t offset_ = 0;  // of what the buffer holds
+  GrowingBuffer<capacity> buffer_;
+  std::span<std::byte> bytes_;  // a view of the buffer
+  std::uint64_t offset_ = 0;    // where the buffer's bytes begin in the file
   std::size_t held_ = 0;
 };
 

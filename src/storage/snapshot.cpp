@@ -6,7 +6,7 @@
 namespace sepal::storage {
 namespace {
 
-// Of all entries that have none yet.
+// Takes the layers of all entries that have none yet.
 void take_layers(Snapshot& snapshot, std::uint64_t journal_position) {
   for (std::size_t entry = snapshot.layer_counts.size(); entry < snapshot.entries.size(); ++entry) {
     const filter::Filter& filter = *snapshot.entries[entry].filter;
@@ -39,7 +39,7 @@ void SnapshotTaker::reserve() {
   snapshot_.entries.reserve(cut_->size());
   snapshot_.journal_positions.reserve(cut_->size());
   snapshot_.layer_counts.reserve(cut_->size());
-  // Most filters have one.
+  // Most filters have one layer.
   snapshot_.layers.reserve(cut_->size());
 }
 

@@ -31,7 +31,7 @@ void append(std::vector<std::byte>& to, const keyspace::Mirror& mirror) {
   append(to, bytes_of(std::string_view(mirror.target)));
 }
 
-// Takes from the front of what is left.
+// Takes bytes from the front of what is left.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -97,7 +97,7 @@ Result<keyspace::Mirror> decode_mirror(Cursor& cursor) {
   return mirror;
 }
 
-// The sums that the head states are those of the list.
+// Checks that the sums in the head are those of the list.
 Result<void> check_sums(const Manifest& manifest) {
   std::uint64_t records = 0;
   std::uint64_t bytes = 0;
@@ -200,7 +200,7 @@ Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
     return damaged_at(0, "it is too short");
   if (head.magic != ManifestHead::expected_magic)
     return damaged_at(0, "it does not begin as a manifest does");
-  // Before the checksum: another version may have it elsewhere.
+  // The version is checked before the checksum, because another version may keep its checksum elsewhere.
   if (!is_known(head.version) || head.flags != 0) return unsupported(head.version, version);
   const auto covered = bytes.first(bytes.size() - checksum_bytes);
   if (load_little_endian<std::uint64_t>(bytes.data() + covered.size()) != Checksum::of(covered))
@@ -228,7 +228,7 @@ Result<std::string> decode_sealed_line(std::string_view kind, std::string_view l
   }
   rest.remove_prefix(version_end + 1);
   const std::string_view value = rest.substr(0, rest.find(' '));
-  // The line is right when it is the one that would be written for this value.
+  // The line is right if it is exactly the line that sealed_line() makes for this value.
   if (line != sealed_line(kind, value)) return damaged_at(0, "its checksum does not match");
   return std::string(value);
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "current_generation.hpp"
 #include "damage.hpp"
 #include "generation_reader.hpp"
 #include "generation_writer.hpp"
@@ -14,6 +15,8 @@
 #include "named_lines.hpp"
 #include "operation_decoder.hpp"
 #include "record_reader.hpp"
+#include "record_salvage.hpp"
+#include "tolerant_disk.hpp"
 
 namespace sepal::storage {
 namespace {
@@ -25,18 +28,23 @@ class Verification {
   Verification(Disk& disk, const Path& directory, const ProgressSink& progress)
       : disk_(disk), directory_(directory), progress_(progress) {}
 
-  Result<std::vector<Finding>> run() {
-    if (auto there = disk_.list(directory_); !there) return there.error();
+  // A part that cannot be read counts as damaged; the other parts are still checked.
+  Result<std::vector<Finding>> run(Disk& whole_disk) {
+    if (auto there = whole_disk.list(directory_); !there) return there.error();
     for (const auto step : {&Verification::seed, &Verification::generation, &Verification::journal}) {
       const auto done = (this->*step)();
       if (!done && !is_damage(done.error())) return done.error();
       if (!done) find(Grade::damaged, done.error().detail);
     }
+    for (std::string& sentence : disk_.unreadable()) find(Grade::damaged, std::move(sentence));
     return std::move(findings_);
   }
 
  private:
-  void find(Grade grade, std::string text) { findings_.push_back({.grade = grade, .text = std::move(text)}); }
+  // Reports each finding once, even if several parts are damaged for one reason.
+  void find(Grade grade, std::string text) {
+    if (told_.insert(text).second) findings_.push_back({.grade = grade, .text = std::move(text)});
+  }
 
   Result<void> seed() {
     const auto seed = read_seed(disk_, directory_);
@@ -50,11 +58,15 @@ class Verification {
   }
 
   Result<void> generation() {
-    const auto current = read_current_generation(disk_, directory_);
+    const auto current = find_current_generation(disk_, directory_);
+    cut_known_ = current.ok();
     if (!current) return current.error();
-    if (!*current) return no_generation();
-    const GenerationPlace place{.folder = directory_ / format::generation_name(**current),
-                                .number = **current};
+    if (!current->number) return no_generation();
+    const GenerationPlace place{.folder = directory_ / format::generation_name(*current->number),
+                                .number = *current->number};
+    if (current->unnamed)
+      find(Grade::harmless, (directory_ / "CURRENT").string() +
+                                " is not there, because the first save has not quite ended: a start ends it");
     const auto look = [this](std::span<LoadedFilter> filters) {
       for (LoadedFilter& loaded : filters) {
         highest_position_ = std::max(highest_position_, loaded.journal_position);
@@ -62,16 +74,36 @@ class Verification {
       }
       return Result<void>();
     };
-    const auto read = read_generation(disk_, place, any_filter, look, progress_);
+    bool whole = true;
+    const auto read =
+        read_generation(disk_, place, any_filter, look, progress_, [&](const Path& path, const Error& error) {
+          whole = false;
+          find(Grade::damaged, error.detail);
+          find_records(path);
+        });
     if (!read) {
       cut_known_ = false;
       return is_damage(read.error()) ? with_advice(read.error(), restore_or_salvage) : read.error();
     }
     cut_ = read->report.journal_position;
+    if (!whole) return {};
     find(Grade::fine, place.folder.string() + " has " + std::to_string(read->report.filters) +
                           " filters in " + std::to_string(read->report.bytes) + " bytes, cut at position " +
                           std::to_string(cut_) + " of the journal");
     return {};
+  }
+
+  // Finds all damaged records of a file. A load stops at the first.
+  void find_records(const Path& path) {
+    auto file = disk_.open(path);
+    const auto size = file ? (*file)->size() : Result<std::uint64_t>(file.error());
+    if (!size) return;
+    LoadBuffer buffer;
+    RecordSalvage records(**file, *size, buffer, progress_);
+    const auto done =
+        records.run([](LoadedFilter&) { return Result<void>(); },
+                    [&](const Error& error) { find(Grade::damaged, about(path.string(), error).detail); });
+    if (!done) find(Grade::damaged, about(path.string(), done.error()).detail);
   }
 
   Result<void> no_generation() {
@@ -83,7 +115,8 @@ class Verification {
     const bool left = std::any_of(names->begin(), names->end(), is_generation);
     const std::string current = (directory_ / "CURRENT").string();
     if (left) {
-      find(Grade::harmless, current + " is not there, but generations are: a start does not read them");
+      find(Grade::harmless,
+           current + " is not there, but folders are of generations that no save has finished");
     } else {
       find(Grade::fine, current + " is not there: nothing has been saved yet");
     }
@@ -95,7 +128,12 @@ class Verification {
       find(Grade::harmless, "the journal was not looked at: where it begins is not known");
       return {};
     }
-    auto reader = JournalReader::open(disk_, directory_, {.cut = cut_, .highest_position = highest()});
+    const auto synced = read_synced(disk_, synced_path(directory_));
+    if (!synced && !is_damage(synced.error())) return synced.error();
+    if (!synced) find(Grade::damaged, synced.error().detail);
+    auto reader = JournalReader::open(
+        disk_, directory_,
+        {.cut = cut_, .highest_position = highest(), .synced = synced ? *synced : std::nullopt});
     if (!reader) return reader.error();
     for (;;) {
       const auto frames = reader->next();
@@ -103,18 +141,24 @@ class Verification {
       if (frames->empty()) break;
       for (const JournalFrame& frame : *frames) {
         if (resumes(frame)) return found_resumed(*reader, frame);
-        if (const auto file = file_of(frame)) {
-          if (auto looked = look_at(*file); !looked) return looked;
-        }
-        if (auto decoded = decode(frame); !decoded) return about(reader->path().string(), decoded.error());
+        if (auto looked = look_at(frame, reader->path()); !looked) return looked;
       }
     }
     find_end(reader->end(), reader->segment_count());
     return files_without_records();
   }
 
-  // Only a filter that was taken behind the cut tells of more.
+  // The highest position that the generation has for a filter. Only filters that were taken behind the cut
+  // count.
   [[nodiscard]] std::uint64_t highest() const { return highest_position_ > cut_ ? highest_position_ : 0; }
+
+  Result<void> look_at(const JournalFrame& frame, const Path& segment) {
+    if (const auto adopted = adopted_file(frame)) {
+      if (auto looked = look_at(*adopted); !looked) return looked;
+    }
+    if (auto decoded = decode(frame); !decoded) return about(segment.string(), decoded.error());
+    return {};
+  }
 
   Result<void> decode(const JournalFrame& frame) {
     OperationDecoder decoder(frame.body);
@@ -127,12 +171,14 @@ class Verification {
     return {};
   }
 
-  // That a filter came in.
-  Result<void> look_at(const keyspace::ImageFile& file) {
-    named_.insert(format::adopted_name(file.number));
-    const auto filter = read_adopted(disk_, directory_, file, any_filter, progress_);
+  // Checks the file of a filter that came whole.
+  Result<void> look_at(const keyspace::Adopted& adopted) {
+    named_.insert(format::adopted_name(adopted.filter.file.number));
+    const auto filter = read_adopted(disk_, directory_, adopted.filter.file, any_filter, progress_);
     if (!filter && !is_damage(filter.error())) return filter.error();
-    if (!filter) find(Grade::damaged, filter.error().detail);
+    if (!filter)
+      find(Grade::damaged,
+           filter.error().detail + " (" + key_text(adopted.key.database, adopted.key.key) + ")");
     return {};
   }
 
@@ -170,11 +216,12 @@ class Verification {
                           std::to_string(segments) + " segments");
   }
 
-  Disk& disk_;
+  TolerantDisk disk_;
   const Path& directory_;
   const ProgressSink& progress_;
   std::vector<Finding> findings_;
-  std::set<std::string> named_;  // by records: files of filters that came whole
+  std::set<std::string> told_;   // texts of findings
+  std::set<std::string> named_;  // files that records name, of filters that came whole
   bool cut_known_ = true;
   std::uint64_t cut_ = 0;
   std::uint64_t highest_position_ = 0;
@@ -186,7 +233,7 @@ class Verification {
 
 Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
                                               const ProgressSink& progress) {
-  return Verification(disk, directory, progress).run();
+  return Verification(disk, directory, progress).run(disk);
 }
 
 Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress) {

@@ -22,7 +22,7 @@ namespace {
 using filter::BulkAdd;
 using filter::Filter;
 
-// What a thread keeps from one block to the next.
+// What a thread keeps from one block of items to the next.
 struct Lane {
   NumberedBlock block;
   std::vector<Fingerprint> items;
@@ -140,11 +140,11 @@ class Builder {
       Lane lane;
       for (std::uint32_t batch = next++; batch < spool_->batch_count(); batch = next++) {
         if (auto read = spool_->read(batch, lane.items); !read) {
-          // The others wait for this batch, if an empty one.
+          // The other threads wait for this batch number, so an empty batch is added in its place.
           error.note(read.error());
           lane.items.clear();
         }
-        // There is room for all: they were counted.
+        // Nothing is refused here: the items were counted, so there is room for all.
         (void)adding.add(batch, lane.items, lane.workspace);
         const auto count = done_count += lane.items.size();
         progress_.update(count, count);
@@ -205,7 +205,7 @@ class Builder {
   const BuildRequest& request_;
   Progress& progress_;
   bool repeatable_ = true;
-  std::uint64_t input_bytes_ = 0;  // 0 when nobody knows
+  std::uint64_t input_bytes_ = 0;  // 0: unknown
   std::uint64_t items_read_ = 0;
   std::unique_ptr<FingerprintSpool> spool_;
   filter::FilterPtr filter_;

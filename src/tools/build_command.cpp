@@ -1,9 +1,9 @@
 #include <sepal/storage/data_directory.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <thread>
 #include <unistd.h>
@@ -17,15 +17,17 @@ namespace sepal::tools {
 namespace {
 
 constexpr std::size_t thread_count_max = 256;
+// In the order of the choices of --format: lines, nul, length.
+constexpr std::array formats{ItemFormat::lines, ItemFormat::nul, ItemFormat::length_prefixed};
 
-struct Arguments {
+struct BuildArguments {
   BuildRequest request;
   std::optional<std::uint64_t> seed;
   storage::Path seed_directory;
   bool quiet = false;
 };
 
-Result<std::uint64_t> seed_of(storage::Disk& disk, const Arguments& arguments) {
+Result<std::uint64_t> seed_of(storage::Disk& disk, const BuildArguments& arguments) {
   if (arguments.seed_directory.empty()) return arguments.seed ? *arguments.seed : drawn_seed();
   const auto seed = storage::read_seed(disk, arguments.seed_directory);
   if (!seed) return seed.error();
@@ -44,7 +46,7 @@ void print(const BuildRequest& request, const BuildReport& report, double second
               amount_text(static_cast<double>(report.items_read) / seconds).c_str());
 }
 
-int build_with(Arguments& arguments) {
+int build_with(BuildArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   const auto disk = storage::make_posix_disk();
   BuildRequest& request = arguments.request;
@@ -57,56 +59,59 @@ int build_with(Arguments& arguments) {
   const auto report = build(*disk, request, progress);
   if (!report) return refuse("build", report.error().detail);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  print(request, *report, took.count());
+  if (!arguments.quiet) print(request, *report, took.count());
   return exit_good;
 }
 
-void add_input_options(CLI::App& command, Arguments& arguments) {
-  command.add_option("FILE", arguments.request.inputs,
-                     "Lists of items, also compressed by gzip or zstd; \"-\", or none: standard input");
+void add_input_flags(CLI::App& command, const std::shared_ptr<BuildArguments>& arguments) {
   command
-      .add_option(
-          "--format", arguments.request.items.format,
-          "How items follow each other: lines, nul (each ends with a zero byte), or length (each begins "
-          "with its length, 32 bits, little endian)")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, ItemFormat>{
-          {"lines", ItemFormat::lines}, {"nul", ItemFormat::nul}, {"length", ItemFormat::length_prefixed}}))
-      ->option_text("lines|nul|length [lines]");
-  command
-      .add_option("--threads", arguments.request.thread_count, "Threads to use; all processors if not given")
-      ->check(CLI::Range(std::size_t{1}, thread_count_max));
+      .add_option("FILE", arguments->request.inputs,
+                  "Lists of items, also compressed by gzip or zstd; \"-\", or none: standard input")
+      ->type_name("");
+  add_choice(command, "--format",
+             "How items follow each other: lines, nul (each ends with a zero byte), or length (each begins "
+             "with its length, 32 bits, little endian)",
+             {"lines", "nul", "length"},
+             [arguments](std::size_t choice) { arguments->request.items.format = formats[choice]; })
+      ->default_str("lines");
+  add_number(command, "--threads", "Threads to use; all processors if not given",
+             {.lowest = 1, .highest = thread_count_max},
+             [arguments](std::uint64_t count) { arguments->request.thread_count = count; });
 }
 
-void add_filter_options(CLI::App& command, Arguments& arguments) {
-  BuildRequest& request = arguments.request;
-  command.add_option("--error", request.error_rate, "The error rate, between 0 and 1")->capture_default_str();
-  command
-      .add_option("--capacity", request.capacity,
-                  "The items of the first layer; as many as there are in the input if not given")
-      ->check(refuse_sign);
-  add_growth_options(command, request.expansion);
+void add_filter_flags(CLI::App& command, const std::shared_ptr<BuildArguments>& arguments) {
+  BuildRequest& request = arguments->request;
+  add_rate(command, "--error", "The error rate, above 0 and below 1", request.error_rate)
+      ->default_str(format("%g", request.error_rate));
+  add_count(command, "--capacity",
+            "The items of the first layer; as many as there are in the input if not given",
+            [arguments](std::uint64_t count) { arguments->request.capacity = count; });
+  add_growth_flags(command, request.expansion);
   CLI::Option* seed =
-      command.add_option("--seed", arguments.seed, "The seed of the fingerprints; drawn if not given")
-          ->check(refuse_sign);
+      add_seed(command, "--seed", "The seed of the fingerprints, decimal or 0x...; drawn if not given",
+               [arguments](std::uint64_t number) { arguments->seed = number; });
   command
-      .add_option("--seed-from", arguments.seed_directory, "Take the seed of this data directory of a server")
+      .add_option("--seed-from", arguments->seed_directory,
+                  "Take the seed of this data directory of a server")
+      ->type_name("DIR")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->excludes(seed);
-  command.add_option("--key", request.key, "The key that the file names")->check(refuse_long_key);
+  add_key_flag(command, "The key that the file names",
+               [arguments](const std::string& key) { arguments->request.key = key; });
 }
 
 }  // namespace
 
-void add_build_command(CLI::App& tools, int& exit_status) {
-  CLI::App& command = *tools.add_subcommand("build", "Makes a filter file of lists of items");
-  const auto arguments = std::make_shared<Arguments>();
+void add_build_command(CommandLine& line) {
+  const auto arguments = std::make_shared<BuildArguments>();
   arguments->request.thread_count =
       std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, thread_count_max);
-  add_input_options(command, *arguments);
-  command.add_option("-o,--output", arguments->request.output, "The filter file; replaced when it is done")
-      ->required();
-  add_filter_options(command, *arguments);
-  command.add_flag("--quiet", arguments->quiet, "Do not show the progress");
-  command.callback([arguments, &exit_status] { exit_status = build_with(*arguments); });
+  CLI::App& command = line.add_command("build", "Makes a filter file of lists of items",
+                                       [arguments] { return build_with(*arguments); });
+  add_input_flags(command, arguments);
+  add_output_flag(command, arguments->request.output);
+  add_filter_flags(command, arguments);
+  add_quiet_flag(command, arguments->quiet);
 }
 
 }  // namespace sepal::tools

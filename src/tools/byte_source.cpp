@@ -1,5 +1,7 @@
 #include "byte_source.hpp"
 
+#include <sepal/base/descriptor.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -21,20 +23,15 @@ using namespace std::string_view_literals;
 constexpr int pipe_bytes = 1 << 20;
 constexpr std::size_t magic_bytes = 4;
 
-// A file, or whatever else has a descriptor.
+// A file, or anything else with a descriptor.
 class FileSource final : public ByteSource {
  public:
   FileSource(int descriptor, bool owned, bool regular)
-      : descriptor_(descriptor), owned_(owned), regular_(regular) {
+      : descriptor_(descriptor), owned_(owned ? descriptor : -1), regular_(regular) {
     if (!regular_) return;
     const off_t at = ::lseek(descriptor_, 0, SEEK_CUR);
     begin_ = at < 0 ? 0 : static_cast<std::uint64_t>(at);
   }
-  ~FileSource() override {
-    if (owned_) ::close(descriptor_);
-  }
-  FileSource(const FileSource&) = delete;
-  FileSource& operator=(const FileSource&) = delete;
 
   Result<std::size_t> read(std::span<char> into) override {
     if (head_taken_ == head_.size()) return read_more(into);
@@ -49,7 +46,7 @@ class FileSource final : public ByteSource {
   [[nodiscard]] std::uint64_t begin() const { return begin_; }
   void enlarge_pipe() const { (void)::fcntl(descriptor_, F_SETPIPE_SZ, pipe_bytes); }
 
-  // The first bytes, which read() gives as well. Fewer when there are no more.
+  // The first magic_bytes bytes, or fewer if the source has fewer. read() returns them as well.
   Result<std::string_view> peek() {
     std::array<char, magic_bytes> bytes;
     while (head_.size() < magic_bytes) {
@@ -62,7 +59,7 @@ class FileSource final : public ByteSource {
   }
 
  private:
-  // By offset where there are offsets: the file can then be read again, also through this descriptor.
+  // Reads a regular file by offset, so that it can be read again, even through the same descriptor.
   Result<std::size_t> read_more(std::span<char> into) {
     for (;;) {
       const ssize_t count =
@@ -76,7 +73,7 @@ class FileSource final : public ByteSource {
   }
 
   int descriptor_;
-  bool owned_;
+  const Descriptor owned_;  // none for standard input
   bool regular_;
   std::uint64_t begin_ = 0;
   std::uint64_t position_ = 0;
@@ -88,7 +85,7 @@ bool is_gzip(std::string_view head) {
   return head.starts_with("\x1f\x8b"sv);
 }
 
-// Of a frame, or of one that is to be skipped.
+// The magic of a frame, or of a skippable frame.
 bool is_zstd(std::string_view head) {
   return head == "\x28\xb5\x2f\xfd"sv ||
          (head.size() == magic_bytes && (head[0] & '\xf0') == '\x50' && head.substr(1) == "\x2a\x4d\x18"sv);
@@ -128,7 +125,8 @@ std::string input_name(const std::string& path) {
 Result<std::unique_ptr<ByteSource>> open_input(const std::string& path) {
   auto opened = open_file(path);
   if (!opened) return opened.error();
-  // Fewer turns between who writes and who reads. Where it cannot be, it goes on as it is.
+  // A larger pipe means fewer switches between the writer and this reader. If the system refuses it, reading
+  // goes on without.
   if (S_ISFIFO(opened->status.st_mode)) opened->file->enlarge_pipe();
   const auto coding = coding_of(*opened->file);
   if (!coding) return coding.error();
@@ -143,7 +141,7 @@ Result<InputKind> look_at_input(const std::string& path) {
   const int outcome = path == standard_input ? ::fstat(STDIN_FILENO, &status) : ::stat(path.c_str(), &status);
   if (outcome != 0)
     return fail(errno == ENOENT ? Errc::not_found : Errc::io, "cannot be opened: " + reason_text(errno));
-  // Before hours are spent on the inputs that come first.
+  // Refused now, before hours are spent on the inputs that come first.
   if (S_ISDIR(status.st_mode)) return fail(Errc::io, "is a directory");
   if (!S_ISREG(status.st_mode)) return InputKind{};
   const auto opened = open_file(path);

@@ -1,10 +1,12 @@
 #include "commands.hpp"
 
+#include <sepal/filter/filter.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <cstdio>
 #include <random>
 #include <unistd.h>
+#include <utility>
 
 namespace sepal::tools {
 
@@ -18,23 +20,31 @@ std::uint64_t drawn_seed() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-std::string refuse_sign(const std::string& text) {
-  return text.starts_with('-') ? "a number below zero" : "";
-}
-
-std::string refuse_long_key(const std::string& key) {
-  return key.size() > keyspace::key_bytes_max ? "a key that is too long" : "";
-}
-
-void add_growth_options(CLI::App& command, std::uint32_t& expansion) {
+void add_growth_flags(CLI::App& command, std::uint32_t& expansion) {
   CLI::Option* option =
-      command.add_option("--expansion", expansion, "A new layer holds this many times the last")
-          ->capture_default_str()
-          ->check(refuse_sign);
+      add_number(command, "--expansion", "A new layer holds this many times the last",
+                 {.lowest = 0, .highest = filter::expansion_max},
+                 [&expansion](std::uint64_t number) { expansion = static_cast<std::uint32_t>(number); })
+          ->default_str(std::to_string(expansion));
   command
       .add_flag_callback(
           "--nonscaling", [&expansion] { expansion = 0; }, "The filter refuses what is above its capacity")
       ->excludes(option);
+}
+
+void add_key_flag(CLI::App& command, const std::string& help, TakeText take) {
+  add_text(command, "--key", help, keyspace::key_bytes_max, std::move(take));
+}
+
+void add_output_flag(CLI::App& command, std::filesystem::path& output) {
+  command.add_option("-o,--output", output, "The filter file; replaced when it is done")
+      ->type_name("FILE")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->required();
+}
+
+void add_quiet_flag(CLI::App& command, bool& quiet) {
+  command.add_flag("-q,--quiet", quiet, "Print nothing but errors");
 }
 
 Progress::Style progress_style(bool quiet) {

@@ -1,45 +1,37 @@
-// The command lines of the tools. Each adds a subcommand, which does its work while the line is parsed and
-// then sets the exit status of the program.
+// The commands of sepal, each with its flags.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
+#include "command_line.hpp"
 #include "progress.hpp"
 
 namespace sepal::tools {
 
-// The exit statuses.
-inline constexpr int exit_good = 0;
-inline constexpr int exit_refused = 1;  // damaged, or it could not be done
-inline constexpr int exit_usage = 2;    // the command line is wrong
+void add_plan_command(CommandLine& line);
+void add_build_command(CommandLine& line);
+void add_merge_command(CommandLine& line);
+void add_verify_command(CommandLine& line);
+void add_inspect_command(CommandLine& line);
+void add_salvage_command(CommandLine& line);
 
-void add_plan_command(CLI::App& tools, int& exit_status);
-void add_build_command(CLI::App& tools, int& exit_status);
-void add_merge_command(CLI::App& tools, int& exit_status);
-void add_verify_command(CLI::App& tools, int& exit_status);
-void add_inspect_command(CLI::App& tools, int& exit_status);
-void add_salvage_command(CLI::App& tools, int& exit_status);
+// Parts that several commands share.
 
-// What the commands have in common.
-
-// Says on standard error why the command did not do its work. Returns exit_refused.
+// Writes to standard error why the command failed. Returns exit_refused.
 int refuse(const char* command, const std::string& why);
 
-// Of new filters, where nobody gave one.
+// A random seed for new filters, if the user gave none.
 [[nodiscard]] std::uint64_t drawn_seed();
 
-// For CLI::Option::check(): each says what is wrong, or nothing. The library reads a number with a minus sign
-// as a huge one.
-[[nodiscard]] std::string refuse_sign(const std::string& text);
-[[nodiscard]] std::string refuse_long_key(const std::string& key);
+// Flags of several commands.
+void add_growth_flags(CLI::App& command, std::uint32_t& expansion);  // --expansion and --nonscaling
+void add_key_flag(CLI::App& command, const std::string& help, TakeText take);
+void add_output_flag(CLI::App& command, std::filesystem::path& output);
+void add_quiet_flag(CLI::App& command, bool& quiet);
 
-// --expansion and --nonscaling.
-void add_growth_options(CLI::App& command, std::uint32_t& expansion);
-
-// On standard error: a bar if that is a terminal.
+// The style of the progress on standard error: a bar if that is a terminal.
 [[nodiscard]] Progress::Style progress_style(bool quiet);
 
 }  // namespace sepal::tools

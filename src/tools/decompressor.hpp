@@ -1,4 +1,4 @@
-// Sources of bytes that another source has compressed.
+// Sources that decompress the bytes of another source.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace sepal::tools {
 
-// Any number of members or frames, one behind the other. Ending within one is damage.
+// The data is any number of members or frames, one behind the other. An end within one is damage.
 [[nodiscard]] std::unique_ptr<ByteSource> gzip_source(std::unique_ptr<ByteSource> compressed);
 [[nodiscard]] std::unique_ptr<ByteSource> zstd_source(std::unique_ptr<ByteSource> compressed);
 

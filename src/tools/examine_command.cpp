@@ -1,5 +1,4 @@
-// `sepal verify`, `sepal inspect`, `sepal salvage`: what an exit status and the lines of standard output are
-// made of.
+// `sepal verify`, `sepal inspect`, `sepal salvage`: their exit statuses, and the lines that they print.
 #include <sepal/storage/examine.hpp>
 
 #include <algorithm>
@@ -28,7 +27,7 @@ const char* name_of(Finding::Grade grade) {
   return "";
 }
 
-// Whether `path` is `directory` or in it, links and dots aside.
+// Whether `path` is `directory` or lies in it. Follows links and resolves dots.
 bool is_inside(const std::filesystem::path& path, const std::filesystem::path& directory) {
   std::error_code unreadable;
   const auto whole = std::filesystem::weakly_canonical(path, unreadable);
@@ -93,38 +92,44 @@ int salvage(const SalvageRequest& request) {
 
 }  // namespace
 
-void add_verify_command(CLI::App& tools, int& exit_status) {
-  CLI::App& command = *tools.add_subcommand(
-      "verify", "Checks a data directory or a filter file and writes nothing; exit status 1: it is damaged");
+void add_verify_command(CommandLine& line) {
   const auto path = std::make_shared<std::filesystem::path>();
+  CLI::App& command = line.add_command(
+      "verify", "Checks a data directory or a filter file and writes nothing; exit status 1: it is damaged",
+      [path] {
+        std::error_code unreadable;
+        return std::filesystem::is_directory(*path, unreadable) ? verify_directory(*path)
+                                                                : verify_file(*path);
+      });
   command.add_option("PATH", *path, "The data directory, or a file that sepal build or merge has made")
+      ->type_name("")
       ->required();
-  command.callback([path, &exit_status] {
-    std::error_code unreadable;
-    const bool is_directory = std::filesystem::is_directory(*path, unreadable);
-    exit_status = is_directory ? verify_directory(*path) : verify_file(*path);
-  });
 }
 
-void add_inspect_command(CLI::App& tools, int& exit_status) {
-  CLI::App& command =
-      *tools.add_subcommand("inspect", "Prints what a filter file, or a file of a data directory, holds");
+void add_inspect_command(CommandLine& line) {
   const auto request = std::make_shared<InspectRequest>();
+  CLI::App& command =
+      line.add_command("inspect", "Prints what a filter file, or a file of a data directory, holds",
+                       [request] { return inspect(*request); });
   command
       .add_option("FILE", request->file, "A filter file, MANIFEST, segment of the journal, CURRENT or SEED")
+      ->type_name("")
       ->required();
   command.add_flag("--json", request->json, "A line of JSON for each thing");
-  command.callback([request, &exit_status] { exit_status = inspect(*request); });
 }
 
-void add_salvage_command(CLI::App& tools, int& exit_status) {
-  CLI::App& command =
-      *tools.add_subcommand("salvage", "Saves what is whole of a damaged data directory into a new one");
+void add_salvage_command(CommandLine& line) {
   const auto request = std::make_shared<SalvageRequest>();
+  CLI::App& command =
+      line.add_command("salvage", "Saves what is whole of a damaged data directory into a new one",
+                       [request] { return salvage(*request); });
   command.add_option("DIR", request->directory, "The damaged data directory; nothing is written to it")
+      ->type_name("")
       ->required();
-  command.add_option("--into", request->into, "The new one")->required();
-  command.callback([request, &exit_status] { exit_status = salvage(*request); });
+  command.add_option("--into", request->into, "The new one")
+      ->type_name("DIR")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->required();
 }
 
 }  // namespace sepal::tools

@@ -13,10 +13,10 @@ namespace sepal::tools {
 Result<void> check_output(const storage::Path& path) {
   std::error_code unknown;
   const auto status = std::filesystem::status(path, unknown);
-  // A rename would put the filter into the place of a device.
+  // A rename would replace a device by the filter.
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     return fail(Errc::out_of_range, path.string() + " is there, and is not a file that can be replaced");
-  // With a slash at its end it has to be a folder.
+  // With a slash at the end, access() fails if the path is not a folder.
   const storage::Path folder = path.parent_path().empty() ? "./" : path.parent_path() / "";
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
   return fail(Errc::io, "cannot write into " + folder.string() + ": " + reason_text(errno));

@@ -1,4 +1,4 @@
-// The end of a tool that makes a filter file.
+// The last step of a tool that makes a filter file.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -8,11 +8,12 @@
 
 namespace sepal::tools {
 
-// Whether a filter file may go there, to be asked before there is one: what is there already has to be a
-// file, and the folder one to write into. Blocks. Errors: out_of_range, io, with a sentence.
+// Checks, before the work begins, that a filter file can be written there: the folder must be writable, and a
+// file that is there must be a regular one. Blocks. Errors: out_of_range, io, with a sentence.
 Result<void> check_output(const storage::Path& path);
 
-// As storage::write_filter_file(). A signal that ends the program does so when nothing is left behind.
+// Like storage::write_filter_file(). A signal that ends the program takes effect after the unfinished file
+// has been removed.
 Result<std::uint64_t> write_output(storage::Disk& disk, const storage::Path& path,
                                    const storage::FilterFile& file, Progress& progress);
 

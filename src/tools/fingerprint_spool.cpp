@@ -14,32 +14,28 @@ namespace {
 
 constexpr mode_t spool_mode = 0600;
 
-// Some file systems have no files without a name; there it loses its name at once.
-int open_nameless(const std::string& folder) {
-  const int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, spool_mode);
-  if (descriptor >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return descriptor;
+// On file systems without nameless files, the file gets a name and loses it at once.
+Descriptor open_nameless(const std::string& folder) {
+  Descriptor descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, spool_mode));
+  if (descriptor.is_open() || (errno != EOPNOTSUPP && errno != EISDIR)) return descriptor;
   std::string name = folder + "/sepal-build-XXXXXX";
-  const int named = ::mkostemp(name.data(), O_CLOEXEC);
-  if (named >= 0) ::unlink(name.c_str());
+  Descriptor named(::mkostemp(name.data(), O_CLOEXEC));
+  if (named.is_open()) ::unlink(name.c_str());
   return named;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<FingerprintSpool>> FingerprintSpool::create(const std::filesystem::path& folder) {
-  const int descriptor = open_nameless(folder.empty() ? "." : folder.string());
-  if (descriptor < 0)
+  Descriptor descriptor = open_nameless(folder.empty() ? "." : folder.string());
+  if (!descriptor.is_open())
     return fail(Errc::io, "cannot create a temporary file in " + (folder.empty() ? "." : folder.string()) +
                               ": " + reason_text(errno));
-  return std::unique_ptr<FingerprintSpool>(new FingerprintSpool(descriptor, folder));
+  return std::unique_ptr<FingerprintSpool>(new FingerprintSpool(std::move(descriptor), folder));
 }
 
-FingerprintSpool::FingerprintSpool(int descriptor, std::filesystem::path folder)
-    : descriptor_(descriptor), folder_(std::move(folder)) {}
-
-FingerprintSpool::~FingerprintSpool() {
-  ::close(descriptor_);
-}
+FingerprintSpool::FingerprintSpool(Descriptor descriptor, std::filesystem::path folder)
+    : descriptor_(std::move(descriptor)), folder_(std::move(folder)) {}
 
 Result<void> FingerprintSpool::write(std::uint32_t batch, std::span<const Fingerprint> items) {
   std::uint64_t offset = 0;
@@ -52,7 +48,8 @@ Result<void> FingerprintSpool::write(std::uint32_t batch, std::span<const Finger
   }
   auto bytes = std::as_bytes(items);
   while (!bytes.empty()) {
-    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t count =
+        ::pwrite(descriptor_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return failed("write", count < 0 ? errno : EIO);
     offset += static_cast<std::uint64_t>(count);
@@ -71,7 +68,8 @@ Result<void> FingerprintSpool::read(std::uint32_t batch, std::vector<Fingerprint
   std::uint64_t offset = place.first_item * sizeof(Fingerprint);
   auto bytes = std::as_writable_bytes(std::span(items));
   while (!bytes.empty()) {
-    const ssize_t count = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t count =
+        ::pread(descriptor_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return failed("read", count < 0 ? errno : EIO);
     offset += static_cast<std::uint64_t>(count);

@@ -1,7 +1,8 @@
-// Fingerprints on disk: what is known of items that cannot be read twice. A file without a name, gone with
-// the process, however that ends.
+// Fingerprints on disk, for items that cannot be read twice. The file has no name, so it disappears with the
+// process, however the process ends.
 #pragma once
 
+#include <sepal/base/descriptor.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/result.hpp>
@@ -18,15 +19,14 @@ namespace sepal::tools {
 // Synchronised. Blocks. Errors: disk_full, io, with a sentence.
 class FingerprintSpool {
  public:
-  // In this folder, which "" means to be the current one.
+  // Makes the file in `folder`; "" is the current folder.
   static Result<std::unique_ptr<FingerprintSpool>> create(const std::filesystem::path& folder);
-  ~FingerprintSpool();
   FingerprintSpool(const FingerprintSpool&) = delete;
   FingerprintSpool& operator=(const FingerprintSpool&) = delete;
 
-  // Every batch has a number of its own, from 0 on without gaps; they may come in any order.
+  // Every batch has a number of its own, from 0 on without gaps. Batches may come in any order.
   Result<void> write(std::uint32_t batch, std::span<const Fingerprint> items);
-  // After the last write. As it was written.
+  // Called after the last write. Gives a batch as it was written.
   Result<void> read(std::uint32_t batch, std::vector<Fingerprint>& items) const;
 
   [[nodiscard]] std::uint32_t batch_count() const;
@@ -37,12 +37,12 @@ class FingerprintSpool {
     std::uint64_t first_item = 0;
     std::uint64_t item_count = 0;
   };
-  FingerprintSpool(int descriptor, std::filesystem::path folder);
+  FingerprintSpool(Descriptor descriptor, std::filesystem::path folder);
   [[nodiscard]] Error failed(const char* what, int error_number) const;
 
-  const int descriptor_;
+  const Descriptor descriptor_;
   const std::filesystem::path folder_;
-  mutable Mutex mutex_;  // Held for no input or output.
+  mutable Mutex mutex_;  // Not held during input or output.
   std::vector<Place> batches_ SEPAL_GUARDED_BY(mutex_);
   std::uint64_t item_count_ SEPAL_GUARDED_BY(mutex_) = 0;
 };

@@ -39,7 +39,7 @@ class GzipSource final : public ByteSource {
   [[nodiscard]] std::uint64_t position() const override { return compressed_->position(); }
 
  private:
-  // False at the end.
+  // False: the source has ended.
   Result<bool> fill() {
     const auto count = compressed_->read({input_.get(), input_bytes});
     if (!count) return count.error();

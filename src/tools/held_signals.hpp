@@ -1,5 +1,6 @@
-// While this lives, the signals that end a program wait, so that a file that is half written can be removed
-// first: whoever writes asks asked_to_end() now and then. Whatever came meanwhile acts when this goes.
+// While this object lives, signals that end the program are held back, so that a half-written file can be
+// removed first. The code that writes calls asked_to_end() now and then. Signals that came meanwhile take
+// effect when the object is destroyed.
 #pragma once
 
 #include <csignal>
@@ -12,9 +13,9 @@ class HeldSignals {
   HeldSignals() {
     sigemptyset(&held_);
     for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held_, number);
-    sigprocmask(SIG_BLOCK, &held_, &before_);
+    pthread_sigmask(SIG_BLOCK, &held_, &before_);
   }
-  ~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 

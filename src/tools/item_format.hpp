@@ -1,4 +1,4 @@
-// How items stand one behind the other in a stream of bytes.
+// How items follow each other in a stream of bytes.
 #pragma once
 
 #include <sepal/base/endian.hpp>
@@ -11,27 +11,27 @@
 namespace sepal::tools {
 
 enum class ItemFormat : std::uint8_t {
-  lines,            // each ends with a line feed, which is not part of it; the last one need not
-  nul,              // the same with a byte of zero
+  lines,            // each ends with a line feed, which is not part of it; the last may lack it
+  nul,              // the same with a zero byte
   length_prefixed,  // each begins with its length in bytes: 32 bits, little endian
 };
 
 using ItemLength = std::uint32_t;
 
-// What stands around an item.
+// How many bytes of framing an item has.
 [[nodiscard]] inline std::size_t framing_bytes(ItemFormat format) {
   return format == ItemFormat::length_prefixed ? sizeof(ItemLength) : 1;
 }
 
-// How many bytes at the begin are whole items, with what stands around them. A length above `item_bytes_max`
-// ends them.
+// How many bytes at the beginning are whole items, with their framing. Counting stops at a length above
+// `item_bytes_max`.
 [[nodiscard]] std::size_t whole_items_bytes(ItemFormat format, std::string_view bytes,
                                             std::size_t item_bytes_max);
 
-// Calls visit(item) for each. Where items have ends, the last may lack it.
+// Calls visit(item) for each item. The last one may lack its delimiter.
 //
-// Eight bytes at a time: in `differing` a byte is 0 where it is the delimiter, and the sum sets the highest
-// bit of all others without a carry into the next byte.
+// The loop takes eight bytes at a time. In `differing`, a byte is 0 if it is the delimiter. The sum sets the
+// highest bit of every other byte, and never carries into the next byte.
 template <class Visit>
 void split_at(char delimiter, std::string_view bytes, const Visit& visit) {
   constexpr std::uint64_t lowest_bits = 0x0101010101010101;
@@ -54,7 +54,7 @@ void split_at(char delimiter, std::string_view bytes, const Visit& visit) {
   if (item < end) end_item(end);
 }
 
-// Of bytes that are whole items.
+// Calls visit(item) for each item. `bytes` holds whole items only.
 template <class Visit>
 void for_each_item(ItemFormat format, std::string_view bytes, const Visit& visit) {
   if (format != ItemFormat::length_prefixed)

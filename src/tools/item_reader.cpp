@@ -24,7 +24,7 @@ Result<bool> ItemReader::read(NumberedBlock& block) {
       if (!source) return source.error();
       stream_.emplace(std::move(*source), options_);
     }
-    const auto more = stream_->next(block);
+    auto more = stream_->next(block);
     position_.store(earlier_position_ + stream_->position(), std::memory_order_relaxed);
     if (!more) return more;
     if (*more) {

@@ -41,7 +41,7 @@ Result<bool> ItemStream::next(ItemBlock& block) {
   }
 }
 
-// True at the end of the source, which may be a failure; false when the block is full.
+// True: the source has ended or failed. False: the block is full.
 bool ItemStream::fill(ItemBlock& block) {
   while (!ended_ && !block.room().empty()) {
     const auto count = source_->read(block.room());
@@ -52,7 +52,7 @@ bool ItemStream::fill(ItemBlock& block) {
   return ended_;
 }
 
-// Leaves whole items in the block and carries the rest. False when there is none.
+// Leaves the whole items in the block and carries the rest over. False: the block has no whole item.
 bool ItemStream::cut(ItemBlock& block, bool at_end) {
   const bool rest_is_item = at_end && !failure_ && options_.format != ItemFormat::length_prefixed;
   const std::size_t whole_bytes =
@@ -63,7 +63,7 @@ bool ItemStream::cut(ItemBlock& block, bool at_end) {
   return true;
 }
 
-// Why a block without a whole item is not the begin of one.
+// Why a block without a whole item cannot become one by reading more.
 std::optional<Error> ItemStream::refusal(const ItemBlock& block, bool at_end) const {
   const std::string_view bytes = block.bytes();
   const std::string limit = std::to_string(options_.item_bytes_max) + " bytes";

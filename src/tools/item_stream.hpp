@@ -23,19 +23,19 @@ namespace sepal::tools {
 
 struct ItemStreamOptions {
   ItemFormat format = ItemFormat::lines;
-  std::size_t block_bytes = 512 << 10;  // of a usual block; it stays in a core's cache
-  // What is longer no client can ask for (resp::ParserLimits::bulk_bytes_max). At least block_bytes.
+  std::size_t block_bytes = 512 << 10;  // the size of a usual block, which fits into a core's cache
+  // Clients cannot ask for longer items (resp::ParserLimits::bulk_bytes_max). At least block_bytes.
   std::size_t item_bytes_max = std::size_t{512} << 20;
 };
 
-// Whole items. Confined; its buffer is kept from one use to the next.
+// Holds whole items. Confined. The buffer is kept from one use to the next.
 class ItemBlock {
  public:
   [[nodiscard]] std::string_view bytes() const { return {buffer_.get(), used_}; }
 
  private:
   friend class ItemStream;
-  // What is used stays.
+  // Keeps the bytes that are in use.
   void grow(std::size_t capacity);
   void append(std::string_view bytes);
   [[nodiscard]] std::span<char> room() const { return {buffer_.get() + used_, capacity_ - used_}; }
@@ -50,9 +50,9 @@ class ItemStream {
  public:
   ItemStream(std::unique_ptr<ByteSource> source, const ItemStreamOptions& options);
 
-  // Fills a block with at least one item; false at the end. Errors, each once all whole items before it were
-  // given: too_large (an item), damaged (the source ends within an item), and those of the source. None names
-  // the source.
+  // Fills a block with at least one item; false at the end. Errors: too_large (an item), damaged (the source
+  // ends within an item), and those of the source. An error comes after all whole items before it. No error
+  // names the source.
   Result<bool> next(ItemBlock& block);
 
   [[nodiscard]] std::uint64_t position() const { return source_->position(); }
@@ -64,9 +64,9 @@ class ItemStream {
 
   std::unique_ptr<ByteSource> source_;
   ItemStreamOptions options_;
-  std::string carried_;  // the begin of an item
+  std::string carried_;  // the beginning of an item
   bool ended_ = false;
-  std::optional<Error> failure_;  // of the source
+  std::optional<Error> failure_;  // the error of the source
 };
 
 }  // namespace sepal::tools

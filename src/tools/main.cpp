@@ -1,25 +1,18 @@
 // sepal: tools that need no running server.
-#include <string>
+#include <sepal/base/version.hpp>
 
 #include "commands.hpp"
 
+// CLI11 throws only if the commands are defined wrongly. Every start would show that.
+// NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using namespace sepal::tools;
-  CLI::App tools("Tools for Sepal that need no running server");
-  tools.set_version_flag("--version", std::string("sepal ") + SEPAL_VERSION);
-  tools.require_subcommand(1);
-  int exit_status = exit_good;
-  add_plan_command(tools, exit_status);
-  add_build_command(tools, exit_status);
-  add_merge_command(tools, exit_status);
-  add_verify_command(tools, exit_status);
-  add_inspect_command(tools, exit_status);
-  add_salvage_command(tools, exit_status);
-  try {
-    tools.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // Help and the version come this way, too.
-    return tools.exit(error) == 0 ? exit_good : exit_usage;
-  }
-  return exit_status;
+  CommandLine line("Tools for Sepal that need no running server", sepal::version_line("sepal"));
+  add_plan_command(line);
+  add_build_command(line);
+  add_merge_command(line);
+  add_verify_command(line);
+  add_inspect_command(line);
+  add_salvage_command(line);
+  return line.run(argc, argv);
 }

@@ -23,11 +23,10 @@ using filter::LayerPlan;
 using storage::FilterFile;
 
 constexpr std::size_t piece_bytes = 1 << 20;
-// An estimate from the set bits misses by less than the root of the count, nearly always by less than this
-// many.
+// An estimate from the set bits is nearly always within this many square roots of the count.
 constexpr double estimate_tolerance = 4;
 
-// What two filters that cannot be merged differ in; nothing when they can.
+// In what two filters differ that cannot be merged; empty if they can be merged.
 std::string difference(const ImageHeader& a, const ImageHeader& b) {
   const auto text = [](const char* what, std::uint64_t one, std::uint64_t other) {
     return format("%s (%llu and %llu)", what, wide(one), wide(other));
@@ -46,7 +45,7 @@ std::string difference(const ImageHeader& a, const ImageHeader& b) {
   return same ? "" : "shape";
 }
 
-// `into` gets the bits of `from` as well.
+// Sets the bits of `from` in `into` as well.
 void unite(filter::Filter& into, const filter::Filter& from) {
   const auto layers_into = into.layers();
   const auto layers_from = from.layers();
@@ -64,8 +63,8 @@ void unite(filter::Filter& into, const filter::Filter& from) {
   }
 }
 
-// How many different items set this share of a layer's bits, in the mean. A bit is left by an item with the
-// same probability as by any other: unless the item picks its block, and a probe in it the bit.
+// How many different items set this share of a layer's bits, on average. Each item sets a given bit with the
+// same probability: it has to pick the block of the bit, and then one of its probes has to hit the bit.
 double items_of_fill(const LayerPlan& plan, double fill) {
   if (fill >= 1) return std::numeric_limits<double>::infinity();
   const bool blocked = plan.layout == filter::Layout::blocked;
@@ -75,7 +74,7 @@ double items_of_fill(const LayerPlan& plan, double fill) {
   return std::log1p(-fill) / std::log1p(-in_block / blocks);
 }
 
-// Of one layer over all inputs.
+// The item counts of one layer over all inputs.
 struct Counts {
   std::uint64_t largest = 0;
   std::uint64_t sum = 0;
@@ -145,7 +144,7 @@ class Merger {
       const std::uint64_t most = std::min(counts_[i].sum, plan.capacity);
       const double bounded =
           std::clamp(estimate, static_cast<double>(counts_[i].largest), static_cast<double>(most));
-      merged_.header.layers[i].item_count = std::min(static_cast<std::uint64_t>(bounded + 0.5), most);
+      merged_.header.layers[i].item_count = std::min(static_cast<std::uint64_t>(std::llround(bounded)), most);
       report_.item_estimate += merged_.header.layers[i].item_count;
       report_.item_sum += counts_[i].sum;
     }
@@ -163,7 +162,7 @@ class Merger {
   const MergeRequest& request_;
   Progress& progress_;
   FilterFile merged_;
-  std::vector<Counts> counts_;  // of each layer
+  std::vector<Counts> counts_;  // one for each layer
   MergeReport report_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "text.hpp"
@@ -17,9 +18,9 @@ using filter::LayerPlan;
 
 constexpr std::array<double, 5> loads = {1, 1.25, 1.5, 2, 3};
 constexpr std::uint32_t growths_shown = 6;
-constexpr std::size_t bar_characters = 40;
+constexpr std::size_t rate_bar_characters = 40;
 
-// The rate that a filter is planned for when this one is asked.
+// The rate that a filter is planned for if this rate is asked for.
 double kept_rate(const PlanRequest& request) {
   return std::clamp(request.error_rate, filter::error_rate_min, filter::error_rate_max);
 }
@@ -56,12 +57,14 @@ void describe(const PlanRequest& request, const LayerPlan& plan, std::vector<std
                plan.error_rate, kept_rate(request)));
 }
 
-std::string bar(double share) {
+// Two blanks and a bar; empty if the bar would be empty.
+std::string rate_bar(double share) {
   const double clamped = std::clamp(share, 0.0, 1.0);
-  return std::string(static_cast<std::size_t>(clamped * bar_characters + 0.5), '#');
+  const auto length = static_cast<std::size_t>(std::lround(clamped * rate_bar_characters));
+  return length == 0 ? "" : "  " + std::string(length, '#');
 }
 
-// What happens to a layer that is given more than it was planned for.
+// Describes the error rate of a layer with more items than it was planned for.
 void describe_overfill(const LayerPlan& plan, std::vector<std::string>& lines) {
   std::array<double, loads.size()> rates{};
   const auto capacity = static_cast<double>(plan.capacity);
@@ -72,15 +75,16 @@ void describe_overfill(const LayerPlan& plan, std::vector<std::string>& lines) {
   lines.emplace_back(
       "One layer with more different items than its capacity is expected to answer \"maybe\" to");
   for (std::size_t i = 0; i < loads.size(); ++i)
-    lines.push_back(
-        format("  %4.2f x  %9.3g of absent items  %s", loads[i], rates[i], bar(rates[i] / highest).c_str()));
+    lines.push_back(format("  %4.2f x  %9.3g of absent items%s", loads[i], rates[i],
+                           rate_bar(rates[i] / highest).c_str()));
 }
 
 void describe_growth(const PlanRequest& request, const LayerPlan& first, std::vector<std::string>& lines) {
   lines.emplace_back();
   lines.emplace_back("As it grows (rate: of all layers, full)");
   lines.emplace_back("  layers            items    bits an item       rate  bitmaps");
-  std::uint64_t items = 0, bytes = 0;
+  std::uint64_t items = 0;
+  std::uint64_t bytes = 0;
   double rate = 0;
   LayerPlan plan = first;
   for (std::uint32_t layer = 0;; ++layer) {

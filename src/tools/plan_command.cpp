@@ -3,6 +3,7 @@
 
 #include "commands.hpp"
 #include "plan.hpp"
+#include "text.hpp"
 
 namespace sepal::tools {
 namespace {
@@ -16,17 +17,16 @@ int plan(const PlanRequest& request) {
 
 }  // namespace
 
-void add_plan_command(CLI::App& tools, int& exit_status) {
-  CLI::App& command =
-      *tools.add_subcommand("plan", "Says what a filter takes in memory and what it promises");
+void add_plan_command(CommandLine& line) {
   const auto request = std::make_shared<PlanRequest>();
-  command.add_option("--error", request->error_rate, "The error rate, between 0 and 1")
-      ->capture_default_str();
-  command.add_option("--capacity", request->capacity, "The items of the first layer")
-      ->capture_default_str()
-      ->check(refuse_sign);
-  add_growth_options(command, request->expansion);
-  command.callback([request, &exit_status] { exit_status = plan(*request); });
+  CLI::App& command = line.add_command("plan", "Says what a filter takes in memory and what it promises",
+                                       [request] { return plan(*request); });
+  add_rate(command, "--error", "The error rate, above 0 and below 1", request->error_rate)
+      ->default_str(format("%g", request->error_rate));
+  add_count(command, "--capacity", "The items of the first layer", [request](std::uint64_t count) {
+    request->capacity = count;
+  })->default_str(std::to_string(request->capacity));
+  add_growth_flags(command, request->expansion);
 }
 
 }  // namespace sepal::tools

@@ -10,7 +10,7 @@ namespace {
 constexpr std::chrono::milliseconds bar_interval{100};
 constexpr std::chrono::seconds line_interval{10};
 constexpr std::size_t bar_characters = 24;
-// A rate over less is a guess.
+// Over a shorter time, a rate is a guess.
 constexpr double rate_seconds_min = 0.2;
 
 std::string bar(double share) {
@@ -51,7 +51,7 @@ void Progress::update(std::uint64_t done, std::uint64_t item_count) {
   auto due = next_.load(std::memory_order_relaxed);
   if (now.time_since_epoch().count() < due) return;
   const Clock::time_point next = now + (style_ == Style::bar ? bar_interval : line_interval);
-  // Of several threads that find it due, one shows it.
+  // If several threads find the display due, the exchange lets only one of them show it.
   if (!next_.compare_exchange_strong(due, next.time_since_epoch().count(), std::memory_order_relaxed)) return;
   const MutexLock lock(mutex_);
   state_.done = done;
@@ -65,7 +65,7 @@ void Progress::show() {
   if (style_ == Style::lines) {
     std::fprintf(to_, "%s\n", text.c_str());
   } else {
-    // What was shown before and is longer is written over.
+    // Blanks cover the rest of a longer text that was shown before.
     const std::size_t before = shown_ > text.size() ? shown_ - text.size() : 0;
     std::fprintf(to_, "\r%s%s", text.c_str(), std::string(before, ' ').c_str());
     shown_ = text.size();

@@ -1,4 +1,4 @@
-// How far a long piece of work is, for who waits for it: a bar on a terminal, a line now and then elsewhere.
+// Shows the user how far a long piece of work is: a bar on a terminal, elsewhere a line now and then.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -13,8 +13,8 @@ namespace sepal::tools {
 
 struct ProgressState {
   std::string phase;        // "adding"
-  std::uint64_t done = 0;   // of `total`, in any unit
-  std::uint64_t total = 0;  // 0: nobody knows
+  std::uint64_t done = 0;   // a part of `total`, in any unit
+  std::uint64_t total = 0;  // 0: unknown
   std::uint64_t item_count = 0;
   double seconds = 0;  // since the phase began
 };
@@ -30,9 +30,9 @@ class Progress {
   Progress(std::FILE* to, Style style) : to_(to), style_(style) {}
 
   void begin(const std::string& phase, std::uint64_t total);
-  // Quick; shows it when it is time to.
+  // Quick. Shows the progress if it is time to.
   void update(std::uint64_t done, std::uint64_t item_count);
-  // Takes the bar away.
+  // Removes the bar.
   void end();
 
  private:
@@ -41,7 +41,7 @@ class Progress {
 
   std::FILE* const to_;
   const Style style_;
-  std::atomic<Clock::rep> next_{0};  // When to show it; relaxed, for it orders nothing.
+  std::atomic<Clock::rep> next_{0};  // When to show it next. Relaxed: nothing is ordered by it.
   Mutex mutex_;
   ProgressState state_ SEPAL_GUARDED_BY(mutex_);
   Clock::time_point begun_at_ SEPAL_GUARDED_BY(mutex_);

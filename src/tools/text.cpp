@@ -19,7 +19,7 @@ std::string format(const char* pattern, ...) {
 
 std::string bytes_text(std::uint64_t bytes) {
   constexpr std::array<const char*, 6> units = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double amount = static_cast<double>(bytes);
+  auto amount = static_cast<double>(bytes);
   std::size_t unit = 0;
   for (; amount >= 1024 && unit + 1 < units.size(); amount /= 1024) ++unit;
   if (unit == 0) return format("%llu bytes", wide(bytes));
@@ -39,7 +39,8 @@ std::string reason_text(int error_number) {
 
 std::string duration_text(double seconds) {
   const auto whole = static_cast<unsigned long long>(seconds);
-  constexpr unsigned long long minute = 60, hour = 60 * minute;
+  constexpr unsigned long long minute = 60;
+  constexpr unsigned long long hour = 60 * minute;
   if (whole < hour) return format("%llu:%02llu", whole / minute, whole % minute);
   return format("%llu:%02llu:%02llu", whole / hour, whole % hour / minute, whole % minute);
 }

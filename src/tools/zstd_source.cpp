@@ -18,7 +18,7 @@ class ZstdSource final : public ByteSource {
     if (stream_ == nullptr) return fail(Errc::out_of_memory, "there is no memory for zstd");
     ZSTD_outBuffer output{.dst = into.data(), .size = into.size(), .pos = 0};
     while (output.pos == 0) {
-      // What the library has taken in but not yet given out comes without more input.
+      // The library may still hold output for input that it has consumed. That output needs no more input.
       const bool exhausted = available_.pos == available_.size;
       if (exhausted && !more_inside_) {
         const auto count = compressed_->read({input_.get(), ZSTD_DStreamInSize()});

@@ -1,15 +1,22 @@
 // Power cuts and deaths of the process at every step of seeded workloads: adds, growth, creations, deletions,
-// renames, flushes, saves, new segments. What is recovered must be what the clients knew at one moment, and
-// none before the last that the policy promised.
+// renames, flushes, saves, new segments. The recovered keyspace must be the one that the clients knew at some
+// moment, and not at a moment before the last one that the policy promised to keep.
 //
-// A step is an operation of the disk, or a change, which stores into the mapped journal. At each the disk is
-// copied as a crash would leave it, and a server started on the copy.
+// A step is an operation of the disk, or a change, which stores into the mapped journal. At each step the
+// test copies the disk as a crash would leave it, and starts a server on the copy. From another copy it
+// removes the last segment: a server may start on that only if it has everything before the position in
+// SYNCED.
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "../../src/storage/segment_files.hpp"
+#include "../../src/storage/synced_file.hpp"
 #include "journaled_world.hpp"
 #include "support/catch.hpp"
 #include "support/storage_fixture.hpp"
+
+namespace journal_crash_test {
 
 using namespace sepal;
 using storage::JournalPolicy;
@@ -24,7 +31,7 @@ constexpr std::uint32_t save_period = 23;
 constexpr std::uint32_t switching_save_period = 5;
 constexpr int chances = 3;
 
-// SEPAL_CRASH_POINTS: how many, for each policy.
+// SEPAL_CRASH_POINTS: the number of crash points for each policy.
 std::uint64_t points_wanted() {
   const char* const text = std::getenv("SEPAL_CRASH_POINTS");
   return text == nullptr ? 4000 : std::strtoull(text, nullptr, 10);
@@ -36,6 +43,8 @@ class Crashes {
 
   [[nodiscard]] std::uint64_t points() const { return points_; }
   [[nodiscard]] std::uint64_t linked_bytes() const { return linked_bytes_; }
+  // How many starts without the last segment were refused.
+  [[nodiscard]] std::uint64_t refusals() const { return refusals_; }
 
   void run(std::uint64_t seed) {
     begin(seed);
@@ -51,8 +60,8 @@ class Crashes {
     linked_bytes_ += world.linked_bytes();
   }
 
-  // With the journal switched off and on. What is recovered is of no moment that the clients knew, but from
-  // then on nothing is lost. Every second disk fails now and then.
+  // Switches the journal off and on. The recovered keyspace may be of no moment that the clients knew, but
+  // from then on nothing is lost. Every second disk fails now and then.
   void run_switching(std::uint64_t seed) {
     begin(seed);
     JournaledWorld world(std::make_unique<SimulatedDisk>(), policy_);
@@ -73,7 +82,7 @@ class Crashes {
     linked_bytes_ += world.linked_bytes();
   }
 
-  // The same on a disk of which now and then an operation fails, or has no space for a while.
+  // The same on a disk where an operation fails now and then, or that has no space for a while.
   void run_failing(std::uint64_t seed) {
     begin(seed);
     JournaledWorld world(std::make_unique<SimulatedDisk>(), policy_);
@@ -113,7 +122,7 @@ class Crashes {
     }
   }
 
-  // The disk is well: changes are taken again without anybody's help.
+  // The disk works again: the server must accept changes again by itself.
   void recover_service(JournaledWorld& world) {
     for (int tries = 0; tries < 3; ++tries) {
       world.journal().work();
@@ -147,9 +156,47 @@ class Crashes {
     check(world, Survival::all, world.models().size() - 1);
     check(world, Survival::synced, world.durable_model());
     for (int i = 0; i < chances; ++i) check(world, Survival::chance, world.durable_model());
+    check_loss(world);
   }
 
-  // A server that starts on what is left holds what the clients knew at `promised` or later.
+  // Removes the newest segment, zeroes it, or cuts it inside its header.
+  void lose_last_segment(SimulatedDisk& disk) {
+    const auto segments = storage::list_segments(disk, "data");
+    if (!segments) return;
+    const auto last = std::find_if(segments->rbegin(), segments->rend(),
+                                   [](const storage::SegmentFile& segment) { return segment.begins(); });
+    if (last == segments->rend()) return;
+    switch (losses_ % 3) {
+      case 0:
+        return disk.put(last->path, test::Bytes(static_cast<std::size_t>(last->byte_count)));
+      case 1:
+        return disk.put(last->path, test::Bytes(losses_ % sizeof(storage::format::SegmentHeader)));
+      default:
+        REQUIRE(disk.remove(last->path));
+    }
+  }
+
+  void check_loss(JournaledWorld& world) {
+    ++losses_;
+    INFO("policy " << static_cast<int>(policy_) << " workload " << seed_ << " step " << step_
+                   << " without its last segment, point " << losses_);
+    auto disk = world.disk().crashed_copy(losses_ % 2 == 0 ? Survival::all : Survival::chance, losses_);
+    const auto mark = storage::read_synced(*disk, storage::synced_path("data"));
+    REQUIRE(mark);
+    lose_last_segment(*disk);
+    JournaledWorld recovered(std::move(disk), policy_);
+    if (recovered.error().find("bytes are missing") != std::string::npos) ++refusals_;
+    if (!recovered.error().empty() || !*mark) return;
+    const std::vector<test::Model>& models = world.models();
+    std::size_t model = models.size();
+    const std::size_t promised = world.model_at((*mark)->position);
+    while (model > promised &&
+           !recovered.holds(models[model - 1], models[std::min(model, models.size() - 1)]))
+      --model;
+    REQUIRE(model > promised);
+  }
+
+  // A server that starts on the rest must hold the model of `promised` or a later one.
   void check(JournaledWorld& world, Survival survival, std::size_t promised) {
     ++points_;
     INFO("policy " << static_cast<int>(policy_) << " workload " << seed_ << " step " << step_ << " survival "
@@ -174,7 +221,7 @@ class Crashes {
     go_on(recovered, recovered.outline());
   }
 
-  // Recovered servers are servers: they change, and recover again.
+  // A recovered server must work like any other: it makes changes and recovers again.
   void go_on(JournaledWorld& world, const test::Model& model) {
     world.begin_from(model);
     std::mt19937_64 random(points_);
@@ -192,6 +239,8 @@ class Crashes {
   bool looking_ = false;
   bool switching_ = false;
   std::uint64_t linked_bytes_ = 0;
+  std::uint64_t losses_ = 0;  // of last segments
+  std::uint64_t refusals_ = 0;
 };
 
 // Returns how many bytes of generations were linked.
@@ -199,27 +248,30 @@ template <class Run>
 std::uint64_t crash_everywhere(JournalPolicy policy, const Run& run) {
   Crashes crashes(policy);
   for (std::uint64_t seed = 1; crashes.points() < points_wanted(); ++seed) (crashes.*run)(seed);
-  WARN("crash points tried: " << crashes.points() << ", bytes linked: " << crashes.linked_bytes());
+  WARN("crash points tried: " << crashes.points() << ", bytes linked: " << crashes.linked_bytes()
+                              << ", starts refused without the last segment: " << crashes.refusals());
   return crashes.linked_bytes();
 }
 
 }  // namespace
 
-TEST_CASE("under always no crash at any step loses a change that was answered", "[storage][fault][crash]") {
+TEST_CASE("under always, a crash at any step loses no answered change", "[storage][fault][crash]") {
   CHECK(crash_everywhere(JournalPolicy::always, &Crashes::run) > 0);
 }
 
-TEST_CASE("under everysec a power cut loses nothing before the last sync, and a kill nothing",
+TEST_CASE("under everysec, a power cut loses nothing before the last sync, and a kill loses nothing",
           "[storage][fault][crash]") {
   CHECK(crash_everywhere(JournalPolicy::everysec, &Crashes::run) > 0);
 }
 
-TEST_CASE("a disk that fails now and then loses nothing that was durable, and changes are taken again",
+TEST_CASE("after errors of the disk, no durable change is lost, and changes are accepted again",
           "[storage][fault][crash]") {
   crash_everywhere(GENERATE(JournalPolicy::always, JournalPolicy::everysec), &Crashes::run_failing);
 }
 
-TEST_CASE("what is recorded after a crash is not lost, whenever the journal was off before",
+TEST_CASE("changes after a crash are not lost, whenever the journal was off before",
           "[storage][fault][crash]") {
   CHECK(crash_everywhere(JournalPolicy::everysec, &Crashes::run_switching) > 0);
 }
+
+}  // namespace journal_crash_test

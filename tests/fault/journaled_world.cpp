@@ -17,17 +17,17 @@ using keyspace::Admission;
 using storage::JournalPolicy;
 
 constexpr storage::DataDirectoryOptions some_own_files{.own_file_bytes_min = 200};
-// So small that a workload fills several.
+// Small enough that a workload fills several segments.
 constexpr std::uint64_t segment_bytes = 16 << 10;
 constexpr keyspace::KeyspaceOptions small_filters{
     .memory_max = std::uint64_t{1} << 33, .capacity = 8, .seed = 7};
 const storage::Path data = "data";
-// Of a filter that stays as it is from save to save, mostly: so large that its file can be linked.
+// The key of a filter that rarely changes between saves, and that is large enough for a file that saves link.
 constexpr const char* still_key = "still";
 constexpr std::uint64_t still_capacity = 3000;
 constexpr std::size_t key_bytes_max = 16;
 constexpr std::uint32_t databases = 2;
-// Of what needs a few rounds of the journal's work; more than it takes.
+// Bounds loops that wait for a few rounds of the journal's work. They need fewer tries.
 constexpr int tries_max = 10;
 constexpr std::uint32_t item_numbers = 5000;
 constexpr std::uint32_t batch_items_max = 12;
@@ -195,12 +195,12 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model) {
     target.item_count = link->target->item_count();
     target.items.insert(numbers.begin(), numbers.end());
   } else if (const auto* const broken = keyspace_.mirrors().from(*filter)) {
-    // It has some of them, if it broke just now.
+    // If the mirror broke just now, the target has some of the items.
     model[{database, broken->mirror.target}].item_count = broken->target->item_count();
   }
 }
 
-// Mirrors begin, and end in each of the ways. Some targets are soon full.
+// Begins mirrors, and ends them in every way. Some targets are soon full.
 void JournaledWorld::change_mirror(std::mt19937_64& random, Model& model) {
   const std::uint32_t database = below(random, databases);
   const std::string from = keys[below(random, keys.size())];
@@ -285,7 +285,7 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   log.commit();
 }
 
-// A filter that was made elsewhere, here or by RedisBloom, as a file or in the record; as the daemon does it.
+// Adopts a filter, Sepal's or RedisBloom's, in a file or in the record, as the daemon does.
 void JournaledWorld::adopt(std::mt19937_64& random, Model& model) {
   const keyspace::DatabaseKey key{.database = below(random, databases),
                                   .key = keys[below(random, keys.size())]};
@@ -315,7 +315,7 @@ void JournaledWorld::adopt(std::mt19937_64& random, Model& model) {
   model[{key.database, std::string(key.key)}] = std::move(known);
 }
 
-// As the saver does it: one that was demanded and failed is still demanded.
+// As the saver does: a demanded save that failed is still demanded.
 Result<void> JournaledWorld::save(std::mt19937_64& random) {
   const bool demanded = std::exchange(needs_save_, false);
   saving_ = true;
@@ -363,9 +363,8 @@ Result<void> JournaledWorld::try_save(std::mt19937_64& random, storage::Linking 
   return {};
 }
 
-std::size_t JournaledWorld::durable_model() const {
-  const std::uint64_t durable = journal_->durable_position();
-  const auto first_lost = std::ranges::upper_bound(ends_, durable);
+std::size_t JournaledWorld::model_at(std::uint64_t position) const {
+  const auto first_lost = std::ranges::upper_bound(ends_, position);
   return static_cast<std::size_t>(std::max<std::ptrdiff_t>(first_lost - ends_.begin(), 1) - 1);
 }
 

@@ -25,10 +25,10 @@
 
 namespace sepal::test {
 
-// What clients know of a filter and its key: what they were told about them.
+// A filter and its key as clients know them from the replies.
 struct ModelFilter {
   std::uint64_t item_count = 0;
-  std::set<std::uint32_t> items;  // whose add was answered, by number
+  std::set<std::uint32_t> items;  // numbers of the items whose add was answered
   keyspace::Deadline deadline = keyspace::no_deadline;
 };
 struct Model : std::map<std::pair<std::uint32_t, std::string>, ModelFilter> {
@@ -37,7 +37,7 @@ struct Model : std::map<std::pair<std::uint32_t, std::string>, ModelFilter> {
 
 class JournaledWorld {
  public:
-  // Recovers what is on the disk, which the world takes.
+  // Takes the disk, and recovers the keyspace on it.
   JournaledWorld(std::unique_ptr<SimulatedDisk> disk, storage::JournalPolicy policy);
   ~JournaledWorld();
 
@@ -46,33 +46,35 @@ class JournaledWorld {
   [[nodiscard]] SimulatedDisk& disk() { return *disk_; }
   [[nodiscard]] storage::Journal& journal() { return *journal_; }
 
-  // Makes one random change, or a few adds; under `always` it is durable when this returns. Nothing happens
-  // while changes are refused.
+  // Makes one random change, or a few adds. Under `always` the change is durable when this returns. Does
+  // nothing while changes are refused.
   void change(std::mt19937_64& random);
-  // Switches the journal off and on, now and then, with the changes from now on. What was changed while it
-  // was off is in a generation or lost, so the models promise nothing any more.
+  // From now on, change() switches the journal off and on now and then. Changes made while it is off are in a
+  // generation or lost, so the models promise nothing any more.
   void switch_policies() { switching_ = true; }
-  // Saves, with changes between its steps and during its writing, if `random` says so.
+  // Saves. If `random` says so, changes are made between its steps and while it writes.
   Result<void> save(std::mt19937_64& random);
-  // Called within a save's writing, before an operation of the disk: makes some changes.
+  // Called while a save writes, before an operation of the disk: makes some changes.
   void interfere() {
     if (interfere_) interfere_();
   }
   [[nodiscard]] bool needs_save() const { return needs_save_; }
 
-  // The models after each change, the first being what was recovered.
+  // The models after each change. The first one is the recovered keyspace.
   [[nodiscard]] const std::vector<Model>& models() const { return models_; }
-  // Of them, the last that no power cut may lose.
-  [[nodiscard]] std::size_t durable_model() const;
+  // The index of the newest model that no power cut may lose.
+  [[nodiscard]] std::size_t durable_model() const { return model_at(journal_->durable_position()); }
+  // The index of the newest model whose changes all stand before this position of the journal.
+  [[nodiscard]] std::size_t model_at(std::uint64_t position) const;
 
-  // Whether the keyspace holds exactly the keys and counts of the model, and all of its items; it may have
-  // some of the items already by which `next` differs, for only whole requests are answered.
+  // Whether the keyspace holds exactly the keys and counts of the model, and all of its items. It may also
+  // have some items of `next`, because a request is answered only when it is complete.
   [[nodiscard]] bool holds(const Model& model, const Model& next) const;
-  // Goes on from what was recovered, which holds this.
+  // Continues from the recovered keyspace, which holds `model`.
   void begin_from(Model model);
-  // The keys, counts and deadlines that are there, without items.
+  // The keys, counts and deadlines of the keyspace, without items.
   [[nodiscard]] Model outline() const;
-  // That some save did not have to write.
+  // The bytes that saves linked instead of writing them.
   [[nodiscard]] std::uint64_t linked_bytes() const { return linked_bytes_; }
 
  private:
@@ -99,10 +101,10 @@ class JournaledWorld {
   bool saving_ = false;
   bool switching_ = false;
   std::uint64_t linked_bytes_ = 0;
-  std::function<void()> interfere_;  // while a generation is written
+  std::function<void()> interfere_;  // called while a generation is written
   std::string error_;
   std::vector<Model> models_{Model{}};
-  std::vector<std::uint64_t> ends_{0};  // of each model, in the journal
+  std::vector<std::uint64_t> ends_{0};  // the journal position after each model
 };
 
 }  // namespace sepal::test

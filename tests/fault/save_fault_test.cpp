@@ -1,9 +1,11 @@
-// A save on top of an older generation, with a disk that fails, fills up or loses power at every step of it.
+// A save after an older generation, on a disk that fails, gets full or loses power at every step of the save.
 #include <sepal/storage/data_directory.hpp>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+
+namespace save_fault_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -12,9 +14,9 @@ using test::Survival;
 
 namespace {
 
-// More than a save takes; a loop that gets there has lost its end.
+// More steps than a save has. A loop that reaches this would never end.
 constexpr std::uint64_t step_count_max = 200;
-// So many that each mix of two things that may survive a power loss comes up.
+// Enough that every combination of two things that may survive a power loss occurs.
 constexpr std::uint64_t chances = 32;
 constexpr DataDirectoryOptions with_own_files{.own_file_bytes_min = 1000};
 
@@ -24,7 +26,7 @@ std::unique_ptr<DataDirectory> opened(Disk& disk) {
   return std::move(*directory);
 }
 
-// The old generation and what is to replace it differ in everything but one filter, whose file is linked.
+// The old and the new generation differ in everything except one filter, whose file is linked.
 struct Generations {
   test::Filters old_filters;
   test::Filters new_filters;
@@ -59,7 +61,7 @@ struct Start {
   }
 };
 
-// No file that no generation needs, but the current generation's.
+// Checks that there are only files of the current generation.
 bool without_remains(SimulatedDisk& disk) {
   const auto names = disk.list("data");
   REQUIRE(names);
@@ -68,7 +70,7 @@ bool without_remains(SimulatedDisk& disk) {
 
 }  // namespace
 
-TEST_CASE("after a power loss at any step of a save, a load finds the old generation or the new one, whole",
+TEST_CASE("after a power loss at any step of a save, a load finds the whole old or the whole new generation",
           "[storage][fault]") {
   const Generations generations;
   for (const Survival survival : {Survival::synced, Survival::all, Survival::chance}) {
@@ -95,7 +97,7 @@ TEST_CASE("after a power loss at any step of a save, a load finds the old genera
   }
 }
 
-TEST_CASE("the faults below and above meet a save that links", "[storage][fault]") {
+TEST_CASE("the save of these fault tests links files", "[storage][fault]") {
   const Generations generations;
   Start start(generations);
   const auto report = start.directory->save(generations.new_filters.snapshot(), {});
@@ -103,10 +105,9 @@ TEST_CASE("the faults below and above meet a save that links", "[storage][fault]
   CHECK(report->linked_bytes > 5000);
 }
 
-// Each save links what the one before has linked, and what a load has seen.
-TEST_CASE(
-    "after a power loss at any step of a chain of saves, a file that was linked again and again is whole",
-    "[storage][fault]") {
+// Each save links files that the save before has linked, and files that a load has read.
+TEST_CASE("after a power loss at any step of several saves, a file that each save linked is whole",
+          "[storage][fault]") {
   const Generations generations;
   bool finished = false;
   for (std::uint64_t step = 0; !finished; ++step) {
@@ -133,7 +134,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("after a power loss at any step of the first save, there is nothing or the new generation",
+TEST_CASE("after a power loss at any step of the first save, a load finds nothing or the new generation",
           "[storage][fault]") {
   const Generations generations;
   bool finished = false;
@@ -171,7 +172,7 @@ TEST_CASE("a save that fails at any step leaves a whole generation, and the next
       finished = start.disk.operation_count() < step;
       start.disk.stop_failing();
       const auto loaded = test::load(*start.directory);
-      // The new one after an error: only the last sync, of the directory, is missing.
+      // The new generation after an error: only the last sync, that of the directory, has failed.
       REQUIRE(
           (saved ? generations.new_in(loaded) : generations.old_in(loaded) || generations.new_in(loaded)));
       if (!saved) CHECK(saved.error().code == code);
@@ -183,7 +184,7 @@ TEST_CASE("a save that fails at any step leaves a whole generation, and the next
   }
 }
 
-TEST_CASE("a save that fails and then loses power leaves the old generation or the new one, whole",
+TEST_CASE("a failed save and then a power loss leave the whole old or the whole new generation",
           "[storage][fault]") {
   const Generations generations;
   bool finished = false;
@@ -225,7 +226,7 @@ TEST_CASE("a restart between a failed save and a power loss does no harm", "[sto
   }
 }
 
-TEST_CASE("a disk that is full from any step on fails the save and keeps the old generation",
+TEST_CASE("a disk that gets full at any step makes the save fail, and keeps the old generation",
           "[storage][fault]") {
   const Generations generations;
   bool finished = false;
@@ -247,7 +248,7 @@ TEST_CASE("a disk that is full from any step on fails the save and keeps the old
   }
 }
 
-TEST_CASE("a load from a disk that fails at any step says so, and the next one works", "[storage][fault]") {
+TEST_CASE("a load that fails at any step reports the error, and the next load works", "[storage][fault]") {
   const Generations generations;
   bool finished = false;
   for (std::uint64_t step = 1; !finished; ++step) {
@@ -266,3 +267,5 @@ TEST_CASE("a load from a disk that fails at any step says so, and the next one w
     CHECK(generations.old_in(test::load(*start.directory)));
   }
 }
+
+}  // namespace save_fault_test

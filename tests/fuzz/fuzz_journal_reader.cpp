@@ -1,9 +1,9 @@
-// The reader of the journal and what applies it, fed with data directories that anybody may have written.
+// Feeds arbitrary data directories to the reader of the journal and to the code that applies it.
 //
 // An input is a container of files (support/generation_files.hpp): segments, and maybe a generation. Its mode
-// may ask that checksums are made right first, so that what lies behind them is reached. Whatever a start
-// accepts has to be the same at the next start, once what was cut off is gone. The corpus holds real
-// journals: the test "write the corpus of journals", which is hidden, makes them.
+// may ask for right checksums, so that the reader gets past them. If a start accepts an input, the next start
+// must give the same keyspace, without the part that was cut off. The corpus holds real journals, which the
+// hidden test "write the corpus of journals" makes.
 #include <sepal/base/gate.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/examine.hpp>

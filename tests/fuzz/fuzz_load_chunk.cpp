@@ -1,9 +1,9 @@
-// What clients upload, piece by piece: any bytes are refused or taken, nothing is read or written outside of
-// them, and what is taken is a filter that can be asked and added to, and dumped again. And what Redis dumped
-// of RedisBloom's filters, which comes whole.
+// Feeds arbitrary bytes to uploads, piece by piece, and to RESTORE as dumps of Redis. The bytes are refused
+// or accepted, without reads or writes outside of them. An accepted filter answers look-ups, takes items, and
+// can be dumped again.
 //
-//   pieces, one behind the other: 1 byte of flags (bit 0: the checksum of a dump's piece is put right, so
-//   that what lies behind it is met; bit 1: it is a header; bit 2: it is a dump of Redis), 2 bytes of
+//   pieces, one behind the other: 1 byte of flags (bit 0: the target puts the checksum of the piece right, so
+//   that the code behind it is reached; bit 1: it is a header; bit 2: it is a dump of Redis), 2 bytes of
 //   iterator, 2 bytes of length N, N bytes
 #include <sepal/base/endian.hpp>
 #include <sepal/base/hash.hpp>
@@ -32,7 +32,7 @@ struct Piece {
   std::vector<std::byte> bytes;
 };
 
-// Takes the next one off the input; nothing when it has ended.
+// Takes the next piece off the input. Returns nothing at its end.
 bool take(std::span<const std::byte>& input, Piece& piece) {
   if (input.size() < head_bytes) return false;
   const auto flags = std::to_integer<unsigned>(input[0]);

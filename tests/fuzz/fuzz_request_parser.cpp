@@ -1,5 +1,5 @@
-// Any bytes, cut anywhere: the requests, the error and what is left over are those of the uncut bytes,
-// whether neighbours are taken one by one or together.
+// Any bytes, cut anywhere, give the same requests, the same error and the same rest as the uncut bytes. It
+// does not matter whether neighbours are taken one by one or together.
 //
 //   byte 0      bit 0: authenticated; bit 1: small limits; bit 2: byte by byte
 //   byte 1      seed of the cuts
@@ -17,7 +17,7 @@ using sepal::test::Neighbours;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t header_bytes = 2;
-  // Each piece copies what waits, so time grows with the square of a request that does not end.
+  // Each piece copies the unread bytes, so time grows with the square of an unfinished request.
   constexpr std::size_t stream_bytes_max = 8192;
   if (size < header_bytes || size > header_bytes + stream_bytes_max) return 0;
   const bool authenticated = (data[0] & 1) != 0;

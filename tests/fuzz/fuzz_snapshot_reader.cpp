@@ -1,9 +1,9 @@
-// The reader of generations, fed with data directories that anybody may have written.
+// Feeds arbitrary data directories to the reader of generations.
 //
-// An input is a container of files (support/generation_files.hpp); its mode may ask that checksums, seals and
-// lengths are made right first, so that what lies behind them is reached. Whatever a load accepts has to
-// answer, to take items, and to survive a save and a load unchanged. The corpus holds real generations: the
-// test "write the corpus", which is hidden, makes them.
+// An input is a container of files (support/generation_files.hpp). Its mode may ask for right checksums,
+// seals and lengths, so that the reader gets past them. A keyspace that a load accepts must answer look-ups,
+// take items, and survive a save and a load unchanged. The corpus holds real generations, which the hidden
+// test "write the corpus" makes.
 #include <sepal/storage/data_directory.hpp>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Runs a fuzz target over the files of its corpus: what ctest does where libFuzzer is not built in.
+// Runs a fuzz target over the files of its corpus. ctest uses it in builds without libFuzzer.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

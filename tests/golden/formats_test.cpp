@@ -1,7 +1,7 @@
-// Data directories of every version that was ever written are read for ever, and hold what was put in.
+// Data directories of every earlier version can be read, and give the original filters.
 //
-// tests/golden/formats/<version>/ is a whole data directory. The newest is written by the hidden test "write
-// the directory", once for a version: when it has to change, it is a new version, beside the old.
+// tests/golden/formats/<version>/ is a whole data directory. The hidden test "write the directory" writes the
+// newest one, once for each version. A change of the format needs a new version and a new directory.
 #include <sepal/base/gate.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/adopted_files.hpp>
@@ -20,6 +20,8 @@
 #include "support/redisbloom_filter.hpp"
 #include "support/storage_fixture.hpp"
 
+namespace formats_test {
+
 using namespace sepal;
 using namespace sepal::storage;
 using test::Bytes;
@@ -29,7 +31,7 @@ namespace {
 
 const std::filesystem::path formats = SEPAL_GOLDEN_FORMATS;
 constexpr std::uint64_t segment_bytes = 8192;
-// The generation's own files begin at this size, so that the directory stays small.
+// Filters of this size get a file of their own. It is small, so that the directory stays small.
 constexpr DataDirectoryOptions small_files{.own_file_bytes_min = 400};
 
 std::string item_of(const std::string& key, std::uint64_t index) {
@@ -38,7 +40,7 @@ std::string item_of(const std::string& key, std::uint64_t index) {
 
 // --- the newest version -----------------------------------------------------------------------------------
 
-// Adds items `from` to `to` - 1 of the key that the filter once had.
+// Adds the items `from` to `to` - 1, named after the filter's first key.
 void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::DatabaseKey key,
          const std::string& name, std::uint64_t from, std::uint64_t to) {
   std::vector<filter::Filter::AddOutcome> outcomes;
@@ -49,13 +51,13 @@ void add(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, keyspace::Dat
   }
 }
 
-// A filter that came whole, with five items of this name.
+// A filter to adopt, with five items of this name.
 keyspace::FilterPtr whole(const std::string& name, const filter::FilterPtr& made) {
   for (std::uint64_t i = 0; i < 5; ++i) static_cast<void>(made->add_alone(item_of(name, i), test::roomy));
   return made;
 }
 
-// The ends of mirrors in the cut.
+// Mirrors, as the cut has them.
 void add_mirrored(test::Filters& filters) {
   filters.add(10, "source", 2, {.seed = 8});
   filters.add(10, "target", 0, {.seed = 9});
@@ -65,9 +67,9 @@ void add_mirrored(test::Filters& filters) {
   REQUIRE(filters.keyspace.begin_mirror({.database = 10, .source = "left", .target = "left alone"}));
 }
 
-// What the journal of version 3 says and those before it could not.
+// Changes that only journals from version 3 on can record.
 void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, SimulatedDisk& disk) {
-  // Two of one shape in a frame.
+  // Two filters of one shape in one frame.
   REQUIRE(mutator.create({.database = 4, .key = "moved"}, {.seed = 5}));
   add(mutator, keyspace, {.database = 4, .key = "moved"}, "moved", 0, 3);
   REQUIRE(mutator.create({.database = 6, .key = "swapped"}, {.seed = 5}));
@@ -93,8 +95,8 @@ void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   REQUIRE(mutator.adopt({.database = 8, .key = "file"}, large, keyspace::no_deadline, *file));
 }
 
-// What a cut holds, and what the journal does to it: every kind of operation, two segments, a filler, a
-// filter that was taken behind the cut, and a torn tail.
+// A cut and a journal after it: every kind of operation, two segments, a filler, a filter whose layers were
+// noted after the cut, and a torn tail.
 void write_newest(SimulatedDisk& disk) {
   auto directory = DataDirectory::open(disk, "data", 0xfedcba9876543210, std::nullopt, small_files);
   REQUIRE(directory);
@@ -141,7 +143,8 @@ void write_newest(SimulatedDisk& disk) {
   change_as_in_version_4(mutator, keyspace, disk);
   journal.end_frame();
   journal.sync();
-  // Lost: it is the last, and torn.
+  journal.mark();
+  // A start cuts this frame off: it is the last one, and torn.
   mutator.flush_all();
   journal.end_frame();
   journal.files().rbegin()->second[journal.used() - 1] ^= std::byte{1};
@@ -151,7 +154,7 @@ void write_newest(SimulatedDisk& disk) {
   journal.put(disk, "data");
 }
 
-// All that is put in is found, and no more items are counted.
+// Checks that all given items are found, and that no other items are counted.
 bool holds(const filter::Filter& filter, const std::string& name, std::uint64_t items) {
   for (std::uint64_t i = 0; i < items; ++i)
     if (!test::contains(filter, item_of(name, i))) return false;
@@ -161,9 +164,9 @@ bool holds(const filter::Filter& filter, const std::string& name, std::uint64_t 
 struct Expected {
   std::uint32_t database = 0;
   std::string key;
-  std::string name;  // of its items
+  std::string name;  // the first part of its items' names
   std::uint64_t given = 0;
-  std::uint64_t counted = 0;  // the others answered that they were known
+  std::uint64_t counted = 0;  // adds of the other given items answered "known"
   std::uint32_t layers = 1;
   filter::FilterOptions options;
   keyspace::Deadline deadline = keyspace::no_deadline;
@@ -194,7 +197,7 @@ void read(const std::string& version, SimulatedDisk& disk) {
   }
 }
 
-// A start.
+// Does what a start of sepald does.
 ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
   auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
   INFO((directory ? "" : directory.error().detail));
@@ -220,8 +223,8 @@ ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
   return *replayed;
 }
 
-// What the versions from 2 on have in common: the same was done, and from 3 on keys have deadlines as well.
-// `more` came later.
+// The filters of all versions from 2 on; from 3 on, keys have deadlines as well. `more` are the filters that
+// later versions add.
 void require_journaled(const std::string& version, keyspace::Deadline of_large, keyspace::Deadline of_renamed,
                        const std::vector<Expected>& more = {},
                        const std::vector<keyspace::Mirror>& mirrors = {}) {
@@ -251,7 +254,7 @@ void require_journaled(const std::string& version, keyspace::Deadline of_large, 
 
 }  // namespace
 
-TEST_CASE("a data directory of version 1, of a time before the journal, holds what was put in", "[golden]") {
+TEST_CASE("a data directory of version 1, before the journal, can be read", "[golden]") {
   SimulatedDisk disk;
   read("version-1", disk);
   test::Filters filters;
@@ -270,16 +273,16 @@ TEST_CASE("a data directory of version 1, of a time before the journal, holds wh
        {0, "", "", 0, 0, 1, {.error_rate = 0.01, .capacity = 100, .expansion = 2, .seed = 7}}});
 }
 
-TEST_CASE("a data directory of version 2, of a time before deadlines, holds what was put in", "[golden]") {
+TEST_CASE("a data directory of version 2, before deadlines, can be read", "[golden]") {
   require_journaled("version-2", keyspace::no_deadline, keyspace::no_deadline);
 }
 
-TEST_CASE("a data directory of version 3 holds what was put in, its deadlines included", "[golden]") {
+TEST_CASE("a data directory of version 3 can be read, with its deadlines", "[golden]") {
   require_journaled("version-3", 33'177'117'420'000, 0x0102030405060708);
 }
 
-// In version 5 filters are created together with their first items.
-TEST_CASE("data directories of versions 4 and 5 hold filters that came whole, mirrors and databases as well",
+// In version 5 filters are created together with their first items; version 6 has a SYNCED.
+TEST_CASE("data directories of versions 4 to 6 can be read, with adopted filters, mirrors and databases",
           "[golden]") {
   const filter::FilterOptions plain{.seed = 5};
   const filter::FilterOptions of_source{.seed = 8};
@@ -287,7 +290,7 @@ TEST_CASE("data directories of versions 4 and 5 hold filters that came whole, mi
   const filter::FilterOptions foreign{
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = filter::ItemHash::redisbloom};
   const filter::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
-  const std::string version = GENERATE("version-4", "version-5");
+  const std::string version = GENERATE("version-4", "version-5", "version-6");
   require_journaled(version, 33'177'117'420'000, 0x0102030405060708,
                     {{5, "moved", "moved", 3, 3, 1, plain},
                      {7, "swapped", "swapped", 3, 3, 1, plain},
@@ -308,11 +311,11 @@ TEST_CASE("data directories of versions 4 and 5 hold filters that came whole, mi
                       .items_before = 0}});
 }
 
-TEST_CASE("what is written today is what the newest version's files are", "[golden]") {
+TEST_CASE("files written today are equal to the newest golden files", "[golden]") {
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-5", committed);
+  read("version-6", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.
@@ -337,3 +340,5 @@ TEST_CASE("write the directory of the newest version into the folder that SEPAL_
     CHECK(file.good());
   }
 }
+
+}  // namespace formats_test

@@ -1,8 +1,8 @@
 """The recorded exchanges with the reference server, replayed against sepald.
 
-Every case that sends only commands of conformance/core-commands.txt runs. deviations.txt names those that are
-meant to differ, each with a reason in docs/protocol.md; one of them that passes is an error too, so that the list
-stays true.
+Every case that sends only commands of conformance/core-commands.txt runs. deviations.txt names the cases that differ
+on purpose; docs/protocol.md gives the reason for each. If one of them passes, that is an error too, so the list stays
+true.
 """
 
 import os
@@ -33,11 +33,11 @@ class ConformanceTest(DaemonTest):
         daemon.stop()
         return done.stdout
 
-    def test_every_exchange_but_the_named_deviations_is_as_recorded(self):
+    def test_every_exchange_except_the_named_deviations_is_as_recorded(self):
         skips = [word for name in deviations() for word in ("--skip", name)]
         said = self.replay(*skips)
         self.assertRegex(said, r"\n?[0-9]+ passed, 0 failed\n$")
-        # A run of no cases would pass as well.
+        # A run without cases would pass as well.
         self.assertGreater(int(re.search(r"([0-9]+) passed", said).group(1)), 500)
 
     def test_every_named_deviation_is_still_one(self):

@@ -1,4 +1,4 @@
-"""A client that understands every reply: for tests that ask for more than a line."""
+"""A client that understands every reply, for tests that need more than single lines."""
 
 import socket
 
@@ -6,7 +6,7 @@ from daemon import encode
 
 
 class Refused(Exception):
-    """An error reply; its text without the '-'."""
+    """An error reply. Its text is without the '-'."""
 
 
 class Client:
@@ -45,7 +45,7 @@ class Client:
         self.connection.sendall(b"".join(encode(*request) for request in requests))
 
     def receive(self):
-        """The next reply: an int, bytes, None, a list, or a Refused. ConnectionError when there is none."""
+        """The next reply: an int, bytes, None, a list, or a Refused. Raises ConnectionError if there is none."""
         line = self._replies.readline()
         if not line.endswith(b"\r\n"):
             raise ConnectionError("closed after %r" % line)

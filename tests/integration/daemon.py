@@ -1,7 +1,8 @@
-"""A real sepald for a test: started on a port the system chooses, in a directory of its own, ended with the test."""
+"""A real sepald for a test. It has a port that the system chooses and its own directory, and ends with the test."""
 
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -12,26 +13,42 @@ import time
 import unittest
 
 SEPALD = os.environ["SEPALD"]
+# A sanitizer takes memory of its own and makes everything slower, so tests do not assert sizes and times under one.
+SANITIZED = bool(os.environ.get("SEPAL_SANITIZE"))
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 60
+
+
+def free_port():
+    """A TCP port that was free a moment ago. With a UNIX socket, sepald does not let the system choose a port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 class Daemon:
     """One process. `log` holds every line it has written so far."""
 
-    def __init__(self, directory, *arguments, wait=True):
+    def __init__(self, directory, *arguments, wait=True, open_files=None):
+        """`open_files`: the soft and hard limit of descriptors at its start."""
         self.directory = directory
+        limit = None
+        if open_files is not None:
+            def limit():
+                resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
         self.log = []
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
             [SEPALD, "--port", "0", "--dir", directory, *arguments],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            preexec_fn=limit)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.port = None
         if wait:
             line = self.wait_for_line("ready: address=")
-            self.port = int(re.search(r"address=[^ ]*:(\d+)", line).group(1))
+            port = re.search(r"address=[^ ]*:(\d+)", line)
+            self.port = int(port.group(1)) if port else None  # None if it listens only on a UNIX socket
 
     def _read(self):
         for line in self.process.stderr:
@@ -69,13 +86,13 @@ class Daemon:
         self.process.send_signal(number)
 
     def wait(self, seconds=STOP_SECONDS_MAX):
-        """Its exit status, once it has ended and its log is read to the end."""
+        """Waits until it has ended and its log is read to the end. Returns its exit status."""
         status = self.process.wait(seconds)
         self._reader.join(seconds)
         return status
 
     def stop(self):
-        """SIGTERM, and the exit status."""
+        """Sends SIGTERM. Returns the exit status."""
         self.send_signal(signal.SIGTERM)
         return self.wait()
 
@@ -87,14 +104,14 @@ class Daemon:
 
 
 class DaemonTest(unittest.TestCase):
-    """A test with a data directory, whose daemons do not outlive it."""
+    """A test with a data directory. Its daemons end with the test."""
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="sepal-test-")
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
-    def start(self, *arguments, directory=None, wait=True):
-        daemon = Daemon(directory or self.directory, *arguments, wait=wait)
+    def start(self, *arguments, directory=None, wait=True, open_files=None):
+        daemon = Daemon(directory or self.directory, *arguments, wait=wait, open_files=open_files)
         self.addCleanup(daemon.kill)
         return daemon
 
@@ -109,7 +126,7 @@ def encode(*words):
 
 
 def read_lines(connection, count):
-    """That many lines of replies; fails when the connection ends first."""
+    """Reads so many lines of replies. Fails if the connection ends first."""
     data = b""
     while data.count(b"\r\n") < count:
         piece = connection.recv(65536)

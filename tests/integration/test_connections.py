@@ -1,4 +1,4 @@
-"""Very many connections at once, storms of short and rude ones, and what is left when they are gone."""
+"""Very many connections at once, storms of short and rude ones, and what they leave behind."""
 
 import os
 import resource
@@ -9,20 +9,20 @@ import threading
 import time
 import unittest
 
-from daemon import DaemonTest, encode, read_lines
+from daemon import SANITIZED, DaemonTest, encode, read_lines
 
-# With the one that watches, as many as a server with default settings takes.
+# With the watching connection, as many as a server with default settings takes.
 CONNECTIONS_WANTED = 10_000
-# Descriptors of either process that are no connection.
+# Descriptors of the server or the test that are no connections.
 DESCRIPTORS_SPARE = 100
 STORM_CONNECTIONS = 20_000
 STORM_THREADS = 4
+SURPLUS_CONNECTIONS = 5_000
 IDLE_CONNECTION_BYTES_MAX = 10 * 1024
-# What a second storm may add to the memory that the first has left.
+# A second storm may add so much memory to what the first one left.
 STORM_GROWTH_BYTES_MAX = 2 * 1024 * 1024
 SECONDS_MAX = 60
-# Sanitizers keep memory of their own for every allocation, so it is not measured under them.
-SANITIZED = bool(os.environ.get("SEPAL_SANITIZE"))
+# Sanitizers take memory of their own for every allocation, so the test does not measure memory under them.
 
 PING = encode("PING")
 PONG = b"+PONG\r\n"
@@ -35,7 +35,7 @@ def say(text):
 
 
 def receive(connection, byte_count):
-    """That many bytes, or fewer when the server closes."""
+    """Receives so many bytes, or fewer if the server closes."""
     data = b""
     while len(data) < byte_count:
         piece = connection.recv(byte_count - len(data))
@@ -61,7 +61,7 @@ def info(connection, field):
 
 
 def reset(connection):
-    """Closes it in the way that loses what is on its way."""
+    """Closes the connection with a reset, so that bytes in flight are lost."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
@@ -87,11 +87,6 @@ class ConnectionsTest(DaemonTest):
         with open("/proc/%d/status" % daemon.process.pid) as status:
             return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
 
-    def cpu_seconds(self, daemon):
-        with open("/proc/%d/stat" % daemon.process.pid) as stat:
-            fields = stat.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def await_only(self, watcher):
         self.eventually("connections are left", lambda: info(watcher, "connected_clients") == "1")
 
@@ -103,7 +98,7 @@ class ConnectionsTest(DaemonTest):
         return connections
 
     def exchange(self, connections, requests, byte_count):
-        """Sends to all before the first reply is read."""
+        """Sends to all connections before it reads the first reply."""
         for connection, request in zip(connections, requests):
             connection.sendall(request)
         return [receive(connection, byte_count) for connection in connections]
@@ -114,7 +109,7 @@ class ConnectionsTest(DaemonTest):
         self.addCleanup(watcher.close)
         watcher.sendall(encode("BF.RESERVE", "crowd", "1e-9", str(CONNECTIONS_WANTED)))
         self.assertEqual(read_lines(watcher, 1), [b"+OK"])
-        # What the server allocates once is there before the memory is measured.
+        # Memory that the server allocates only once must be allocated before the measurement.
         warm = self.connect_many(daemon, 100)
         self.exchange(warm, [PING] * len(warm), len(PONG))
         for connection in warm:
@@ -150,30 +145,30 @@ class ConnectionsTest(DaemonTest):
         self.assertTrue(answers(watcher))
 
     def visit(self, daemon, number, source):
-        """One connection of a storm. Three in four leave rudely."""
+        """One connection of a storm. Three in four do not end properly."""
         connection = socket.socket()
-        # Of addresses of its own, so that those which the system still remembers do not use up the ports.
+        # It uses several source addresses, so that connections in TIME_WAIT do not use up the ports.
         connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
         connection.bind((source, 0))
         connection.settimeout(SECONDS_MAX)
         connection.connect(("127.0.0.1", daemon.port))
         kind = number % 4
-        if kind == 0:  # Comes, is answered, goes.
+        if kind == 0:  # Connects, gets an answer, and closes.
             answered = answers(connection)
             connection.close()
             return answered
         if kind == 1:
             reset(connection)
-        elif kind == 2:  # Half of a request.
+        elif kind == 2:  # Sends half of a request.
             connection.sendall(b"*3\r\n$6\r\nBF.ADD\r\n$5\r\nstorm\r\n$100000\r\n" + b"x" * (number % 5000))
             connection.close()
-        else:  # Does not read what it asked for.
+        else:  # Does not read the replies.
             connection.sendall(PING * 20 + encode("BF.ADD", "storm", str(number)) + b"*2\r\n$4")
             reset(connection) if number % 8 == 3 else connection.close()
         return True
 
     def storm(self, daemon, watcher):
-        """The longest that another client waited for its answer meanwhile, in seconds."""
+        """Returns the longest wait of another client for its answer meanwhile, in seconds."""
         failures = []
 
         def run(thread):
@@ -227,38 +222,57 @@ class ConnectionsTest(DaemonTest):
         limits = resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)
         self.assertEqual(limits, (self.descriptors_max, self.descriptors_max))
 
-    def test_out_of_descriptors_newcomers_wait_and_the_others_are_served(self):
-        daemon = self.start("--journal", "off")
+    def test_out_of_descriptors_newcomers_are_refused_and_the_others_are_served(self):
+        """The test lowers the limit below what sepald has planned with, so the system refuses its accepts.
+
+        There is no disk reserve: its files would be made after the start, and the test counts descriptors."""
+        daemon = self.start("--journal", "off", "--disk-reserve", "0")
         watcher = daemon.connect()
         self.addCleanup(watcher.close)
         self.assertTrue(answers(watcher))
         room = 10
         limit = self.descriptors(daemon) + room
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
-        crowd = self.connect_many(daemon, 3 * room)
+        crowd = self.connect_many(daemon, room)
+        self.assertEqual(set(self.exchange(crowd, [PING] * room, len(PONG))), {PONG})
+        surplus = self.connect_many(daemon, 20 * room)
+        self.assertEqual({receive(connection, len(REFUSAL) + 1) for connection in surplus}, {REFUSAL})
+        self.assertIn("count=1 reason=\"Too many open files\"", daemon.wait_for_line("connections refused"))
+        self.assertEqual(daemon.text().count("connections refused"), 1, daemon.text())
+        self.assertEqual(info(watcher, "rejected_connections"), str(len(surplus)))
+        self.assertEqual(set(self.exchange(crowd, [PING] * room, len(PONG))), {PONG})
+
         for connection in crowd:
-            connection.sendall(PING)
-        for connection in crowd[:room]:
-            self.assertEqual(receive(connection, len(PONG)), PONG)
-        daemon.wait_for_line("accepting paused")
-
-        cpu_before = self.cpu_seconds(daemon)
-        crowd[room].settimeout(1)
-        with self.assertRaises(TimeoutError):
-            crowd[room].recv(1)
-        self.assertTrue(answers(watcher))
-        if not SANITIZED:
-            self.assertLess(self.cpu_seconds(daemon) - cpu_before, 0.2, "it tries to accept without a pause")
-
-        crowd[room].settimeout(SECONDS_MAX)
-        for at in range(room, len(crowd)):
-            crowd[at - room].close()
-            self.assertEqual(receive(crowd[at], len(PONG)), PONG)
-        for connection in crowd[-room:]:
             connection.close()
         self.await_only(watcher)
-        with daemon.connect() as newcomer:
-            self.assertTrue(answers(newcomer))
+        crowd = self.connect_many(daemon, room)
+        self.assertEqual(set(self.exchange(crowd, [PING] * room, len(PONG))), {PONG})
+
+    def test_a_storm_of_surplus_clients_is_refused_while_the_others_are_served(self):
+        daemon = self.start("--maxclients", "2", "--journal", "off")
+        watchers = self.connect_many(daemon, 2)
+        self.assertTrue(all(answers(watcher) for watcher in watchers))
+        done = threading.Event()
+        refused = []
+
+        def storm():
+            try:
+                for _ in range(SURPLUS_CONNECTIONS):
+                    with daemon.connect() as connection:
+                        refused.append(receive(connection, len(REFUSAL) + 1))
+            finally:
+                done.set()
+
+        thread = threading.Thread(target=storm)
+        thread.start()
+        answered = 0
+        while not done.is_set():
+            self.assertTrue(all(answers(watcher) for watcher in watchers))
+            answered += 1
+        thread.join()
+        say("%d surplus connections were refused; %d answers to the others meanwhile" % (len(refused), 2 * answered))
+        self.assertEqual(refused, [REFUSAL] * SURPLUS_CONNECTIONS)
+        self.assertEqual(info(watchers[0], "rejected_connections"), str(SURPLUS_CONNECTIONS))
 
     def test_one_client_more_than_allowed_is_told_so_until_another_leaves(self):
         daemon = self.start("--maxclients", "3", "--journal", "off")
@@ -270,7 +284,8 @@ class ConnectionsTest(DaemonTest):
                 self.assertEqual(receive(refused, len(REFUSAL) + 1), REFUSAL)
         self.assertEqual(info(clients[0], "rejected_connections"), "100")
         self.assertEqual(info(clients[0], "connected_clients"), "3")
-        self.eventually("descriptors are left", lambda: self.descriptors(daemon) == descriptors)
+        # The server reads a file at its start. The first count may include that file's descriptor.
+        self.eventually("descriptors are left", lambda: self.descriptors(daemon) <= descriptors)
         clients[1].close()
         self.eventually("the place stays taken", lambda: info(clients[0], "connected_clients") == "2")
         with daemon.connect() as accepted:

@@ -1,4 +1,4 @@
-"""`sepal verify`, `inspect` and `salvage` on directories that a real sepald has left, whole and damaged."""
+"""`sepal verify`, `inspect` and `salvage` on directories of a real sepald, whole and damaged."""
 
 import glob
 import json
@@ -14,7 +14,7 @@ SEPAL = os.environ["SEPAL"]
 
 
 def sepal(*arguments):
-    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True)
+    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=60)
 
 
 def ask(daemon, *requests):
@@ -44,7 +44,7 @@ def flip(path, offset):
 
 class ExamineTest(DaemonTest):
     def leave_directory(self):
-        """A generation with 100 items in `saved`, and 50 more of them and `recorded` in the journal."""
+        """Makes a generation with 100 items in `saved`. The journal has 50 more items of `saved`, and `recorded`."""
         daemon = self.start()
         adds = [("BF.ADD", "saved", "item %d" % i) for i in range(150)]
         ask(daemon, ("BF.RESERVE", "saved", "0.000001", "1000"), *adds[:100], ("SAVE",))
@@ -97,11 +97,36 @@ class ExamineTest(DaemonTest):
         self.assertEqual(salvaged.returncode, 0, salvaged.stderr)
         self.assertEqual(contents(self.directory), before)
         self.assertIn("lost   %s is damaged" % pack, salvaged.stdout)
-        self.assertIn("lost   50 items", salvaged.stdout)
+        self.assertIn('(the filter database=0 key="saved")', salvaged.stdout)
+        self.assertIn('lost   50 items that the journal adds to the filter database=0 key="saved"', salvaged.stdout)
         self.assertIn("saved  1 filters with 1 items", salvaged.stdout)
         daemon = self.start(directory=into)
         self.assertEqual(ask(daemon, ("BF.CARD", "recorded"), ("EXISTS", "saved")), [b":1", b":0"])
         self.assertTrue(segments)
+
+    def test_a_folder_or_pipe_in_the_place_of_a_file_blocks_nothing_and_loses_no_other_file(self):
+        segments = self.leave_directory()
+        [pack] = glob.glob(os.path.join(self.directory, "generation-*", "pack-0"))
+        for path in (pack, segments[0]):
+            for make, kind in ((os.mkdir, "folder"), (os.mkfifo, "pipe")):
+                aside = os.path.join(os.path.dirname(self.directory), "aside-" + os.path.basename(self.directory))
+                os.rename(path, aside)
+                make(path)
+                sentence = "%s: it is not a regular file but a %s" % (path, kind)
+                verified = sepal("verify", self.directory)
+                self.assertEqual(verified.returncode, 1)
+                self.assertIn(sentence, verified.stdout)
+                with tempfile.TemporaryDirectory(prefix="sepal-test-") as into:
+                    salvaged = sepal("salvage", self.directory, "--into", into)
+                    self.assertEqual(salvaged.returncode, 0, salvaged.stderr)
+                    self.assertIn("lost   cannot open " + sentence, salvaged.stdout)
+                    self.assertIn("saved  1 filters", salvaged.stdout)
+                refused = self.start(wait=False)
+                self.assertEqual(refused.wait(), 1)
+                self.assertIn(sentence, refused.text())
+                os.rmdir(path) if kind == "folder" else os.unlink(path)
+                os.rename(aside, path)
+        self.assertEqual(ask(self.start(), ("BF.CARD", "saved")), [b":150"])
 
     def test_inspect_prints_every_kind_of_file_and_refuses_others(self):
         self.leave_directory()

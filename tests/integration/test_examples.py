@@ -1,9 +1,8 @@
-"""The examples, each against a new sepald; and the guides, whose code is that of the examples."""
+"""Runs each example against a new sepald. test_documents.py compares the guides with them."""
 
 import contextlib
 import os
 import pathlib
-import re
 import runpy
 import sqlite3
 import subprocess
@@ -18,7 +17,6 @@ from daemon import DaemonTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").iterdir())
-GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 SECONDS_MAX = 120
 INTERPRETERS = {".py": [sys.executable], ".sh": ["bash"]}
 
@@ -57,7 +55,7 @@ class ExamplesTest(DaemonTest):
 
 
 class RebuildTest(DaemonTest):
-    """The moments that a run of the example may miss."""
+    """Moments that a run of the example may not reach."""
 
     def setUp(self):
         super().setUp()
@@ -95,7 +93,7 @@ class RebuildTest(DaemonTest):
             self.database.execute("INSERT INTO users VALUES ('alice')")
             self.filters.bf().add(self.example.KEY, "alice")
             rebuild.start()
-            # One that did not wait would end here.
+            # A rebuild that did not wait would end here.
             rebuild.join(0.5)
             self.assertTrue(self.is_known("alice"))
         rebuild.join()
@@ -115,29 +113,6 @@ class RebuildTest(DaemonTest):
         self.assertFalse(self.filters.exists(self.example.NEXT))
         self.assertIsNone(self.filters.execute_command("BF.MIRROR", self.example.KEY))
         self.assertTrue(self.is_known("alice"))
-
-
-class GuidesTest(unittest.TestCase):
-    def test_every_guide_is_in_the_readme_and_every_example_in_a_guide(self):
-        readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        guides = "".join(guide.read_text(encoding="utf-8") for guide in GUIDES)
-        for guide in GUIDES:
-            self.assertIn("docs/guides/" + guide.name, readme)
-        for example in EXAMPLES:
-            self.assertIn("examples/" + example.name, guides)
-
-    def test_the_code_in_a_guide_is_that_of_an_example(self):
-        sources = [example.read_text(encoding="utf-8") for example in EXAMPLES]
-        for guide in GUIDES:
-            for code in re.findall(r"^```(?:python|bash)\n(.*?)^```$", guide.read_text(encoding="utf-8"), re.M | re.S):
-                with self.subTest(guide.name):
-                    self.assertTrue(any(code in source for source in sources), code)
-
-    def test_what_a_guide_links_to_is_there(self):
-        for guide in GUIDES:
-            for target in re.findall(r"\]\(([^)#:]+)\)", guide.read_text(encoding="utf-8")):
-                with self.subTest(guide.name):
-                    self.assertTrue((guide.parent / target).exists(), target)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Keys that go in their time: while the server runs, across restarts, and a great many in the same second."""
+"""Keys expire while the server runs, across restarts, and a great many in the same second."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import time
 import unittest
 
 from client import Client
-from daemon import DaemonTest
+from daemon import SANITIZED, DaemonTest
 
 SEPAL = os.environ["SEPAL"]
 MANY = 100000
@@ -23,7 +23,7 @@ def wait_until(condition, seconds=30):
 
 
 class ExpiryTest(DaemonTest):
-    def test_a_key_expires_without_anybody_asking_for_it(self):
+    def test_a_key_expires_without_a_request_for_it(self):
         with Client.of(self.start()) as client:
             client.call("BF.ADD", "stays", "a")
             client.call("BF.RESERVE", "goes", "0.01", "100", "EX", "1")
@@ -35,17 +35,24 @@ class ExpiryTest(DaemonTest):
             self.assertEqual(client.info("stats")["expired_keys"], "2")
             self.assertEqual(client.info("keyspace")["db0"], "keys=1,expires=0,avg_ttl=0,subexpiry=0")
 
-    def test_what_expires_is_synced_under_always_though_nobody_waits_for_it(self):
+    def test_expiries_are_synced_under_always_though_no_client_waits(self):
         with Client.of(self.start("--journal", "always")) as client:
-            client.call("BF.RESERVE", "k", "0.01", "100")
-            client.call("PEXPIRE", "k", "20")
-            position = int(client.info()["journal_position"])
+            def position():
+                return int(client.info()["journal_position"])
+
+            for key in ("a", "b"):
+                client.call("BF.RESERVE", key, "0.01", "100")
+            before = position()
+            client.call("PEXPIRE", "a", "3600000")
+            after = position()
+            # Each deadline takes the same number of bytes in the journal. The record after the second is the key's removal.
+            client.call("PEXPIRE", "b", "20")
 
             def synced():
                 info = client.info()
-                return position < int(info["journal_position"]) == int(info["journal_synced_position"])
+                return after + (after - before) < int(info["journal_position"]) == int(info["journal_synced_position"])
 
-            self.assertTrue(wait_until(synced, seconds=5))
+            self.assertTrue(wait_until(synced))
 
     def set_deadlines(self, client):
         for key in ("soon", "later", "persisted", "renamed"):
@@ -88,7 +95,7 @@ class ExpiryTest(DaemonTest):
         time.sleep(0.3)
         daemon = self.start()
         self.check_after_start(daemon)
-        # What expired was recorded: nothing of it comes back, whatever the clock says.
+        # The removals were recorded, so expired keys do not come back, whatever the clock says.
         daemon.kill()
         daemon = self.start()
         self.check_after_start(daemon)
@@ -107,14 +114,14 @@ class ExpiryTest(DaemonTest):
                 self.assertEqual(client.call("PTTL", "k"), -1)
                 client.call("DEL", "k")
 
-    def test_a_great_many_that_expire_together_are_gone_soon_and_stall_nobody(self):
+    def test_many_keys_that_expire_together_are_gone_soon_and_delay_no_client(self):
         daemon = self.start()
         with Client.of(daemon) as client:
             batches = [range(first, first + 500) for first in range(0, MANY, 500)]
             started = time.time()
             for numbers in batches:
                 client.pipeline([("BF.RESERVE", "key:%d" % n, "0.01", "100") for n in numbers])
-            # Deadlines take about as long, and none may lie in the past when it is set.
+            # It takes about so long to set the deadlines, and no deadline may be in the past when it is set.
             due = int(1000 * (time.time() + 1 + 2 * (time.time() - started)))
             for numbers in batches:
                 client.pipeline([("PEXPIREAT", "key:%d" % n, str(due)) for n in numbers])
@@ -122,13 +129,14 @@ class ExpiryTest(DaemonTest):
             expires = int(client.info("keyspace")["db0"].split("expires=")[1].split(",")[0])
             self.assertGreater(expires, 0)
             worst = self.worst_answer(daemon, lambda: client.call("DBSIZE") == 1)
-            # Seconds of all at once would be far above; the machine may have other things to do.
-            self.assertLess(worst, 1.0)
+            # If all keys were removed at once, this would take seconds. The limit leaves room for other work on the machine.
+            if not SANITIZED:
+                self.assertLess(worst, 1.0)
             self.assertEqual(client.info("stats")["expired_keys"], str(MANY))
             self.assertEqual(client.call("BF.EXISTS", "stays", "a"), 1)
 
     def worst_answer(self, daemon, done):
-        """The longest that a client waited for one answer until `done`."""
+        """Returns the longest wait of a client for one answer, until `done`."""
         times = []
         ended = threading.Event()
 

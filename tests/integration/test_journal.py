@@ -32,14 +32,14 @@ class JournalTest(DaemonTest):
         self.assertEqual(client.call("SAVE"), b"OK")
 
     def known(self, *items, key="k"):
-        """Of these, what a server knows that starts now and is killed again."""
+        """Starts a server, returns how many of these items it knows, and kills it."""
         daemon = self.start()
         with Client.of(daemon) as client:
             known = [item for item in items if client.call("BF.EXISTS", key, item)]
         daemon.kill()
         return known
 
-    def test_what_was_answered_survives_a_kill_under_everysec_and_always(self):
+    def test_answered_adds_survive_a_kill_under_everysec_and_always(self):
         for policy in ("everysec", "always"):
             daemon = self.start("--journal", policy)
             with Client.of(daemon) as client:
@@ -84,7 +84,7 @@ class JournalTest(DaemonTest):
             daemon.kill()
         self.assertEqual(len(self.known(*range(20))), 20)
 
-    def test_what_was_replayed_is_a_change_since_the_last_save(self):
+    def test_replayed_changes_count_as_changes_since_the_last_save(self):
         daemon = self.start()
         with Client.of(daemon) as client:
             client.call("BF.ADD", "k", "saved")
@@ -97,7 +97,7 @@ class JournalTest(DaemonTest):
             self.assertEqual(client.info()["rdb_changes_since_last_save"], "3")
             client.call("BF.ADD", "l", "c")
             self.assertEqual(client.info()["rdb_changes_since_last_save"], "4")
-        # So a stop saves it, and the next start need not replay it again.
+        # So a stop saves it, and the next start does not have to replay it.
         daemon.stop()
         daemon = self.start()
         with Client.of(daemon) as client:
@@ -116,7 +116,7 @@ class JournalTest(DaemonTest):
         with Client.of(self.start("--maxmemory", "1mb")) as client:
             self.assertEqual(client.call("DBSIZE"), created)
 
-    def test_what_a_journal_that_is_off_now_has_kept_stays(self):
+    def test_records_of_a_journal_that_is_off_now_stay(self):
         for policy, item in (("everysec", "a"), ("off", "b"), ("everysec", "c"), ("off", "d"), ("always", "e")):
             daemon = self.start("--journal", policy)
             with Client.of(daemon) as client:
@@ -146,7 +146,7 @@ class JournalTest(DaemonTest):
             client.call("BF.ADD", "k", "meanwhile")
             client.call("CONFIG", "SET", "appendonly", "yes")
             self.assertEqual(client.info()["aof_enabled"], "1")
-            # What was added without a record is on disk with a save, which is begun by itself.
+            # A save begins by itself, and writes the items that were added without a record.
             self.eventually("no save", lambda: int(client.info()["changes_since_save"]) == 0)
             client.call("BF.ADD", "k", "after")
         daemon.kill()
@@ -226,7 +226,7 @@ class JournalTest(DaemonTest):
         self.assertEqual(daemon.stop(), 0)
 
     def test_always_and_everysec_serve_beside_each_other_in_time(self):
-        """A policy that changes while connections wait for their syncs."""
+        """Changes the policy while connections wait for their syncs."""
         daemon = self.start("--threads", "2")
         adders = [Adder(daemon, Adder.styles[at % len(Adder.styles)], b"k", at * 1_000_000_000) for at in range(10)]
         for adder in adders:
@@ -258,7 +258,7 @@ class JournalTest(DaemonTest):
             for key, some in merged(adders).items():
                 check_filter(self, client, key, some)
 
-    def test_structure_under_always_is_what_was_answered(self):
+    def test_answered_changes_of_structure_hold_under_always(self):
         import random
         daemon = self.start("--journal", "always")
         structure = Structure(daemon, 1, random.Random(1), {})

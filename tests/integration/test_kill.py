@@ -1,6 +1,6 @@
-"""kill -9, again and again, under load and while saves run: what was answered is there, and nothing is done by half.
+"""kill -9 again and again, under load and while saves run. No answered change is lost, and no change is half done.
 
-SEPAL_KILL_ROUNDS says how often, SEPAL_KILL_SEED repeats a run as far as a machine can.
+SEPAL_KILL_ROUNDS sets the number of kills. SEPAL_KILL_SEED repeats a run as far as possible.
 """
 
 import collections
@@ -20,22 +20,22 @@ ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", "10"))
 SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
 
 ADDERS = 17
-# Of 5 MB, so that they have files of their own, which saves link while nothing is added.
+# Filters of 5 MB have files of their own. Saves link these files while nothing is added.
 BIG_FILTER_ITEMS = 1_000_000
-# Rounds in which a stop has begun before the kill.
+# In one of so many rounds, a stop begins before the kill.
 STOP_KILL_EVERY = 5
 STRUCTURE_DATABASES = (1, 2)
 LOAD_SECONDS = (0.05, 0.9)
-# Rounds in which a start is killed as well.
+# In one of so many rounds, a start is killed as well.
 START_KILL_EVERY = 4
-# Taken in turns: what one of them has left is replayed by the next.
+# Used in turn: a server with the next settings replays the journal of the one before.
 SETTINGS = (
     (),
     ("--journal", "always"),
-    # Segments end and saves begin many times a round.
+    # With these settings, segments end and saves begin many times in a round.
     ("--journal-segment", "2mb", "--journal-save-min", "2mb"),
 )
-# Two of a kind add the same items, so that some learn what others were not told.
+# Two adders add the same items, so that one of them may be told "known" for an item that the other was not told about.
 TWINS = 2
 ITEMS_APART = 1_000_000_000
 
@@ -49,7 +49,7 @@ class KillTest(DaemonTest):
         super().setUp()
         self.random = random.Random(SEED)
         self.states = {database: [{}] for database in STRUCTURE_DATABASES}
-        self.expected = {}  # key -> Answers, of the last two rounds
+        self.expected = {}  # key -> Answers of the last two rounds
         self.counts = collections.Counter()
 
     def start_after_kill(self, number):
@@ -70,7 +70,7 @@ class KillTest(DaemonTest):
                 check_filter(self, client, key, answers)
 
     def forget_round(self, daemon, number):
-        """What was checked twice goes, so that rounds do not take longer and longer."""
+        """Deletes filters that were checked twice, so that rounds do not take longer and longer."""
         old = [key for key in self.expected if key.startswith(b"round:%d:" % number)]
         if not old:
             return
@@ -113,7 +113,7 @@ class KillTest(DaemonTest):
             self.counts[event] += sum(event in line for line in daemon.log if line)
         self.assertFalse(set().union(*(adder.refusals for adder in adders)))
 
-    def test_filters_that_are_renamed_under_those_who_add_to_them_keep_what_they_were_given(self):
+    def test_filters_that_are_renamed_during_adds_keep_their_items(self):
         for number in range(max(1, ROUNDS // 5)):
             daemon = self.start(*DAEMON_ARGUMENTS, "--threads", "2", *SETTINGS[number % len(SETTINGS)])
             key = b"hot:%d" % number
@@ -131,7 +131,7 @@ class KillTest(DaemonTest):
                 client.call("FLUSHALL")
             daemon.kill()
 
-    def test_nothing_answered_is_lost_and_nothing_is_done_by_half(self):
+    def test_no_answered_change_is_lost_and_no_change_is_half_done(self):
         say("SEPAL_KILL_SEED=%d" % SEED)
         began = time.monotonic()
         for number in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""What clients meet while the data is being loaded, and what a stop or an error leaves then."""
+"""Clients during the load of the data, and a stop or an error during the load."""
 
 import os
 import pathlib
@@ -7,14 +7,13 @@ import time
 import unittest
 
 from client import Client, Refused
-from daemon import DaemonTest
+from daemon import SANITIZED, DaemonTest, free_port
 
-# Enough that a load is not over before somebody has asked; sanitizers make it slow enough with less.
-SANITIZED = bool(os.environ.get("SEPAL_SANITIZE"))
+# Enough data that a client can ask before the load is over. Sanitizers make a load slow with less data.
 BIG_FILTERS = 1 if SANITIZED else 4
 BIG_CAPACITY = 80_000_000  # 96 MB at 1 %
 SMALL_FILTERS = 10_000 if SANITIZED else 100_000
-# A machine that does something else may keep the test from looking in time.
+# On a busy machine the test may look too late.
 STARTS_MAX = 6
 SECONDS_MAX = 60
 
@@ -39,12 +38,12 @@ class LoadingTest(DaemonTest):
         self.assertEqual(daemon.stop(), 0)
 
     def generation(self):
-        """Every file of the data, with when it was written."""
+        """Every file of the data, with the time of its last write."""
         return {str(path): path.stat().st_mtime_ns for path in sorted(pathlib.Path(self.directory).glob("generation-*/*"))}
 
     def begin(self, *arguments):
-        """A daemon, and a client that has connected as soon as that was possible."""
-        daemon = self.start("--unixsocket", self.socket_path, *arguments, wait=False)
+        """Starts a daemon, and a client that connects as soon as possible."""
+        daemon = self.start("--unixsocket", self.socket_path, "--port", str(free_port()), *arguments, wait=False)
         deadline = time.monotonic() + SECONDS_MAX
         while time.monotonic() < deadline:
             try:
@@ -54,7 +53,7 @@ class LoadingTest(DaemonTest):
         raise AssertionError("nobody listens; it said:\n%s" % daemon.text())
 
     def in_time(self, attempt):
-        """Calls `attempt` until it says that the load was not over before it began."""
+        """Calls `attempt` until it returns that it began before the end of the load."""
         for _ in range(STARTS_MAX):
             if attempt():
                 return
@@ -133,7 +132,7 @@ class LoadingTest(DaemonTest):
         self.check_data(daemon)
 
     def test_a_load_that_fails_closes_the_connections_and_ends_the_process(self):
-        # The last one that is read, so that the others are there already.
+        # The file that is read last, so that the other filters are loaded already.
         path = max(pathlib.Path(self.directory).glob("generation-*/filter-*"), key=lambda path: path.name)
         with open(path, "r+b") as file:
             file.seek(path.stat().st_size - 100)

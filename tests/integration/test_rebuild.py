@@ -1,7 +1,7 @@
-"""Filters that are rebuilt with BF.MIRROR while others add to them and ask them, also when the server dies meanwhile.
+"""Filters are rebuilt with BF.MIRROR while other clients add to them and ask them, also if the server dies meanwhile.
 
-SEPAL_REBUILD_ITEMS says how large the filter is (the long run has 10000000), SEPAL_REBUILD_KILLS how often the server
-is killed, SEPAL_REBUILD_SEED repeats a run as far as a machine can.
+SEPAL_REBUILD_ITEMS sets the size of the filter (the long run has 10000000), SEPAL_REBUILD_KILLS the number of kills of
+the server. SEPAL_REBUILD_SEED repeats a run as far as possible.
 """
 
 import multiprocessing
@@ -23,7 +23,7 @@ SEED = int(os.environ.get("SEPAL_REBUILD_SEED", str(random.randrange(1 << 32))))
 PROCESSES = 4
 CONNECTIONS = 5  # of each process
 BATCH = 50
-# Items that connections add begin here, so far apart.
+# The first item that connections add, and the distance between the items of two connections.
 ADDED_FROM = 100_000_000
 APART = 10_000_000
 QUIET_SECONDS = 2
@@ -38,7 +38,7 @@ def say(text):
 
 
 def feed(client, key, numbers, depth=8):
-    """Adds numbers, a list or a range, some requests at a time."""
+    """Adds the numbers of a list or range, several requests at a time."""
     for at in range(0, len(numbers), depth * FEED_BATCH):
         some = numbers[at:at + depth * FEED_BATCH]
         for reply in client.pipeline([("BF.MADD", key, *(b"%d" % number for number in some[first:first + FEED_BATCH]))
@@ -48,7 +48,7 @@ def feed(client, key, numbers, depth=8):
 
 
 def missing(client, key, numbers):
-    """How many of these, a list or a range, the filter does not know."""
+    """How many numbers of a list or range the filter does not know."""
     count = 0
     for at in range(0, len(numbers), PIECE):
         items = {b"%d" % number for number in numbers[at:at + PIECE]}
@@ -57,10 +57,10 @@ def missing(client, key, numbers):
 
 
 class Traffic(multiprocessing.Process):
-    """Connections that add new items and ask for known ones, one batch after the other, as fast as they are answered.
+    """Connections that add new items and ask for known ones, one batch after the other, at full speed.
 
-    Only what is kept is asked for: the even numbers below ITEMS, and what was added. `sent` counts for each connection
-    how many of its numbers were ever sent; whoever reads the source of a rebuild finds those there."""
+    They ask only for items that a rebuild keeps: the even numbers below ITEMS, and the added items. `sent` counts for
+    each connection how many of its numbers were ever sent. A rebuild finds these in its source."""
 
     def __init__(self, address, number, sent, phase):
         super().__init__(daemon=True)
@@ -100,7 +100,7 @@ def milliseconds(durations, share):
 
 
 class Address:
-    """What Client.of() needs of a daemon, for other processes."""
+    """The parts of a daemon that Client.of() needs, for other processes."""
 
     def __init__(self, port):
         self.port = port
@@ -140,7 +140,7 @@ class RebuildTest(DaemonTest):
         say("%d items rebuilt in %.1f s; %d were added in all" % (ITEMS // 2, seconds, added_count))
 
     def rebuild(self, client, sent):
-        """From the source: the even numbers, and what was sent to be added before the mirror began."""
+        """Adds the items of the source: the even numbers, and the items that were sent before the mirror began."""
         client.call("BF.RESERVE", NEXT, "0.001", ITEMS)
         self.assertEqual(client.call("BF.MIRROR", KEY, NEXT), b"OK")
         before = list(sent)
@@ -164,7 +164,7 @@ class RebuildTest(DaemonTest):
 
 
 class NotedAdder(Adder):
-    """Writes down what it is about to add, as an application does in its database."""
+    """Notes an item before it adds it, as an application does in its database."""
 
     sent_until = None
 
@@ -178,7 +178,7 @@ class NotedAdder(Adder):
 
 
 class Rebuild(threading.Thread):
-    """Rebuilds, until it has or the server has gone."""
+    """Rebuilds the filter once, unless the server dies before."""
 
     def __init__(self, client, keys, capacity, kept_items, adders):
         super().__init__()
@@ -211,8 +211,8 @@ class Rebuild(threading.Thread):
 
 
 class KilledRebuildTest(DaemonTest):
-    """The server is killed before, in or behind the COMMIT. The filter is the old one or the new one, whole, and has
-    all that was answered; a mirror that is left has what was added since it began."""
+    """The server is killed before, during or after the COMMIT. The filter is the whole old one or the whole new one, and
+    has all answered items. If the mirror still exists, its target has all items that were added since it began."""
 
     old_items, kept_items = range(0, 4000), range(0, 4000, 2)
     old_capacity, new_capacity = 1_000_000, 1_100_000
@@ -285,7 +285,7 @@ class KilledRebuildTest(DaemonTest):
         status = client.call("BF.MIRROR", key)
         self.assertEqual(status[1], following)
         self.assertEqual(status[5], b"whole")
-        # It goes on where it was: after what the source had, nothing is missing.
+        # The mirror goes on: after the items of the source are added, no item is missing.
         feed(client, following, rebuild.source)
         client.call("BF.MADD", key, b"one more")
         self.assertEqual(client.call("BF.MIRROR", key, "COMMIT"), b"OK")

@@ -48,7 +48,7 @@ class RedisCliTest(DaemonTest):
                               input="".join("BF.ADD bulk item%d\r\n" % i for i in range(1000)),
                               capture_output=True, text=True, timeout=30, check=True)
         self.assertIn("errors: 0, replies: 1000", pipe.stdout)
-        # One item in a hundred may look like an earlier one, and is then not counted.
+        # One item in a hundred may be a false positive, which is not counted.
         self.assertIn(int(self.cli("BF.CARD", "bulk")), range(970, 1001))
 
     def test_a_mistake_gets_a_clear_answer(self):

@@ -39,7 +39,7 @@ class RedisPyTest(DaemonTest):
             pipeline.execute_command("BF.ADD", "stream", i % 5_000)
         replies = pipeline.execute()
         self.assertEqual(replies[5_000:], [0] * 5_000)
-        # One in a hundred may look like an earlier one; none of them may be told "new" twice.
+        # One item in a hundred may be a false positive. No item may be answered "new" twice.
         self.assertGreater(sum(replies[:5_000]), 4_900)
 
     def test_scan_names_every_key_once(self):

@@ -1,4 +1,4 @@
-"""Filters that come or go whole: COPY, DUMP and RESTORE, BF.IMPORT and BF.EXPORT of a real server."""
+"""Whole filters: COPY, DUMP and RESTORE, BF.IMPORT and BF.EXPORT of a real server."""
 
 import os
 import random
@@ -156,19 +156,25 @@ class WholeTest(DaemonTest):
         os.symlink(self.directory, os.path.join(self.imports, "folder"))
         os.mkfifo(os.path.join(self.imports, "pipe"))
         daemon = self.start_here()
-        plain = "ERR the file must be a plain name in import_dir, without '/', and not begin with '.'"
+        slash = "ERR the file must be a name in import_dir, without '/'"
+        dot = "ERR the name of the file must not begin with '.'"
+        wrong = {"../outside": slash, outside: slash, "": "ERR the name of the file is empty", ".": dot, "..": dot,
+                 ".hidden": dot, "folder/outside": slash, "a\0b": "ERR the name of the file has control characters",
+                 "a\nb": "ERR the name of the file has control characters",
+                 "x" * 256: "ERR the name of the file is longer than 255 bytes"}
         with Client.of(daemon) as client:
             client.call("BF.ADD", "k", "a")
-            for name in ("../outside", outside, "", ".", "..", ".hidden", "folder/outside", "a\0b", "x" * 241):
-                self.assertEqual(self.refused(client, "BF.IMPORT", "users", name), plain)
-                self.assertEqual(self.refused(client, "BF.EXPORT", "k", name), plain)
+            for name, refusal in wrong.items():
+                self.assertEqual(self.refused(client, "BF.IMPORT", "users", name), refusal)
+                self.assertEqual(self.refused(client, "BF.EXPORT", "k", name), refusal)
+            longest = "x" * 255
+            self.assertEqual(client.call("BF.EXPORT", "k", longest), b"OK")
+            self.assertEqual(client.call("BF.IMPORT", "long", longest), b"OK")
             self.assertIn("symbolic link", self.refused(client, "BF.IMPORT", "users", "link"))
             self.assertIn("not a regular file", self.refused(client, "BF.IMPORT", "users", "pipe"))
             self.assertIn("ERR ", self.refused(client, "BF.IMPORT", "users", "folder"))
-            # What a link leads to is not written to, nor is what stands in the way of the file aside.
+            # The target of the link is not written.
             before = os.stat(outside).st_mtime_ns
-            os.symlink(outside, os.path.join(self.imports, "new.tmp"))
-            self.refused(client, "BF.EXPORT", "k", "new")
             self.assertEqual(client.call("BF.EXPORT", "k", "link", "REPLACE"), b"OK")
             self.assertFalse(os.path.islink(os.path.join(self.imports, "link")))
             self.assertEqual(os.stat(outside).st_mtime_ns, before)
@@ -187,7 +193,7 @@ class WholeTest(DaemonTest):
         with Client.of(daemon) as watching:
             client = Client.of(daemon)
             client.send(("BF.IMPORT", "users", "large"))
-            # How much it will be is known a moment after it runs, when the file was opened.
+            # The size is known a moment after the start of the import, when its file is open.
             self.wait_until(lambda: int(watching.info("sepal")["transfer_bytes_total"]) > 0)
             self.assertEqual(watching.info("sepal")["transfer_running"], "import")
             client.close()
@@ -232,19 +238,41 @@ class WholeTest(DaemonTest):
             daemon.stop()
         print("seen:", seen, file=sys.stderr)
 
-    def test_a_pipe_in_the_way_of_an_export_holds_nobody_up(self):
-        pipe = os.path.join(self.imports, "new.tmp")
+    def test_an_export_overwrites_no_file_but_its_own(self):
+        stranger = os.path.join(self.imports, "new.tmp")
+        with open(stranger, "w") as file:
+            file.write("of somebody else")
         daemon = self.start_here()
         with Client.of(daemon) as client:
             client.call("BF.ADD", "k", "a")
-            os.mkfifo(pipe)
-            self.assertIn("not a regular file", self.refused(client, "BF.EXPORT", "k", "new"))
-            self.assertEqual(client.call("BF.EXPORT", "k", "other"), b"OK")
+            self.assertEqual(client.call("BF.EXPORT", "k", "new"), b"OK")
+            self.assertEqual(client.call("BF.EXPORT", "k", "new", "REPLACE"), b"OK")
+        with open(stranger) as file:
+            self.assertEqual(file.read(), "of somebody else")
+        self.assertEqual(sorted(os.listdir(self.imports)), ["new", "new.tmp"])
+
+    def test_a_start_removes_old_remains_of_unfinished_exports(self):
+        def leave(name, hours):
+            path = os.path.join(self.imports, name)
+            with open(path, "w"):
+                pass
+            changed = time.time() - 3600 * hours
+            os.utime(path, (changed, changed))
+
+        leave(".sepal-0123456789abcdef.tmp", hours=2)
+        leave(".sepal-0000000000000000.tmp", hours=0)
+        leave(".sepal-mine.tmp", hours=2)
+        leave("other.tmp", hours=2)
+        daemon = self.start_here()
+        self.assertIn(".sepal-0123456789abcdef.tmp", daemon.wait_for_line("remains removed: "))
+        self.assertEqual(sorted(os.listdir(self.imports)),
+                         [".sepal-0000000000000000.tmp", ".sepal-mine.tmp", "other.tmp"])
 
     def test_an_import_dir_that_touches_the_data_directory_is_refused_at_the_start(self):
         holder = os.path.join(self.directory, "holder")
         data = os.path.join(holder, "data")
-        os.makedirs(os.path.join(data, "inside", "deeper"))
+        for folder in (os.path.join(data, "inside", "deeper"), os.path.join(data, "new"), data + "2"):
+            os.makedirs(folder)
         link = os.path.join(self.directory, "link")
         os.symlink(data, link)
         for imports in (data, data + "/", os.path.join(data, "inside", "deeper"), os.path.join(data, "new"), holder,
@@ -265,15 +293,15 @@ class WholeTest(DaemonTest):
                 return pieces
             pieces.append((iterator, piece))
 
-    def test_an_upload_that_did_not_get_under_its_key_is_not_taken_for_loaded(self):
+    def test_an_upload_whose_adoption_failed_does_not_count_as_loaded(self):
         lost = "ERR the upload has not got under its key: wait for it, or begin again with the header"
         daemon = self.start_here()
         with Client.of(daemon) as client:
             self.make_big(client, "a")
             pieces = self.dump_of(client, "a")
             client.call("BF.ADD", "k", "old")
-            # Where the disk is to write the filter aside.
-            obstacle = os.path.join(self.data, "adopted-000000000001.tmp")
+            # The disk fails where the server writes the filter aside.
+            obstacle = os.path.join(self.data, "adopted-000000000001")
             os.makedirs(os.path.join(obstacle, "folder"))
             for iterator, piece in pieces[:-1]:
                 self.assertEqual(client.call("BF.LOADCHUNK", "k", iterator, piece), b"OK")

@@ -1,9 +1,9 @@
-"""Clients that change things as fast as they can and remember every answer, and what must be there afterwards.
+"""Clients that make changes as fast as they can and remember every answer, and checks of the filters afterwards.
 
-An add that was answered, with 1 or with 0, has to be found again, whatever happened to the server since; how many items
-a filter counts has to be how many it knows. A change of keys that was answered holds, and one that was not is done
-wholly or not at all: requests of one connection are run in order, so what is there is the state after some number of
-those that were not answered.
+An item whose add was answered, with 1 or with 0, must be found again, whatever happened to the server since. The count
+of a filter must be the number of items that it knows. An answered change of keys must hold. A change without an answer
+is done completely or not at all. The requests of one connection are run in order, so the keys must be in the state after
+the answered requests and some of the unanswered ones.
 """
 
 import collections
@@ -13,7 +13,7 @@ import threading
 from client import Client, Refused
 from daemon import encode
 
-# So few false positives that counts can be compared exactly.
+# A rate so small that there are no false positives, and counts can be compared exactly.
 ERROR_RATE = "0.000000001"
 DAEMON_ARGUMENTS = ("--bf-error-rate", ERROR_RATE)
 
@@ -23,7 +23,7 @@ QUESTIONS = 1000
 
 
 class Answers:
-    """What became of the adds to one key."""
+    """The answers to the adds to one key."""
 
     def __init__(self):
         self.new, self.known, self.refused, self.unanswered = [], [], [], []
@@ -51,7 +51,7 @@ def merged(workers):
 
 
 class Worker(threading.Thread):
-    """Works on a connection of its own until it is told to stop or the server has gone."""
+    """Works on its own connection until it is stopped or the server dies."""
 
     def __init__(self, daemon):
         super().__init__()
@@ -76,7 +76,7 @@ class Worker(threading.Thread):
 
 
 class Adder(Worker):
-    """Adds the numbers from `first` on, in one of the ways of `styles`. `refusals` are the texts of errors it met."""
+    """Adds the numbers from `first` on, in one of the ways of `styles`. `refusals` has the texts of the errors it got."""
 
     styles = ("single", "pipeline", "madd", "insert", "spread")
 
@@ -99,7 +99,7 @@ class Adder(Worker):
             send(connection, list(itertools.islice(self.numbers, batch)))
 
     def send_each(self, connection, items):
-        """A request for each item, all at once."""
+        """Sends a request for each item, all at once."""
         left = collections.deque(items)
         try:
             connection.sendall(b"".join(encode(b"BF.ADD", self.key(item), item) for item in items))
@@ -112,7 +112,7 @@ class Adder(Worker):
                 self.answers[self.key(item)].unanswered.append(item)
 
     def send_array(self, connection, items):
-        """All in one request. Nothing is answered before the whole reply is there."""
+        """Sends all items in one request. They count as answered only when the whole reply has come."""
         answers = self.answers[self.prefix]
         words = [b"BF.MADD", self.prefix] if self.style == "madd" else [b"BF.INSERT", self.prefix, b"ITEMS"]
         replies = []
@@ -135,7 +135,7 @@ class Adder(Worker):
 
 
 def lines(connection, wanted):
-    """Lines of replies, until `wanted` says that there are enough. ConnectionError when the server has gone."""
+    """Reads lines of replies until `wanted` returns that there are enough. Raises ConnectionError if the server died."""
     rest = b""
     while wanted() > 0:
         piece = connection.recv(1 << 16)
@@ -157,7 +157,7 @@ class Saver(Worker):
 
 
 class Rotator(Worker):
-    """Takes a filter away from those who add to it, again and again: it stays under another key."""
+    """Renames a filter again and again while adders add to its key. The filter stays under another key."""
 
     pause_seconds = 0.04
 
@@ -174,9 +174,9 @@ class Rotator(Worker):
 
 
 class Structure(Worker):
-    """Creates, deletes, renames and flushes the keys of a database of its own, and knows what has to be answered.
+    """Creates, deletes, renames and flushes the keys of its own database, and knows the right answers.
 
-    A state is a dict: key -> (capacity, items). A filter's capacity is its own, so that it is recognised under any key.
+    A state is a dict: key -> (capacity, items). Each filter has another capacity, so it is recognised under any key.
     """
 
     keys = ("a", "b", "c", "d", "e", "f")
@@ -251,7 +251,7 @@ class Structure(Worker):
         return after, 1 if name == "RENAMENX" else b"OK"
 
     def possible_states(self):
-        """After those requests that were answered and any number of the others."""
+        """The states after the answered requests and any number of the others."""
         states = [self.state]
         for request in self.unanswered:
             states.append(self.apply(states[-1], request)[0])
@@ -275,7 +275,7 @@ class Structure(Worker):
 
 
 def present_of(client, key, items):
-    """Those of `items` that the filter knows."""
+    """The items of `items` that the filter knows."""
     parts = [items[at:at + QUESTIONS] for at in range(0, len(items), QUESTIONS)]
     present = set()
     for part in parts:
@@ -284,7 +284,7 @@ def present_of(client, key, items):
 
 
 def check_rotated(test, client, key, answers):
-    """That what was answered is in the filter under `key` or in one of those that were it before, and only once."""
+    """Checks that each answered item is in exactly one filter: the one under `key`, or one that was renamed from it."""
     sent = answers.new + answers.known + answers.unanswered
     test.assertEqual(answers.known, [], "items that were sent once were known")
     present, counted = set(), 0
@@ -300,7 +300,7 @@ def check_rotated(test, client, key, answers):
 
 
 def check_filter(test, client, key, answers):
-    """That the filter under `key` holds what was answered, and counts what it holds."""
+    """Checks that the filter under `key` holds all answered items, and counts the items that it holds."""
     sent = list(set(answers.new) | set(answers.known) | set(answers.unanswered) | set(answers.refused))
     present = present_of(client, key, sent)
     lost = (set(answers.new) | set(answers.known)) - present

@@ -1,4 +1,4 @@
-// Adoptions that a test carries out, or does not.
+// A fake of Adoptions: the test decides whether to carry an adoption out.
 #pragma once
 
 #include <sepal/command/adoptions.hpp>
@@ -13,7 +13,7 @@
 
 namespace sepal::test {
 
-// Any thread, but for the fields: those once all is quiet.
+// Any thread may call it. Only the test's thread uses the fields, when no other thread is active.
 class FakeAdoptions final : public command::Adoptions {
  public:
   struct Waiting {

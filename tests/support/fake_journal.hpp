@@ -1,4 +1,4 @@
-// What commands and sessions are told of a journal, as a test decides.
+// A fake of the journal's state for commands and sessions: the test sets it.
 #pragma once
 
 #include <sepal/command/services.hpp>

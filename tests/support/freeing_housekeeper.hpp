@@ -1,4 +1,4 @@
-// Frees at once what a keyspace disposes of, leaves pages as they are, and waits for no deadline.
+// A housekeeper that frees filters and tables at once, does not settle pages, and ignores deadlines.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>

@@ -1,5 +1,5 @@
-// The files of a data directory as one piece of bytes and back, and their checksums made right again after
-// somebody changed them: what a test needs to lie in a header, and a fuzzer to get past the checksums.
+// Packs the files of a data directory into one piece of bytes, and unpacks them. Puts checksums right after a
+// change: with this a test can write wrong headers, and a fuzzer gets past the checksums.
 //
 //     container = mode (1 byte)  file*          file = name length (1 byte), name, length (3 bytes), contents
 //
@@ -21,8 +21,8 @@ namespace sepal::test {
 
 using FileMap = std::map<std::string, Bytes>;
 
-inline constexpr std::uint8_t mode_reseal = 1;    // of a container: checksums and seals are made right
-inline constexpr std::uint8_t mode_relength = 2;  // so are the lengths that the MANIFEST states
+inline constexpr std::uint8_t mode_reseal = 1;    // of a container: puts checksums and seals right
+inline constexpr std::uint8_t mode_relength = 2;  // puts the lengths in the MANIFEST right
 
 struct Container {
   std::uint8_t mode = 0;
@@ -67,7 +67,7 @@ inline Container unpack(std::span<const std::byte> bytes) {
   return container;
 }
 
-// Names that a path has no place for would only test the disk.
+// Names that cannot be in a path would only test the disk.
 inline void drop_odd_names(Container& container) {
   const auto odd = [](const std::string& path) {
     return path.empty() || path.find('\0') != std::string::npos || path.front() == '/' ||
@@ -76,7 +76,7 @@ inline void drop_odd_names(Container& container) {
   std::erase_if(container.files, [&](const auto& file) { return odd(file.first); });
 }
 
-// Of a head that was shorter in an older version, the first `count` bytes.
+// Reads the first `count` bytes of a head; heads of older versions are shorter.
 template <class Structure>
 bool read_structure(const Bytes& from, std::size_t offset, Structure& into,
                     std::size_t count = sizeof(Structure)) {
@@ -90,7 +90,7 @@ void write_structure(Bytes& to, std::size_t offset, const Structure& from) {
   std::memcpy(to.data() + offset, &from, sizeof from);
 }
 
-// Puts the right checksums into a filter file as far as its lengths make sense; its seal.
+// Puts the right checksums into a filter file as far as its lengths make sense. Returns its seal.
 class Resealer {
  public:
   explicit Resealer(Bytes& file) : file_(file) {}
@@ -114,7 +114,7 @@ class Resealer {
   }
 
  private:
-  // Over the next `count` bytes, put behind them.
+  // Puts the checksum of the next `count` bytes behind them.
   bool checksum(std::uint64_t count) {
     const std::size_t left = file_.size() - at_;
     if (left < storage::format::checksum_bytes || count > left - storage::format::checksum_bytes)
@@ -133,7 +133,7 @@ class Resealer {
   Checksum seal_;
 };
 
-// Puts what it is said to list, and its checksum, into a MANIFEST.
+// Puts the given files and the right checksum into a MANIFEST.
 inline void reseal_manifest(Bytes& manifest, const std::string& folder, FileMap& files, std::uint8_t mode) {
   namespace format = storage::format;
   format::ManifestHead head;

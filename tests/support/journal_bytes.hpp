@@ -1,5 +1,5 @@
-// Reads the bytes of a journal as docs/formats.md has them, without the reader that the product has: what a
-// test of the writer compares with. Stops at the first frame of a segment that is none.
+// Reads the bytes of a journal as docs/formats.md describes them, independently of the product's reader.
+// Tests of the writer compare with it. It ends a segment at the first place without a frame.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -77,8 +77,10 @@ inline std::vector<JournalOperation> journal_operations(std::span<const std::byt
                                .fingerprints = {}};
     if ((head.flags[0] & format::operation_same_key) != 0) operation.key = operations.back().key;
     if (operation.operation == format::Operation::created &&
-        (head.flags[0] & format::operation_same_shape) == 0)
-      bytes.take<format::CreatedShape>();
+        (head.flags[0] & format::operation_same_shape) == 0) {
+      bytes.take<format::FilterShape>();
+      bytes.take<format::LayerShape>();
+    }
     for (std::uint32_t i = 0; i < head.count; ++i) {
       const std::uint64_t low = bytes.take<format::U64>();
       operation.fingerprints.push_back({.low = low, .high = bytes.take<format::U64>()});
@@ -96,7 +98,7 @@ inline std::vector<JournalOperation> journal_operations(std::span<const std::byt
   return operations;
 }
 
-// The segments that were begun, oldest first.
+// The segments in use, oldest first.
 inline std::vector<JournalFile> journal_files(const std::map<std::string, std::vector<std::byte>>& files,
                                               const std::string& directory) {
   namespace format = storage::format;

@@ -1,5 +1,4 @@
-// A journal as the files that it would leave, written by a test: every frame, sync and segment where the test
-// wants it.
+// The files of a journal, written by a test: it decides where each frame, sync and segment is.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -16,50 +15,37 @@
 #include <vector>
 
 #include "../../src/storage/operation_encoder.hpp"
+#include "../../src/storage/synced_file.hpp"
+#include "catch.hpp"
 #include "simulated_disk.hpp"
+#include "telling.hpp"
 
 namespace sepal::test {
 
+// What a test tells an encoder. Confined.
+class TellingEncoder final : public storage::OperationEncoder, public Telling<TellingEncoder> {};
+
 // Confined.
-class JournalFiles final : public keyspace::MutationLog {
+class JournalFiles final : public keyspace::MutationLog, public Telling<JournalFiles> {
  public:
   explicit JournalFiles(std::uint64_t first_position = 0, std::uint64_t segment_bytes = 1 << 16)
       : position_(first_position), segment_bytes_(segment_bytes) {
     begin_segment();
   }
 
-  // What is told from now on is in the frame, until it is ended.
+  // Operations go into the frame until end_frame().
   [[nodiscard]] bool recording() const override { return true; }
   void begin_add() override {}
   void added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override {
     if (!fingerprints.empty()) body_.added(key, fingerprints);
   }
-  void created(keyspace::DatabaseKey key, const filter::FilterOptions& options,
-               const filter::LayerPlan& first_layer) override {
-    body_.created(key, options, first_layer);
+  void record(const keyspace::Mutation& change) override {
+    if (storage::begins_frame(change)) end_frame();
+    body_.record(change);
   }
-  void grown(keyspace::DatabaseKey key, const filter::LayerPlan& layer) override { body_.grown(key, layer); }
-  void removed(keyspace::DatabaseKey key) override { body_.removed(key); }
-  void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline) override {
-    body_.expires(key, deadline);
-  }
-  void renamed(std::uint32_t database, std::string_view from, std::string_view to) override {
-    body_.renamed(database, from, to);
-  }
-  void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter) override {
-    if (filter.file.number != 0) end_frame();
-    body_.adopted(key, filter);
-  }
-  void mirrored(const keyspace::Mirror& mirror) override { body_.mirrored(mirror); }
-  void flushed(std::uint32_t database) override { body_.flushed(database); }
-  void moved(keyspace::DatabaseKey from, std::uint32_t to_database) override {
-    body_.moved(from, to_database);
-  }
-  void swapped(std::uint32_t database, std::uint32_t other) override { body_.swapped(database, other); }
-  void flushed_all() override { body_.flushed_all(); }
   void resumed() { body_.resumed(); }
 
-  // Frames of nothing are none. A frame that does not fit begins a segment.
+  // Writes no frame without operations. A frame that does not fit begins a segment.
   void end_frame() {
     if (body_.empty()) return;
     put_frame(0, static_cast<std::uint32_t>(body_.bytes().size()), body_.bytes());
@@ -70,10 +56,20 @@ class JournalFiles final : public keyspace::MutationLog {
     put_frame(0, static_cast<std::uint32_t>(body.size()), body);
   }
   void filler(std::uint32_t body_bytes) { put_frame(storage::format::frame_filler, body_bytes, {}); }
-  // What frames say from now on.
+  // Further frames have the present position as their synced position.
   void sync() { synced_position_ = position_; }
 
+  // Writes SYNCED as if the whole journal were on disk.
+  void mark() {
+    SimulatedDisk disk;
+    disk.put("d/file", {});
+    REQUIRE(storage::SyncedFile(disk, "d").write(
+        {.segment_number = number_, .first_position = first_position_, .position = position_}));
+    files_["SYNCED"] = disk.files().at("d/SYNCED");
+  }
+
   void begin_segment() {
+    first_position_ = position_;
     storage::format::SegmentHeader header;
     header.segment_number = ++number_;
     header.first_position = position_;
@@ -85,14 +81,14 @@ class JournalFiles final : public keyspace::MutationLog {
     files_[newest_] = std::move(file);
     used_ = sizeof header;
   }
-  // One that was never used.
+  // Adds a segment that was never used.
   void prepare_segment() {
     files_[storage::format::segment_name(++number_)] = Bytes(static_cast<std::size_t>(segment_bytes_));
   }
 
-  // Of the next frame.
+  // The position of the next frame.
   [[nodiscard]] std::uint64_t position() const { return position_; }
-  // Of the newest segment: how much of it has something.
+  // How many bytes of the newest segment are used.
   [[nodiscard]] std::size_t used() const { return used_; }
   [[nodiscard]] const std::string& newest_name() const { return newest_; }
   [[nodiscard]] std::map<std::string, Bytes>& files() { return files_; }
@@ -120,6 +116,7 @@ class JournalFiles final : public keyspace::MutationLog {
   std::map<std::string, Bytes> files_;
   storage::OperationEncoder body_;
   std::uint64_t position_;
+  std::uint64_t first_position_ = 0;  // of the newest segment
   std::uint64_t segment_bytes_;
   std::uint64_t synced_position_ = 0;
   std::uint64_t number_ = 0;
@@ -127,7 +124,7 @@ class JournalFiles final : public keyspace::MutationLog {
   std::size_t used_ = 0;
 };
 
-// Puts the right checksums into a segment, as far as its lengths make sense; its number is that of its name.
+// Puts the right checksums into a segment, as far as its lengths make sense, and the number of its name.
 inline void reseal_segment(const std::string& path, Bytes& file) {
   namespace format = storage::format;
   const auto number = format::segment_number(path);

@@ -1,4 +1,4 @@
-// A journal on a simulated disk, without a thread: work() does what the thread would.
+// A journal on a simulated disk, without a thread: a test calls work() in the place of the thread.
 #pragma once
 
 #include <sepal/storage/journal.hpp>
@@ -33,7 +33,7 @@ inline storage::JournalOptions with_policy(storage::JournalPolicy policy) {
   return options;
 }
 
-// What an add of so many fingerprints to a key of three bytes takes.
+// The bytes of an add of so many fingerprints to a key of three bytes.
 constexpr std::uint64_t add_bytes(std::size_t count) {
   return storage::format::frame_bytes(sizeof(storage::format::OperationHead) + 3 +
                                       count * sizeof(Fingerprint));
@@ -58,7 +58,7 @@ struct JournalFixture {
   SimulatedDisk disk;
   std::unique_ptr<storage::Journal> journal;
   int progress_count = 0;
-  int asked_count = 0;  // for a save
+  int asked_count = 0;  // how often the journal asked for a save
 
   JournalFixture() {
     REQUIRE(disk.make_directory(directory));
@@ -82,14 +82,14 @@ struct JournalFixture {
 
   [[nodiscard]] keyspace::WorkerLog& log(std::size_t worker = 0) const { return journal->log(worker); }
 
-  // As a worker does it. False where it is refused or put off.
+  // Adds as a worker does. False if the add is refused or put off.
   bool add(std::uint64_t first, std::size_t count = 1, std::size_t worker = 0) {
     if (log(worker).admit(add_bytes(count)) != keyspace::Admission::granted) return false;
     log(worker).begin_add();
     log(worker).added(key, fingerprints_from(first, count));
     return true;
   }
-  // Adds until nothing more is admitted; returns how many.
+  // Adds until no further add is admitted. Returns the number of adds.
   std::uint64_t fill(std::size_t count = 1) {
     std::uint64_t adds = 0;
     while (add(adds * count, count)) ++adds;
@@ -98,7 +98,7 @@ struct JournalFixture {
 
   [[nodiscard]] std::vector<JournalFile> segments() const { return journal_files(disk.files(), directory); }
   [[nodiscard]] std::vector<JournalOperation> operations() const { return operations_of(segments()); }
-  // The low halves of all fingerprints that are recorded, in order.
+  // The low halves of all recorded fingerprints, in order.
   [[nodiscard]] std::vector<std::uint64_t> added() const {
     std::vector<std::uint64_t> all;
     for (const JournalOperation& operation : operations())

@@ -14,7 +14,7 @@
 
 namespace sepal::test {
 
-// Gives its bytes in pieces, and then fails if it is told to.
+// Gives its bytes in pieces. At the end it can fail, if the test wants that.
 class MemorySource final : public tools::ByteSource {
  public:
   // `piece` says how many bytes a read may give; at least one.
@@ -44,7 +44,7 @@ struct ReadItems {
   std::optional<Error> error;
 };
 
-// All that a stream gives, block by block.
+// All items of a stream, block by block.
 inline ReadItems read_all(std::unique_ptr<tools::ByteSource> source,
                           const tools::ItemStreamOptions& options) {
   tools::ItemStream stream(std::move(source), options);
@@ -59,7 +59,7 @@ inline ReadItems read_all(std::unique_ptr<tools::ByteSource> source,
   }
 }
 
-// As they stand in a file.
+// The items as bytes of a file.
 inline std::string joined(tools::ItemFormat format, const std::vector<std::string>& items) {
   std::string bytes;
   for (const std::string& item : items) {

@@ -1,4 +1,4 @@
-// What DUMP of Redis answers for a filter of RedisBloom's; and dumps that it did answer, byte for byte.
+// Builds what DUMP of Redis answers for a filter of RedisBloom. Also has recorded answers, byte for byte.
 #pragma once
 
 #include <sepal/base/endian.hpp>
@@ -28,7 +28,7 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-// Each has "a", "b" and "c", and has not "zz".
+// Each filter has "a", "b" and "c", and not "zz".
 struct RecordedRdbDump {
   std::string_view name;
   std::uint64_t item_count = 0;
@@ -62,10 +62,10 @@ inline const std::vector<RecordedRdbDump>& recorded_rdb_dumps() {
   return dumps;
 }
 
-// Writes one, or what is none.
+// Writes a dump, right or wrong.
 class RdbText {
  public:
-  // Lengths take at least so many bytes: 1, 2, 5 or 9.
+  // `length_bytes_min`: lengths take at least so many bytes, 1, 2, 5 or 9.
   explicit RdbText(int length_bytes_min = 1) : length_bytes_min_(length_bytes_min) {}
 
   std::string bytes;
@@ -102,7 +102,7 @@ class RdbText {
     store_little_endian(raw.data(), value);
     bytes += raw;
   }
-  // With a checksum that is right.
+  // The bytes with the right checksum.
   [[nodiscard]] std::string sealed() const {
     RdbText whole = *this;
     whole.little_endian(filter::rdb_checksum(bytes_of(bytes)));
@@ -121,7 +121,7 @@ struct RdbTextOptions {
   std::uint64_t module_id = 0x3016e5a289bef804;
   int length_bytes_min = 1;
   std::uint16_t rdb_version = 12;
-  // Writes the bits of a layer; as they are, where there is nothing.
+  // Writes the bits of a layer. If empty, they are written unchanged.
   std::function<void(RdbText&, std::string_view)> write_bits;
 };
 
@@ -156,7 +156,7 @@ inline std::string rdb_dump(const filter::RedisBloomFilter& filter, const std::v
   return text.sealed();
 }
 
-// As Redis packs what it can.
+// Packs the bits where possible, as Redis does.
 inline void write_packed(RdbText& text, std::string_view bits) {
   std::string packed(bits.size(), '\0');
   const unsigned byte_count = lzf_compress(bits.data(), static_cast<unsigned>(bits.size()), packed.data(),

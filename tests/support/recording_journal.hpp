@@ -1,4 +1,4 @@
-// A journal in memory: what the logs of some workers were told, in one order, for tests.
+// A journal in memory for tests: the records of several workers' logs, in one order.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace sepal::test {
@@ -33,23 +34,79 @@ struct Recorded {
   std::uint32_t database = 0;
   std::string key{};
   std::string target{};
-  std::uint32_t other = 0;  // database
+  std::uint32_t other = 0;  // the other database
   filter::FilterOptions options{};
   filter::LayerPlan layer{};
   keyspace::Deadline deadline = keyspace::no_deadline;
   keyspace::Mirror mirror{};
   std::vector<Fingerprint> fingerprints{};
-  std::vector<std::byte> image{};  // adopted: or
+  std::vector<std::byte> image{};  // of an adopted filter: the image or the file
   keyspace::ImageFile file{};
 
+  [[nodiscard]] static Recorded of(const keyspace::Mutation& change) {
+    Recorded recorded;
+    std::visit([&](const auto& made) { recorded.take(made); }, change);
+    return recorded;
+  }
   // As WorkerLog::admit counts them.
   [[nodiscard]] std::uint64_t bytes() const {
     return keyspace::record_bytes_max + key.size() + target.size() +
            fingerprints.size() * sizeof(Fingerprint) + image.size();
   }
+
+  void name(Kind named, keyspace::DatabaseKey of_key) {
+    kind = named;
+    database = of_key.database;
+    key = of_key.key;
+  }
+  void take(const keyspace::Created& created) {
+    name(Kind::created, created.key);
+    options = created.options;
+    layer = created.first_layer;
+  }
+  void take(const keyspace::Grown& grown) {
+    name(Kind::grown, grown.key);
+    layer = grown.layer;
+  }
+  void take(const keyspace::Removed& removed) { name(Kind::removed, removed.key); }
+  void take(const keyspace::Expires& expires) {
+    name(Kind::expires, expires.key);
+    deadline = expires.deadline;
+  }
+  void take(const keyspace::Renamed& renamed) {
+    name(Kind::renamed, renamed.key);
+    target = renamed.target;
+  }
+  void take(const keyspace::Adopted& adopted) {
+    name(Kind::adopted, adopted.key);
+    image.assign(adopted.filter.image.begin(), adopted.filter.image.end());
+    file = adopted.filter.file;
+    deadline = adopted.filter.deadline;
+  }
+  void take(const keyspace::Moved& moved) {
+    name(Kind::moved, moved.key);
+    other = moved.to_database;
+  }
+  void take(const keyspace::Swapped& swapped) {
+    name(Kind::swapped, {.database = swapped.database, .key = {}});
+    other = swapped.other;
+  }
+  void take(const keyspace::Mirrored& mirrored) {
+    name(Kind::mirrored, mirrored.key);
+    target = mirrored.target;
+    mirror = {.database = database,
+              .source = key,
+              .target = target,
+              .state = mirrored.state,
+              .items_before = mirrored.items_before};
+  }
+  void take(const keyspace::Flushed& flushed) {
+    name(Kind::flushed, {.database = flushed.database, .key = {}});
+  }
+  void take(const keyspace::FlushedAll& /*flushed*/) { name(Kind::flushed_all, {}); }
 };
 
-// Synchronised; the fields that a test sets, before it matters.
+// Synchronised. A test sets the fields before other threads use them.
 class RecordingJournal {
  public:
   explicit RecordingJournal(std::size_t worker_count) {
@@ -62,7 +119,7 @@ class RecordingJournal {
     for (const auto& log : logs_) all.push_back(log.get());
     return all;
   }
-  // What is in the record so far: not what waits for a commit.
+  // The recorded operations so far, without those that wait for a commit.
   [[nodiscard]] std::vector<Recorded> operations() {
     const MutexLock lock(mutex_);
     return operations_;
@@ -71,85 +128,37 @@ class RecordingJournal {
 
   std::atomic<bool> recording{true};
   std::atomic<keyspace::Admission> admission{keyspace::Admission::granted};
-  std::atomic<std::int64_t> grants_left{1'000'000'000};  // then `later`
-  std::atomic<std::uint64_t> awaited{0};                 // what settle() gives
+  std::atomic<bool> takes_freeing{false};                // grants removals whatever `admission` says
+  std::atomic<std::int64_t> grants_left{1'000'000'000};  // after so many grants admit() answers `later`
+  std::atomic<std::uint64_t> awaited{0};                 // what settle() returns
   std::atomic<int> settled{0};                           // calls of settle(false)
   std::atomic<int> settled_known{0};                     // calls of settle(true)
   std::atomic<int> commits{0};
-  std::atomic<bool> misused{false};  // added() came without begin_add()
+  std::atomic<bool> misused{false};  // added() was called without begin_add()
 
  private:
   class Log final : public keyspace::WorkerLog {
    public:
     explicit Log(RecordingJournal& journal) : journal_(journal) {}
+    using WorkerLog::admit;
 
     [[nodiscard]] bool recording() const override { return journal_.recording; }
     void begin_add() override { adding_ = true; }
     void added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints) override {
       if (!std::exchange(adding_, false)) journal_.misused = true;
       if (fingerprints.empty()) return;
-      Recorded recorded = named(Recorded::Kind::added, key);
+      Recorded recorded;
+      recorded.name(Recorded::Kind::added, key);
       recorded.fingerprints.assign(fingerprints.begin(), fingerprints.end());
-      // In the order of what else waits, where something does.
+      // If other operations wait for the commit, this one goes behind them.
       if (!waiting_.empty()) return waiting_.push_back(std::move(recorded));
       const MutexLock lock(journal_.mutex_);
       journal_.operations_.push_back(std::move(recorded));
     }
-    void created(keyspace::DatabaseKey key, const filter::FilterOptions& options,
-                 const filter::LayerPlan& first_layer) override {
-      Recorded recorded = named(Recorded::Kind::created, key);
-      recorded.options = options;
-      recorded.layer = first_layer;
-      waiting_.push_back(std::move(recorded));
-    }
-    void grown(keyspace::DatabaseKey key, const filter::LayerPlan& layer) override {
-      Recorded recorded = named(Recorded::Kind::grown, key);
-      recorded.layer = layer;
-      waiting_.push_back(std::move(recorded));
-    }
-    void removed(keyspace::DatabaseKey key) override {
-      waiting_.push_back(named(Recorded::Kind::removed, key));
-    }
-    void expires(keyspace::DatabaseKey key, keyspace::Deadline deadline) override {
-      Recorded recorded = named(Recorded::Kind::expires, key);
-      recorded.deadline = deadline;
-      waiting_.push_back(std::move(recorded));
-    }
-    void renamed(std::uint32_t database, std::string_view from, std::string_view to) override {
-      Recorded recorded = named(Recorded::Kind::renamed, {.database = database, .key = from});
-      recorded.target = to;
-      waiting_.push_back(std::move(recorded));
-    }
-    void adopted(keyspace::DatabaseKey key, const keyspace::AdoptedFilter& filter) override {
-      Recorded recorded = named(Recorded::Kind::adopted, key);
-      recorded.image.assign(filter.image.begin(), filter.image.end());
-      recorded.file = filter.file;
-      recorded.deadline = filter.deadline;
-      waiting_.push_back(std::move(recorded));
-    }
-    void moved(keyspace::DatabaseKey from, std::uint32_t to_database) override {
-      Recorded recorded = named(Recorded::Kind::moved, from);
-      recorded.other = to_database;
-      waiting_.push_back(std::move(recorded));
-    }
-    void swapped(std::uint32_t database, std::uint32_t other) override {
-      Recorded recorded = named(Recorded::Kind::swapped, {.database = database, .key = {}});
-      recorded.other = other;
-      waiting_.push_back(std::move(recorded));
-    }
-    void mirrored(const keyspace::Mirror& mirror) override {
-      Recorded recorded =
-          named(Recorded::Kind::mirrored, {.database = mirror.database, .key = mirror.source});
-      recorded.target = mirror.target;
-      recorded.mirror = mirror;
-      waiting_.push_back(std::move(recorded));
-    }
-    void flushed(std::uint32_t database) override {
-      waiting_.push_back(named(Recorded::Kind::flushed, {.database = database, .key = {}}));
-    }
-    void flushed_all() override { waiting_.push_back(named(Recorded::Kind::flushed_all, {})); }
+    void record(const keyspace::Mutation& change) override { waiting_.push_back(Recorded::of(change)); }
 
-    [[nodiscard]] keyspace::Admission admit(std::uint64_t bytes_max) override {
+    [[nodiscard]] keyspace::Admission admit(std::uint64_t bytes_max, keyspace::Change change) override {
+      if (change == keyspace::Change::frees && journal_.takes_freeing) return keyspace::Admission::granted;
       if (journal_.admission != keyspace::Admission::granted) return journal_.admission;
       if (journal_.grants_left.fetch_sub(1) <= 0) return keyspace::Admission::later;
       journal_.admitted_bytes_ += bytes_max;
@@ -167,16 +176,12 @@ class RecordingJournal {
     }
 
    private:
-    static Recorded named(Recorded::Kind kind, keyspace::DatabaseKey key) {
-      return {.kind = kind, .database = key.database, .key = std::string(key.key)};
-    }
-
     RecordingJournal& journal_;
     std::vector<Recorded> waiting_;
     bool adding_ = false;
   };
 
-  Mutex mutex_;  // The innermost.
+  Mutex mutex_;  // Lock order: the last.
   std::vector<Recorded> operations_ SEPAL_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> admitted_bytes_{0};
   std::vector<std::unique_ptr<Log>> logs_;

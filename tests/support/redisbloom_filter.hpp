@@ -1,4 +1,4 @@
-// Empty filters as RedisBloom makes them.
+// Makes empty filters like those of RedisBloom.
 #pragma once
 
 #include <sepal/filter/filter.hpp>

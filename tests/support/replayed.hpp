@@ -1,4 +1,4 @@
-// Replays of journals that a test wrote.
+// Replays journals that a test wrote.
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -39,7 +39,7 @@ inline void add(JournalFiles& journal, std::uint64_t item, keyspace::DatabaseKey
 
 struct Replayed {
   SimulatedDisk disk;
-  std::map<std::string, int> reads;  // of each file
+  std::map<std::string, int> reads;  // number of reads of each file
   Filters filters;
   std::optional<Error> error;
   storage::ReplayReport report;
@@ -72,10 +72,10 @@ inline bool mentions(const Error& error, const std::string& what) {
   return error.detail.find(what) != std::string::npos;
 }
 
-// A filter with one item to a frame.
+// A filter whose items have one frame each.
 struct Sample {
   JournalFiles journal;
-  std::vector<std::uint64_t> positions;  // of the frames with items
+  std::vector<std::uint64_t> positions;  // positions of the frames with items
 
   explicit Sample(std::uint64_t items) {
     create(journal);

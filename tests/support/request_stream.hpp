@@ -1,4 +1,4 @@
-// What a parser makes of a stream of bytes that arrives in pieces, for the tests that compare cuts.
+// Parses a stream of bytes that arrives in pieces, for tests that compare different cuts.
 #pragma once
 
 #include <sepal/resp/request_parser.hpp>
@@ -15,18 +15,18 @@ namespace sepal::test {
 
 struct ParsedStream {
   std::vector<std::vector<std::string>> requests;
-  std::string error;           // empty while the stream is well-formed
-  std::size_t unconsumed = 0;  // bytes of a request that was cut off; 0 after an error
+  std::string error;           // empty if the stream is well-formed
+  std::size_t unconsumed = 0;  // bytes of an unfinished request; 0 after an error
   bool contract_kept = true;   // consumed() and bytes_expected() stayed within their bounds
 
   friend bool operator==(const ParsedStream&, const ParsedStream&) = default;
 };
 
-// The ways to take what follows a complete request.
+// How the requests behind a complete request are taken.
 enum class Neighbours : std::uint8_t { one_by_one, together };
 
-// Takes from the start of `rest` what is like or similar to the request that was complete just now, and
-// returns how many bytes that took. In small portions, since a session's are bounded as well.
+// Takes from the start of `rest` the requests that are like or similar to the request just completed, and
+// returns how many bytes they took. Takes few at a time, because a session's portions are bounded as well.
 inline std::size_t take_neighbours(resp::RequestParser& parser, std::string_view rest, ParsedStream& parsed) {
   const std::vector<std::string> first(parser.words().begin(), parser.words().end());
   std::array<std::string_view, 3> alike;
@@ -36,7 +36,7 @@ inline std::size_t take_neighbours(resp::RequestParser& parser, std::string_view
     parsed.requests.push_back(first);
     parsed.requests.back().back() = alike[i];
   }
-  // Both compare with that request, so those that are similar may stand behind those that are alike.
+  // Both calls compare with that request, so similar requests may follow like requests.
   std::array<resp::RequestParser::LastTwoWords, 3> similar;
   const std::size_t similar_count = parser.next_similar(rest.substr(taken), similar);
   taken += parser.consumed();
@@ -46,9 +46,9 @@ inline std::size_t take_neighbours(resp::RequestParser& parser, std::string_view
   return taken;
 }
 
-// Does what a session does: each piece arrives behind what is not consumed yet. The input of every call lies
-// in memory of its own, of just its size, so that a sanitizer sees a look behind it or at bytes of an earlier
-// call. `piece_bytes` is called for the size of the next piece; 0 counts as 1.
+// Does what a session does: each piece arrives behind the unconsumed bytes. The input of every call has its
+// own memory of exactly its size, so a sanitizer notices a read beyond it or of an earlier call's bytes.
+// `piece_bytes` is called for the size of the next piece; 0 counts as 1.
 template <class PieceBytes>
 ParsedStream parse_stream(std::string_view stream, const resp::ParserLimits& limits, bool authenticated,
                           PieceBytes&& piece_bytes, Neighbours neighbours = Neighbours::one_by_one) {
@@ -87,7 +87,8 @@ inline ParsedStream parse_whole(std::string_view stream, const resp::ParserLimit
   return parse_stream(stream, limits, authenticated, [&] { return stream.size(); });
 }
 
-// Byte by byte; a long stream in some thousand pieces, since every piece copies what waits.
+// Cuts byte by byte. Cuts a long stream into some thousand pieces, because each piece copies the unread
+// bytes.
 inline ParsedStream parse_in_pieces(std::string_view stream, const resp::ParserLimits& limits = {},
                                     bool authenticated = true) {
   constexpr std::size_t piece_count_max = 4096;
@@ -95,7 +96,7 @@ inline ParsedStream parse_in_pieces(std::string_view stream, const resp::ParserL
                       [piece = 1 + stream.size() / piece_count_max] { return piece; });
 }
 
-// A request as clients encode it.
+// Encodes a request as clients do.
 template <class Words>
 std::string encode_request(const Words& words) {
   std::string encoded = "*" + std::to_string(words.size()) + "\r\n";

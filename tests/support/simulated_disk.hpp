@@ -1,25 +1,26 @@
 // A disk in memory that fails and loses power where a test wants it to.
 //
-// Every operation counts, from 1. What was done becomes durable as on a real disk: the contents of a file by
-// its sync(), a name (created, renamed, removed) by sync_directory() of the directory it stands in. crash()
-// takes the disk back to what is durable, and by chance to parts of what came after:
+// Operations are counted from 1. Changes become durable as on a real disk: the contents of a file by its
+// sync(), a name (created, renamed, removed) by sync_directory() of its directory. crash() takes the disk
+// back to the durable state, and may keep some of the later changes:
 //
-//     Survival::synced     only what was synced
-//     Survival::all        everything, as if the system had written it all back in time
-//     Survival::chance     of unsynced names any, of unsynced writes some, the last of them torn
+//     Survival::synced     keeps only synced changes
+//     Survival::all        keeps everything, as if the system had written it all back in time
+//     Survival::chance     keeps any of the unsynced names, and some of the unsynced writes, the last one
+//     torn
 //
-// That is harsher than most file systems, which keep the order of names.
+// This is harsher than most file systems, which keep the order of names.
 //
-// Stores into a mapped file are not operations and are not counted. After a crash each of its pages is as
-// last synced (Survival::synced), as last stored (all), or by chance the one, the other or torn between
-// sectors; a page that a sync failed on counts as clean, so it becomes durable only when it is stored into
-// again and then synced. crash() leaves mappings that are still there to their owners: what they store is
-// lost.
+// Stores into a mapped file are not operations and are not counted. After a crash, each of its pages is as
+// last synced (Survival::synced) or as last stored (all). With Survival::chance it is one of the two, or torn
+// between sectors. A page whose sync failed counts as clean: it becomes durable only when it is stored into
+// again and then synced. Mappings that exist at a crash() stay usable, but later stores into them are lost.
 #pragma once
 
 #include <sepal/storage/disk.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <map>
@@ -46,7 +47,7 @@ class SimulatedDisk final : public storage::Disk {
   using Path = storage::Path;
   static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
-  // --- what a test arranges ---
+  // --- set by a test ---
 
   // The operation of this number fails once, and has no effect.
   void fail_at(std::uint64_t operation, Errc code) {
@@ -58,7 +59,7 @@ class SimulatedDisk final : public storage::Disk {
     const std::lock_guard lock(mutex_);
     fail_at_ = never;
   }
-  // From this operation on there is no space, until free_space(). Reading and removing go on.
+  // From this operation on there is no space, until free_space(). Reads and removals still work.
   void fill_at(std::uint64_t operation) {
     const std::lock_guard lock(mutex_);
     full_from_ = operation;
@@ -67,7 +68,12 @@ class SimulatedDisk final : public storage::Disk {
     const std::lock_guard lock(mutex_);
     full_from_ = never;
   }
-  // This many operations still have an effect; all later ones fail, until crash().
+  // All files together cannot take more than this. A file without a name takes nothing.
+  void set_capacity(std::uint64_t byte_count) {
+    const std::lock_guard lock(mutex_);
+    capacity_ = byte_count;
+  }
+  // So many further operations have an effect; all later ones fail, until crash().
   void lose_power_after(std::uint64_t operation) {
     const std::lock_guard lock(mutex_);
     power_until_ = operation;
@@ -79,10 +85,15 @@ class SimulatedDisk final : public storage::Disk {
     lock_holders_.clear();
     survive(*root_, survival, random);
   }
-  // A file system without hard links.
+  // From now on these bytes of a file cannot be read.
+  void wear_out(const Path& path, const storage::DataRange& range) {
+    const std::lock_guard lock(mutex_);
+    worn_[path] = range;
+  }
+  // From now on the file system has no hard links.
   void refuse_links() { links_ = false; }
-  // What the machine would find if the power failed now, or, with Survival::all, if the process died: a disk
-  // of its own.
+  // A copy of the disk as the machine would find it if the power failed now, or, with Survival::all, if the
+  // process died now.
   [[nodiscard]] std::unique_ptr<SimulatedDisk> crashed_copy(Survival survival, std::uint64_t seed) const {
     auto copy = std::make_unique<SimulatedDisk>();
     {
@@ -103,7 +114,7 @@ class SimulatedDisk final : public storage::Disk {
     observer_ = std::move(observer);
   }
 
-  // --- what a test looks at and sets up, uncounted ---
+  // --- read and prepared by a test, not counted ---
 
   // All files below the root, by path.
   [[nodiscard]] std::map<std::string, Bytes> files() const {
@@ -135,16 +146,27 @@ class SimulatedDisk final : public storage::Disk {
     const auto parent = find(path.parent_path());
     if (!parent) return missing(path);
     auto& node = parent->names[path.filename().string()];
-    // An old file of the name keeps what is durable of it until this one's name is synced.
+    // The durable contents of an old file of this name survive until the new name is synced.
     node = std::make_shared<Node>();
     return std::unique_ptr<storage::File>(std::make_unique<SimulatedFile>(*this, node, path));
+  }
+
+  // Each file has another number.
+  Result<storage::AsideFile> create_aside(const Path& target) override {
+    const std::uint64_t number = ++asides_;
+    const Path path = target.parent_path() / storage::aside_name(number);
+    auto file = create(path);
+    if (!file) return file.error();
+    return storage::AsideFile{.path = path, .file = std::move(*file)};
   }
 
   Result<std::unique_ptr<storage::File>> open(const Path& path) override {
     if (auto allowed = begin("open", path, false); !allowed) return allowed.error();
     const std::lock_guard lock(mutex_);
     const auto node = find(path);
-    if (!node || node->directory) return missing(path);
+    if (!node) return missing(path);
+    if (node->directory)
+      return fail(Errc::io, "cannot open " + path.string() + ": it is not a regular file but a folder");
     return std::unique_ptr<storage::File>(std::make_unique<SimulatedFile>(*this, node, path));
   }
 
@@ -157,6 +179,7 @@ class SimulatedDisk final : public storage::Disk {
     const std::lock_guard lock(mutex_);
     const auto parent = find(path.parent_path());
     if (!parent) return missing(path);
+    if (byte_count > free_space_left()) return no_space("take the space of", path);
     auto& node = parent->names[path.filename().string()];
     if (node) return fail(Errc::io, "cannot create " + path.string() + ": File exists");
     node = std::make_shared<Node>();
@@ -217,6 +240,23 @@ class SimulatedDisk final : public storage::Disk {
 
   Result<void> remove(const Path& path) override { return remove_tree(path); }
 
+  Result<void> release(const Path& path, std::uint64_t offset) override {
+    if (auto allowed = begin("release", path, false); !allowed) return allowed;
+    const std::lock_guard lock(mutex_);
+    const auto node = find(path);
+    if (!node) return missing(path);
+    const auto from = std::min<std::size_t>(static_cast<std::size_t>(offset), node->bytes.size());
+    std::fill(node->bytes.begin() + static_cast<std::ptrdiff_t>(from), node->bytes.end(), std::byte{0});
+    node->released_from = from;
+    return {};
+  }
+
+  Result<std::uint64_t> free_bytes(const Path& path) override {
+    if (auto allowed = begin("free_bytes", path, false); !allowed) return allowed.error();
+    const std::lock_guard lock(mutex_);
+    return count_ >= full_from_ ? std::uint64_t{0} : free_space_left();
+  }
+
   Result<void> remove_tree(const Path& directory) override {
     if (auto allowed = begin("remove", directory, false); !allowed) return allowed;
     const std::lock_guard lock(mutex_);
@@ -250,11 +290,12 @@ class SimulatedDisk final : public storage::Disk {
   };
   struct Node {
     bool directory = false;
-    Bytes bytes;                  // of a file, as it is read
-    Bytes durable;                // as of the last sync
-    std::vector<Write> unsynced;  // since then
+    Bytes bytes;                  // contents of a file, as read
+    Bytes durable;                // contents at the last sync
+    std::vector<Write> unsynced;  // writes since then
     bool mapped = false;
-    std::map<std::size_t, Bytes> dropped;  // of a mapped file: pages that a sync failed on, as they were
+    std::size_t released_from = std::numeric_limits<std::size_t>::max();  // no space is taken from there on
+    std::map<std::size_t, Bytes> dropped;  // of a mapped file: contents of pages whose sync failed
     std::map<std::string, std::shared_ptr<Node>> names;
     std::map<std::string, std::shared_ptr<Node>> durable_names;
   };
@@ -270,7 +311,10 @@ class SimulatedDisk final : public storage::Disk {
     Result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
       const auto allowed = disk_.begin("write", path_, true);
       const std::lock_guard lock(disk_.mutex_);
-      // The write during which the power fails may have left something.
+      const std::uint64_t end = offset + bytes.size();
+      if (allowed && end > node_->bytes.size() && end - node_->bytes.size() > disk_.free_space_left())
+        return no_space("write", path_);
+      // A part of the write during which the power fails may survive.
       if (allowed || disk_.count_ == disk_.power_until_ + 1)
         node_->unsynced.push_back({.offset = offset, .bytes = {bytes.begin(), bytes.end()}});
       if (!allowed) return allowed;
@@ -281,6 +325,9 @@ class SimulatedDisk final : public storage::Disk {
     Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
       if (auto allowed = disk_.begin("read", path_, false); !allowed) return allowed.error();
       const std::lock_guard lock(disk_.mutex_);
+      if (const auto worn = disk_.worn_.find(path_);
+          worn != disk_.worn_.end() && offset < worn->second.end && worn->second.begin < offset + into.size())
+        return fail(Errc::io, "cannot read " + path_.string() + ": Input/output error");
       if (offset >= node_->bytes.size()) return std::size_t{0};
       const auto from = std::span(node_->bytes).subspan(static_cast<std::size_t>(offset));
       const std::size_t count = std::min(into.size(), from.size());
@@ -294,7 +341,7 @@ class SimulatedDisk final : public storage::Disk {
       return std::uint64_t{node_->bytes.size()};
     }
 
-    // As of a file system that has the pages with data only.
+    // Like a file system that stores only pages with data.
     Result<std::vector<storage::DataRange>> data_ranges() override {
       if (auto allowed = disk_.begin("data_ranges", path_, false); !allowed) return allowed.error();
       const std::lock_guard lock(disk_.mutex_);
@@ -336,7 +383,7 @@ class SimulatedDisk final : public storage::Disk {
     std::span<std::byte> bytes() override { return node_->bytes; }
     [[nodiscard]] std::uint64_t page_bytes() const override { return simulated_page_bytes; }
 
-    // Takes the range to the byte, so that others may store beside it meanwhile.
+    // Copies exactly this range, so that other threads may store beside it meanwhile.
     Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) override {
       const auto allowed = disk_.begin("sync", path_, false);
       const std::lock_guard lock(disk_.mutex_);
@@ -391,7 +438,7 @@ class SimulatedDisk final : public storage::Disk {
     return fail(Errc::not_found, "cannot open " + path.string() + ": No such file or directory");
   }
 
-  // Counts an operation and says whether it takes place.
+  // Counts an operation, and returns whether it takes effect.
   Result<void> begin(const char* operation, const Path& path, bool takes_space) {
     if (observer_) observer_(operation, path);
     const std::lock_guard lock(mutex_);
@@ -423,7 +470,7 @@ class SimulatedDisk final : public storage::Disk {
     }
   }
 
-  // A file with two names stays one file.
+  // A file with two names is copied as one file.
   static std::shared_ptr<Node> copy_of(const std::shared_ptr<Node>& node,
                                        std::map<const Node*, std::shared_ptr<Node>>& copied) {
     std::shared_ptr<Node>& copy = copied[node.get()];
@@ -439,7 +486,7 @@ class SimulatedDisk final : public storage::Disk {
     if (survival == Survival::synced) node.names = node.durable_names;
     if (survival == Survival::chance) node.names = mixed_names(node, random);
     node.durable_names = node.names;
-    // A mapping of before the crash goes on with a node that nobody finds.
+    // A mapping from before the crash keeps a node that is no longer in the tree.
     for (auto& [name, child] : node.names) {
       if (child->mapped) child = std::make_shared<Node>(*child);
       node.durable_names[name] = child;
@@ -499,15 +546,33 @@ class SimulatedDisk final : public storage::Disk {
     return mixed;
   }
 
+  static Error no_space(const std::string& operation, const Path& path) {
+    return fail(Errc::disk_full, "cannot " + operation + " " + path.string() + ": No space left on device");
+  }
+  static std::uint64_t space_of(const Node& node) {
+    std::uint64_t bytes = std::min(node.bytes.size(), node.released_from);
+    for (const auto& [name, child] : node.names) bytes += space_of(*child);
+    return bytes;
+  }
+  // The caller holds the lock. A linked file counts twice.
+  [[nodiscard]] std::uint64_t free_space_left() const {
+    if (capacity_ == never) return never;
+    const std::uint64_t taken = space_of(*root_);
+    return taken < capacity_ ? capacity_ - taken : 0;
+  }
+
   mutable std::mutex mutex_;
   std::shared_ptr<Node> root_ = directory_node();
   std::map<std::string, std::weak_ptr<int>> lock_holders_;
   std::function<void(const char*, const Path&)> observer_;
+  std::map<Path, storage::DataRange> worn_;
   bool links_ = true;
+  std::atomic<std::uint64_t> asides_ = 0;
   std::uint64_t count_ = 0;
   std::uint64_t fail_at_ = never;
   Errc fail_code_ = Errc::io;
   std::uint64_t full_from_ = never;
+  std::uint64_t capacity_ = never;
   std::uint64_t power_until_ = never;
 };
 

@@ -1,4 +1,4 @@
-// What tests of storage share: filters with something in them, snapshots, and what a load brings back.
+// Helpers for tests of storage: filters with items, snapshots, and loaded keyspaces.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
@@ -28,13 +28,13 @@ inline const bool log_silenced = (spdlog::set_level(spdlog::level::off), true);
 inline constexpr filter::FilterLimits roomy{.bytes_max = std::uint64_t{1} << 32, .layers_max = 64};
 inline const WallTime some_time{std::chrono::milliseconds(1'700'000'000'123)};
 
-// A keyspace that nobody shares.
+// A keyspace that only the test uses.
 struct Filters {
   FreeingHousekeeper housekeeper;
   static constexpr keyspace::KeyspaceOptions limits{.memory_max = std::uint64_t{1} << 33};
   keyspace::Keyspace keyspace{limits, housekeeper};
 
-  // Adds a filter with `items` items, "<key>/0" and so on. Returns it.
+  // Adds a filter with `items` items, named "<key>/0" and so on. Returns the filter.
   filter::Filter& add(std::uint32_t database, const std::string& key, std::uint64_t items,
                       const filter::FilterOptions& options = {.seed = 7}) {
     auto created = keyspace.create({.database = database, .key = key}, options);
@@ -81,7 +81,7 @@ inline std::vector<std::byte> bits_of(const filter::LayerView& layer) {
   return bits;
 }
 
-// Whether nobody could tell one from the other: options, layers, counts, bits.
+// Whether both filters have equal options, layers, counts and bits.
 inline bool same(const filter::Filter& a, const filter::Filter& b) {
   const auto layers_a = a.layers();
   const auto layers_b = b.layers();
@@ -105,7 +105,7 @@ inline bool contains(const filter::Filter& filter, std::string_view item) {
   return present;
 }
 
-// A folder of its own for each test, gone with it.
+// A temporary folder, removed with this object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

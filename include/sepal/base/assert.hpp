@@ -4,7 +4,7 @@
 
 namespace sepal {
 
-// Writes the claim and where it stands to standard error, then aborts.
+// Writes the claim, the message, the file and the line to standard error, then aborts.
 [[noreturn]] void assertion_failed(const char* claim, const char* message, const char* file, int line);
 
 }  // namespace sepal

@@ -1,4 +1,4 @@
-// Arithmetic on sizes that come from outside: an answer, or nothing when it would wrap.
+// Arithmetic on sizes that come from outside: gives the result, or nothing when it would wrap.
 #pragma once
 
 #include <cstdint>

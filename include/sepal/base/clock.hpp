@@ -1,4 +1,4 @@
-// Time, as a value that is handed in. Parts below the server never ask what time it is.
+// Time, as a value that is handed in. Modules below the server never read a clock.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Little-endian integers in bytes, whatever the machine.
+// Reads and writes little-endian integers, whatever the byte order of the machine.
 #pragma once
 
 #include <bit>

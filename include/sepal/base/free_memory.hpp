@@ -1,11 +1,19 @@
-// Giving the memory of a text back.
+// How memory goes back to the system.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace sepal {
 
-// Empties it. To assign an empty string would keep what it has allocated: its few bytes are copied instead.
+// An allocation of so many bytes or more is mapped by itself (app/machine.cpp tells the allocator so). It
+// goes back to the system when it is freed, and to free it costs little. Memory of smaller allocations lies
+// in a heap that goes back all at once, which for 100 MB takes ten milliseconds. So what is large is
+// allocated in blocks of this size.
+inline constexpr std::size_t mapped_allocation_min = std::size_t{4} << 20;
+
+// Empties `text`. An assignment of an empty string would keep the allocation, because a short string is
+// copied into it.
 inline void free_memory(std::string& text) {
   std::string().swap(text);
 }

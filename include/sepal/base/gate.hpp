@@ -1,19 +1,19 @@
-// The gate: how many workers share one keyspace without a lock on their way.
+// The gate: lets many workers share one keyspace without a lock that they all touch.
 //
-// Each worker has a side of the gate. It holds its own side for the length of a batch of requests: a mutex
-// that nobody else touches in the steady state, on a cache line of its own. Whoever changes structure
-// (creates, deletes, renames, flushes, grows a filter, or looks into the sessions of others) closes the gate:
-// it takes every side, and so runs alone.
+// Each worker has its own side of the gate and holds it for the length of a batch of requests. A side is a
+// mutex on a cache line of its own, which only its worker touches in the steady state. A thread that changes
+// structure (creates, deletes, renames, flushes, grows a filter, or looks into the sessions of other workers)
+// closes the gate: it takes every side, and so runs alone.
 //
 //        worker 0   worker 1   worker 2
 //   side    [x]        [ ]        [x]      inside: shared
 //   close   [c]        [c]        [c]      all sides taken, in order of index: alone
 //
-// A closer announces itself first, and workers queue behind it at the turnstile before they enter again, so a
-// busy worker cannot keep a closer waiting for more than the batch it is in.
+// A closer announces itself first. From then on workers queue at the turnstile before they enter again, so a
+// busy worker keeps a closer waiting no longer than the batch it is in.
 //
-// Rules: nobody waits for a disk, a socket or another lock holder inside; nobody enters or closes twice. The
-// gate comes before every other lock of the project.
+// Rules: a thread inside the gate waits for no disk, no socket and no other lock holder; no thread enters or
+// closes twice. The gate comes before every other lock of the project.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -27,16 +27,16 @@ namespace sepal {
 // Synchronised.
 class SEPAL_CAPABILITY("gate") Gate {
  public:
-  // `side_count` of at least 1: one for each worker.
+  // `side_count` is at least 1: one side for each worker.
   explicit Gate(std::size_t side_count);
 
   [[nodiscard]] std::size_t side_count() const { return side_count_; }
 
-  // Shared. Blocks while the gate is closed or somebody waits to close it. `side` below side_count().
+  // Shared. Blocks while the gate is closed or a closer waits. `side` is below side_count().
   void enter(std::size_t side) SEPAL_ACQUIRE_SHARED();
   void leave(std::size_t side) SEPAL_RELEASE_SHARED();
 
-  // Exclusive. Blocks until every side is free. From any thread that is not inside.
+  // Exclusive. Blocks until every side is free. Any thread that is not inside may call.
   void close() SEPAL_ACQUIRE();
   void open() SEPAL_RELEASE();
 
@@ -49,6 +49,21 @@ class SEPAL_CAPABILITY("gate") Gate {
   std::unique_ptr<Side[]> sides_;
   alignas(64) std::atomic<std::size_t> closers_{0};
   std::mutex turnstile_;  // Lock order: before any Side::mutex.
+};
+
+// Enters a side for a scope.
+class SEPAL_SCOPED_CAPABILITY GateEntered {
+ public:
+  GateEntered(Gate& gate, std::size_t side) SEPAL_ACQUIRE_SHARED(gate) : gate_(gate), side_(side) {
+    gate_.enter(side_);
+  }
+  ~GateEntered() SEPAL_RELEASE() { gate_.leave(side_); }
+  GateEntered(const GateEntered&) = delete;
+  GateEntered& operator=(const GateEntered&) = delete;
+
+ private:
+  Gate& gate_;
+  std::size_t side_;
 };
 
 // Closes the gate for a scope.

@@ -1,8 +1,8 @@
 // XXH3, the one hash of the project: fingerprints of items, positions of keys, checksums of files.
 // https://github.com/Cyan4973/xxHash
 //
-// Its implementation is compiled in here (not linked), because an item is hashed on the hottest path there is
-// and most are short: the call would cost as much as the hash.
+// The implementation is compiled in here, not linked: items are hashed on the hottest path there is, most
+// items are short, and a call would cost as much as the hash.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace sepal {
 
-// The 128 bits of an item under a filter's seed.
+// The 128-bit hash of an item under a filter's seed.
 struct Fingerprint {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -33,7 +33,7 @@ struct Fingerprint {
 }
 
 // The checksum of all formats on disk: XXH3, 64 bits, seed 0, over bytes fed in any pieces. Confined. Not
-// inline as the others are: it runs over buffers, not over items.
+// inline, unlike the functions above: it runs over buffers, not over items.
 class Checksum {
  public:
   Checksum();

@@ -29,7 +29,7 @@ class SEPAL_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// Waits on a Mutex that the caller holds. A wait may end for no reason: loop on the condition.
+// Waits on a Mutex that the caller holds. A wait may end without a notification: loop on the condition.
 class Condition {
  public:
   void wait(Mutex& mutex) SEPAL_REQUIRES(mutex) { condition_.wait(mutex); }

@@ -1,4 +1,4 @@
-// Asking for memory ahead of its use.
+// Asks for memory ahead of its use.
 #pragma once
 
 #include <array>
@@ -7,9 +7,9 @@
 
 namespace sepal {
 
-// Confined. Addresses that are known one by one, with work between, and whose lines are to be asked for in a
-// row: asking waits until the address is translated, which takes a look or two into memory, and only of
-// neighbours do these waits overlap.
+// Collects addresses that become known one by one, with work between, and then asks for their lines in a row.
+// Asking waits until the address is translated, which takes one or two memory reads, and only requests that
+// stand side by side overlap these waits. Confined.
 class LinesAhead {
  public:
   void add(const void* address) {
@@ -20,7 +20,7 @@ class LinesAhead {
     for (const void* const address : addresses()) __builtin_prefetch(address);
     count_ = 0;
   }
-  // Those not asked for yet.
+  // The addresses that were not asked for yet.
   [[nodiscard]] std::span<const void* const> addresses() const { return std::span(addresses_).first(count_); }
 
  private:
@@ -28,18 +28,18 @@ class LinesAhead {
   std::size_t count_ = 0;
 };
 
-// The line is about to be written to. Any address will do.
+// Asks for a line that is about to be written. The address need not be valid.
 inline void prefetch_to_write(const void* line) {
 #if defined(__x86_64__)
-  // The compiler would ask for it to read, as for the oldest processors, and the write would wait for another
-  // core to let go of it. Where the instruction is not known it does nothing.
+  // To suit the oldest processors, the compiler would ask for the line to read it, and the write would still
+  // wait for another core to let go of it. A processor that does not know this instruction does nothing.
   __asm__ volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
 #else
   __builtin_prefetch(line, 1);
 #endif
 }
 
-// All lines of so many bytes, and the one behind them.
+// Asks for all lines of `byte_count` bytes, and for the line behind them: `first` may stand inside a line.
 inline void prefetch_to_write(const std::byte* first, std::size_t byte_count) {
   constexpr std::size_t line_bytes = 64;
   for (std::size_t at = 0; at <= byte_count; at += line_bytes) prefetch_to_write(first + at);

@@ -1,23 +1,23 @@
-// What the system is told of the calling thread.
+// What the calling thread tells the system about itself.
 #pragma once
 
 #include <sepal/base/result.hpp>
 
 namespace sepal {
 
-// Shown beside the thread by `top -H`, `ps -L` and debuggers. At most 15 characters: a longer one is not
-// taken.
+// Names the thread as `top -H`, `ps -L` and debuggers show it. At most 15 characters: the system refuses a
+// longer name, and nothing changes.
 void name_this_thread(const char* name);
 
-// Asks the scheduler to run the calling thread, and those that it starts later, in short slices where they
-// share a core with others: each is then run sooner after it is woken, its share of the core stays the same.
-// Linux heeds it from 6.12 on (the runtime of sched_setattr(2) for the fair classes) and ignores it before.
-// Errors: io, where it is refused, the thread is of another class, or others would not inherit it; nothing
-// has changed then. docs/decisions/0016.
+// Asks the scheduler to run the calling thread, and the threads that it starts later, in short slices. On a
+// shared core such a thread runs sooner after it is woken; its share of the core stays the same. Linux heeds
+// this from 6.12 on (the runtime of sched_setattr(2) for the fair classes) and ignores it before. Errors: io
+// when the system refuses, when the thread has another scheduling class, or when the threads it starts would
+// not inherit the setting; nothing has changed then. docs/decisions/0016.
 Result<void> ask_for_short_slices();
-// For a thread that works for long, and for which nobody waits: where it shares a core with others of the
-// process, it gets a tenth of what one of them gets, and one with short slices that is woken has the core
-// soon. Errors as above.
+// For a thread that works for long and that no client waits for. On a core shared with other threads of the
+// process it gets a tenth of what one of them gets, and a woken thread with short slices gets the core soon.
+// Errors as above.
 Result<void> ask_to_run_behind();
 
 }  // namespace sepal

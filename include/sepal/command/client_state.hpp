@@ -12,7 +12,7 @@ namespace sepal::command {
 
 struct CommandSpec;
 
-// Tells what is done elsewhere for a client that waits when the client goes.
+// When a waiting client goes, its Lifeline tells the job that works for it.
 class Lifeline {
  public:
   Lifeline() = default;
@@ -21,25 +21,26 @@ class Lifeline {
   }
   Lifeline(Lifeline&&) noexcept = default;
   Lifeline& operator=(Lifeline&&) noexcept = default;
-  // Who looks at a copy of a client holds nothing.
+  // A copy of a client's state holds no lifeline: only the client itself may go.
   Lifeline(const Lifeline&) {}
   Lifeline& operator=(const Lifeline&) = delete;
 
-  // What becomes true then.
+  // The flag that becomes true when the client goes.
   [[nodiscard]] std::shared_ptr<const std::atomic<bool>> tie() {
     gone_ = std::make_shared<std::atomic<bool>>(false);
     return gone_;
   }
   [[nodiscard]] bool tied() const { return gone_ != nullptr; }
-  // The client has its answer.
+  // Call it when the client has its answer.
   void untie() { gone_ = nullptr; }
 
  private:
   std::shared_ptr<std::atomic<bool>> gone_;
 };
 
-// Guarded by the gate: its own worker changes it inside the gate; others look or change with the gate closed.
-// The dispatcher keeps last_request_at, last_command and request_count; the connection keeps the bytes.
+// Guarded by the gate: the client's own worker changes it inside the gate; other threads look at it or change
+// it with the gate closed. The dispatcher keeps last_request_at, last_command and request_count; the
+// connection keeps the bytes.
 struct ClientState {
   std::uint64_t id = 0;  // unique for the life of the process, from 1
   std::string address;   // "127.0.0.1:50412", or the path of a UNIX socket
@@ -49,7 +50,7 @@ struct ClientState {
   std::string library_name;
   std::string library_version;
   std::uint32_t database = 0;
-  bool authenticated = false;  // a new connection is, when no password is set then
+  bool authenticated = false;  // true for a new connection if no password is set then
   bool no_evict = false;
   bool no_touch = false;
   std::uint8_t protocol = 2;       // what its Reply speaks
@@ -57,7 +58,7 @@ struct ClientState {
   SteadyTime connected_at{};
   SteadyTime last_request_at{};
   const CommandSpec* last_command = nullptr;  // for "cmd=" of CLIENT LIST; null before the first
-  Lifeline lifeline;                          // tied while it waits for what ends with it
+  Lifeline lifeline;                          // tied while the client waits for a job that ends with it
   std::uint64_t request_count = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;

@@ -1,6 +1,8 @@
-// The command table: one declarative row for each command and subcommand, from which dispatch, arity, flags,
-// key positions, COMMAND, statistics, help and the documents are made.
+// The command table has one declarative row for each command and subcommand. Dispatch, arity, flags, key
+// positions, COMMAND, statistics, help and the documents are made from it.
 #pragma once
+
+#include <sepal/base/clock.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,16 +18,25 @@ enum class Next : std::uint8_t {
   done,        // the reply is complete
   need_alone,  // nothing was done: run again with the gate closed
   later,       // nothing was done: run again when the journal has made progress
+  more,        // a part was done, see partial_run.hpp: run again for the rest, other clients may run before
   wait,        // no reply yet: read nothing more of this connection until Server::answer
   close,       // send the reply, then close
 };
 
 using Handler = Next (*)(Context&);
-// Runs several requests that differ in their last word only, given as `last_words`, as if one after the
-// other. done: each has its answer in `answers`, a boolean. need_alone: nothing was done, run them one by
-// one. Never anything else. It replies nothing itself.
+// Runs several requests that differ only in their last word, given as `last_words`, as if one after the
+// other. done: each has its answer, a boolean, in `answers`. need_alone: nothing was done, run them one by
+// one. It returns nothing else, and replies nothing itself.
 using TogetherHandler = Next (*)(Context&, std::span<const std::string_view> last_words,
                                  std::span<bool> answers);
+
+// Where the items begin of a request that may run in parts (partial_run.hpp): the index of its first item. 0:
+// the request does not say, because it is wrong.
+using ItemsAt = std::size_t (*)(std::span<const std::string_view> words);
+
+// Whether a request removes keys and does nothing else: on a full disk the journal keeps room for such
+// requests.
+using FreesTest = bool (*)(std::span<const std::string_view> words, WallTime now);
 
 // Flags, as a set of bits. Names in COMMAND are the reference's.
 enum class Flag : std::uint32_t {
@@ -65,8 +76,8 @@ struct KeyRange {
   std::int8_t first = 0;
   std::int8_t last = 0;
   std::int8_t step = 0;
-  // What is done to them, in the reference's words: "RW", "RM delete". A '/' divides what is done to the
-  // first key from what is done to the second: "RW access delete/OW update".
+  // What the command does to the keys, in the reference's words: "RW", "RM delete". A '/' divides what it
+  // does to the first key from what it does to the second: "RW access delete/OW update".
   std::string_view access{};
 };
 
@@ -80,9 +91,11 @@ struct CommandSpec {
   std::string_view since{};
   std::string_view group{};
   std::string_view complexity{};
-  std::string_view syntax{};  // arguments as a person reads them: "key error_rate capacity [EXPANSION n]"
-  std::string_view tips{};    // blank separated
-  Handler run = nullptr;      // null for a command that only has subcommands
+  std::string_view syntax{};   // arguments as a person reads them: "key error_rate capacity [EXPANSION n]"
+  std::string_view tips{};     // blank separated
+  FreesTest frees = nullptr;   // null: never
+  ItemsAt items_at = nullptr;  // null: a request of many words is not cut into parts
+  Handler run = nullptr;       // null for a command that only has subcommands
   TogetherHandler run_together = nullptr;      // where neighbours in a pipeline gain by it
   std::span<const CommandSpec> subcommands{};  // sorted by name
 };
@@ -93,12 +106,12 @@ struct CommandSpec {
 // By name in any case; null when there is none. Constant time, allocates nothing.
 [[nodiscard]] const CommandSpec* find_command(std::string_view name);
 
-// The row that a request of these words asks for, of which there is one at least: a subcommand's where there
-// is one. Null for an unknown command; a command's row for an unknown subcommand of it.
+// The row for a request of these words, of which there is at least one: the subcommand's row where there is
+// one. Null for an unknown command; for an unknown subcommand, its command's row.
 [[nodiscard]] const CommandSpec* row_for(std::span<const std::string_view> words);
 
-// Names that one COMMAND INFO or COMMAND DOCS may ask for. What they answer is hundreds of times as long as
-// what was asked, so without a limit a small request takes all memory.
+// The most names that one COMMAND INFO or COMMAND DOCS may ask for. The answer is hundreds of times as long
+// as the request, so without a limit a small request takes all memory.
 inline constexpr std::size_t described_names_max = 1024;
 
 // Every row, subcommands included, has a number below this one: the index into per-command statistics.

@@ -1,11 +1,12 @@
-// From a parsed request to its reply: finds the row, checks arity, authentication, memory, the journal and
-// whether the data is loaded, runs the handler, counts.
+// Leads from a parsed request to its reply: finds the row, checks arity, authentication, memory, the journal
+// and whether the data is loaded, runs the handler, counts.
 #pragma once
 
 #include <sepal/base/clock.hpp>
 #include <sepal/command/adoptions.hpp>
 #include <sepal/command/client_state.hpp>
 #include <sepal/command/command_table.hpp>
+#include <sepal/command/partial_run.hpp>
 #include <sepal/command/rate_sampler.hpp>
 #include <sepal/command/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
@@ -36,25 +37,25 @@ struct CommandStats {
   void reset();
 };
 
-// Counters of one worker: written by it, read by INFO on any worker. Bytes and batches are the session's to
-// count; the rest is the dispatcher's.
+// Counters of one worker, which writes them; INFO reads them on any worker. The session counts bytes and
+// batches; the dispatcher counts the rest.
 struct WorkerStats {
   WorkerStats();
   std::vector<CommandStats> commands;  // by command_row()
   metrics::Counter requests;           // answered, or waiting for their answer
   metrics::Counter bytes_in;
   metrics::Counter bytes_out;
-  metrics::Counter error_replies;  // of requests; errors inside arrays count too
+  metrics::Counter error_replies;  // in answers to requests; errors inside arrays count too
   metrics::Counter key_hits;       // look-ups of keys that were there
   metrics::Counter key_misses;
   metrics::Counter items_added;  // adds that answered 1
   metrics::Counter batches;
-  // Errors by first word; small and rarely written, so under a lock of its own inside.
+  // Errors by first word. They are few and rarely written, so the class has a lock of its own.
   class ErrorCounts;
   std::unique_ptr<ErrorCounts> errors;
   ~WorkerStats();
 
-  // With the gate closed.
+  // Called with the gate closed.
   void reset();
 };
 
@@ -69,22 +70,22 @@ struct Services {
   Journal& journal;
   Adoptions& adoptions;
   Transfers& transfers;
-  // Guarded by the gate. While it runs, commands without Flag::loading are refused.
+  // Guarded by the gate. While a load runs, commands without Flag::loading are refused.
   LoadStatus load{};
-  // Of each worker, what records its changes; null while nothing does. Guarded by the gate.
+  // What records each worker's changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
   std::unique_ptr<keyspace::Uploads> uploads = std::make_unique<keyspace::Uploads>(keyspace);
 };
 
-// Memory that handlers of one worker reuse from request to request, so that the steady state allocates
+// Memory that the handlers of one worker reuse from request to request, so that the steady state allocates
 // nothing.
 class Scratch;
 
 // What a batch of requests has to do with the journal.
 struct BatchRecord {
-  keyspace::WorkerLog* log = nullptr;  // the worker's, once a request was admitted to it
-  bool answered_known = false;         // an add was answered so, while others may be adding
+  keyspace::WorkerLog* log = nullptr;  // the worker's log, once it admitted a request
+  bool answered_known = false;  // an add was answered "known already" while other workers may be adding
 };
 
 struct Context {
@@ -97,98 +98,105 @@ struct Context {
   const CommandSpec& spec;                  // the subcommand's row where there is one
   WallTime now;
   SteadyTime steady_now;
-  keyspace::Mutator changes;  // for whatever changes the keyspace
+  keyspace::Mutator changes;  // every change of the keyspace goes through it
   BatchRecord& record;
-  bool alone = false;  // the gate is closed
+  std::unique_ptr<PartialRun>& partial;  // of a handler that answers Next::more; the dispatcher deletes it
+  bool alone = false;                    // the gate is closed
+  bool counts_keys = true;  // false: a part before this one has counted its key as a hit or a miss
 };
 
-// A request as it came, and where its answer goes.
-struct SingleRequest {
+// A request as it came, with the place for its answer.
+struct Request {
   ClientState& client;
   resp::Reply& reply;
-  const CommandSpec& spec;  // row_for(words)
-  std::span<const std::string_view> words;
+  const CommandSpec* spec;                  // row_for(words); null when there is none
+  std::span<const std::string_view> words;  // not empty
+  // What the session keeps while a long request runs: null before its first part, and after its last.
+  std::unique_ptr<PartialRun>& partial;
+  std::size_t byte_count = 0;  // of the request as it came; 0 if it has few
+};
+
+// When and how requests run: those of a batch share it.
+struct Moment {
+  WallTime now;
+  SteadyTime steady_now;
+  bool alone = false;  // the gate is closed
 };
 
 // Confined to one worker.
 class Dispatcher {
  public:
-  // Of the worker that has this index in the services.
+  // `worker` is the index of the dispatcher's worker in the services.
   Dispatcher(Services& services, std::size_t worker);
   ~Dispatcher();
 
   struct Outcome {
     Next next = Next::done;
-    const CommandSpec* spec = nullptr;  // whose handler ran, for Session's timing of runs; null when none did
+    const CommandSpec* spec = nullptr;  // the row whose handler ran, for Session's timing; null when none ran
   };
-  // Inside the gate; `alone` says whether it is closed. Appends exactly one reply to `reply` for Next::done
-  // and Next::close, none for need_alone, later and wait. `words` is not empty, `spec` is row_for(words).
-  Outcome run(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
-              const CommandSpec* spec, bool alone, WallTime now, SteadyTime steady_now);
+  // Inside the gate. Appends exactly one reply for Next::done and Next::close, none for need_alone, later,
+  // more and wait.
+  Outcome run(const Request& request, const Moment& moment);
 
-  // Whether run_together takes requests of this row, which may be null, with so many words each.
+  // Whether run_together takes requests of this row (which may be null) with so many words each.
   [[nodiscard]] static bool runs_together(const CommandSpec* spec, std::size_t word_count);
-  // As run, for requests that are `words` but for their last words, of which `words` has the first.
-  // Next::done: all are answered. Next::need_alone: nothing was done, run them one by one.
-  Outcome run_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
-                       std::span<const std::string_view> words, std::span<const std::string_view> last_words,
-                       bool alone, WallTime now, SteadyTime steady_now);
+  // As run, for several requests that differ in their last words only. `first` is the first of them;
+  // `last_words` has its last word as well. Next::done: all are answered. Next::need_alone: nothing was done,
+  // run them one by one.
+  Outcome run_together(const Request& first, std::span<const std::string_view> last_words,
+                       const Moment& moment);
 
-  // Of requests that run_together takes: whether they differ in their last word only. Of a round each is held
-  // against each, so what mostly tells them apart comes first.
-  [[nodiscard]] static bool alike(const SingleRequest& one, const SingleRequest& other) {
+  // Whether two requests that run_together takes differ in their last word only. All pairs of a round are
+  // compared, so the test that usually fails comes first.
+  [[nodiscard]] static bool alike(const Request& one, const Request& other) {
     const std::string_view key = one.words[1];
     const std::string_view other_key = other.words[1];
     return key.size() == other_key.size() && (key.empty() || key.back() == other_key.back()) &&
-           &one.spec == &other.spec && one.client.database == other.client.database && key == other_key &&
+           one.spec == other.spec && one.client.database == other.client.database && key == other_key &&
            one.words.size() == other.words.size() &&
            std::equal(one.words.begin() + 2, one.words.end() - 1, other.words.begin() + 2);
   }
   // As run, for requests of different clients that are alike, at most singles_max. False: nothing was done,
-  // run them one by one. With the gate shared.
+  // run them one by one. Inside the gate, not closed.
   static constexpr std::size_t singles_max = 64;
-  bool run_singles(std::span<const SingleRequest> requests, WallTime now, SteadyTime steady_now);
+  bool run_singles(std::span<const Request> requests, const Moment& moment);
 
-  // Inside the gate. Asks for the keys of requests that are about to be run from memory.
+  // Inside the gate. Asks for the keys of requests that are run next from memory.
   void prefetch(const ClientState& client, std::span<const std::string_view> keys) const;
 
-  // Inside the gate. Adds what a request of these words, soon to be run, will wait for. `spec` is
-  // row_for(words).
+  // Inside the gate. Collects the lines that a request of these words, which is run soon, will wait for.
+  // `spec` is row_for(words).
   void collect_lines(const ClientState& client, const CommandSpec* spec,
                      std::span<const std::string_view> words, LinesAhead& lines) const;
 
-  // Counts `times` calls of a row. `times` requests of one row in a row took `duration` together. (Reading a
+  // Counts `times` calls of a row. These requests, one after the other, took `duration` together. (Reading a
   // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
 
-  // With the gate closed, before it opens: what was run alone is in the journal.
+  // Called with the gate closed, before it opens: what ran alone is then in the journal.
   void commit();
 
-  // What the requests since the last call were to the journal. Outside the gate.
+  // What the requests since the last call have to do with the journal. Outside the gate.
   [[nodiscard]] BatchRecord take_record() { return std::exchange(record_, {}); }
 
-  // Counts an error that was answered outside of run(): that a request of the row `failed` was answered with
-  // later, or, when `failed` is null, for bytes that are no request. Inside the gate.
+  // Counts an error that was answered outside of run(). `failed` is the row of a request that was answered
+  // later; null: the bytes were no request. Inside the gate.
   void count_error(std::string_view text, const CommandSpec* failed);
 
  private:
-  Context context_of(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
-                     const CommandSpec& spec, keyspace::WorkerLog* log, bool alone, WallTime now,
-                     SteadyTime steady_now);
-  Next answer_together(ClientState& client, resp::Reply& reply, const CommandSpec& spec,
-                       std::span<const std::string_view> words, std::span<const std::string_view> last_words,
-                       std::span<bool> answers, bool alone, WallTime now, SteadyTime steady_now);
+  Outcome run_part(const Request& request, const Moment& moment);
+  Outcome run_whole(const Request& request, const Moment& moment, bool has_begun = false);
+  Context context_of(const Request& request, keyspace::WorkerLog* log, const Moment& moment);
+  Next answer_together(const Request& first, std::span<const std::string_view> last_words,
+                       std::span<bool> answers, const Moment& moment);
   [[nodiscard]] keyspace::WorkerLog* log_of(const CommandSpec& spec) const;
-  keyspace::Admission admit(keyspace::WorkerLog* log, const CommandSpec& spec,
-                            std::span<const std::string_view> words, std::size_t item_count, bool alone);
-  [[nodiscard]] std::uint64_t most_record_bytes(const CommandSpec& spec,
-                                                std::span<const std::string_view> words,
-                                                std::size_t item_count, bool alone) const;
-  Outcome reject(ClientState& client, resp::Reply& reply, const CommandSpec& spec, std::string_view text,
-                 SteadyTime steady_now);
+  keyspace::Admission admit(keyspace::WorkerLog* log, const Request& request, std::size_t item_count,
+                            const Moment& moment);
+  [[nodiscard]] std::uint64_t most_record_bytes(const Request& request, std::size_t item_count,
+                                                bool alone) const;
+  Outcome reject(const Request& request, std::string_view text, bool has_begun);
   Next run_handler(Context& context);
-  Outcome run_unknown(ClientState& client, resp::Reply& reply, std::span<const std::string_view> words,
-                      SteadyTime steady_now);
+  Outcome run_unknown(const Request& request);
   void count_requests(ClientState& client, std::uint64_t times, SteadyTime steady_now);
   void count_errors(std::string_view text, std::uint64_t times);
 

@@ -1,5 +1,5 @@
-// Every text that a client sees when something is refused. Clients match on these: tests compare them byte
-// for byte with the reference. None has the leading '-'.
+// Every text that a client sees when a request is refused. Clients match on these: tests compare them byte
+// for byte with the reference. No text has the leading '-'.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -10,7 +10,7 @@
 
 namespace sepal::command {
 
-// For codes that reach a handler.
+// The text for a code that reaches a handler.
 [[nodiscard]] std::string_view text_of(Errc code);
 
 // "ERR wrong number of arguments for 'bf.add' command"
@@ -28,10 +28,10 @@ namespace sepal::command {
 // "MISCONF Errors writing to the journal: ..."
 [[nodiscard]] std::string journal_refuses(std::string_view reason);
 
-// Of what was done off the workers: with the sentence, where the environment failed.
+// For a job outside the workers: adds the sentence where the environment failed.
 [[nodiscard]] std::string reason_text(const Error& error);
 
-// "ERR the mirror is broken: ...": of a state that is not whole.
+// "ERR the mirror is broken: ...": for a state that is not whole.
 [[nodiscard]] std::string broken_mirror(keyspace::MirrorState state);
 
 namespace text {
@@ -82,6 +82,8 @@ inline constexpr std::string_view no_mirror = "ERR the filter has no mirror";
 inline constexpr std::string_view mirror_target_not_found = "ERR the target of the mirror is not there";
 inline constexpr std::string_view mirror_taken = "ERR a filter can be an end of one mirror only";
 inline constexpr std::string_view mirror_of_itself = "ERR a filter cannot be its own mirror";
+inline constexpr std::string_view target_of_mirror =
+    "ERR the key is the target of a mirror: say BF.MIRROR source OFF first";
 inline constexpr std::string_view too_many_mirrors = "ERR there are as many mirrors as there may be: 256";
 
 // Keys.
@@ -97,8 +99,11 @@ inline constexpr std::string_view restore_bad_format = "ERR Bad data format";
 inline constexpr std::string_view dump_too_large =
     "ERR the filter is larger than one argument may be: use BF.EXPORT or BF.SCANDUMP";
 inline constexpr std::string_view no_import_dir = "ERR the server runs without import_dir";
-inline constexpr std::string_view not_a_plain_name =
-    "ERR the file must be a plain name in import_dir, without '/', and not begin with '.'";
+inline constexpr std::string_view file_name_empty = "ERR the name of the file is empty";
+inline constexpr std::string_view file_name_slash = "ERR the file must be a name in import_dir, without '/'";
+inline constexpr std::string_view file_name_dot = "ERR the name of the file must not begin with '.'";
+inline constexpr std::string_view file_name_control = "ERR the name of the file has control characters";
+inline constexpr std::string_view file_name_long = "ERR the name of the file is longer than 255 bytes";
 inline constexpr std::string_view bad_cursor = "ERR invalid cursor";
 inline constexpr std::string_view expire_contradiction =
     "ERR NX and XX, GT or LT options at the same time are not compatible";

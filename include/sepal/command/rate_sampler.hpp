@@ -1,8 +1,8 @@
-// How fast counters grow just now, for INFO: instantaneous_ops_per_sec and its like.
+// How fast counters grow at the moment, for INFO: instantaneous_ops_per_sec and its like.
 //
-// Nobody watches the counters between two calls of INFO, so a rate is what they grew by since an earlier
+// No thread watches the counters between two calls of INFO. So a rate is what they grew by since an earlier
 // call: the latest one that is at least window_min old. The first call after the start answers the mean since
-// then.
+// the start.
 #pragma once
 
 #include <sepal/base/clock.hpp>

@@ -1,4 +1,4 @@
-// What commands need of the world above them. `command` declares, `server` and `app` implement; tests use
+// What commands need from the parts above them. `command` declares, `server` and `app` implement; tests use
 // fakes.
 #pragma once
 
@@ -18,31 +18,35 @@
 
 namespace sepal::command {
 
-// As many filters may be uploaded at a time as a setting says, but no more than these.
+// The highest value of the setting that says how many filters may be uploaded at a time.
 inline constexpr std::uint32_t uploads_max = 1024;
 
-// Settings that CONFIG SET may change. Guarded by the gate: changed with it closed, read inside it.
+// Settings that CONFIG SET may change. Guarded by the gate: changed with the gate closed, read inside it.
 struct RuntimeOptions {
   std::string password;  // empty: none is asked for
   std::uint32_t clients_max = 10'000;
   std::chrono::seconds idle_timeout{0};     // 0: none
   std::chrono::seconds tcp_keepalive{300};  // 0: off; for new connections
   resp::ParserLimits parser;
-  std::uint64_t output_bytes_max = 1ull
-                                   << 20;  // replies waiting for a slow reader, before its requests wait too
+  // Replies that may wait for a slow reader; beyond it, its requests wait too.
+  std::uint64_t output_bytes_max = 1ull << 20;
   std::chrono::seconds save_interval{3600};  // 0: only on command and at stop
-  std::uint64_t save_bandwidth_bytes = 0;    // a second, of a save but the one at stop; 0: no limit
+  std::uint64_t save_bandwidth_bytes = 0;    // a second, except in the save at stop; 0: no limit
   std::string log_level = "info";            // trace debug info warning error
   std::string journal = "everysec";          // off everysec always
   std::string journal_when_on = "everysec";  // what "appendonly yes" brings back; never off
-  // A save begins when the journal has grown by this share of the last one, but not before it has so many
-  // bytes.
+  // A save begins when the journal since the last save is longer than journal_save_min_bytes, and longer than
+  // this percentage of the memory that keys and filters take.
   std::uint64_t journal_save_percent = 100;  // 0: never for that reason
   std::uint64_t journal_save_min_bytes = 64ull << 20;
+  // The journal, with the files that it names, takes at most these bytes of the disk, or this percentage of
+  // the data if that is more.
+  std::uint64_t journal_bytes_max = 512ull << 20;  // 0: as much as there is
+  std::uint64_t journal_bytes_max_percent = 300;
   std::uint32_t uploads_max = 64;            // filters that are uploaded at a time
-  std::chrono::seconds upload_timeout{300};  // after which one that nobody goes on with is dropped
-  // Redis parameters that Sepal takes and does not act on, by lower-case name: what CONFIG GET gives back.
-  // Only those that were set; docs/protocol.md lists them.
+  std::chrono::seconds upload_timeout{300};  // an upload without a new piece for so long is dropped
+  // Redis parameters that Sepal accepts without any effect, by lower-case name: CONFIG GET gives them back.
+  // Only those that a client or the file set; docs/protocol.md lists all.
   std::map<std::string, std::string, std::less<>> without_effect;
 };
 
@@ -50,25 +54,25 @@ struct RuntimeOptions {
 class ClientDirectory {
  public:
   virtual ~ClientDirectory() = default;
-  // With the gate closed. In order of id.
+  // Called with the gate closed. In order of id.
   virtual void for_each(const std::function<void(ClientState&)>& visit) = 0;
   // Any thread. The connection ends soon, without further replies. Unknown ids are ignored.
   virtual void kill(std::uint64_t id) = 0;
-  virtual std::uint64_t count() const = 0;           // connected now
-  virtual std::uint64_t accepted_count() const = 0;  // since start or the last reset
-  virtual std::uint64_t rejected_count() const = 0;  // over clients_max
+  [[nodiscard]] virtual std::uint64_t count() const = 0;           // connected now
+  [[nodiscard]] virtual std::uint64_t accepted_count() const = 0;  // since start or the last reset
+  [[nodiscard]] virtual std::uint64_t rejected_count() const = 0;  // over clients_max
   virtual void reset_counts() = 0;
 };
 
 struct SaveStatus {
   bool running = false;
-  double progress = 0;      // of the running save, 0..1
+  double progress = 0;      // the running save's, 0..1
   WallTime last_success{};  // the start of the process when none yet
   bool last_ok = true;
   std::string last_error;  // a sentence; empty when last_ok
   std::chrono::milliseconds last_duration{0};
   std::uint64_t last_bytes = 0;
-  std::uint64_t journal_position = 0;  // of what the last good save, or the load, holds
+  std::uint64_t journal_position = 0;  // the last good save, or the load, holds all before it
   std::uint64_t changes_since = 0;     // adds and structural changes that no finished save holds
   std::uint64_t saves_done = 0;
 };
@@ -83,14 +87,24 @@ struct LoadStatus {
   std::uint64_t bytes_total = 0;
 };
 
+// How the data directory stands: what may grow in it, and what is kept for a full disk.
+struct DiskStatus {
+  std::uint64_t adopted_bytes = 0;      // the files that the journal names
+  std::uint64_t journal_bytes_max = 0;  // the bound of these files and the journal; 0: no bound
+  std::uint64_t reserve_bytes = 0;      // what is there of the reserve
+};
+
 class Persistence {
  public:
   virtual ~Persistence() = default;
-  // Inside or outside the gate; never waits for the disk. Starts a save; in_use when one is running already.
+  // Inside or outside the gate; never waits for the disk. Starts a save. Errors: in_use when one is running
+  // already.
   virtual Result<void> start_save() = 0;
-  // As start_save, and when that save has ended the client `id` is answered: +OK, or the reason it failed.
+  // As start_save. When that save has ended, the client `id` is answered: +OK, or the reason why it failed.
   virtual Result<void> start_save_for(std::uint64_t id) = 0;
-  virtual SaveStatus status() const = 0;
+  [[nodiscard]] virtual SaveStatus status() const = 0;
+  // Any thread.
+  [[nodiscard]] virtual DiskStatus disk_status() const = 0;
 };
 
 struct JournalStatus {
@@ -101,22 +115,23 @@ struct JournalStatus {
   std::uint64_t bytes = 0;  // on disk
   std::uint64_t syncs = 0;
   std::uint64_t failed_syncs = 0;
+  bool waits_for_save = false;  // it may not grow until a save has ended
 };
 
-// The journal as commands and sessions see it. Any thread; none of it waits for a disk.
+// The journal as commands and sessions see it. Any thread; no member waits for a disk.
 class Journal {
  public:
   virtual ~Journal() = default;
-  // Everything that was recorded below it survives the failure of the machine.
-  virtual std::uint64_t durable_position() const = 0;
-  virtual JournalStatus status() const = 0;
+  // Everything that was recorded below this position survives the failure of the machine.
+  [[nodiscard]] virtual std::uint64_t durable_position() const = 0;
+  [[nodiscard]] virtual JournalStatus status() const = 0;
 };
 
 enum class StopMode : std::uint8_t { save, no_save };
 
 // Facts about the process, for INFO, CONFIG GET and HELLO.
 struct ServerFacts {
-  std::string version;                     // of Sepal
+  std::string version;                     // Sepal's
   std::string run_id;                      // 40 hex digits, new at each start
   std::string operating_system = "Linux";  // with release and machine, where they are known
   std::string executable;
@@ -130,6 +145,7 @@ struct ServerFacts {
   std::uint32_t worker_count = 1;
   std::uint32_t listen_backlog = 511;
   std::uint64_t journal_segment_bytes = 0;
+  std::uint64_t reserve_bytes = 0;
   SteadyTime started_at{};
   WallTime started_wall{};
 };
@@ -144,15 +160,18 @@ struct ProcessUsage {
 class ServerControl {
  public:
   virtual ~ServerControl() = default;
-  virtual const ServerFacts& facts() const = 0;
-  virtual ProcessUsage usage() const = 0;
+  [[nodiscard]] virtual const ServerFacts& facts() const = 0;
+  [[nodiscard]] virtual ProcessUsage usage() const = 0;
   // Begins an orderly stop; returns at once.
   virtual void request_stop(StopMode mode) = 0;
-  // With the gate closed, after `options` or the keyspace's limits were changed by CONFIG SET.
+  // Called with the gate closed. The number of clients that the system's limit of descriptors allows, when
+  // that limit is raised as far as it may be.
+  virtual std::uint64_t clients_possible() = 0;
+  // Called with the gate closed, after CONFIG SET changed `options` or the keyspace's limits.
   virtual void options_changed(const RuntimeOptions& options) = 0;
-  // With the gate closed. Has the settings of this moment written into the configuration file, elsewhere;
-  // then the client `id` is answered: +OK, or why they could not be written. Errors: not_found when there is
-  // no file.
+  // Called with the gate closed. Has a background job write the settings of this moment into the
+  // configuration file; then the client `id` is answered: +OK, or why they could not be written. Errors:
+  // not_found when there is no file.
   virtual Result<void> rewrite_config_for(std::uint64_t id) = 0;
 };
 

@@ -1,5 +1,5 @@
-// A filter in pieces that a client carries from one server to another, for filters of any size. The server
-// keeps nothing between two pieces: where the next one begins is all that it needs to be told.
+// A filter in pieces, which a client carries from one server to another, for filters of any size. The server
+// keeps nothing between two pieces: the client tells it where the next one begins.
 //
 //     header        the image header, and no bits
 //     data          some bytes of the bitmaps, which are taken one behind the other, oldest layer first
@@ -18,11 +18,11 @@
 //     40+I    D     data
 //     40+I+D  8     checksum over all before it
 //
-// Clients may add meanwhile. What the header counts is in the bits, because they are read later and bits
-// never go back to 0; the bits may have a part of what came after. A filter whose layers are all small has no
-// identity of its own, but it fits into one piece, so that this piece is all of it at one instant. One that
-// grows during the dump has pieces behind the end that the header names: whoever puts it together leaves
-// them out.
+// Clients may add meanwhile. The items that the header counts are in the bits, because the bits are read
+// later and never go back to 0. The bits may also have a part of what came after. A filter whose layers are
+// all small has no identity of its own, but it fits into one piece, so this piece is all of it at one
+// instant. A filter that grows during the dump has pieces behind the end that the header names: the receiver
+// leaves them out.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -37,7 +37,7 @@
 
 namespace sepal::filter {
 
-// Copied and summed in a tenth of a millisecond.
+// So much is copied and summed in a tenth of a millisecond.
 inline constexpr std::size_t dump_data_bytes_max = 256 << 10;
 
 struct DumpPiece {
@@ -45,7 +45,7 @@ struct DumpPiece {
   std::uint64_t offset = 0;
   std::uint64_t total_bytes = 0;
   std::optional<ImageHeader> image;
-  std::span<const std::byte> data;  // of the bytes that were decoded
+  std::span<const std::byte> data;  // points into the bytes that were decoded
 };
 
 // `process` is a number that no other process has. Shared gate; with the gate closed the counts are those of
@@ -56,7 +56,8 @@ struct DumpedData {
   std::vector<std::byte> piece;
   std::uint64_t end = 0;  // the offset behind it
 };
-// What begins at `offset`, or a few bytes before it; nothing when the bitmaps end there. Shared gate.
+// The piece that begins at `offset`, or a few bytes before it; nothing when the bitmaps end there. Shared
+// gate.
 [[nodiscard]] std::optional<DumpedData> dump_data(const Filter& filter, std::uint64_t offset,
                                                   std::uint64_t process);
 

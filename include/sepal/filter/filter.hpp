@@ -1,5 +1,5 @@
 // A filter: a growing stack of layers that share one hash and its seed. A filter that came from RedisBloom
-// keeps the layers it came with, in their layout, and grows Sepal's on top of them.
+// keeps its layers in their own layout, and grows Sepal's layers on top of them.
 //
 //     newest layer  -->  older layer  -->  ...  -->  layer 0
 //     adds go here       asked only
@@ -37,12 +37,12 @@ enum class Paging : std::uint8_t;
 inline constexpr std::uint32_t expansion_max = 32768;
 
 struct FilterOptions {
-  // Of the whole filter, in (0, 1); above error_rate_max it is taken as that. Of a filter that came from
-  // RedisBloom: of its first layer.
+  // The rate of the whole filter, in (0, 1); a rate above error_rate_max is taken as error_rate_max. For a
+  // filter that came from RedisBloom: the rate of its first layer.
   double error_rate = 0.01;
   std::uint64_t capacity = 100;  // items of the first layer, at least 1
   std::uint32_t expansion = 2;   // a new layer holds this many times the last; 0: the filter does not scale
-  std::uint64_t seed = 0;        // of the fingerprints
+  std::uint64_t seed = 0;        // for the fingerprints
   ItemHash hash = ItemHash::xxh3;
 
   [[nodiscard]] bool scaling() const { return expansion != 0; }
@@ -51,33 +51,33 @@ struct FilterOptions {
 
 // What a filter may become. Checked before anything is allocated.
 struct FilterLimits {
-  std::uint64_t bytes_max = 0;  // of the whole filter, all layers
+  std::uint64_t bytes_max = 0;  // for the whole filter, all layers
   std::uint32_t layers_max = 64;
 };
 
-// Is told which items an add found to be new, while it adds: for whoever keeps a record. Confined to the
-// thread that adds.
+// An add tells it which items were new, while it adds, so that a record can be kept. Confined to the thread
+// that adds.
 class AddRecorder {
  public:
   // Bits of items that may be new are about to be set.
   virtual void begin() = 0;
-  // Ends what begin() began. The fingerprints of the items that were new, at most recorded_items_max; there
-  // may be none. The newest layer counts them. Valid until it returns.
+  // Ends what begin() began. `added` has the fingerprints of the new items, at most recorded_items_max; it
+  // may be empty. The newest layer counts them. Valid until this returns.
   virtual void end(std::span<const Fingerprint> added) = 0;
 
  protected:
   ~AddRecorder() = default;
 };
 
-// Who sets the bits of a filter that is restored. Requests wait for the memory that they touch first, so it
-// comes in small pages then.
+// What sets the bits of a filter that is restored. A request waits for the memory that it touches first, so
+// memory that requests fill begins in small pages.
 enum class FilledBy : std::uint8_t { load, requests };
 
-// So few that whoever must not overtake a record that is under way waits for microseconds.
+// Small enough that `settle()` waits only microseconds.
 inline constexpr std::size_t recorded_items_max = 1024;
 
-// One layer as a saver or a tool sees it: immutable shape, live bits. Valid as long as a reference to the
-// filter is held.
+// One layer as a saver or a tool sees it: immutable shape, live bits. Valid as long as the caller holds a
+// reference to the filter.
 class LayerView {
  public:
   LayerView(const Layer& layer, double error_rate) : layer_(&layer), error_rate_(error_rate) {}
@@ -85,26 +85,27 @@ class LayerView {
   [[nodiscard]] LayerPlan plan() const;
   // Shared. Exact when no add is running; never above the capacity.
   [[nodiscard]] std::uint64_t item_count() const;
-  // Of a big layer: a number that no other layer of this process has or had. 0: a small one.
+  // A number that no other layer of this process has or had. 0 for a small layer.
   [[nodiscard]] std::uint64_t identity() const;
-  // Copies bytes [offset, offset + to.size()) of the bitmap, 64-bit little-endian words, while others may
-  // add: what was added before the call is in the copy. `offset` and `to.size()` are multiples of 8 within
-  // the bitmap. Any thread, outside the gate as well.
+  // Copies bytes [offset, offset + to.size()) of the bitmap, 64-bit little-endian words, while other threads
+  // may add: what was added before the call is in the copy. `offset` and `to.size()` are multiples of 8
+  // within the bitmap. Any thread, outside the gate as well.
   void copy_bits(std::uint64_t offset, std::span<std::byte> to) const;
   // The share of bits that are set, in [0, 1], estimated from a sample of the bitmap of at most
   // `sample_bytes_max`. Any thread.
   [[nodiscard]] double fill(std::uint64_t sample_bytes_max) const;
 
-  // A big bitmap that requests fill begins in small pages, whose first touch takes a microsecond, where that
-  // of a huge page takes hundreds; once in use it belongs in huge pages, where look-ups are quick. It has so
-  // many pieces of a huge page's size; a layer without any needs nothing. Both outside the gate as well.
+  // A big bitmap that requests fill begins in small pages: the first touch of one takes a microsecond, that
+  // of a huge page takes hundreds. Once in use it belongs in huge pages, where look-ups are quick. It has so
+  // many pieces of a huge page's size; a layer without pieces needs nothing. Outside the gate as well.
   [[nodiscard]] std::uint64_t piece_count() const;
-  // It began in small pages, and not all of its pieces have moved.
+  // The bitmap began in small pages, and not all of its pieces have moved.
   [[nodiscard]] bool fresh() const;
   // Whether requests have touched nearly all small pages of a piece. Once true it stays so.
   [[nodiscard]] bool in_use(std::uint64_t piece) const;
-  // Moves a piece into a huge page, now or when the kernel can; whoever touches it meanwhile waits for some
-  // hundred microseconds. One thread at a time for a piece.
+  // Moves a piece into a huge page, now or when the kernel can. A thread that touches the piece meanwhile
+  // waits for some hundred microseconds. One thread at a time for a piece. Move the pieces in order: the last
+  // one ends fresh().
   void move_to_huge_page(std::uint64_t piece) const;
 
  private:
@@ -112,7 +113,7 @@ class LayerView {
   double error_rate_;
 };
 
-// What a filter begins as.
+// The shape that a filter begins with.
 struct FilterPlan {
   FilterOptions options;
   LayerPlan first_layer;
@@ -120,22 +121,22 @@ struct FilterPlan {
 };
 
 class Filter;
-// Shared, because a running save may be the last user of a deleted filter; intrusive, because there are
-// millions of them. Copies may be made and dropped by any thread.
+// Shared, because a running save may be the last user of a deleted filter. Intrusive, because there are
+// millions of filters. Any thread may make and drop copies.
 using FilterPtr = boost::intrusive_ptr<Filter>;
 
-// Stands at the beginning of an allocation that ends with its first layer.
+// The object stands at the beginning of an allocation that ends with its first layer.
 class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_safe_counter> {
  public:
   // Plans and checks, without allocating. Errors: out_of_range (options), too_large (limits). `plans`, if
-  // given, is asked instead of planning anew, here and in add_alone().
+  // given, remembers plans that were made, here and in add_alone().
   static Result<FilterPlan> plan(const FilterOptions& options, const FilterLimits& limits,
                                  PlanMemo* plans = nullptr);
 
-  // Of what plan() made. Errors: out_of_memory. Memory of big layers is mapped and costs nothing until it is
-  // touched.
+  // Creates what plan() planned. Errors: out_of_memory. Memory of big layers is mapped, and costs nothing
+  // until it is touched.
   static Result<FilterPtr> create(const FilterPlan& plan);
-  // Both. Errors: those of both.
+  // plan() and create() in one. Errors: those of both.
   static Result<FilterPtr> create(const FilterOptions& options, const FilterLimits& limits,
                                   PlanMemo* plans = nullptr);
 
@@ -150,15 +151,15 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // their blocks prefetched in a window before any is tested.
   void contains(std::span<const std::string_view> items, std::span<bool> present) const;
 
-  // Adds what a contains() or try_add() of this item will wait for first: its block in the newest layer,
-  // where that is large.
+  // Collects the lines that a contains() or try_add() of this item waits for first: its block in the newest
+  // layer, where that layer is large.
   void collect_lines(std::string_view item, LinesAhead& lines) const;
 
-  // Adds all items without changing the structure. added[i] is true for exactly one of any number of adds of
-  // the same new item, on any threads. Returns false, with nothing added and `added` unspecified, when the
-  // newest layer might not have room for all of them: then it takes add_alone(). Never false when all items
-  // are present already. `recorder`, if given, is told each item that was new exactly once, and nothing at
-  // all when none can be.
+  // Adds all items without changing the structure. Any number of threads may add the same new item: exactly
+  // one add answers true for it. Returns false, with nothing added and `added` unspecified, when the newest
+  // layer might not have room for all of them: then the items need add_alone(). Never false when all items
+  // are present already. `recorder`, if given, is told each new item exactly once, and is told nothing at all
+  // when no item can be new.
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added,
                              AddRecorder* recorder = nullptr);
   // The same for one item's fingerprint under the filter's seed.
@@ -167,18 +168,18 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // Why an item was not added.
   enum class Refusal : std::uint8_t { none, full, layer_limit, too_large, out_of_memory };
 
-  // It does not scale and holds its capacity: whatever is new is refused, for ever. May say false while adds
-  // are running that make it true.
+  // The filter does not scale and holds its capacity: it refuses every new item, for ever. May say false
+  // while the adds that make it true are running.
   [[nodiscard]] bool full() const;
 
   // Whether so many new items would find room now, without growing. May say false while adds are running.
   [[nodiscard]] bool has_room(std::uint64_t item_count) const;
 
-  // Makes `plans` know the layer that add_alone() would grow next.
+  // Plans the layer that add_alone() would grow next, so that `plans` knows it.
   void plan_growth(PlanMemo& plans) const;
 
   [[nodiscard]] FilterOptions options() const;
-  // What this filter makes of an item.
+  // The fingerprint of an item in this filter.
   [[nodiscard]] Fingerprint fingerprint(std::string_view item) const {
     return fingerprint_of(item, hash_, seed_);
   }
@@ -191,13 +192,13 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] std::vector<LayerView> layers() const;
   [[nodiscard]] LayerView layer(std::uint32_t index) const;  // 0: the oldest; below layer_count()
   [[nodiscard]] LayerView newest_layer() const;
-  [[nodiscard]] bool has_pieces() const;  // the newest layer has
+  [[nodiscard]] bool has_pieces() const;  // whether the newest layer has pieces
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
-  // One item, alone: grows the filter when the item is new and the newest layer holds its capacity.
-  // `added` is meaningful where `refusal` is none. A refused item changed nothing; a later one may still be
-  // known, so callers go on.
+  // Adds one item, alone: grows the filter when the item is new and the newest layer holds its capacity.
+  // `added` has a meaning only where `refusal` is none. A refused item changes nothing. The filter may still
+  // know a later item, so callers go on.
   struct AddOutcome {
     bool added = false;
     Refusal refusal = Refusal::none;
@@ -206,30 +207,30 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // The same for an item's fingerprint under the filter's seed.
   AddOutcome add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans = nullptr);
 
-  // --- building from an image (exclusive: nobody else knows the filter yet) -----------------------------
+  // --- building from an image (exclusive: no other thread knows the filter yet) ---------------------------
 
   struct LayerState {
     LayerPlan plan;
     std::uint64_t item_count = 0;
   };
-  // An empty-bitted filter with these layers, oldest first. Errors: out_of_range where the states contradict
-  // the options or each other, too_large, out_of_memory. Checks everything: the states may come from a disk.
+  // A filter with these layers, oldest first, and no bit set. Errors: out_of_range where the states
+  // contradict the options or each other, too_large, out_of_memory. Checks everything: the states may come
+  // from a disk.
   static Result<FilterPtr> restore(const FilterOptions& options, std::span<const LayerState> layers,
                                    const FilterLimits& limits, FilledBy filled_by = FilledBy::load);
-  // Sets bytes of layer `layer_index`'s bitmap, any that it has; the inverse of LayerView::copy_bits. Several
-  // threads may set different ones at once.
+  // Sets bytes of the bitmap of layer `layer_index`, at any offset within it; the inverse of
+  // LayerView::copy_bits. Several threads may set different bytes at once.
   void fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from);
 
-  // --- repeating what was recorded (exclusive)
-  // --------------------------------------------------------------
+  // --- repeating what was recorded (exclusive) ------------------------------------------------------------
 
-  // Of the shapes that were planned once, which today's planning might not choose. They may come from a disk,
-  // and everything is checked. Errors: out_of_range where the layer is not one that such a filter could have,
-  // too_large, out_of_memory.
+  // Makes a filter, or a layer, of a shape that was planned once; today's planning might not choose it.
+  // Shapes may come from a disk, so everything is checked. Errors: out_of_range where such a filter could not
+  // have the layer, too_large, out_of_memory.
   static Result<FilterPtr> recreate(const FilterOptions& options, const LayerPlan& first_layer,
                                     const FilterLimits& limits);
   Result<void> append_layer(const LayerPlan& plan, const FilterLimits& limits);
-  // Adds items that were new when this was recorded, and counts them as new, whatever the bits say now.
+  // Adds items that were new when they were recorded, and counts them as new whatever the bits say now.
   // False, with nothing done, when the newest layer has no room for so many.
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
@@ -249,11 +250,11 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   std::uint64_t add_absent(std::span<const std::string_view> items, std::span<bool> added,
                            AddRecorder* recorder, const Claim& claim);
   Refusal grow(const FilterLimits& limits, PlanMemo* plans);
-  // What it takes, and the place of one more layer in the list.
+  // The memory of this filter, with a place for one more layer in its list.
   [[nodiscard]] std::uint64_t bytes_with_place() const;
 
-  // The capacity is the first layer's.
-  std::uint16_t expansion_;  // Here, where the count of users leaves room.
+  // The capacity is not here: it is the first layer's.
+  std::uint16_t expansion_;  // Here, where the reference count leaves room.
   ItemHash hash_;
   double error_rate_;
   std::uint64_t seed_;

@@ -15,16 +15,17 @@
 //                     8 item count, 8 layout (Layout): 0 blocks; 1 double hashing, in layers that came from
 //                     RedisBloom, whose block bits are 64
 //
-// Where the bits of an item are with hash 0: its fingerprint is XXH3's 128 bits of it under the seed, two
-// halves of 64 bits. In a layer it has the block low * block_count / 2^64, and in it, for j from 0 to probe
-// count - 1, the position (high * multiplier[j] mod 2^64) * block_bits / 2^64; the multipliers are in
-// src/filter/probe.hpp. Position p is bit p % 64, from the least significant, of the block's 64-bit word p
-// / 64. Words are little endian.
+// Where the bits of an item are, with hash 0. The item's fingerprint is the 128 bits of XXH3 under the seed,
+// two halves of 64 bits: low and high. In a layer the item has the block low * block_count / 2^64. In the
+// block, for j from 0 to probe count - 1, it has the position (high * multiplier[j] mod 2^64) * block_bits /
+// 2^64; the multipliers are in src/filter/probe.hpp. Position p is bit p % 64, from the least significant, of
+// the block's 64-bit word p / 64. Words are little endian.
 //
-// With hash 1 the halves are what ItemHash::redisbloom says. They mean the same in a layer of blocks; in one
-// of layout 1 the position j is ((low + j * high) mod 2^64) mod its bits, counted through all of its words.
+// With hash 1 the halves are what ItemHash::redisbloom says. In a layer of blocks they are used in the same
+// way. In a layer of layout 1 the position j is ((low + j * high) mod 2^64) mod the layer's bits, counted
+// through all of its words.
 //
-// No checksum of its own: its container has one over these bytes.
+// The header has no checksum of its own: its container has one over these bytes.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -45,7 +46,7 @@ struct ImageHeader {
   FilterOptions options;
   std::vector<Filter::LayerState> layers;  // oldest first
 
-  // Bytes of all bitmaps.
+  // The bytes of all bitmaps.
   [[nodiscard]] std::uint64_t bitmap_bytes() const;
 };
 
@@ -65,19 +66,20 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
 
 // --- the bitmaps of all layers, one behind the other, as they follow the header -------------------------
 
-// Offsets and lengths are multiples of 8 within them. As LayerView::copy_bits.
+// Copies bytes of these bitmaps, as LayerView::copy_bits. `offset` and the length are multiples of 8 within
+// them.
 void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::span<std::byte> to);
-// As Filter::fill_bits.
+// Sets bytes of these bitmaps, as Filter::fill_bits.
 void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> from);
 
 // --- header and bitmaps in one piece --------------------------------------------------------------------
 
-// Of whole_image(). Shared gate.
+// The length of whole_image(). Shared gate.
 [[nodiscard]] std::uint64_t whole_image_bytes(const Filter& filter);
-// Of a filter that nobody adds to. Allocates all of it: for small ones.
+// No other thread adds to the filter meanwhile. Allocates the whole image: for small filters.
 [[nodiscard]] std::vector<std::byte> whole_image(const Filter& filter);
-// The inverse. Errors: as decode_image_header, and damaged where the bytes are not as many as the header
-// says; too_large, out_of_memory.
+// The inverse. Errors: those of decode_image_header; damaged also where the bytes are more or fewer than the
+// header says; too_large, out_of_memory.
 Result<FilterPtr> filter_of(std::span<const std::byte> image, const FilterLimits& limits);
 
 }  // namespace sepal::filter

@@ -1,5 +1,5 @@
-// How a filter makes fingerprints of items: with the hash of this project, or, where it came from RedisBloom,
-// with that one's, for the bits that came with it were set by those.
+// How a filter makes fingerprints of items. A filter of this project uses this project's hash. A filter that
+// came from RedisBloom uses RedisBloom's, because that hash set the bits that it came with.
 #pragma once
 
 #include <sepal/base/hash.hpp>
@@ -14,7 +14,8 @@ enum class ItemHash : std::uint8_t {
   redisbloom = 1,  // two hashes of MurmurHash64A; the filter's seed means nothing
 };
 
-// As RedisBloom hashes an item: `low` is MurmurHash64A under a seed of its own, `high` the same under `low`.
+// Hashes an item as RedisBloom does: `low` is MurmurHash64A under a seed of its own, `high` the same under
+// `low`.
 // https://github.com/aappleby/smhasher (MurmurHash2.cpp, public domain)
 [[nodiscard]] Fingerprint redisbloom_fingerprint_of(std::string_view item);
 

@@ -1,4 +1,4 @@
-// Planning: how many bits, in which blocks, with how many probes, for a capacity and an error rate.
+// Plans a layer: how many bits, in which blocks, with how many probes, for a capacity and an error rate.
 //
 // A layer is `block_count` blocks of `block_bits` bits. An item picks one block and `probe_count` bits in it.
 // With n items in N blocks of B bits and k probes, a block holds i items with the binomial probability
@@ -11,9 +11,10 @@
 // E[X^k] by E[X]^k, which is too low for small B; Bose et al., On the false-positive rate of Bloom filters,
 // 2008. The plan keeps the terms up to the fourth order, so that the rate asked for is a promise.)
 //
-// n counts different items that are given to the layer. Those that it takes for known ones by mistake change
-// no bit and are not counted as its items; a layer that is filled until its *count* is n was given more. That
-// is nothing at rates of 1% and below, 4% more items at a rate of 10%, 13% at 25%.
+// n counts the different items that are given to the layer. An item that the layer takes for a known one by
+// mistake changes no bit, and the layer does not count it. So a layer that is filled until its *count* is n
+// was given more than n items: hardly more at rates of 1% and below, 4% more at a rate of 10%, 13% more at
+// 25%.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -23,18 +24,20 @@
 namespace sepal::filter {
 
 inline constexpr std::uint32_t block_bits_min = 64;
-inline constexpr std::uint32_t block_bits_max = 8192;  // of several blocks; a single one may be larger
+inline constexpr std::uint32_t block_bits_max = 8192;  // for several blocks; a single one may be larger
 inline constexpr std::uint32_t probe_count_max = 40;
 inline constexpr double error_rate_max = 0.25;  // a higher rate asked for means this one, as in the reference
 inline constexpr double error_rate_min = 1e-15;  // below it the arithmetic of doubles carries no meaning
 
-// Where the bits of a layer's items are.
+// Where in a layer an item's bits are.
 enum class Layout : std::uint8_t {
-  blocked = 0,  // as above: what is planned here
-  double_hashing =
-      1,  // anywhere, as RedisBloom has them: (low + j * high mod 2^64) mod bits; "blocks" are words
+  // In blocks, as above: what is planned here.
+  blocked = 0,
+  // Anywhere, as RedisBloom has them: (low + j * high mod 2^64) mod bits. The "blocks" of the plan are words.
+  double_hashing = 1,
 };
-inline constexpr std::uint32_t double_hashing_probe_count_max = 1075;  // of the smallest rate a double can be
+// The probes that double hashing takes for the smallest rate a double can be.
+inline constexpr std::uint32_t double_hashing_probe_count_max = 1075;
 
 // A layer's shape. Immutable once in use: it is part of every image.
 struct LayerPlan {
@@ -52,29 +55,30 @@ struct LayerPlan {
 
 struct LayerRequest {
   std::uint64_t capacity = 0;  // items, at least 1
-  double error_rate = 0;       // in (0, 1); beyond error_rate_max or error_rate_min it is taken as that
+  double error_rate = 0;       // in (0, 1); brought into error_rate_min .. error_rate_max
 
   friend bool operator==(const LayerRequest&, const LayerRequest&) = default;
 };
 
-// Plans the smallest layer that keeps the promise: of the block sizes 64, 128, 256 and 512 bytes the smallest
-// whose size stays within 5% of the textbook optimum, with the number of probes that is best for it; a layer
-// too small for several blocks is one block of just the bits it needs, and one of few blocks may have blocks
-// of another size, up to block_bits_max. Errors: out_of_range for either argument; too_large when the bitmap
-// would exceed `bytes_max`. Allocates nothing; any thread; up to about a millisecond.
+// Plans the smallest layer that keeps the promise. It takes the smallest of the block sizes 64, 128, 256 and
+// 512 bytes with which the layer stays within 5% of the textbook optimum, and the number of probes that is
+// best for it. A layer too small for several blocks is one block of just the bits it needs. A layer of few
+// blocks may have blocks of another size, up to block_bits_max. Errors: out_of_range for either argument;
+// too_large when the bitmap would exceed `bytes_max`. Allocates nothing; any thread; up to about a
+// millisecond.
 Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_max);
 
 // The optimum of an unblocked filter: -ln(rate) / ln(2)^2 bits an item.
 double textbook_bits_per_item(double error_rate);
 
-// The rate that a layer of this shape has when it holds `item_count` items: the formula above, or for double
-// hashing the textbook's, which small layers exceed by far.
+// The rate of a layer of this shape when it holds `item_count` items. Blocks follow the formula above. Double
+// hashing follows the textbook's formula, which small layers exceed by far.
 double expected_error_rate(const LayerPlan& plan, std::uint64_t item_count);
 
-// The share of a scaling filter's rate that its layer `layer_index` (0 is the oldest) is planned with:
-// (6 / pi^2) / (layer_index + 1)^2. The shares sum to 1, so however often a filter grows, its rate holds.
-// Falling with the square of the index and not by halves as in the reference, they cost 1.4 bits an item and
-// halving less in the layers that hold most of a large filter.
+// The share of a scaling filter's rate that its layer `layer_index` (0 is the oldest) is planned with: (6 /
+// pi^2) / (layer_index + 1)^2. The shares sum to 1, so a filter's rate holds however often it grows. They
+// fall with the square of the index; in the reference each is half of the one before. A halving costs 1.4
+// bits an item, so the layers that hold most of a large filter take less here.
 double layer_rate_share(std::uint32_t layer_index);
 
 }  // namespace sepal::filter

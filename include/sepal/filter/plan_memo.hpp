@@ -1,5 +1,5 @@
-// Plans that were made, for those who plan the same again: most filters of a server have one of a few sizes,
-// and planning takes from microseconds to a millisecond.
+// Remembers plans that were made: most filters of a server have one of a few sizes, and planning takes from
+// microseconds to a millisecond.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -23,14 +23,14 @@ class PlanMemo {
 
   struct Entry {
     LayerRequest request;
-    LayerPlan plan;  // of capacity 0 where nothing is remembered
+    LayerPlan plan;  // its capacity is 0 where nothing is remembered
   };
 
   Result<LayerPlan> plan_of_any_size(const LayerRequest& request);
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   std::array<Entry, entries_max> entries_ SEPAL_GUARDED_BY(mutex_);
-  std::size_t next_ SEPAL_GUARDED_BY(mutex_) = 0;  // The oldest, which goes first.
+  std::size_t next_ SEPAL_GUARDED_BY(mutex_) = 0;  // The oldest entry, which is replaced first.
 };
 
 }  // namespace sepal::filter

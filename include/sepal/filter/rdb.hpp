@@ -1,4 +1,4 @@
-// A filter of RedisBloom's as DUMP of Redis gives it: a value of its RDB format, and a footer.
+// A filter of RedisBloom as Redis's DUMP gives it: a value of the RDB format, and a footer.
 //
 //     1 byte type: 7, a module's value
 //     module id (length): "MBbloom--", six bits a letter, and ten bits of encoding version: 4
@@ -6,14 +6,14 @@
 //             probe count, bits an item (double), bits, n2, bytes (string), items; end
 //     2 bytes RDB version, little endian; 8 bytes CRC-64 over everything before it, little endian
 //
-//     field    opcode (length) and value: 2 a length; 4 a double, little endian; 5 a string; 0 the end, with
-//     none length   by the first byte: 00nnnnnn six bits; 01nnnnnn and one byte, 14 bits; 0x80 and 4 bytes;
-//     0x81 and
-//              8 bytes; all big endian
+//     field    opcode (length) and value: 2 a length; 4 a double, little endian; 5 a string; 0 the end,
+//              with no value
+//     length   by the first byte: 00nnnnnn six bits; 01nnnnnn and one byte, 14 bits; 0x80 and 4 bytes;
+//              0x81 and 8 bytes; all big endian
 //     string   length and bytes; or 0xc3, packed length, length, and bytes that are packed as LZF
 //
-// Redis writes short strings that are decimal numbers in a third way, which the bits of a filter never are.
-// Any RDB version is taken: the fields are the module's, and have a version of their own.
+// Redis writes a short string that is a decimal number in a third way; the bits of a filter never are one.
+// Any RDB version is taken: the fields belong to the module, and have a version of their own.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -26,34 +26,34 @@
 
 namespace sepal::filter {
 
-// Bits of one layer, as they stand in the dump.
+// The bits of one layer, as they stand in the dump.
 struct RdbBits {
   std::span<const std::byte> bytes;
   std::uint64_t unpacked_bytes = 0;
-  bool packed = false;  // else `bytes` are the bits
+  bool packed = false;  // false: `bytes` are the bits themselves
 };
 
-// Points into the dump.
+// Its spans point into the dump.
 struct RdbDump {
   ImageHeader image;
-  std::vector<RdbBits> bits;  // of the layers
+  std::vector<RdbBits> bits;  // one for each layer
 
-  // That filter_of() takes, about: bitmaps, and the largest string that has to be unpacked.
+  // About the memory that filter_of() takes: bitmaps, and the largest string that has to be unpacked.
   [[nodiscard]] std::uint64_t memory_bytes() const;
 };
 
-// By the first byte: a dump of some module's value. Nothing of Sepal's own begins like that.
+// Whether the first byte begins a dump of some module's value. Nothing of Sepal's own begins with it.
 [[nodiscard]] bool is_rdb_dump(std::span<const std::byte> bytes);
 
-// No filter has more bytes than so many for each byte of its dump.
+// A filter has at most so many bytes for each byte of its dump.
 inline constexpr std::uint64_t rdb_growth_max = 88;
 
-// Errors: damaged where the checksum is another; out_of_range where it is right, but this is no filter of
+// Errors: damaged where the checksum does not match; out_of_range where it does, but this is no filter of
 // RedisBloom's that image_of() takes. Believes nothing; allocates a place for each of at most `layers_max`
 // layers.
 Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t layers_max);
 
-// The dump's bytes are still there. Errors: out_of_range where bits cannot be unpacked; those of
+// The dump's bytes must still be there. Errors: out_of_range where bits cannot be unpacked; those of
 // Filter::restore.
 Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits);
 

@@ -1,5 +1,5 @@
-// Filters as RedisBloom writes them, made into images of Sepal's: their bits stay as they are and are found
-// by RedisBloom's hash and layout (ItemHash::redisbloom, Layout::double_hashing).
+// Turns filters as RedisBloom writes them into images of Sepal's. Their bits stay as they are; RedisBloom's
+// hash and layout find them (ItemHash::redisbloom, Layout::double_hashing).
 //
 // The header of a dump (BF.SCANDUMP 0), little endian, packed:
 //
@@ -44,12 +44,12 @@ struct RedisBloomFilter {
   std::vector<RedisBloomLayer> layers;  // oldest first
 };
 
-// Errors: damaged, where RedisBloom would refuse it, or where it is of a kind that it does not make any more
-// (hashes of 32 bits). Believes nothing.
+// Errors: damaged where RedisBloom would refuse the filter, or where it is of a kind that RedisBloom does not
+// make any more (hashes of 32 bits). Believes nothing.
 Result<ImageHeader> image_of(const RedisBloomFilter& filter);
 
-// Of a dump's header, which is exactly `bytes`. Errors: damaged. `layers_max` bounds the layer count before
-// any allocation.
+// Decodes a dump's header, which is exactly `bytes`. Errors: damaged. `layers_max` bounds the layer count
+// before any allocation.
 Result<ImageHeader> decode_redisbloom_header(std::span<const std::byte> bytes, std::uint32_t layers_max);
 
 }  // namespace sepal::filter

@@ -1,16 +1,16 @@
-// All keys, filters and deadlines of one instant, taken in short steps while the keyspace goes on changing in
-// between.
+// All keys, filters and deadlines of one instant, taken in short steps. The keyspace goes on changing between
+// the steps.
 //
 //     hashes of a database's keys     0 ......... position ............ end
 //                                      taken      | still in the table
 //
-// Keys are taken in the order of their hashes, which no change of the table changes. What a key that is still
-// to come named at the instant is kept before anything else happens to the key, and the key is then left out
-// when its turn comes. A flushed table lives on here until it is taken (docs/decisions/0011). Databases that
-// are swapped are those of the instant here.
+// Keys are taken in the order of their hashes, which no change of the table changes. Before a key that is
+// still to come changes, the cut keeps what the key named at the instant; when the key's turn comes, the cut
+// leaves it out. A flushed table lives on here until it is taken (docs/decisions/0011). After a swap of
+// databases, the cut still has the databases of the instant.
 //
-// Memory beside the entries: the keys that changed while the cut was under way. So a cut is taken to its end
-// at once, and not at the pace of a disk.
+// Memory beside the entries: the keys that changed while the cut was under way. So take a cut to its end at
+// once, and not at the pace of a disk.
 #pragma once
 
 #include <sepal/keyspace/keyspace.hpp>
@@ -24,15 +24,15 @@
 
 namespace sepal::keyspace {
 
-// Guarded by the gate: members are exclusive. Comes from Keyspace::begin_cut().
+// Guarded by the gate: members are exclusive. Keyspace::begin_cut() makes it.
 class Cut {
  public:
-  // With the gate closed, unless the last step has been taken. May free a flushed database.
+  // Called with the gate closed, unless the last step has been taken. May free a flushed database.
   ~Cut();
   Cut(const Cut&) = delete;
   Cut& operator=(const Cut&) = delete;
 
-  // How many keys there were at the instant.
+  // The number of keys at the instant.
   [[nodiscard]] std::uint64_t size() const { return size_; }
   // Appends about `entry_count` more entries. True when these were the last.
   bool step(std::size_t entry_count, std::vector<CutEntry>& to);
@@ -41,19 +41,20 @@ class Cut {
   friend class Keyspace;
   using Tables = std::array<std::shared_ptr<const KeyTable>, database_count>;
 
-  // `running` names this cut as long as it is under way.
-  Cut(const Tables& tables, std::uint64_t size, Cut*& running);
-  // What the key names in this table is about to change.
+  // `running` points to this cut as long as it is under way.
+  Cut(Tables tables, std::uint64_t size, Cut*& running);
+  // Keeps what the key names in this table. Call it before that changes.
   void keep(const KeyTable& table, std::string_view key);
+  // Whether the key's turn is still to come.
   [[nodiscard]] bool to_come(std::uint32_t database, std::string_view key) const;
   void end();
 
-  Tables tables_;  // as they were at the instant, or what has become of them
+  Tables tables_;  // as they were at the instant, or what has become of them since
   std::uint64_t size_;
   Cut*& running_;
   std::uint32_t database_ = 0;
-  std::uint64_t position_ = 0;  // of the first hash to come in that database
-  std::array<std::unique_ptr<KeyTable>, database_count> changed_;  // keys to leave out, naming nothing
+  std::uint64_t position_ = 0;                                     // the first hash to come in that database
+  std::array<std::unique_ptr<KeyTable>, database_count> changed_;  // keys to leave out; they name nothing
   std::vector<CutEntry> kept_;
 };
 

@@ -3,8 +3,9 @@
 //     source ----> target        two keys of one database; a filter is an end of one mirror at most, so there
 //                                are no chains and no cycles
 //
-// Names lead to filters, and a mirror is of filters: it goes along when an end is renamed, and ends when an
-// end is removed or replaced. What tells an add that its filter has no mirror is that there are none at all.
+// Names lead to filters, and a mirror is between filters: it stays when an end is renamed, and ends when an
+// end is removed or replaced. An add first asks whether there is any mirror at all, so adds pay almost
+// nothing while there is none.
 #pragma once
 
 #include <sepal/filter/filter.hpp>
@@ -20,12 +21,12 @@
 
 namespace sepal::keyspace {
 
-// Of all databases. It bounds what a save keeps of them, for a name may be long.
+// For all databases together. It bounds what a save keeps of mirrors, because a name may be long.
 inline constexpr std::size_t mirrors_max = 256;
 
 // The numbers stand in files (docs/formats.md).
 enum class MirrorState : std::uint8_t {
-  off = 0,          // there is none; only in a record
+  off = 0,          // there is no mirror; only in a record
   whole = 1,        // the target has all that was added to the source since the mirror began
   full = 2,         // broken: the target does not scale and holds its capacity,
   layer_limit = 3,  // or it may not grow another layer,
@@ -33,13 +34,13 @@ enum class MirrorState : std::uint8_t {
 };
 inline constexpr MirrorState last_mirror_state = MirrorState::no_memory;
 
-// A mirror as it is recorded and told.
+// A mirror as records and replies name it.
 struct Mirror {
   std::uint32_t database = 0;
   std::string source;
   std::string target;
   MirrorState state = MirrorState::whole;
-  std::uint64_t items_before = 0;  // that the source had when the mirror began
+  std::uint64_t items_before = 0;  // the items that the source had when the mirror began
 
   friend bool operator==(const Mirror&, const Mirror&) = default;
 };
@@ -56,33 +57,33 @@ class Mirrors {
   [[nodiscard]] bool empty() const { return links_.empty(); }
   [[nodiscard]] std::size_t size() const { return links_.size(); }
   [[nodiscard]] std::size_t broken_count() const;
-  // The mirror of this source; null when there is none. Valid until a mirror begins or ends.
+  // The mirror of this source; null when it has none. Valid until a mirror begins or ends.
   [[nodiscard]] const Link* from(const filter::Filter& source) const {
     const Link* const found = of(source);
     return found != nullptr && found->source == &source ? found : nullptr;
   }
-  // The same, if the target is to get what the source gets.
+  // The same, but null unless the target gets what the source gets.
   [[nodiscard]] const Link* whole_from(const filter::Filter& source) const {
     if (links_.empty()) return nullptr;
     const Link* const found = from(source);
     return found != nullptr && found->mirror.state == MirrorState::whole ? found : nullptr;
   }
-  // The mirror of which this filter is an end.
+  // The mirror of which this filter is an end; null when there is none.
   [[nodiscard]] const Link* of(const filter::Filter& end) const {
     const auto found = ends_.find(&end);
     return found == ends_.end() ? nullptr : found->second;
   }
   [[nodiscard]] std::vector<Mirror> all() const;
-  // Of all names of ends, the length of the longest.
+  // The length of the longest name of an end.
   [[nodiscard]] std::size_t key_bytes_max() const { return key_bytes_max_; }
 
-  // Neither filter is an end, and there are fewer than mirrors_max.
+  // Neither filter may be an end of a mirror, and there must be fewer than mirrors_max.
   void add(const Mirror& mirror, filter::Filter& source, filter::Filter& target);
-  // Of this source, which has a mirror.
+  // The source must have a mirror.
   void set_state(const filter::Filter& source, MirrorState state);
-  // An end has another name.
+  // Notes the new name of a filter, if it is an end.
   void rename(const filter::Filter& end, std::string_view key);
-  // Ends the mirror of which this is an end, if there is one. False when there is none.
+  // Ends the mirror of which this filter is an end. False when there is none.
   bool drop(const filter::Filter& end);
   void drop_database(std::uint32_t database);
   void swap_databases(std::uint32_t database, std::uint32_t other);

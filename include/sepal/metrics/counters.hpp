@@ -1,7 +1,7 @@
-// Counters and histograms of one worker, written by it alone and read by anybody.
+// Counters and histograms of one worker. Only that worker writes them; any thread reads them.
 //
-// A worker's cells are relaxed atomics on cache lines that no other worker writes: counting costs a plain
-// add. A reader sums the workers; a sum is of about now.
+// A worker's cells are relaxed atomics on cache lines that no other worker writes, so counting costs a plain
+// add. A reader sums over the workers; the sum is approximate while they count.
 #pragma once
 
 #include <array>
@@ -17,14 +17,14 @@ class Counter {
  public:
   void add(std::uint64_t amount = 1) { value_.store(get() + amount, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
-  // By the writer, or while it stands still (gate closed).
+  // By the writer, or by another thread while the writer stands still (gate closed).
   void reset() { value_.store(0, std::memory_order_relaxed); }
 
  private:
   std::atomic<std::uint64_t> value_{0};
 };
 
-// Durations in nanoseconds, in buckets of a power of two split in four: an answer is at most 25% too high.
+// Durations in nanoseconds. Each power of two has four buckets, so an answer is at most 25% too high.
 class Histogram {
  public:
   static constexpr std::size_t bucket_count = 4 * 40;

@@ -1,20 +1,22 @@
-// Replies into bytes, RESP2 or RESP3. One Reply is the output of one connection: handlers append to it, the
-// session sends it.
+// Encodes replies as RESP2 or RESP3. One Reply is the output of one connection: handlers append to it, and
+// the session sends it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sepal::resp {
 
 enum class Version : std::uint8_t { resp2 = 2, resp3 = 3 };
 
-// Confined to its session. Appends to a buffer that it owns; nothing here fails, and nothing allocates once
-// the buffer has grown. The caller sees to it that what it announces (the length of an array) is what it
-// appends.
+// Confined to its session. Appends to a buffer that it owns. Nothing here fails, and nothing allocates once
+// the buffer has grown. The caller must append what it has announced: an array gets as many elements as its
+// length says.
 class Reply {
  public:
   [[nodiscard]] Version version() const { return version_; }
@@ -32,7 +34,7 @@ class Reply {
     if (version_ == Version::resp2) return raw(value ? ":1\r\n" : ":0\r\n");
     raw(value ? "#t\r\n" : "#f\r\n");
   }
-  void booleans(std::span<const bool> values);  // the elements of an announced array, in bulk
+  void booleans(std::span<const bool> values);  // the elements of an array that was announced
   void real(double value);  // the shortest digits that read back as the same value; RESP2: bulk
   void bulk(std::string_view bytes);
   void verbatim(std::string_view text);                                         // "txt"; RESP2: bulk
@@ -42,14 +44,23 @@ class Reply {
   void map(std::size_t pairs);   // RESP2: array of twice as many
   void set(std::size_t length);  // RESP2: array
   void raw(std::string_view encoded) { buffer_.append(encoded); }
+  // A long value whose bytes are there already. They are not copied now: fill() appends them piece by piece,
+  // so that one long reply does not hold up the other connections. Nothing else may be appended before that.
+  // A long piece has about mapped_allocation_min (base/free_memory.hpp).
+  void bulk_later(std::vector<std::string> pieces);
+  void raw_later(std::vector<std::string> pieces);  // encoded
+  [[nodiscard]] bool has_later() const { return later_ != nullptr; }
+  [[nodiscard]] std::uint64_t bytes_later() const { return has_later() ? later_->bytes_left : 0; }
+  // Appends of these bytes until bytes() has `size_max`, or all are appended; frees the memory of what is.
+  void fill(std::size_t size_max);
 
   [[nodiscard]] std::string_view bytes() const { return buffer_; }
   [[nodiscard]] std::size_t size() const { return buffer_.size(); }
   [[nodiscard]] std::uint64_t error_count() const { return error_count_; }  // over the life of this object
   // The text of the last error appended (without '-'), for the statistics of errors by their first word.
   [[nodiscard]] std::string_view last_error() const { return last_error_; }
-  void truncate(std::size_t size) { buffer_.resize(size); }  // takes back what was appended after that size
-  // Hands over the bytes and leaves an empty buffer; `into` (emptied) becomes the new buffer, so that two
+  void truncate(std::size_t size) { buffer_.resize(size); }  // drops what was appended behind that size
+  // Hands over the bytes and leaves an empty buffer. `into` is emptied and becomes the new buffer, so two
   // buffers serve a connection for ever.
   void swap_out(std::string& into) {
     into.clear();
@@ -61,7 +72,15 @@ class Reply {
   void number(char type, std::int64_t value);
   void count(char type, std::size_t value);
 
+  struct Later {
+    std::vector<std::string> pieces;
+    std::size_t piece = 0;   // the first one of which bytes are left
+    std::size_t offset = 0;  // in that piece
+    std::uint64_t bytes_left = 0;
+  };
+
   std::string buffer_;
+  std::unique_ptr<Later> later_;  // null: there is nothing to fill in
   std::string last_error_;
   std::uint64_t error_count_ = 0;
   Version version_ = Version::resp2;

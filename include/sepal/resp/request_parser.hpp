@@ -1,10 +1,10 @@
-// Requests out of bytes: RESP arrays of bulk strings, and inline lines.
+// Parses bytes into requests: RESP arrays of bulk strings, and inline lines.
 // https://redis.io/docs/reference/protocol-spec/
 //
-// The parser does not own the bytes. It is fed a view that begins at the first byte not yet consumed and is
-// told nothing else: fed the same bytes again with more behind them, it goes on where it stopped and looks at
-// no byte more than twice, so a request of n bytes costs O(n) however it is cut. All positions it keeps are
-// offsets, so the caller may move its buffer between calls.
+// The parser does not own the bytes. It is fed a view that begins at the first byte not yet consumed, and is
+// told nothing else. When it is fed the same bytes again with more behind them, it goes on where it stopped.
+// It looks at no byte more than twice, so a request of n bytes costs O(n) however it is cut. The caller may
+// move its buffer between calls.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct ParserLimits {
   std::uint64_t bulk_bytes_max = 512ull << 20;   // one argument
   std::uint64_t request_bytes_max = 1ull << 30;  // one request
   std::uint64_t argument_count_max = 1'048'576;  // words of one request
-  // An inline request, or a line that holds a length. What is below line_bytes_max_min counts as that: every
-  // valid length fits.
+  // An inline request, or a line that holds a length. A value below line_bytes_max_min counts as
+  // line_bytes_max_min, so every valid length fits.
   std::uint64_t line_bytes_max = 64ull << 10;
 };
 inline constexpr std::uint64_t line_bytes_max_min = 32;
@@ -30,49 +30,53 @@ inline constexpr std::uint64_t line_bytes_max_min = 32;
 inline constexpr std::uint64_t unauthenticated_argument_count_max = 10;
 inline constexpr std::uint64_t unauthenticated_bulk_bytes_max = 16384;
 
-// The words of a request: the command's name and its arguments. Views into the parsed bytes, or into the
-// parser (inline requests with quotes); valid until the next call of the parser or the end of the bytes.
+// The words of a request: the command's name and its arguments. They are views into the parsed bytes, or into
+// the parser (inline requests with quotes). Valid until the next call of the parser or the end of the bytes.
 using Words = std::vector<std::string_view>;
 
 enum class Progress : std::uint8_t {
   complete,   // words() is a request; consumed() bytes belong to it
   need_more,  // feed the same bytes with more behind them; consumed() bytes may be dropped first (empty
               // requests)
-  malformed,  // error_text() is what to answer before closing; nothing behind it will be read
+  malformed,  // answer error_text(), then close; the parser reads nothing behind it
 };
 
-// Confined to its session. Allocates nothing in the steady state; what it keeps for an unusually large
-// request is given back by the call that finds no further complete request.
+// Confined to its session. Allocates nothing in the steady state. It gives back the memory of an unusually
+// large request in the first call that finds no further complete request.
 class RequestParser {
  public:
   explicit RequestParser(const ParserLimits& limits) { set_limits(limits); }
 
   // Parses the next request at the start of `input`. After `complete`, feed the rest: input without the first
   // consumed() bytes. Empty arrays, null arrays and empty lines are skipped on the way. `authenticated`
-  // selects the limits. `limits` may change between requests by set_limits.
+  // selects the limits. set_limits() may change the limits between requests.
   Progress next(std::string_view input, bool authenticated = true);
 
   // After `complete`, and before any other call: `input` is what follows that request's bytes in the same
-  // memory. Takes from its start the requests that are, byte for byte, that request up to the last word: a
+  // memory. Takes from its start all requests that equal that request byte for byte up to the last word: a
   // pipeline of one command on one key. Puts their last words into `last_words`, as many as fit, and returns
-  // how many; consumed() is what they took. words() stays. Takes nothing behind a request that was out of the
-  // ordinary: next() knows.
+  // how many; consumed() is the bytes they took. words() stays. Takes nothing behind a request that was
+  // spelled or cut in an unusual way: the caller feeds what follows to next().
   std::size_t next_alike(std::string_view input, std::span<std::string_view> last_words);
 
-  // The same for a request of three words, of which those taken share the first only: a pipeline of one
-  // command on many keys. Ends where two neighbours share their second word too: next_alike() takes those.
+  // The same for a request of three words, where the requests taken share only the first word: a pipeline of
+  // one command on many keys. Ends before two neighbours that share their second word as well: next_alike()
+  // takes such a run.
   struct LastTwoWords {
     std::string_view second, last;
   };
   std::size_t next_similar(std::string_view input, std::span<LastTwoWords> last_words);
 
+  // After `complete`: the caller has moved the bytes of `input` to `now`. words() follow them.
+  void input_moved(std::string_view input, const char* now);
+
   [[nodiscard]] std::size_t consumed() const { return consumed_; }
   [[nodiscard]] const Words& words() const { return words_; }
-  // "ERR Protocol error: ..." of the last malformed; without the leading '-' and the line end. May hold a CR
-  // or LF that the client sent.
+  // "ERR Protocol error: ..." of the last malformed request; without the leading '-' and the line end. May
+  // hold a CR or LF that the client sent.
   [[nodiscard]] const std::string& error_text() const { return error_text_; }
-  // How many bytes from the start of the input the request in progress is known to need at least (0:
-  // unknown); lets the caller size its buffer once for a large bulk. Never above request_bytes_max.
+  // The least number of bytes, from the start of the input, that the request in progress is known to need (0:
+  // unknown). It lets the caller size its buffer once for a large bulk. Never above request_bytes_max.
   [[nodiscard]] std::size_t bytes_expected() const { return bytes_expected_; }
 
   void set_limits(const ParserLimits& limits) {
@@ -81,13 +85,8 @@ class RequestParser {
   }
 
  private:
-  // What the next byte that was not looked at belongs to.
+  // What the next byte to be looked at belongs to.
   enum class Stage : std::uint8_t { first_line, bulk_header, bulk_body, malformed };
-
-  struct WordPosition {
-    std::size_t offset;
-    std::size_t length;
-  };
 
   bool take_whole(std::string_view input, bool authenticated);
   [[nodiscard]] bool fits(const char* begin, const char* end) const;
@@ -97,7 +96,7 @@ class RequestParser {
   Progress read_array_header(std::string_view input, bool authenticated);
   Progress read_bulk_header(std::string_view input, bool authenticated);
   Progress find_length_line(std::string_view input, std::string_view too_long);
-  Progress finish_array(std::string_view input);
+  void make_room_for_word();
   Progress refuse(std::string_view what);
   Progress refuse_size();
   void restart();
@@ -105,20 +104,22 @@ class RequestParser {
 
   ParserLimits limits_;
   Words words_;
-  // The last request up to its last word's length line, where it was taken whole; as long-lived as words_.
+  // The last request up to the length line of its last word. Empty unless take_whole() took it. Valid as long
+  // as words_.
   std::string_view head_;
-  std::uint64_t bulk_bytes_max_ = 0;  // what that request's words were held to
+  std::uint64_t bulk_bytes_max_ = 0;  // the limit that applied to that request's words
   std::size_t consumed_ = 0;
   std::size_t bytes_expected_ = 0;
   Stage stage_ = Stage::first_line;
 
   // The request in progress; offsets from its first byte.
   std::size_t at_ = 0;       // where the current line or bulk begins
-  std::size_t scanned_ = 0;  // no end of the current line stands before
+  std::size_t scanned_ = 0;  // the current line does not end before this offset
   std::size_t line_end_ = 0;
   std::uint64_t words_left_ = 0;
   std::uint64_t bulk_bytes_ = 0;
-  std::vector<WordPosition> positions_;
+  // Where the request began when its first line was read: words_ are moved from there when it is complete.
+  const char* words_in_ = nullptr;
 
   std::string unquoted_;  // the bytes of the quoted words of an inline request
   std::string error_text_;

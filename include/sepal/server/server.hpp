@@ -1,8 +1,8 @@
 // Listeners, workers and connections on Asio.
 //
 // N workers, each a thread with its own io_context (epoll), its own connections and its own side of the gate.
-// A new connection goes to the worker with the fewest. Nothing is shared between workers on the way of a
-// request but the keyspace.
+// A new connection goes to the worker with the fewest connections. While they serve requests, workers share
+// the keyspace and the journal, and nothing else.
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -21,14 +21,17 @@ namespace sepal::server {
 
 struct ServerOptions {
   std::vector<std::string> bind{"127.0.0.1"};  // addresses; a leading '-' forgives one that is not there
-  std::uint16_t port = 6379;                   // 0: the system picks
+  std::uint16_t port = 6379;                   // 0: the system picks; with a UNIX socket: no TCP
   std::uint32_t worker_count = 1;
   std::uint32_t listen_backlog = 511;
   std::string unix_socket;                // path; empty: none
   std::uint32_t unix_socket_mode = 0700;  // permissions of the path
 };
 
-// Synchronised, but for start and stop, which belong to the thread that made it.
+// The descriptors that a server has open besides those of its clients.
+[[nodiscard]] std::uint64_t own_descriptors(const ServerOptions& options);
+
+// Synchronised, except start and stop, which only the thread that made the server may call.
 class Server final : public command::ClientDirectory {
  public:
   // `services.clients` must be this server. `gate` has a side for each worker.
@@ -39,8 +42,12 @@ class Server final : public command::ClientDirectory {
   Result<void> start();
   [[nodiscard]] std::uint16_t port() const;  // the one in use; after start()
 
-  // Accepts no more, lets running batches finish, sends what was answered (at most `patience`), closes all,
-  // joins the workers. After it returns no command runs.
+  // Any thread. The most client sockets that may be open at a time, with the ones that are closing; one more
+  // is refused in the same way as above maxclients. There is no bound until it is set.
+  void set_sockets_max(std::uint64_t count);
+
+  // Accepts no more connections, lets running batches finish, sends what was answered (for at most
+  // `patience`), closes all connections, joins the workers. After it returns no command runs.
   void stop(std::chrono::milliseconds patience);
 
   // Any thread. Answers a client that waits (Next::wait); ignored when it has gone.

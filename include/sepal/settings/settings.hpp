@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sepal::settings {
@@ -25,13 +26,14 @@ struct LogOptions {
 struct Settings {
   server::ServerOptions server;
   command::RuntimeOptions runtime;
-  keyspace::KeyspaceOptions keyspace;  // machine_bytes and seed are the app's to fill in
+  keyspace::KeyspaceOptions keyspace;  // the app fills in machine_bytes and seed
   LogOptions log;
   std::string data_directory = "data";
   std::string import_directory;       // empty: none
-  std::uint32_t threads = 0;          // 0: one for each core; server.worker_count is what it comes to
-  std::optional<std::uint64_t> seed;  // fixed seed for new filters; none: the data directory's
+  std::uint32_t threads = 0;          // 0: one for each core; the result is server.worker_count
+  std::optional<std::uint64_t> seed;  // fixed seed for new filters; none: the data directory's seed
   std::uint64_t journal_segment_bytes = storage::JournalOptions().segment_bytes;
+  std::uint64_t disk_reserve_bytes = std::uint64_t{32} << 20;  // 0: no reserve is kept
   std::uint32_t stop_seconds_max = 60;  // after SIGTERM; then the process ends without a finished save
   std::string config_file;              // the one that was read; empty: none
 };
@@ -43,17 +45,17 @@ struct Invocation {
   std::string text;  // help, version or a report to print, for print_and_exit and check_config
 };
 
-// `arguments` without the program's name. Errors: invalid_setting, with file and line or the flag, what was
-// found, and what is allowed.
-Result<Invocation> read_invocation(std::span<const std::string> arguments);
+// `arguments` come without the program's name; `version` is what --version prints. Errors: invalid_setting,
+// with the file and line or the flag, what was found, and what is allowed.
+Result<Invocation> read_invocation(std::span<const std::string> arguments, std::string_view version);
 
 // One line for each setting that differs from its default: "port = 6380 (default 6379)". Passwords are
 // hidden.
 [[nodiscard]] std::vector<std::string> differences_from_defaults(const Settings& settings);
 
-// Edits `settings.config_file` so that it says what `settings` say, keeping its comments and order; written
-// aside and renamed. Blocks. Errors: not_found when there is no file, invalid_setting when what it holds by
-// now is no configuration or a value cannot be written as one, io.
+// Edits `settings.config_file` so that it says what `settings` say, and keeps its comments and order. The
+// file is written aside and renamed. Blocks. Errors: not_found when there is no file; invalid_setting when
+// the file is no configuration any more, or a value cannot be written as one; io.
 Result<void> rewrite_config_file(const Settings& settings);
 
 }  // namespace sepal::settings

@@ -1,11 +1,11 @@
-// Filters that came whole and are too large for a record of the journal: each is in a file of its own in the
-// data directory, adopted-000000000007, as filter_file.hpp has them, until a generation holds it.
+// Filters that came whole and are too large for a record of the journal. Each is in a file of its own in the
+// data directory, adopted-000000000007, in the form of filter_file.hpp, until a generation holds it.
 //
-//     write()  file synced, renamed, directory synced     nobody names it: a start removes it
+//     write()  file synced, renamed, directory synced     no record names it: a start removes it
 //     record   the journal names number and seal          replay reads it
 //     save     a generation holds what the record did     removed
 //
-// In this order, so that no record can be found without its file, wherever a crash falls.
+// The order matters: a crash at any instant leaves no record without its file.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -24,27 +24,28 @@ namespace sepal::storage {
 // A file that a record names.
 struct NamedFile {
   std::uint64_t number = 0;
-  std::uint64_t position = 0;    // of the journal, behind the record
+  std::uint64_t position = 0;    // behind the record, in the journal
   std::uint64_t byte_count = 0;  // about
 };
 
 // Synchronised.
 class AdoptedFiles {
  public:
-  // After a replay, which has told the files that its records name. The others are remains, and removed.
-  // Blocks. Errors: those of Disk.
+  // Call it after a replay, which gives the files that its records name. Other adopted files are remains, and
+  // are removed. Blocks. Errors: those of Disk.
   static Result<std::unique_ptr<AdoptedFiles>> open(Disk& disk, Path directory, std::vector<NamedFile> named);
 
-  // Of a filter that nobody adds to; it survives a power cut when this returns. Blocks. One thread at a time.
-  // Errors: those of Disk; io when `progress` gave up. After an error nothing is left, as far as that can be
-  // had.
+  // Writes a filter that no other thread adds to; it survives a power cut when this returns. Blocks. One
+  // thread at a time. Errors: those of Disk; io when `progress` gave up. After an error no file is left, as
+  // far as the disk allows that.
   Result<keyspace::ImageFile> write(const keyspace::FilterPtr& filter, const ProgressSink& progress);
-  // A record names it now. With the gate closed, so that no generation can be cut between.
+  // A record names the file now. Called with the gate closed, so that no generation is cut in between.
   void named(const NamedFile& file);
   [[nodiscard]] bool is_named(std::uint64_t number);
-  // Of those that are named.
+  // The bytes of all named files.
   [[nodiscard]] std::uint64_t byte_count();
-  // None will. Blocks. A file that cannot be removed is logged, and removed by the next start.
+  // No record will name the file. Blocks. A file that cannot be removed is logged, and the next start removes
+  // it.
   void drop(std::uint64_t number);
 
   // A generation cut at this position is current and durable: it has the filters of the records before it.
@@ -57,13 +58,13 @@ class AdoptedFiles {
 
   Disk& disk_;
   const Path directory_;
-  std::uint64_t next_number_ = 1;  // The writing thread's.
+  std::uint64_t next_number_ = 1;  // Belongs to the thread that writes.
   Mutex mutex_;                    // Lock order: after the gate; nothing is locked inside.
   std::vector<NamedFile> named_ SEPAL_GUARDED_BY(mutex_);
 };
 
-// What a record names. Blocks. Errors: damaged also where the file is not there or another one, with its
-// name; those of read_filter_file.
+// Reads the file that a record names. Blocks. Errors: damaged, with the file's name, also where the file is
+// missing or is another file; those of read_filter_file.
 Result<keyspace::FilterPtr> read_adopted(Disk& disk, const Path& directory, const keyspace::ImageFile& file,
                                          const filter::FilterLimits& limits, const ProgressSink& progress);
 

@@ -1,21 +1,21 @@
-// The data directory: whose it is, which generation is current, and the seed of this server.
+// The data directory: which daemon uses it, which generation is current, and the seed of this server.
 //
 //     data/
 //       LOCK                    flock'ed while a daemon uses the directory; holds its process id
 //       SEED                    the seed of new filters, drawn once (formats.md)
 //       CURRENT                 the name of the current generation; replaced by rename
+//       FIRST                   while there is no CURRENT: the generation that the first save makes
 //       generation-000000000007/
 //         MANIFEST              every file of the generation with length and checksum; written last
 //         pack-0                small filters, one behind the other
-//         filter-7-0 ...        one file for each big filter, named after the generation that wrote it;
-//         linked
-//                               from the generation before when nothing changed in it
+//         filter-7-0 ...        one file for each big filter, named after the generation that wrote it; a
+//                               link to that of the generation before when nothing changed in it
 //
-// A generation is written aside, every file synced, then its MANIFEST, then its directory, then CURRENT is
-// replaced. A crash at any instant leaves the old generation current, or the new one. Folders that CURRENT
-// does not name are remains of a crash or of old generations: removed after a save and at start, never read.
-// Only where there is no CURRENT at all they are left alone until the next save has made one, because then
-// somebody may have lost it, and said so in the log.
+// A save writes a generation aside, syncs every file, then its MANIFEST, then its directory, and then
+// replaces CURRENT. A crash at any instant leaves the old generation current, or the new one. A folder that
+// CURRENT does not name is what a crash or an old generation left: it is removed after a save and at start,
+// and never read. But when a generation was saved and there is no CURRENT, then CURRENT was lost: that
+// generation is kept, and open() refuses.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -38,56 +38,56 @@ struct Progress {
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_total = 0;
 };
-// Called now and then from within a save or a load; must be quick. Returns false to give up (a second
+// Called now and then from within a save or a load; must be quick. Returns false to give up (the second stop
 // signal).
 using ProgressSink = std::function<bool(const Progress&)>;
 
 struct GenerationReport {
   std::string name;  // empty: there was none to load
   std::uint64_t filters = 0;
-  std::uint64_t bytes = 0;             // of all files
-  std::uint64_t linked_bytes = 0;      // of those that a save did not write, because nothing changed in them
-  std::uint64_t journal_position = 0;  // of the cut
-  std::vector<keyspace::Mirror> mirrors{};  // of a load: to be begun when all filters are under their keys
+  std::uint64_t bytes = 0;             // in all files
+  std::uint64_t linked_bytes = 0;      // in files that a save did not write, because nothing changed in them
+  std::uint64_t journal_position = 0;  // at the cut
+  std::vector<keyspace::Mirror> mirrors{};  // from a load: begin them when all filters are under their keys
 };
 
 struct DataDirectoryOptions {
-  // A filter whose bitmaps take this much gets a file of its own, for the manifest's worth of files; the
-  // others share the pack, which costs no sync for each.
+  // A filter whose bitmaps take this much gets a file of its own, until the manifest has as many files as it
+  // may list. The other filters share the pack, which costs no sync for each of them.
   std::uint64_t own_file_bytes_min = std::uint64_t{4} << 20;
 };
 
-// What a save does with a file that the last generation of this process has and that would be the same.
+// What a save does with a file that would be the same as a file of this process's last generation.
 enum class Linking : std::uint8_t { unchanged, none };
 
 struct LoadedFilter {
   std::uint32_t database = 0;
   std::string key;
   keyspace::FilterPtr filter;
-  std::uint64_t cut_position = 0;  // of its generation
-  // Its layers and counts are those of this position. It lies before the cut only when they did not change
-  // from there until after the cut.
+  std::uint64_t cut_position = 0;  // at the cut of its generation
+  // Its layers and counts are from this position. It is before the cut only when they did not change from
+  // there until after the cut.
   std::uint64_t journal_position = 0;
-  std::uint64_t offset = 0;  // of its record in its file
+  std::uint64_t offset = 0;  // where its record begins in its file
   keyspace::Deadline deadline = keyspace::no_deadline;
 };
 
-// Loaded filters are handed over as soon as there are a few, so that who closes a gate to take them does so
-// seldom, and a load holds few filters' bits beside what it reads. The sink takes them in order, which leaves
-// null behind; after an error, the first that is not null is the one that was refused.
+// A load hands over filters as soon as it has a few. So a sink that closes a gate to take them does so
+// seldom, and a load holds the bits of few filters beside what it reads. The sink takes them in order and
+// leaves null behind. After an error the first that is not null is the one that the sink refused.
 using LoadSink = std::function<Result<void>(std::span<LoadedFilter> filters)>;
 
 // The seed of new filters that a data directory holds, whether a daemon uses it or not; nothing where there
-// is no SEED. Blocks. Errors: damaged and unsupported_version, with file and advice, those of Disk.
+// is no SEED. Blocks. Errors: damaged and unsupported_version, with file and advice; those of Disk.
 Result<std::optional<std::uint64_t>> read_seed(Disk& disk, const Path& directory);
 
 // Confined to one thread at a time. Blocks.
 class DataDirectory {
  public:
   // Creates the directory (and its parents) when missing, takes the lock, removes remains, reads or draws the
-  // seed: `seed_drawn` is the random number to use if a new one is needed; `seed_fixed` is used instead of
-  // what the directory holds, which stays as it is. Errors: in_use (another sepald), read_only, disk_full,
-  // io, damaged, unsupported_version.
+  // seed. `seed_drawn` is the random number for a new seed, if one is needed. `seed_fixed` is used instead of
+  // the directory's seed, which stays as it is. Errors: in_use (another sepald), read_only, disk_full, io,
+  // damaged, unsupported_version.
   static Result<std::unique_ptr<DataDirectory>> open(Disk& disk, Path directory, std::uint64_t seed_drawn,
                                                      std::optional<std::uint64_t> seed_fixed,
                                                      const DataDirectoryOptions& options = {});
@@ -99,18 +99,18 @@ class DataDirectory {
   // Writes `snapshot` as a new generation and makes it current, then removes the older ones. Filters may be
   // added to while this reads them: the generation holds what was added before the cut, and a part of what
   // came after. Memory: one fixed buffer. On an error the old generation is current and untouched, and what
-  // was written is removed as far as the disk allows; only when the very last sync fails (of the directory,
-  // with CURRENT replaced already) both generations stay, for nobody knows which one a power loss would
-  // leave. Errors: disk_full, read_only, io (also when `progress` gave up), not_found (somebody removes the
-  // directory meanwhile).
+  // was written is removed as far as the disk allows. One case differs: when the very last sync fails (of the
+  // directory, with CURRENT replaced already), both generations stay, because it is unknown which one a power
+  // loss would leave. Errors: disk_full, read_only, io (also when `progress` gave up), not_found (the
+  // directory was removed meanwhile).
   Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress,
                                 Linking linking = Linking::unchanged);
 
-  // Verifies every checksum of the current generation and hands its filters to `sink`; there may be none.
-  // Memory: one fixed buffer and a few filters, each within `limits` and no larger than its file. Errors:
-  // damaged and unsupported_version (file, offset, what to do), too_large (a filter exceeds `limits`),
-  // out_of_memory, io (also when `progress` gave up), and what `sink` says. After an error some filters may
-  // have been handed over.
+  // Verifies every checksum of the current generation and hands its filters to `sink`; there may be no
+  // generation. Memory: one fixed buffer and a few filters, each within `limits` and no larger than its file.
+  // Errors: damaged and unsupported_version (file, offset, what to do), too_large (a filter exceeds
+  // `limits`), out_of_memory, io (also when `progress` gave up), and those that `sink` returns. After an
+  // error some filters may have been handed over.
   Result<GenerationReport> load(const filter::FilterLimits& limits, const LoadSink& sink,
                                 const ProgressSink& progress);
 

@@ -1,4 +1,5 @@
-// The disk seam: everything that storage does to a file system, so that a test can decide what a disk does.
+// The disk seam: everything that storage does to a file system goes through here, so a test decides what a
+// disk does.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -9,21 +10,22 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sepal::storage {
 
 using Path = std::filesystem::path;
 
-// Of a file, in bytes; the end is behind the last.
+// A range of a file, in bytes; `end` is behind the last byte.
 struct DataRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   friend bool operator==(const DataRange&, const DataRange&) = default;
 };
 
-// Confined, but for reading: several threads may read at once. Closed when destroyed. Blocks. Errors of all
-// members: io, disk_full, read_only.
+// Confined, except for reading: several threads may read at once. Closed when destroyed. Blocks. Errors of
+// all members: io, disk_full, read_only.
 class File {
  public:
   virtual ~File() = default;
@@ -32,69 +34,92 @@ class File {
   // Reads up to into.size() bytes; fewer only at the end of the file.
   virtual Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) = 0;
   virtual Result<std::uint64_t> size() = 0;
-  // Where anything but zeros may be: in order, none empty, not beyond the size. To read what was never
-  // written takes as much time and memory as to read anything else, and makes data of it, and of what is read
-  // ahead behind it, in the system's eyes: so ask before. A system that does not know says all.
+  // The ranges in which bytes other than zeros may stand: in order, none empty, none beyond the size. Ask
+  // before reading. To read bytes that were never written takes as much time and memory as to read any
+  // others, and the system then counts them, and what it reads ahead behind them, as data. A system that does
+  // not know the ranges gives the whole file.
   virtual Result<std::vector<DataRange>> data_ranges() = 0;
-  // Sends these bytes on their way to the disk, after those of the call before have arrived there: so sync()
-  // has little left to do, and others who sync do not wait behind all of a large file. Promises nothing.
+  // Starts to send these bytes to the disk, after the bytes of the call before have arrived there. So sync()
+  // has little left to do, and the syncs of other threads do not wait behind all of a large file. Promises
+  // nothing.
   virtual Result<void> write_back(std::uint64_t offset, std::uint64_t byte_count) = 0;
   virtual Result<void> sync() = 0;  // contents and size survive power loss
 };
 
-// A file of a fixed size whose bytes are memory, for a log that is written without a system call. What is
-// stored has left the process at once; it survives power loss after sync(). Synchronised, but for the bytes.
-// Unmapped when destroyed, without a sync.
+// A file of a fixed size whose bytes are memory, for a log that is written without a system call. A stored
+// byte survives the death of the process at once, and a power loss after sync(). Synchronised, except for the
+// bytes. Unmapped when destroyed, without a sync.
 //
-// The first store into a page, or the first after it was written to the disk, may wait for the file system.
-// So whoever must not wait has the pages prepared ahead, and leaves a page alone once it is synced.
+// The first store into a page, or the first after it was written to the disk, may wait for the file system. A
+// thread that must not wait has the pages prepared ahead, and stores no more into a page that was synced.
 class MappedFile {
  public:
   virtual ~MappedFile() = default;
   [[nodiscard]] virtual std::span<std::byte> bytes() = 0;  // zeros at first
   [[nodiscard]] virtual std::uint64_t page_bytes() const = 0;
-  // What is stored in the range survives power loss, as do the size and the space of the file. Blocks.
+  // What is stored in the range survives power loss, and so do the size and the space of the file. Blocks.
   // Errors: io, disk_full, read_only; not_found where the name is gone. After an error nothing is known of
-  // what was stored since the last sync, and another sync of it that succeeds says nothing: the system may
+  // what was stored since the last sync. A later sync that succeeds proves nothing for it: the system may
   // have dropped it.
   virtual Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) = 0;
-  // Has the pages of the range ready to be stored into, where the system can. Changes nothing. Blocks.
+  // Makes the pages of the range ready for stores, where the system can. Changes nothing. Blocks.
   virtual void prepare(std::uint64_t offset, std::uint64_t byte_count) = 0;
 };
 
-// Holds an exclusive lock on a path until destroyed; also released when the process dies.
+// Holds an exclusive lock on a file and its directory until destroyed; also released when the process dies.
 class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
 };
 
-// Synchronised. Blocks. Errors where nothing else is said: io, disk_full, read_only, not_found.
+// A file that is written beside its place, and is then renamed into it.
+struct AsideFile {
+  Path path;
+  std::unique_ptr<File> file;
+};
+
+// .sepal-0123456789abcdef.tmp
+[[nodiscard]] std::string aside_name(std::uint64_t number);
+[[nodiscard]] bool is_aside_name(std::string_view name);
+
+// Synchronised. Blocks. Errors, unless a member says otherwise: io, disk_full, read_only, not_found.
+//
+// Files are regular files. A folder, pipe, socket or device in the place of a file is an error (io) that says
+// which. No open waits for the other end of a pipe.
 class Disk {
  public:
   virtual ~Disk() = default;
-  // New and empty; an old one is replaced. Errors: io also where a pipe or a symbolic link has the name.
+  // Makes a new and empty file; an old one is replaced. Errors: io also where a symbolic link has the name.
   virtual Result<std::unique_ptr<File>> create(const Path& path) = 0;
+  // Makes a new and empty file in the folder of `target`, under a name that no file had and that cannot be
+  // guessed (is_aside_name): so no other file is overwritten.
+  virtual Result<AsideFile> create_aside(const Path& target) = 0;
   virtual Result<std::unique_ptr<File>> open(const Path& path) = 0;  // for reading
-  // The same of a regular file, and not where the path ends in a symbolic link: for names that a client gave.
-  // Errors: io where it is anything else.
+  // The same, but with an error (io) where the path ends in a symbolic link: for names that a client gave.
   virtual Result<std::unique_ptr<File>> open_plain(const Path& path) = 0;
-  // A new file whose space is taken, so that storing into it cannot fail for lack of it. Errors: io also
-  // where the name is taken. After an error nothing is left of it, as far as that can be had.
+  // Makes a new file whose space is reserved, so that storing into it cannot fail for lack of space. Errors:
+  // io also where the name is taken. After an error no file is left, as far as the disk allows that.
   virtual Result<std::unique_ptr<MappedFile>> create_mapped(const Path& path, std::uint64_t byte_count) = 0;
   virtual Result<void> make_directory(const Path& path) = 0;                 // fine when it is there
   virtual Result<std::vector<std::string>> list(const Path& directory) = 0;  // names, sorted
   virtual Result<bool> exists(const Path& path) = 0;
   virtual Result<void> rename(const Path& from, const Path& to) = 0;  // replaces `to` atomically
-  // A second name for a file, which must not be there yet. Errors also: io where there can be none.
+  // Gives a file a second name, which must not be there yet. Errors: io also where the file system has no
+  // such links.
   virtual Result<void> link(const Path& from, const Path& to) = 0;
-  virtual Result<void> remove(const Path& path) = 0;               // a file; fine when it is not there
+  virtual Result<void> remove(const Path& path) = 0;  // a file; fine when it is not there
+  // Gives back the space of a file from `offset` to its end. The length stays, and that part reads as zeros
+  // from then on. Errors: io also where the file system cannot do this.
+  virtual Result<void> release(const Path& path, std::uint64_t offset) = 0;
+  // The bytes that the file system of a path still has for this process, as far as the system tells.
+  virtual Result<std::uint64_t> free_bytes(const Path& path) = 0;
   virtual Result<void> remove_tree(const Path& directory) = 0;     // fine when it is not there
   virtual Result<void> sync_directory(const Path& directory) = 0;  // names in it survive power loss
-  // Errors: in_use, with what holds it where known.
+  // Errors: in_use, with the process that holds the lock where it is known.
   virtual Result<std::unique_ptr<DirectoryLock>> lock(const Path& path) = 0;
 };
 
-// The real one.
+// The real disk.
 [[nodiscard]] std::unique_ptr<Disk> make_posix_disk();
 
 // Once this succeeds the new contents survive power loss. If only the directory sync fails, either version

@@ -1,5 +1,5 @@
-// Looks at a data directory, or at one file, without a daemon: for tools. What is looked at is not
-// written to, not even its lock; of a directory that a daemon uses meanwhile, files may be gone or grow.
+// Looks at a data directory, or at one file, without a daemon: for tools. Nothing of it is written to, not
+// even the lock. While a daemon uses the directory, files may go or grow meanwhile.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -16,11 +16,11 @@ namespace sepal::storage {
 
 // --- what a file holds ------------------------------------------------------------------------------------
 
-// What something is, and its values by name: a line for people, or for a program. Confined.
+// What a thing is, and its values by name: a line for people, or for a program. Confined.
 class Fact {
  public:
   explicit Fact(std::string_view what);
-  // Any bytes: those that are not printed as they are, are written as \x01.
+  // Takes any bytes: a byte that cannot be printed is written as \x01.
   Fact& text(std::string_view name, std::string_view value);
   Fact& number(std::string_view name, std::uint64_t value);
   Fact& real(std::string_view name, double value);
@@ -36,9 +36,9 @@ class Fact {
 
 using FactSink = std::function<void(const Fact&)>;
 
-// Tells what a filter file, a MANIFEST, a segment of the journal, CURRENT or SEED holds, whatever its name.
-// Blocks. Errors: damaged and unsupported_version (file and offset; what stands before has been told), those
-// of Disk.
+// Tells what a filter file, a MANIFEST, a segment of the journal, CURRENT or SEED holds, whatever the file's
+// name. Blocks. Errors: damaged and unsupported_version (file and offset; what stands before has been told),
+// those of Disk.
 Result<void> inspect_file(Disk& disk, const Path& path, const FactSink& sink);
 
 // --- whether it is whole ----------------------------------------------------------------------------------
@@ -50,12 +50,12 @@ struct Finding {
     damaged,   // a start stops
   };
   Grade grade = Grade::fine;
-  std::string text;  // of one line, with the file, and the offset where there is one
+  std::string text;  // one line, with the file, and the offset where there is one
 };
 
 // Verifies what a start would read: CURRENT, SEED, all files of the current generation, and the journal from
-// its cut on. Whether the operations of the journal fit what they are applied to is not known before they
-// are. Memory: a buffer and a few filters. Blocks. Errors: those of Disk.
+// its cut on. It does not apply the journal's operations, so it cannot tell whether they fit. Memory: a
+// buffer and a few filters. Blocks. Errors: those of Disk.
 Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
                                               const ProgressSink& progress);
 
@@ -63,19 +63,19 @@ Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
 // Blocks. Errors: out_of_range (it holds no filter, or several), out_of_memory, those of Disk.
 Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress);
 
-// --- what can be saved of one that is not -----------------------------------------------------------------
+// --- what can be saved of a damaged directory --------------------------------------------------------------
 
 struct SalvageReport {
-  std::uint64_t filters = 0;      // that are saved
+  std::uint64_t filters = 0;      // saved ones
   std::uint64_t items = 0;        // in them
-  std::uint64_t operations = 0;   // of the journal that were applied
-  std::vector<std::string> lost;  // a line each
+  std::uint64_t operations = 0;   // applied ones of the journal
+  std::vector<std::string> lost;  // one line for each loss
 };
 
-// Writes a new data directory `into` with all filters of the generation that are whole, and what the journal
-// did with them up to where it is damaged: behind that nobody knows what a key names. A generation without a
-// MANIFEST is salvaged without the journal. `into` is new or empty, and not inside `directory`. Memory: all
-// filters. Blocks. Errors: out_of_range (`into`), those of Disk, too_large and out_of_memory.
+// Writes a new data directory `into` with all whole filters of the generation, and with what the journal did
+// to them up to its damage: behind the damage it is unknown what a key names. A generation without a MANIFEST
+// is salvaged without the journal. `into` is new or empty, and not inside `directory`. Memory: all filters.
+// Blocks. Errors: out_of_range (`into`), those of Disk, too_large and out_of_memory.
 Result<SalvageReport> salvage_directory(Disk& disk, const Path& directory, const Path& into,
                                         std::uint64_t seed_drawn, const ProgressSink& progress);
 

@@ -1,6 +1,7 @@
-// One filter in a file of its own, outside of any data directory: what `sepal build` and `sepal merge` leave.
-// It is a filter file as a generation has them, with one record (docs/formats.md); nothing seals it but its
-// own checksums.
+// One filter in a file of its own. `sepal build`, `sepal merge` and BF.EXPORT write such files, and a data
+// directory has one for each filter that came whole (adopted_files.hpp). It has the form of a generation's
+// filter file with one record (docs/formats.md). Its own checksums cover it; the journal holds the seal of an
+// adopted file.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -16,13 +17,13 @@
 namespace sepal::storage {
 
 struct FilterFile {
-  std::string key;  // may be empty: whoever imports the filter names it
+  std::string key;  // may be empty: an import names the filter
   keyspace::FilterPtr filter;
-  // As it is to be written: the filter's own but for the counts of its layers.
+  // The header to be written: the filter's own, except for the counts of its layers.
   filter::ImageHeader header;
-  // Those of the header, where others may add to the filter and grow it; else empty.
+  // The layers of the header, where other threads may add to the filter and grow it; else empty.
   std::vector<filter::LayerView> layers{};
-  std::uint64_t seal = 0;  // of the file that it was read from
+  std::uint64_t seal = 0;  // the seal of the file that it was read from
 };
 
 struct WrittenFile {
@@ -30,9 +31,9 @@ struct WrittenFile {
   std::uint64_t seal = 0;  // over all checksums in it
 };
 
-// Written aside, synced and renamed: as replace_file() promises. Blocks. What others add meanwhile is in the
-// file in part. Errors: those of the disk; io when `progress` gave up, with
-// nothing left behind.
+// Written aside, synced and renamed: as replace_file() promises. A crash leaves a file for which
+// is_aside_name() is true. Blocks. The file has only a part of what other threads add meanwhile. Errors:
+// those of the disk; io when `progress` gave up, with no file left behind.
 Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
                                       const ProgressSink& progress);
 
@@ -41,7 +42,7 @@ Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const Filt
 // out_of_memory, and those of the disk; the sentence begins with the file's name.
 Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const filter::FilterLimits& limits,
                                     const ProgressSink& progress);
-// The same of a file that is open, and has this name.
+// The same for a file that is open, and has this name.
 Result<FilterFile> read_filter_file(File& file, const Path& name, const filter::FilterLimits& limits,
                                     const ProgressSink& progress);
 

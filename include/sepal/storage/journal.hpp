@@ -1,24 +1,31 @@
-// The journal: what changed since the last generation, so that nothing answered is lost.
+// The journal: the changes since the last generation, so that nothing that was answered is lost.
 //
 //     worker 0: WorkerLog --frames--> \                          /--> sync, by the journal's thread
 //     worker 1: WorkerLog --frames-->  [ active segment, mapped ]---> next segments, prepared ahead by it
 //
-// A frame is copied into the mapped segment under a short lock: no system call, and from then on the death of
-// the process loses nothing. Syncs, new segments and the removal of old ones are the thread's. A worker never
-// waits for it: when there is no room, it admits no change.
+// A worker copies a frame into the mapped segment under a short lock, without a system call. From then on the
+// death of the process loses nothing. The journal's thread syncs, makes new segments and removes old ones. A
+// worker never waits for it: when there is no room, the worker admits no change.
 //
 // Policies: `everysec` syncs once a second; `always` syncs as soon as something is there, and replies wait
 // for it (see durable_position); `off` records nothing.
 //
-// When the disk fails. No room for the next segment: changes are refused when what is prepared is used up,
-// until there is room. A sync that failed: the kernel may have dropped the pages, so nothing that was not
-// synced before is trusted again; changes are refused, a save is asked for, whose generation holds it all,
-// and once it is there a new segment begins. A file that somebody removed is a failed sync, too.
+// When the disk has no room for the next segment: the journal takes changes until the prepared segments are
+// used up, and then refuses them until there is room. It still takes changes that give room back
+// (keyspace::Change::frees): the thread makes small segments for them, from the reserve (reserve.hpp) if need
+// be. New room goes to the reserve first, then, if the last save did not fit, to the next save, and only then
+// to the journal. The journal also stops growing at a bound, `bytes_max`, until a save lets it remove
+// segments.
+//
+// When a sync fails: the kernel may have dropped the pages, so nothing that was not synced before is trusted
+// again. The journal refuses changes and asks for a save, whose generation holds it all; once that is there,
+// a new segment begins. A segment file that was removed counts as a failed sync, too.
 #pragma once
 
 #include <sepal/base/result.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/storage/disk.hpp>
+#include <sepal/storage/reserve.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -32,7 +39,7 @@ namespace sepal::storage {
 
 enum class JournalPolicy : std::uint8_t { off, everysec, always };
 
-// Smaller segments are for tests: they have room for no operation of more than an eighth of them.
+// Smaller segments are for tests. Such a segment has no room for an operation of more than an eighth of it.
 inline constexpr std::uint64_t journal_segment_bytes_min = std::uint64_t{2} << 20;
 
 struct JournalOptions {
@@ -49,63 +56,76 @@ struct JournalStatus {
   std::string refusal;    // a sentence of one line
   std::uint64_t position = 0;
   std::uint64_t synced_position = 0;
-  std::uint64_t segment_count = 0;  // on disk, those ahead included
+  std::uint64_t segment_count = 0;  // on disk, with the ones prepared ahead
+  std::uint64_t byte_count = 0;     // the bytes of their files
   std::uint64_t syncs = 0;
   std::uint64_t failed_syncs = 0;
   std::uint64_t frames = 0;
+  // The journal may not grow until a save has ended, and changes may have to wait for that.
+  bool waits_for_save = false;
 };
 
 // Synchronised. Owns one thread.
 class Journal {
  public:
   struct Callbacks {
-    // On the journal's thread, without a lock: durable_position() or the room has grown, or changes are
-    // accepted or refused from now on.
+    // On the journal's thread, without a lock: durable_position() or the room has grown, or the journal
+    // accepts or refuses changes from now on.
     std::function<void()> on_progress;
-    // On the journal's thread, without a lock: nothing is promised until a generation is cut from now on.
-    // Once for each time that something went missing; a save that runs already is not enough.
+    // On the journal's thread, without a lock: from now on nothing is promised until a new generation is cut.
+    // Called once each time that something went missing; a save that runs already is not enough.
     std::function<void()> on_save_needed;
+    // On the journal's thread, without a lock: the journal cannot grow, and a save would give it room. It may
+    // be called again before a save has succeeded.
+    std::function<void()> on_room_needed{};
+    // On the journal's thread, without a lock: how many bytes the segments may take together. 0: as many as
+    // the disk has.
+    std::function<std::uint64_t()> bytes_max{};
   };
 
-  // Begins a new segment at `position`, where replay ended. Segments that are there are left alone.
-  // Errors: disk_full, read_only, io, not_found.
+  // Begins a new segment at `position`, where replay ended. Older segments are left alone. Only on a full
+  // disk the room behind `position` is taken from the last of them, and then from the reserve. Where even
+  // that is not enough, the journal refuses changes until there is room. The reserve outlives the journal;
+  // null: there is none. Errors: read_only, io, not_found.
   static Result<std::unique_ptr<Journal>> open(Disk& disk, Path directory, std::uint64_t position,
                                                std::size_t worker_count, const JournalOptions& options,
-                                               Callbacks callbacks);
+                                               Callbacks callbacks, Reserve* reserve = nullptr);
   virtual ~Journal() = default;  // after stop()
 
-  // A worker's. A request that asks for more room than there is gets `later`, until the thread has prepared
-  // as many segments as it takes, and called on_progress.
+  // The log of a worker. A request that asks for more room than there is gets `later`, until the thread has
+  // prepared enough segments and called on_progress.
   [[nodiscard]] virtual keyspace::WorkerLog& log(std::size_t worker) = 0;
 
-  // With the gate closed: where a cut of this instant stands.
+  // Called with the gate closed: the position of a cut at this instant.
   [[nodiscard]] virtual std::uint64_t position() const = 0;
-  // Something is missing before it: the journal was off, or a sync failed. No generation may be of before and
-  // after, for nothing leads from the one to the other. 0: nothing is.
+  // Something is missing before this position: the journal was off, or a sync failed. No generation may mix
+  // states from before and after it, because nothing leads from the one to the other. 0: nothing is missing.
   [[nodiscard]] virtual std::uint64_t gap() const = 0;
-  // Everything below it survives a power cut, by syncs or by a generation.
+  // Everything before it survives a power cut, by syncs or by a generation.
   [[nodiscard]] virtual std::uint64_t durable_position() const = 0;
   [[nodiscard]] virtual JournalStatus status() const = 0;
 
-  // With the gate closed. From off to another, the first frame is a `resumed`, and a save is needed before
-  // anything is durable.
+  // Called with the gate closed. When the journal was off and is switched on, the first frame is a `resumed`,
+  // and nothing is durable before a save.
   virtual void set_policy(JournalPolicy policy) = 0;
 
   // Returns when everything below `position`, which was recorded, survives a power cut by a sync. Not on the
-  // journal's thread. Blocks. Errors: those of the sync that failed, io at the end of the thread.
+  // journal's thread. Blocks. Errors: those of the sync that failed; io when the thread ends.
   virtual Result<void> sync_until(std::uint64_t position) = 0;
 
-  // A generation cut at `position` is current and durable: segments that end at or below it are removed (by
-  // the thread), and after a failed sync changes are accepted again, in a new segment, if nothing was
-  // recorded after the cut.
+  // A generation cut at `position` is current and durable. The thread removes segments that end at or below
+  // it. After a failed sync the journal accepts changes again, in a new segment, if nothing was recorded
+  // after the cut.
   virtual void generation_saved(std::uint64_t position) = 0;
+  // A save failed. Any thread. `lacking_bytes` is the room that it lacked; 0: room was not the reason.
+  virtual void save_failed(const std::string& reason, std::uint64_t lacking_bytes) = 0;
 
-  // One round of what the thread does, for a journal without one: everything is synced, prepared, removed and
-  // called back that is due, whatever time it is. Blocks.
+  // Does one round of the thread's work, for a journal without a thread: syncs, prepares, removes and calls
+  // back all that is due, whatever time it is. Blocks.
   virtual void work() = 0;
 
-  // Syncs everything, removes what was prepared ahead, ends the thread. Nobody records any more. May be
-  // called again. Errors: those of the last sync.
+  // Syncs everything, removes the segments that were prepared ahead, ends the thread. No worker records any
+  // more. May be called again. Errors: those of the last sync.
   virtual Result<void> stop() = 0;
 };
 

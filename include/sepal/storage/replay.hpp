@@ -1,4 +1,4 @@
-// Brings a keyspace that was loaded from a generation to where its journal ends.
+// Brings a keyspace that was loaded from a generation to the end of its journal.
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -17,11 +17,11 @@ namespace sepal::storage {
 // The filters of a generation that were taken at a position of their own, behind the cut. Confined.
 class FilterPositions {
  public:
-  // As it was loaded, and put under its key.
+  // Notes a loaded filter that was put under its key.
   void note(const LoadedFilter& loaded, const filter::Filter& filter);
-  // What happened at `position` is in the filter already.
+  // Whether the filter has what happened at `position` already.
   [[nodiscard]] bool has(const filter::Filter& filter, std::uint64_t position) const;
-  // The filter is gone: another may be where it was.
+  // The filter is gone, and another may get its address.
   void forget(const filter::Filter* filter);
   void move(const filter::Filter& filter, std::uint32_t to_database);
   void swap_databases(std::uint32_t database, std::uint32_t other);
@@ -40,9 +40,9 @@ class FilterPositions {
 };
 
 struct ReplayStart {
-  std::uint64_t cut = 0;                    // of the generation; 0 when there is none
-  FilterPositions positions;                // of its filters
-  std::vector<keyspace::Mirror> mirrors{};  // of the generation, whose filters are under their keys
+  std::uint64_t cut = 0;                    // the generation's cut; 0 when there is none
+  FilterPositions positions;                // those of its filters
+  std::vector<keyspace::Mirror> mirrors{};  // from the generation; their filters are under their keys
 };
 
 struct ReplayReport {
@@ -50,24 +50,25 @@ struct ReplayReport {
   std::uint64_t segments = 0;  // that were there
   std::uint64_t frames = 0;
   std::uint64_t operations = 0;
-  std::uint64_t items = 0;           // that were added
+  std::uint64_t items = 0;           // items that were added
   std::uint64_t items_left_out = 0;  // because the generation has them
-  std::uint64_t bytes = 0;           // of frames
+  std::uint64_t bytes = 0;           // bytes of frames
 
-  // What was written last and has not got to the disk, or what follows a time in which the journal was off.
+  // The bytes behind the end: what was written last and did not get to the disk, or what follows a time in
+  // which the journal was off.
   std::uint64_t cut_bytes = 0;
-  Path cut_path;                 // its file; empty when there is none
-  std::uint64_t cut_offset = 0;  // there
-  bool resumed = false;          // it is the latter
+  Path cut_path;                 // the file they are in; empty when there are none
+  std::uint64_t cut_offset = 0;  // where in that file
+  bool resumed = false;          // they follow a time in which the journal was off
   std::vector<Path> beyond;      // segments behind the end
 
   std::vector<NamedFile> named;  // files of filters that came whole
 };
 
-// Reads the journal in `directory` from the cut on and applies it, closing the gate for a fraction of a
-// millisecond at a time. A journal that is not there is fine. Writes nothing. Blocks. Errors: damaged and
+// Reads the journal in `directory` from the cut on and applies it. Closes the gate for a fraction of a
+// millisecond at a time. The journal may be missing. Writes nothing. Blocks. Errors: damaged and
 // unsupported_version (file, offset, what to do), too_large and out_of_memory (a filter does not fit into the
-// machine), those of Disk, io also when `progress` gave up. After an error a part is applied.
+// machine), those of Disk, io also when `progress` gave up. After an error a part of the journal is applied.
 Result<ReplayReport> replay_journal(Disk& disk, const Path& directory, keyspace::Keyspace& keyspace,
                                     Gate& gate, ReplayStart start, const ProgressSink& progress);
 

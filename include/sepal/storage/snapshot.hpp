@@ -1,11 +1,11 @@
-// What a save needs to know of the keyspace.
+// What a save needs to know about the keyspace.
 //
-// Which keys, filters, deadlines and mirrors there are is of one instant: the cut, taken with the gate
-// closed. What a save must not read while others change it, the list of a filter's layers and their counts,
-// is taken with the gate closed as well, but some filters at a time, so that nobody waits for a million of
-// them: what a filter grew or counted since the cut may be in the generation, just as the bits that were set
-// since. Bits are read last, outside the gate: they only ever go from 0 to 1. So the generation holds all
-// that was added before the cut, and a part of what came after.
+// The keys, filters, deadlines and mirrors are those of one instant: the cut, taken with the gate closed. A
+// save must not read the list of a filter's layers and their counts while workers change them. So these are
+// taken with the gate closed as well, but some filters at a time: no client waits for a million of them. What
+// a filter grew or counted since the cut may be in the generation, as may bits that were set since. Bits are
+// read last, outside the gate: they only ever go from 0 to 1. So the generation holds all that was added
+// before the cut, and a part of what came after.
 //
 // The journal tells the rest exactly, because each filter has the position at which its layers were taken:
 // what was recorded before is in its layers and counts, what came after is not in the counts.
@@ -30,18 +30,18 @@ struct Snapshot {
   };
 
   WallTime taken_at{};
-  std::uint64_t journal_position = 0;  // of the cut
+  std::uint64_t journal_position = 0;  // at the cut
   std::vector<keyspace::Mirror> mirrors;
   std::vector<keyspace::CutEntry> entries;
-  std::vector<std::uint64_t> journal_positions;  // of each entry's layers
-  std::vector<std::uint32_t> layer_counts;       // of each entry
-  std::vector<Layer> layers;  // of all entries, one entry's behind the other's, oldest first
+  std::vector<std::uint64_t> journal_positions;  // where each entry's layers were taken
+  std::vector<std::uint32_t> layer_counts;       // for each entry
+  std::vector<Layer> layers;                     // all entries' layers, entry after entry, oldest first
 
-  // The last journal position of all: the generation needs the journal from the cut to here.
+  // The highest journal position of all: the generation needs the journal from the cut to here.
   [[nodiscard]] std::uint64_t taken_until() const;
 };
 
-// Takes a snapshot in steps. Confined; to be taken to its end without waiting for anything slow in between
+// Takes a snapshot in steps. Confined. Take it to its end without waiting for anything slow in between
 // (keyspace/cut.hpp).
 class SnapshotTaker {
  public:
@@ -51,7 +51,7 @@ class SnapshotTaker {
   void reserve();
   // Gate closed. Takes about `filter_count` more filters. True when these were the last.
   bool step(std::size_t filter_count, std::uint64_t journal_position);
-  // After the last step, with the gate open, for it may free a flushed database.
+  // After the last step. The gate must be open, because this may free a flushed database.
   [[nodiscard]] Snapshot finish();
 
  private:
@@ -59,7 +59,7 @@ class SnapshotTaker {
   std::unique_ptr<keyspace::Cut> cut_;
 };
 
-// Gate closed. All at once.
+// Gate closed. Takes all at once.
 [[nodiscard]] Snapshot snapshot_of(const keyspace::Keyspace& keyspace, WallTime now,
                                    std::uint64_t journal_position = 0);
 

@@ -1,9 +1,9 @@
 // The bytes of a generation (docs/formats.md has them in words). All numbers are little endian, and every
 // byte of every file is under a checksum: XXH3, 64 bits, over the bytes that stand before it as drawn here.
 //
-//     filter file  =  FilterFileHeader  record*                              pack-0, filter-1-0, filter-1-1,
-//     ... record       =  RecordHead  key  image header  checksum  chunk* chunk        =  up to chunk_bytes
-//     of the bitmaps, layer behind layer, oldest first;  checksum
+//     filter file  =  FilterFileHeader  record*                     pack-0, filter-1-0, filter-1-1, ...
+//     record       =  RecordHead  key  image header  checksum  chunk*
+//     chunk        =  up to chunk_bytes of the bitmaps, layer behind layer, oldest first;  checksum
 //
 //     MANIFEST     =  ManifestHead  text: the version of Sepal that wrote it
 //                     file*         each a ManifestFile and its name
@@ -11,9 +11,9 @@
 //
 //     CURRENT, SEED:  one line of text (sealed_line)
 //
-// The seal of a filter file is the checksum over all checksums in it, in their order: the MANIFEST holds it,
-// so that neither a chunk nor a file can take another's place. A chunk is verified before its bits are
-// believed, with a buffer of one chunk, and damage is known to a chunk.
+// The seal of a filter file is the checksum over all checksums in it, in their order. The MANIFEST holds it,
+// so neither a chunk nor a file can take another's place. A chunk is verified before its bits are believed.
+// That takes a buffer of one chunk, and tells which chunk is damaged.
 //
 // A structure has no padding and no alignment, because its fields are bytes; its size is the size on disk.
 #pragma once
@@ -48,9 +48,9 @@ class Little {
 using U32 = Little<std::uint32_t>;
 using U64 = Little<std::uint64_t>;
 
-inline constexpr std::uint32_t version = 4;  // of the filter files and of the MANIFEST alike
-// Read as well: what their heads end before is then 0. Of a time before mirrors, before keys had deadlines,
-// and before the journal.
+inline constexpr std::uint32_t version = 4;  // for the filter files and the MANIFEST alike
+// These versions are read as well; a field that their heads lack is then 0. They are older than mirrors, than
+// deadlines of keys, and than the journal.
 inline constexpr std::uint32_t version_without_mirrors = 3;
 inline constexpr std::uint32_t version_without_deadlines = 2;
 inline constexpr std::uint32_t version_without_journal = 1;
@@ -73,10 +73,10 @@ struct RecordHead {
   std::array<char, 4> magic = expected_magic;
   U32 database = 0;
   U32 key_bytes = 0;
-  U32 image_bytes = 0;       // of the image header (filter/image.hpp)
-  U64 bitmap_bytes = 0;      // of all layers, without the checksums of the chunks
+  U32 image_bytes = 0;       // the image header (filter/image.hpp)
+  U64 bitmap_bytes = 0;      // all layers, without the checksums of the chunks
   U64 journal_position = 0;  // at which the layers and counts of the image header were taken
-  U64 deadline = 0;          // of the key, in milliseconds since 1970-01-01 00:00 UTC; 0: none
+  U64 deadline = 0;          // the key's, in milliseconds since 1970-01-01 00:00 UTC; 0: none
 };
 static_assert(sizeof(RecordHead) == 40 && alignof(RecordHead) == 1);
 
@@ -86,19 +86,19 @@ struct ManifestHead {
   U32 version = format::version;
   U32 flags = 0;
   U64 generation = 0;  // the number in the folder's name
-  U64 taken_at = 0;    // of the cut, in milliseconds since 1970-01-01 00:00 UTC
+  U64 taken_at = 0;    // time of the cut, in milliseconds since 1970-01-01 00:00 UTC
   U64 filter_count = 0;
-  U64 item_count = 0;  // of all filters
-  U64 byte_count = 0;  // of the listed files
+  U64 item_count = 0;  // in all filters
+  U64 byte_count = 0;  // in the listed files
   U32 file_count = 0;
-  U32 writer_bytes = 0;      // of the version text that follows
-  U64 journal_position = 0;  // of the cut
+  U32 writer_bytes = 0;      // the version text that follows
+  U64 journal_position = 0;  // at the cut
   U32 mirror_count = 0;
   U32 reserved = 0;
 };
 static_assert(sizeof(ManifestHead) == 80 && alignof(ManifestHead) == 1);
 
-// Of a head of this version, one of those that are read.
+// The size of a head of version `found`, which is_known().
 template <class Head>
 [[nodiscard]] constexpr std::size_t head_bytes(std::uint32_t found) {
   static_assert(std::is_same_v<Head, RecordHead> || std::is_same_v<Head, ManifestHead>);
@@ -113,7 +113,7 @@ template <class Head>
 }
 
 struct ManifestFile {
-  U32 name_bytes = 0;  // of the name that follows
+  U32 name_bytes = 0;  // the name that follows
   U32 flags = 0;
   U64 byte_count = 0;
   U64 record_count = 0;
@@ -125,7 +125,7 @@ struct ManifestMirror {
   U32 database = 0;
   U32 state = 0;  // keyspace::MirrorState, never off
   U64 items_before = 0;
-  U32 source_bytes = 0;  // of the source's key, which follows,
+  U32 source_bytes = 0;  // the source's key, which follows,
   U32 target_bytes = 0;  // and of the target's, behind it
 };
 static_assert(sizeof(ManifestMirror) == 24 && alignof(ManifestMirror) == 1);
@@ -160,10 +160,10 @@ struct Manifest {
   std::uint64_t journal_position = 0;
   std::string writer;
   std::vector<ListedFile> files;
-  std::vector<keyspace::Mirror> mirrors;  // of the cut
+  std::vector<keyspace::Mirror> mirrors;  // at the cut
 };
 
-// Within the limits above, which the writer keeps.
+// The manifest is within the limits above, which the writer keeps.
 [[nodiscard]] std::vector<std::byte> encode(const Manifest& manifest);
 
 // Believes nothing. Errors: damaged, unsupported_version, each with a sentence that begins behind the file's
@@ -171,7 +171,7 @@ struct Manifest {
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes);
 
 // A line "SEPAL-<kind> 1 <value> <checksum>\n": the kind in capitals, the version of the format, the value
-// without blanks, and in 16 hexadecimal digits the checksum over what stands before it.
+// without blanks, and the checksum over what stands before it, in 16 hexadecimal digits.
 inline constexpr std::size_t sealed_line_bytes_max = 256;
 [[nodiscard]] std::string sealed_line(std::string_view kind, std::string_view value);
 // The value. Errors as decode_manifest.

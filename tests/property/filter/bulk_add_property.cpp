@@ -1,4 +1,4 @@
-// Many threads that add in bulk make the filter that one thread makes of the same items, one after the other.
+// Many threads that add in bulk make the same filter as one thread that adds the items one by one.
 #include <sepal/filter/bulk_add.hpp>
 #include <sepal/filter/image.hpp>
 
@@ -13,6 +13,8 @@
 
 #include "support/catch.hpp"
 
+namespace bulk_add_property {
+
 namespace {
 
 using namespace sepal;
@@ -20,7 +22,7 @@ using namespace sepal::filter;
 
 constexpr FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 
-// Some of them more than once.
+// Random items. Some occur more than once.
 std::vector<Fingerprint> items_of(std::uint64_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<Fingerprint> items;
@@ -31,7 +33,7 @@ std::vector<Fingerprint> items_of(std::uint64_t count, std::uint64_t seed) {
   return items;
 }
 
-// A filter and what became of adding to it.
+// A filter, and the result of the adds to it.
 struct Built {
   FilterPtr filter;
   std::optional<std::uint64_t> refused_item = {};
@@ -91,7 +93,7 @@ void check_same(const Built& expected, const Built& built) {
 
 }  // namespace
 
-TEST_CASE("a filter built in bulk is the one that single adds build, whatever the batches and threads",
+TEST_CASE("a bulk build gives the same filter as single adds, for any batches and threads",
           "[filter][property]") {
   CHECK(rc::check([] {
     const auto count = *rc::gen::inRange<std::uint64_t>(1, 40000);
@@ -101,7 +103,7 @@ TEST_CASE("a filter built in bulk is the one that single adds build, whatever th
                                 .seed = *rc::gen::arbitrary<std::uint64_t>()};
     const Way way{.batch_items = *rc::gen::element<std::size_t>(1, 63, 64, 1000, 9999),
                   .threads = *rc::gen::inRange<std::size_t>(1, 5)};
-    // Batches of one item and a layer for each would take as long as all else together.
+    // Batches of one item, and a layer for each item, would take as long as all other cases together.
     RC_PRE(way.batch_items > 1 || count < 5000);
     RC_PRE(options.expansion != 1 || options.capacity * 60 > count);
     const auto items = items_of(count, options.seed);
@@ -109,7 +111,7 @@ TEST_CASE("a filter built in bulk is the one that single adds build, whatever th
   }));
 }
 
-TEST_CASE("a filter that is filled in bulk to the last item refuses nothing it has", "[filter][property]") {
+TEST_CASE("a full filter that was built in bulk accepts its own items again", "[filter][property]") {
   const FilterOptions options{.error_rate = 0.001, .capacity = 20000, .expansion = 0, .seed = 5};
   Built expected{.filter = *Filter::create(options, plenty)};
   std::vector<Fingerprint> items;
@@ -117,7 +119,7 @@ TEST_CASE("a filter that is filled in bulk to the last item refuses nothing it h
     items.push_back(fingerprint_of({reinterpret_cast<const char*>(&i), sizeof i}, options.seed));
     REQUIRE(expected.filter->add_alone(items.back(), plenty).refusal == Filter::Refusal::none);
   }
-  // All of them, and then all again.
+  // Every item twice: all items, and then all items again.
   const auto once = items;
   items.insert(items.end(), once.begin(), once.end());
   const Built built = in_bulk(options, items, {.batch_items = 3000, .threads = 4});
@@ -125,3 +127,5 @@ TEST_CASE("a filter that is filled in bulk to the last item refuses nothing it h
   CHECK(built.filter->item_count() == options.capacity);
   CHECK(bits_of(built.filter->newest_layer()) == bits_of(expected.filter->newest_layer()));
 }
+
+}  // namespace bulk_add_property

@@ -1,4 +1,4 @@
-// The promise of the error rate, measured: small and quick here, thoroughly in benchmarks/accuracy.
+// Measures the promised error rates with few items. benchmarks/accuracy measures them thoroughly.
 #include <sepal/filter/filter.hpp>
 
 #include <algorithm>
@@ -10,6 +10,8 @@
 
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
+
+namespace error_rate_property {
 
 namespace {
 
@@ -41,7 +43,7 @@ class Items {
 
 constexpr std::uint64_t added_kind = 1, absent_kind = 2;
 
-// Adds as many items as the filter is planned for; one that scales is filled until it would grow once more.
+// Adds as many items as the filter is planned for. A filter that scales is filled until it would grow again.
 void fill(Filter& filter, std::uint32_t growths) {
   Items items;
   std::uint64_t next = 0;
@@ -68,7 +70,7 @@ struct Measured {
   double standard_error;
 };
 
-// Over filters of many seeds, because one small filter's own rate scatters.
+// Measures filters of many seeds, because the rate of a single small filter varies.
 Measured measure(FilterOptions options, std::uint32_t growths, int filter_count, std::uint64_t absent_each) {
   std::vector<double> rates;
   for (int i = 0; i < filter_count; ++i) {
@@ -113,7 +115,7 @@ TEST_CASE("the measured error rate is at most the one asked for", "[filter][prop
   }
 }
 
-// A filter that came from RedisBloom full, with no bit set: all it answers is answered by what it grows.
+// A filter of RedisBloom that is full but has no bits set. So only the layers that it grows can answer yes.
 FilterPtr full_without_bits(double error_rate, std::uint64_t capacity) {
   auto shape = test::empty_redisbloom({.error_rate = error_rate, .capacity = capacity, .expansion = 10});
   shape.item_count = shape.layers[0].item_count = capacity;
@@ -122,7 +124,7 @@ FilterPtr full_without_bits(double error_rate, std::uint64_t capacity) {
   return *Filter::restore(image->options, image->layers, plenty);
 }
 
-TEST_CASE("layers grown on RedisBloom's hash have the rate that they are planned for", "[filter][property]") {
+TEST_CASE("layers that use RedisBloom's hash have their planned rate", "[filter][property]") {
   constexpr int filter_count = 10;
   constexpr std::uint64_t absent_each = 200'000;
   struct Case {
@@ -160,7 +162,8 @@ TEST_CASE("layers grown on RedisBloom's hash have the rate that they are planned
   }
 }
 
-TEST_CASE("the measured error rate is the expected one, so no bits are wasted", "[filter][property]") {
+TEST_CASE("the measured error rate is close to the expected one, so no bits are wasted",
+          "[filter][property]") {
   for (const double error_rate : {0.25, 0.1, 0.01}) {
     const FilterOptions options{.error_rate = error_rate, .capacity = 20'000, .expansion = 0};
     const auto plan = plan_layer({.capacity = options.capacity, .error_rate = error_rate}, plenty.bytes_max);
@@ -173,3 +176,5 @@ TEST_CASE("the measured error rate is the expected one, so no bits are wasted", 
 }
 
 }  // namespace
+
+}  // namespace error_rate_property

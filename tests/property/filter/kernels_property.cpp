@@ -1,5 +1,5 @@
-// Every kernel that this machine can run against probe.hpp, one item and one probe at a time; and adds of
-// batches against adds of their items one by one.
+// Compares every kernel that this machine can run with probe.hpp, which tests one probe of one item at a
+// time. Also compares adds of batches with adds of single items.
 #include <sepal/filter/filter.hpp>
 
 #include <algorithm>
@@ -14,6 +14,8 @@
 #include "../../../src/filter/probe.hpp"
 #include "support/catch.hpp"
 
+namespace kernels_property {
+
 namespace {
 
 using namespace sepal;
@@ -21,7 +23,7 @@ using namespace sepal::filter;
 
 constexpr FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 
-// In bits from where the layer begins.
+// In bits from the beginning of the layer.
 std::uint64_t position_in(const Blocks& blocks, const Fingerprint& item, std::uint32_t probe) {
   if (blocks.anywhere()) return (item.low + probe * item.high) % (blocks.block_count * word_bits);
   return block_of(item, blocks.block_count) * blocks.block_bits + position_of(item, probe, blocks.block_bits);
@@ -41,8 +43,8 @@ bool holds_plainly(const Blocks& blocks, const Fingerprint& item) {
   return true;
 }
 
-// Sets all bits of the item, or all but one: the last one tested is as good as any to tell a kernel that
-// stops early from one that does not.
+// Sets all bits of the item except that of `probe_left_out`. A kernel that stops too early does not notice if
+// the bit that it would test last is missing.
 void set(const Blocks& blocks, const Fingerprint& item, std::uint32_t probe_left_out) {
   for (std::uint32_t probe = 0; probe < blocks.probe_count; ++probe)
     if (probe != probe_left_out) word_of(blocks, item, probe) |= bit_of(blocks, item, probe);
@@ -54,7 +56,7 @@ class Scene {
 
   Blocks draw_blocks() {
     constexpr std::uint32_t huge_block_bits = 1 << 18;
-    // The last has no blocks.
+    // The last kind has no blocks.
     const std::uint64_t kind = random_() % 5;
     Blocks blocks{.words = nullptr,
                   .block_count = kind == 3 ? 1 : 1 + random_() % (random_() % 2 == 0 ? 4 : 300),
@@ -67,14 +69,14 @@ class Scene {
       blocks.block_bits = static_cast<std::uint32_t>(64 * (1 + random_() % (huge_block_bits / 64)));
     const std::uint64_t word_count =
         blocks.block_count * (blocks.anywhere() ? 1 : blocks.block_bits / word_bits);
-    // As tight as can be, so that the sanitizers see a kernel that reads beyond.
+    // Exactly as large as necessary, so that the sanitizers notice a kernel that reads beyond.
     words_ = std::make_unique<std::uint64_t[]>(word_count);
     blocks.words = words_.get();
     fill(word_count);
     return blocks;
   }
 
-  // Some items present, some that lack one bit, the rest as chance has it.
+  // Some items are present, some lack one bit, and the others are random.
   Pending draw_window(const Blocks& blocks) {
     Pending pending;
     pending.count = random_() % 8 == 0 ? 0 : 1 + random_() % window_items_max;
@@ -90,7 +92,7 @@ class Scene {
     return pending;
   }
 
-  // Puts all of them in, or one in four or in sixteen, and as many but for a bit.
+  // Sets the bits of all items, or of one in four or sixteen. For as many others it sets all bits but one.
   void set_some(const Blocks& blocks, const Pending& pending) {
     const std::uint64_t kinds = std::uint64_t{1} << (2 * (random_() % 3));
     for (std::size_t at = 0; at < pending.count; ++at) {
@@ -102,7 +104,7 @@ class Scene {
   }
 
  private:
-  // From empty over half full to nearly full.
+  // Fills the layer: it is empty, half full or nearly full.
   void fill(std::uint64_t word_count) {
     const std::uint64_t rounds = random_() % 4;
     for (std::uint64_t word = 0; word < word_count; ++word)
@@ -130,7 +132,7 @@ void check_find(const Kernel& kernel, std::span<const Blocks> layers, const Pend
   REQUIRE(after.count == left);
 }
 
-TEST_CASE("every look-up kernel finds what the plain formula finds, in layers of any shape and fill",
+TEST_CASE("every look-up kernel answers like the plain formula, in a layer of any shape and fill",
           "[filter][property]") {
   for (const Kernel& kernel : kernels()) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
@@ -142,12 +144,12 @@ TEST_CASE("every look-up kernel finds what the plain formula finds, in layers of
   }
 }
 
-// The words of blocks that follow each other.
+// The words of consecutive blocks.
 std::vector<std::uint64_t> words_of(const Blocks& blocks) {
   return {blocks.words, blocks.words + blocks.block_count * (blocks.block_bits / word_bits)};
 }
 
-TEST_CASE("every kernel sets what the plain formula says and nothing else, in blocks of any shape and fill",
+TEST_CASE("every kernel sets exactly the bits of the plain formula, in blocks of any shape and fill",
           "[filter][property]") {
   for (const Kernel& kernel : kernels()) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
@@ -171,7 +173,7 @@ TEST_CASE("every kernel sets what the plain formula says and nothing else, in bl
   }
 }
 
-TEST_CASE("every look-up kernel finds what the plain formula finds, in layers of any shapes together",
+TEST_CASE("every look-up kernel answers like the plain formula, in several layers of any shapes",
           "[filter][property]") {
   for (const Kernel& kernel : kernels()) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
@@ -234,7 +236,7 @@ TEST_CASE("every look-up kernel finds items in layers of more than 2^32 words, b
   }
 }
 
-// What a filter is after some batches.
+// The state of a filter after some batches.
 struct Outcome {
   std::vector<bool> added;
   std::vector<std::byte> bits;
@@ -275,7 +277,7 @@ class Adder {
   Outcome outcome_;
 };
 
-TEST_CASE("a batch of adds answers and sets what its items do one by one", "[filter][property]") {
+TEST_CASE("a batch of adds gives the answers and bits of single adds", "[filter][property]") {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
     for (const FilterOptions& options :
          {FilterOptions{.error_rate = 0.01, .capacity = 100'000, .expansion = 2},
@@ -288,7 +290,7 @@ TEST_CASE("a batch of adds answers and sets what its items do one by one", "[fil
       Adder together(options), alone(options);
       for (int batch = 0; batch < 60; ++batch) {
         std::vector<std::string> items(1 + random() % 200);
-        // From few names, so that items come again, in the same window as well.
+        // There are few names, so that items occur again, also in the same window.
         for (std::string& item : items) item = "item " + std::to_string(random() % 6000);
         together.add({items.begin(), items.end()});
         for (const std::string& item : items) alone.add({item});
@@ -299,3 +301,5 @@ TEST_CASE("a batch of adds answers and sets what its items do one by one", "[fil
 }
 
 }  // namespace
+
+}  // namespace kernels_property

@@ -1,6 +1,6 @@
-// The filter against a model that is as plain as can be: each layer a std::vector<bool>, positions as the
-// image format states them, one item at a time. Whatever is asked, in batches of any size, both answer the
-// same, before and after an image of the filter was taken and restored.
+// Compares the filter with a very plain model: each layer is a std::vector<bool>, the positions are those of
+// the image format, and it takes one item at a time. Both give the same answers to batches of any size,
+// before and after the filter was restored from an image.
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/image.hpp>
 
@@ -13,6 +13,8 @@
 
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
+
+namespace reference_model_property {
 
 namespace {
 
@@ -35,7 +37,7 @@ std::uint64_t multiplier(std::uint64_t n) {
   return (z ^ (z >> 31)) | 1;
 }
 
-// https://github.com/aappleby/smhasher, MurmurHash2.cpp, word for word.
+// A literal copy from https://github.com/aappleby/smhasher, MurmurHash2.cpp.
 std::uint64_t murmur_hash_64a(const void* key, std::size_t len, std::uint64_t seed) {
   const std::uint64_t m = 0xc6a4a7935bd1e995;
   const int r = 47;
@@ -116,7 +118,7 @@ class Model {
   std::vector<Layer> layers_;
 };
 
-// A batch of items, some of them old acquaintances.
+// A batch of items, some of which were added before.
 class Scene {
  public:
   Scene(filter::FilterPtr filter, std::uint64_t seed)
@@ -221,7 +223,7 @@ class Scene {
   std::unique_ptr<bool[]> answers_;
 };
 
-TEST_CASE("a filter does what the plain reference does, in every bit", "[filter][property]") {
+TEST_CASE("a filter has the same bits and answers as a plain reference", "[filter][property]") {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
     for (const FilterOptions& options :
          {FilterOptions{.error_rate = 0.25, .capacity = 1, .expansion = 2},
@@ -240,7 +242,7 @@ TEST_CASE("a filter does what the plain reference does, in every bit", "[filter]
   }
 }
 
-TEST_CASE("a filter that came from RedisBloom does what RedisBloom's plain layout does, in every bit",
+TEST_CASE("a filter of RedisBloom has the same bits and answers as a plain model of its layout",
           "[filter][property]") {
   for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
     for (const test::RedisBloomRequest& request :
@@ -259,3 +261,5 @@ TEST_CASE("a filter that came from RedisBloom does what RedisBloom's plain layou
 }
 
 }  // namespace
+
+}  // namespace reference_model_property

@@ -1,4 +1,5 @@
-// Many threads, one filter, a gate between them as the server has it: whoever must grow the filter closes it.
+// Many threads use one filter with a gate, as in the server: a thread that must grow the filter closes the
+// gate.
 #include <sepal/base/gate.hpp>
 #include <sepal/filter/filter.hpp>
 
@@ -14,6 +15,8 @@
 #include "support/catch.hpp"
 #include "support/redisbloom_filter.hpp"
 
+namespace threads_property {
+
 namespace {
 
 using namespace sepal;
@@ -22,7 +25,7 @@ using namespace sepal::filter;
 constexpr FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 constexpr std::size_t thread_count = 4;
 
-// What all threads of a run share.
+// The data that all threads of a run share.
 struct Run {
   Run(const FilterOptions& options, std::size_t item_total, std::size_t batch_items_max)
       : Run(*Filter::create(options, plenty), item_total, batch_items_max) {}
@@ -42,7 +45,7 @@ struct Run {
   std::atomic<std::uint64_t> over_capacity{0};
 };
 
-// One worker. It adds all items, in an order and in batches of its own, and asks for each batch afterwards.
+// One worker. It adds all items, in its own order and batches, and looks each batch up afterwards.
 class Worker {
  public:
   Worker(Run& run, std::size_t side) : run_(run), side_(side), random_(side), order_(run.items.size()) {
@@ -117,10 +120,10 @@ std::uint64_t items_answered_new(const Run& run) {
   return count;
 }
 
-TEST_CASE("of many adds of one item on many threads exactly one is told it was new",
+TEST_CASE("when many threads add one item, exactly one of them is told that it was new",
           "[filter][property][threads]") {
   const std::size_t batch_max = GENERATE(1, 40);
-  // Of one allocation, of one shard, of several; growing or not.
+  // The first layer is one allocation, has one shard, or several shards. Some filters grow, some do not.
   const FilterOptions options = GENERATE(FilterOptions{.error_rate = 1e-9, .capacity = 10},
                                          FilterOptions{.error_rate = 1e-9, .capacity = 2000},
                                          FilterOptions{.error_rate = 1e-9, .capacity = 200'000});
@@ -131,18 +134,18 @@ TEST_CASE("of many adds of one item on many threads exactly one is told it was n
   CHECK(run.forgotten == 0);
   CHECK(run.refused == 0);
   CHECK(run.over_capacity == 0);
-  // At this rate no item is taken for a known one by mistake.
+  // At this rate no new item is a false positive.
   CHECK(items_answered_new(run) == item_total);
   CHECK(run.filter->item_count() == item_total);
 }
 
-TEST_CASE("exactly one is told it was new in a filter of RedisBloom's layout too, and no bit is lost",
+TEST_CASE("in RedisBloom's layout, too, exactly one thread is told that an item was new, and no bit is lost",
           "[filter][property][threads]") {
   const std::size_t batch_max = GENERATE(1, 40);
   const std::uint64_t capacity = GENERATE(10, 2000, 200'000);
   CAPTURE(batch_max, capacity);
   constexpr std::size_t item_total = 20'000;
-  // At this rate even a layer for ten items takes none for a known one by mistake.
+  // At this rate even a layer for ten items has no false positives.
   Run run(test::redisbloom_filter({.error_rate = 1e-30, .capacity = capacity}), item_total, batch_max);
   run_threads(run);
   CHECK(run.forgotten == 0);
@@ -166,7 +169,8 @@ TEST_CASE("threads never fill a filter beyond its capacity, and fill it to the l
   CHECK(run.refused == 500 * thread_count);
 }
 
-TEST_CASE("a copy of the bits holds all that was added before it began", "[filter][property][threads]") {
+TEST_CASE("a copy of the bits holds all items that were added before the copy began",
+          "[filter][property][threads]") {
   constexpr std::uint64_t capacity = 100'000;
   Run run({.error_rate = 0.01, .capacity = capacity, .expansion = 0}, 20'000, 16);
   std::atomic<bool> done{false};
@@ -187,3 +191,5 @@ TEST_CASE("a copy of the bits holds all that was added before it began", "[filte
 }
 
 }  // namespace
+
+}  // namespace threads_property

@@ -1,4 +1,4 @@
-// The key table against an ordered map of its hashes, with hash functions from good to hostile.
+// Compares the key table with an ordered map of its hashes, for hash functions from good to hostile.
 #include <sepal/base/hash.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
@@ -13,6 +13,8 @@
 
 #include "../../../src/keyspace/key_table.hpp"
 #include "support/catch.hpp"
+
+namespace key_table_property {
 
 namespace {
 
@@ -37,7 +39,7 @@ std::uint64_t low_bits_only(std::string_view key, std::uint64_t seed) {
 std::uint64_t high_bits_all_one(std::string_view key, std::uint64_t seed) {
   return ~(hash64(key, seed) >> 30);
 }
-// Half of the keys in a thousandth of the range.
+// Puts half of the keys into a thousandth of the range.
 std::uint64_t skewed(std::string_view key, std::uint64_t seed) {
   const std::uint64_t hash = hash64(key, seed);
   return hash % 2 == 0 ? hash : hash >> 10;
@@ -46,7 +48,7 @@ std::uint64_t skewed(std::string_view key, std::uint64_t seed) {
 using Model = std::set<std::pair<std::uint64_t, std::string>>;
 
 void check_same(const KeyTable& table, const Model& model, std::uint64_t from) {
-  // Keys of one hash come in any order among themselves, so hashes are compared in order and keys as a set.
+  // Keys with equal hashes may come in any order. So hashes are compared in order, and keys as a set.
   auto expected = model.lower_bound({from, ""});
   Model visited;
   table.visit_from(from, [&](std::uint64_t hash, const Entry& entry, Deadline) {
@@ -69,14 +71,14 @@ void check_all_visited(const KeyTable& table, const Model& model) {
 }
 
 void check_bytes(const KeyTable& table) {
-  // What a segment takes when it holds nothing, or next to nothing.
+  // The memory of a segment that is empty or nearly empty.
   constexpr std::uint64_t segment_bytes = sizeof(Segment) + 24 * Segment::entry_bytes;
   REQUIRE(table.byte_count() >= table.least_bytes());
   REQUIRE(table.byte_count() <= table.least_bytes() + table.size() * Segment::entry_bytes / 4 +
                                     table.directory_slots() * (segment_bytes + sizeof(void*)));
 }
 
-// Some of these keys are there, some are twice in the list, and the last is not.
+// Some of these keys are in the table, some are twice in the list, and the last is not in the table.
 void prefetch_some(const KeyTable& table, std::uint64_t first) {
   std::vector<std::string> names;
   for (std::uint64_t i = 0; i < first % 100; ++i) names.push_back(std::to_string(first + i / 2));
@@ -88,7 +90,7 @@ void prefetch_some(const KeyTable& table, std::uint64_t first) {
 
 }  // namespace
 
-TEST_CASE("a key table is an ordered map of hashes, whatever the hashes are", "[keyspace][property]") {
+TEST_CASE("a key table behaves like an ordered map, for any hashes", "[keyspace][property]") {
   const NamedHash named =
       GENERATE(NamedHash{"even", &hash64}, NamedHash{"few values", &few_values},
                NamedHash{"low bits only", &low_bits_only}, NamedHash{"high bits all one", &high_bits_all_one},
@@ -108,7 +110,7 @@ TEST_CASE("a key table is an ordered map of hashes, whatever the hashes are", "[
   Model model;
   std::uint64_t size_peak = 0;
   for (int round = 0; round < round_count; ++round) {
-    // Rounds that mostly insert, then rounds that mostly take away.
+    // Rounds that mostly insert, then rounds that mostly remove.
     const std::uint64_t inserts_in_ten = round < round_count / 2 ? 8 : 2;
     for (int i = 0; i < steps_per_round; ++i) {
       const std::uint64_t number = random() % name_count;
@@ -139,3 +141,5 @@ TEST_CASE("a key table is an ordered map of hashes, whatever the hashes are", "[
   REQUIRE(table.size() == 0);
   REQUIRE(table.byte_count() == empty_bytes);
 }
+
+}  // namespace key_table_property

@@ -1,4 +1,4 @@
-// A keyspace does what a map does, whatever is asked of it in whatever order.
+// A keyspace behaves like a map, for any operations in any order.
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "support/catch.hpp"
+
+namespace keyspace_model_property {
 
 namespace {
 
@@ -32,7 +34,7 @@ class CountingHousekeeper final : public keyspace::Housekeeper {
   std::uint64_t disposed_count = 0;
 };
 
-// Runs random operations on a keyspace and on maps, and compares what they answer.
+// Runs random operations on a keyspace and on maps, and compares the results.
 class Trial {
  public:
   Trial(std::uint64_t seed, int name_count)
@@ -85,7 +87,7 @@ class Trial {
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
   std::string any_name() {
     const auto number = below(static_cast<std::uint64_t>(name_count_));
-    // Every fourth is too long to be stored without an allocation.
+    // Every fourth name is too long to be stored without an allocation.
     return number % 4 == 0 ? "a name of some more length " + std::to_string(number) : std::to_string(number);
   }
 
@@ -131,7 +133,7 @@ class Trial {
     deadlines.erase(name);
     if (deadline != 0) deadlines[name] = deadline;
   }
-  // Those that come first, in the order of their deadlines.
+  // Removes some expired keys, in the order of their deadlines.
   void expire_some() {
     const WallTime now{std::chrono::milliseconds(below(200))};
     for (int count = 0; count < 20; ++count) {
@@ -213,12 +215,12 @@ class Trial {
   CountingHousekeeper housekeeper_;
   Keyspace keys_;
   std::map<std::uint32_t, std::map<std::string, filter::Filter*>> expected_;
-  std::map<std::uint32_t, std::map<std::string, Deadline>> deadlines_;  // of those that have one
+  std::map<std::uint32_t, std::map<std::string, Deadline>> deadlines_;  // of keys that have one
 };
 
 }  // namespace
 
-TEST_CASE("a keyspace answers as maps of names do", "[keyspace][property]") {
+TEST_CASE("a keyspace answers like a model made of maps", "[keyspace][property]") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 9));
   const int name_count = GENERATE(5, 300, 5000);
   INFO("seed " << seed << ", names " << name_count);
@@ -230,3 +232,5 @@ TEST_CASE("a keyspace answers as maps of names do", "[keyspace][property]") {
   trial.remove_everything();
   trial.check_contents();
 }
+
+}  // namespace keyspace_model_property

@@ -1,4 +1,4 @@
-// What a log is told, applied in order to an empty model, leads to the same keys, layers, counts and bits.
+// A log's records, applied in order to an empty model, give the same keys, layers, counts and bits.
 #include <sepal/base/gate.hpp>
 #include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
@@ -18,6 +18,8 @@
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"
 
+namespace recording_property {
+
 namespace {
 
 using namespace sepal;
@@ -28,7 +30,7 @@ using keyspace::Mutator;
 using test::Recorded;
 using test::RecordingJournal;
 
-// A filter by plain arithmetic.
+// A filter model with plain arithmetic.
 struct ModelLayer {
   filter::LayerPlan plan;
   std::uint64_t item_count = 0;
@@ -48,7 +50,7 @@ void append_layer(ModelFilter& filter, const filter::LayerPlan& plan) {
 }
 
 void add(ModelFilter& filter, const Fingerprint& fingerprint) {
-  // Each new item is told exactly once.
+  // Each new item is recorded exactly once.
   REQUIRE(filter.told.emplace(fingerprint.low, fingerprint.high).second);
   ModelLayer& newest = filter.layers.back();
   ++newest.item_count;
@@ -106,7 +108,7 @@ class Model {
         REQUIRE(database.erase(operation.key) == 1);
         return;
       case Recorded::Kind::expires: {
-        // What changes nothing is not told.
+        // A call that changes nothing is not recorded.
         ModelFilter& filter = database.at(operation.key);
         REQUIRE(std::exchange(filter.deadline, operation.deadline) != operation.deadline);
         return;
@@ -128,7 +130,7 @@ class Model {
       case Recorded::Kind::swapped:
         return database.swap(databases_[operation.other]);
       case Recorded::Kind::mirrored:
-        // What is added to a target is recorded with the target's key.
+        // Adds to a target are recorded under the target's key.
         return;
       case Recorded::Kind::flushed:
         REQUIRE_FALSE(database.empty());
@@ -162,7 +164,7 @@ class Model {
 constexpr std::size_t names_max = 12;
 constexpr std::uint32_t databases_used = 3;
 
-// A worker that does what requests do, at random.
+// A worker that makes random changes like requests do.
 class Worker {
  public:
   Worker(Keyspace& keys, Gate& gate, RecordingJournal& journal, std::size_t side, std::uint64_t seed)
@@ -214,7 +216,7 @@ class Worker {
 
   void add(DatabaseKey key) {
     items_.clear();
-    // Often the same items as another worker, so that they meet.
+    // Often the items of another worker, so that both add them at the same time.
     const std::size_t count = below(20) == 0 ? 1 + below(3000) : 1 + below(8);
     const std::uint64_t first = below(4000);
     for (std::size_t i = 0; i < count; ++i) items_.push_back("item " + std::to_string(first + i));
@@ -252,7 +254,7 @@ class Worker {
 
 }  // namespace
 
-TEST_CASE("what was recorded, in order, makes the same keyspace", "[keyspace][property]") {
+TEST_CASE("a replay of the recorded changes makes the same keyspace", "[keyspace][property]") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 9));
   CAPTURE(seed);
   sepal::test::FreeingHousekeeper housekeeper;
@@ -267,7 +269,8 @@ TEST_CASE("what was recorded, in order, makes the same keyspace", "[keyspace][pr
   CHECK_FALSE(journal.misused);
 }
 
-TEST_CASE("what threads recorded together makes the same keyspace", "[keyspace][property][threads]") {
+TEST_CASE("a replay of changes that several threads recorded makes the same keyspace",
+          "[keyspace][property][threads]") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 4));
   CAPTURE(seed);
   constexpr std::size_t thread_count = 4;
@@ -286,3 +289,5 @@ TEST_CASE("what threads recorded together makes the same keyspace", "[keyspace][
   Model(journal.operations()).check_same_as(keys);
   CHECK_FALSE(journal.misused);
 }
+
+}  // namespace recording_property

@@ -1,5 +1,5 @@
-// The promise of SCAN: a key that is there throughout an iteration is returned exactly once, whatever happens
-// to others between the steps.
+// The promise of SCAN: a key that exists during the whole iteration is returned exactly once, whatever
+// happens to other keys between the steps.
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
+
+namespace scan_property {
 
 namespace {
 
@@ -51,7 +53,7 @@ class Scene {
     for (std::uint64_t i = 0; i < name_count; ++i) keys_.remove({.key = passing(i)});
   }
 
-  // Iterates from start to end, calling `between` after each step; returns how often each key was returned.
+  // Iterates from start to end, and calls `between` after each step. Returns how often each key was returned.
   template <class Between>
   std::map<std::string, int> iterate(Between between) {
     std::map<std::string, int> times_returned;
@@ -67,7 +69,7 @@ class Scene {
   }
 
  private:
-  // From 1 to 1000, small ones as often as large ones.
+  // From 1 to 1000; small steps are as frequent as large ones.
   std::uint64_t any_count() {
     constexpr std::uint64_t bounds[] = {1, 10, 100, 1000};
     const std::uint64_t bound = bounds[random_() % std::size(bounds)];
@@ -95,7 +97,8 @@ void check_promise(const std::map<std::string, int>& times_returned, int staying
 
 }  // namespace
 
-TEST_CASE("a scan returns what stays exactly once while others come and go", "[keyspace][property]") {
+TEST_CASE("a scan returns each key that stays exactly once, while other keys come and go",
+          "[keyspace][property]") {
   const std::uint64_t seed = GENERATE(range<std::uint64_t>(1, 11));
   const int staying_count = GENERATE(1, 100, 5000);
   INFO("seed " << seed << ", staying " << staying_count);
@@ -105,7 +108,7 @@ TEST_CASE("a scan returns what stays exactly once while others come and go", "[k
   check_promise(times_returned, staying_count);
 }
 
-TEST_CASE("a scan returns what stays exactly once while the table grows and shrinks",
+TEST_CASE("a scan returns each key that stays exactly once, while the table grows and shrinks",
           "[keyspace][property]") {
   constexpr int staying_count = 3000;
   constexpr std::uint64_t passing_count = 20'000;
@@ -121,3 +124,5 @@ TEST_CASE("a scan returns what stays exactly once while the table grows and shri
   });
   check_promise(times_returned, staying_count);
 }
+
+}  // namespace scan_property

@@ -12,6 +12,8 @@
 #include "support/catch.hpp"
 #include "support/request_stream.hpp"
 
+namespace parser_laws {
+
 using namespace sepal;
 using test::encode_request;
 using test::Neighbours;
@@ -27,7 +29,7 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
 
-  // Evenly from 0 up to `max`, which is one of the answers.
+  // Evenly distributed from 0 to `max`, inclusive.
   std::size_t up_to(std::size_t max) { return std::uniform_int_distribution<std::size_t>(0, max)(engine_); }
   bool one_in(std::size_t n) { return up_to(n - 1) == 0; }
 
@@ -42,7 +44,7 @@ class Random {
     return made;
   }
 
-  // Bytes that mean something to the parser, so that garbage gets far.
+  // Bytes that have a meaning in the protocol, so that the parser reads far into garbage.
   std::string telling_bytes(std::size_t length_max) {
     static constexpr char alphabet[] = {'*', '$',  '\r', '\n', '0', '1', '2',  '3',  '-',  '+',
                                         '"', '\'', '\\', 'x',  ' ', 'a', '\0', '\t', '\v', '9'};
@@ -113,7 +115,7 @@ resp::ParserLimits random_limits(Random& random) {
 
 }  // namespace
 
-TEST_CASE("a parser does not care where its input is cut", "[resp][property]") {
+TEST_CASE("a parser gives the same requests wherever its input is cut", "[resp][property]") {
   for (std::uint64_t seed = 0; seed < seed_count; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
@@ -131,7 +133,7 @@ TEST_CASE("a parser does not care where its input is cut", "[resp][property]") {
   }
 }
 
-TEST_CASE("neighbours taken together are the requests that they are one by one", "[resp][property]") {
+TEST_CASE("neighbours that are taken together are the same requests as one by one", "[resp][property]") {
   for (std::uint64_t seed = 0; seed < seed_count; ++seed) {
     INFO("seed " << seed);
     Random random(seed);
@@ -173,7 +175,8 @@ TEST_CASE("the words of a request are the words that were encoded", "[resp][prop
   }
 }
 
-TEST_CASE("an inline word in quotes with every byte escaped is that word", "[resp][property]") {
+TEST_CASE("an inline word in quotes with every byte escaped is read as the original word",
+          "[resp][property]") {
   static constexpr char digits[] = "0123456789abcdef";
   for (std::uint64_t seed = 0; seed < seed_count; ++seed) {
     INFO("seed " << seed);
@@ -204,3 +207,5 @@ TEST_CASE("random bytes end in requests, an error or a wait", "[resp][property]"
     CHECK(parsed.unconsumed <= stream.size());
   }
 }
+
+}  // namespace parser_laws

@@ -1,5 +1,5 @@
-// What a journal recorded, replayed onto a generation that was taken meanwhile, or onto nothing, leads to the
-// same keys, layers, counts and bits.
+// A journal that is replayed onto a generation that was taken meanwhile, or onto nothing, gives the same
+// keys, layers, counts and bits.
 #include <sepal/base/gate.hpp>
 #include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
@@ -20,6 +20,8 @@
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
 
+namespace replay_property {
+
 using namespace sepal;
 using keyspace::DatabaseKey;
 using test::Bytes;
@@ -28,7 +30,7 @@ namespace {
 
 constexpr std::uint64_t case_count = 200;
 
-// Requests of one client, some to a frame.
+// Requests of one client, several in each frame.
 class Workload {
  public:
   Workload(std::uint64_t seed, test::JournalFiles& journal)
@@ -112,8 +114,8 @@ class Workload {
   keyspace::Mutator mutator_;
 };
 
-// A generation in the making: filters are taken one after the other while the workload goes on, their layers
-// and counts first, their bits at the end.
+// An unfinished generation. Filters are taken one after the other while the workload goes on: first their
+// layers and counts, at the end their bits.
 class Generation {
  public:
   Generation(Workload& workload, std::uint64_t cut) : cut_(cut), entries_(workload.keyspace().cut()) {}
@@ -124,7 +126,7 @@ class Generation {
     taken_.push_back({.position = position, .header = filter::header_of(*entry.filter)});
   }
 
-  // As a load would fill it.
+  // Fills a keyspace as a load would.
   storage::ReplayStart load_into(keyspace::Keyspace& keyspace) const {
     storage::ReplayStart start{.cut = cut_, .positions = {}};
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -179,7 +181,7 @@ Result<storage::ReplayReport> replay(test::JournalFiles& journal, keyspace::Keys
 
 }  // namespace
 
-TEST_CASE("a journal replayed onto nothing leads to the keyspace that was recorded", "[storage][replay]") {
+TEST_CASE("a replay of a journal onto an empty keyspace makes the recorded keyspace", "[storage][replay]") {
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
     test::JournalFiles journal;
@@ -197,8 +199,7 @@ TEST_CASE("a journal replayed onto nothing leads to the keyspace that was record
   }
 }
 
-TEST_CASE("a journal replayed onto a generation that was taken meanwhile counts nothing twice",
-          "[storage][replay]") {
+TEST_CASE("a replay onto a generation that was saved meanwhile counts nothing twice", "[storage][replay]") {
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
     test::JournalFiles journal;
@@ -220,3 +221,5 @@ TEST_CASE("a journal replayed onto a generation that was taken meanwhile counts 
     CHECK(same(workload.keyspace().cut(), replayed.keyspace));
   }
 }
+
+}  // namespace replay_property

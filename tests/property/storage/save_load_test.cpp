@@ -1,4 +1,4 @@
-// The law: what is loaded is what was saved. Filters, keys and file boundaries are drawn at random.
+// The law: a load gives the saved keyspace. Filters, keys and file boundaries are random.
 #include <sepal/storage/data_directory.hpp>
 
 #include <random>
@@ -6,6 +6,8 @@
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+
+namespace save_load_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -44,7 +46,7 @@ void add_random_filters(test::Filters& filters, std::mt19937_64& random) {
   }
 }
 
-// Any item, there or not, is answered alike.
+// Checks that both filters give the same answer for any item.
 bool answers_alike(const filter::Filter& a, const filter::Filter& b, std::mt19937_64& random) {
   for (int i = 0; i < 50; ++i) {
     const std::string item = random_key(random);
@@ -53,7 +55,7 @@ bool answers_alike(const filter::Filter& a, const filter::Filter& b, std::mt1993
   return true;
 }
 
-// No item that was added is missing.
+// Checks that no added item is missing.
 bool keeps_items(const filter::Filter& filter, const std::string& key, std::uint64_t items) {
   for (std::uint64_t i = 0; i < items; ++i)
     if (!test::contains(filter, key + "/" + std::to_string(i))) return false;
@@ -62,7 +64,7 @@ bool keeps_items(const filter::Filter& filter, const std::string& key, std::uint
 
 }  // namespace
 
-TEST_CASE("a load brings back the filters that were saved, to the bit, and what they answer", "[storage]") {
+TEST_CASE("a load restores every bit and every answer of the saved filters", "[storage]") {
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
@@ -87,7 +89,7 @@ TEST_CASE("a load brings back the filters that were saved, to the bit, and what 
   }
 }
 
-TEST_CASE("a loaded filter grows on as the saved one does, and loses nothing", "[storage]") {
+TEST_CASE("a loaded filter grows like the saved one, and loses nothing", "[storage]") {
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
@@ -118,7 +120,7 @@ TEST_CASE("a loaded filter grows on as the saved one does, and loses nothing", "
 
 namespace {
 
-// What a daemon would load that finds the disk as it is.
+// The keyspace that a daemon would load from the disk.
 test::LoadOutcome loaded_elsewhere(const test::SimulatedDisk& disk) {
   test::SimulatedDisk copy;
   for (const auto& [path, contents] : disk.files())
@@ -150,7 +152,8 @@ void change_something(test::Filters& filters, std::mt19937_64& random) {
 
 }  // namespace
 
-TEST_CASE("whatever changes between saves, and whatever they link, each is what there was", "[storage]") {
+TEST_CASE("each save holds the keyspace of its instant, whatever changed and whatever was linked",
+          "[storage]") {
   std::uint64_t linked_bytes = 0;
   for (std::uint64_t seed = 0; seed < case_count; ++seed) {
     INFO("seed " << seed);
@@ -161,7 +164,7 @@ TEST_CASE("whatever changes between saves, and whatever they link, each is what 
     REQUIRE(directory);
     for (int save = 0; save < 12; ++save) {
       for (int changes = below(random, 6); changes > 0; --changes) change_something(filters, random);
-      // One in four fails somewhere.
+      // One save in four fails somewhere.
       if (below(random, 4) == 0) disk.fail_at(disk.operation_count() + 1 + random() % 30, Errc::io);
       const auto report = (*directory)->save(filters.snapshot(), {});
       disk.stop_failing();
@@ -174,3 +177,5 @@ TEST_CASE("whatever changes between saves, and whatever they link, each is what 
   }
   CHECK(linked_bytes > 0);
 }
+
+}  // namespace save_load_test

@@ -1,4 +1,4 @@
-// Reading items does not care where the source is cut, nor how large the blocks are.
+// The same items are read for any cuts of the source and any sizes of blocks.
 #include <rapidcheck.h>
 
 #include <string>
@@ -6,6 +6,8 @@
 
 #include "support/catch.hpp"
 #include "support/memory_source.hpp"
+
+namespace item_stream_property {
 
 using namespace sepal;
 using namespace sepal::tools;
@@ -17,7 +19,7 @@ namespace {
 
 const std::vector<ItemFormat> formats = {ItemFormat::lines, ItemFormat::nul, ItemFormat::length_prefixed};
 
-// Of lengths that meet the edges of words and blocks; without what would end them.
+// Items with lengths near the edges of words and blocks, without the delimiter.
 std::vector<std::string> some_items(ItemFormat format) {
   const auto length = rc::gen::weightedOneOf<std::size_t>(
       {{3, rc::gen::inRange<std::size_t>(0, 20)}, {1, rc::gen::inRange<std::size_t>(0, 300)}});
@@ -31,7 +33,7 @@ std::vector<std::string> some_items(ItemFormat format) {
 
 }  // namespace
 
-TEST_CASE("items are read back whatever the pieces and blocks are", "[tools][property]") {
+TEST_CASE("items are read back for any sizes of pieces and blocks", "[tools][property]") {
   CHECK(rc::check([] {
     const ItemFormat format = *rc::gen::elementOf(formats);
     const auto items = some_items(format);
@@ -48,11 +50,9 @@ TEST_CASE("items are read back whatever the pieces and blocks are", "[tools][pro
   }));
 }
 
-TEST_CASE("items are split as a reader splits them that looks at one byte after the other",
-          "[tools][property]") {
+TEST_CASE("items are split as a simple reader of single bytes splits them", "[tools][property]") {
   CHECK(rc::check([](const std::vector<bool>& delimiters, bool high_bit) {
-    // Bytes that differ from the delimiter in one bit, the ones that carries of a word-wise search could
-    // touch.
+    // Bytes that differ from the delimiter in one bit: the carries of a word-wise search could confuse them.
     const char delimiter = high_bit ? '\0' : '\n';
     std::string bytes;
     for (const bool is_delimiter : delimiters)
@@ -68,3 +68,5 @@ TEST_CASE("items are split as a reader splits them that looks at one byte after 
     RC_ASSERT(split == expected);
   }));
 }
+
+}  // namespace item_stream_property

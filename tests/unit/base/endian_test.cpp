@@ -5,6 +5,8 @@
 
 #include "support/catch.hpp"
 
+namespace endian_test {
+
 using sepal::load_little_endian;
 using sepal::store_little_endian;
 
@@ -18,8 +20,10 @@ TEST_CASE("the lowest byte comes first", "[base][endian]") {
   CHECK(load_little_endian<std::uint8_t>(bytes.data() + 8) == 8);
 }
 
-TEST_CASE("a stored number takes just its own bytes", "[base][endian]") {
+TEST_CASE("a stored number overwrites only its own bytes", "[base][endian]") {
   std::array<unsigned char, 4> bytes{0xaa, 0xaa, 0xaa, 0xaa};
   store_little_endian<std::uint16_t>(bytes.data() + 1, 0x0102);
   CHECK(bytes == std::array<unsigned char, 4>{0xaa, 0x02, 0x01, 0xaa});
 }
+
+}  // namespace endian_test

@@ -4,9 +4,13 @@
 
 #include "support/catch.hpp"
 
-TEST_CASE("a text whose memory is freed has none of it left", "[base]") {
+namespace free_memory_test {
+
+TEST_CASE("after free_memory a text holds no memory", "[base]") {
   std::string text(100'000, 'x');
   sepal::free_memory(text);
   CHECK(text.empty());
   CHECK(text.capacity() < 100);
 }
+
+}  // namespace free_memory_test

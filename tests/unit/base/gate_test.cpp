@@ -9,6 +9,8 @@
 
 #include "support/catch.hpp"
 
+namespace gate_test {
+
 using sepal::Gate;
 using sepal::GateClosed;
 
@@ -41,7 +43,7 @@ TEST_CASE("the gate opens again after it was closed", "[base][gate]") {
   }
 }
 
-TEST_CASE("who closes the gate waits for the worker that is inside, on whatever side", "[base][gate]") {
+TEST_CASE("a thread that closes the gate waits for a worker inside, on any side", "[base][gate]") {
   const auto side = GENERATE(std::size_t{0}, std::size_t{1});
   Gate gate(2);
   std::atomic<bool> worker_left{false};
@@ -51,7 +53,7 @@ TEST_CASE("who closes the gate waits for the worker that is inside, on whatever 
     const GateClosed closed(gate);
     closer_was_late.store(worker_left.load());
   });
-  // Enough turns for the closer to get in too early, if it can.
+  // Enough turns for the closing thread to get in too early, if the gate let it.
   for (int turn = 0; turn < 100; ++turn) std::this_thread::yield();
   worker_left.store(true);
   gate.leave(side);
@@ -59,12 +61,12 @@ TEST_CASE("who closes the gate waits for the worker that is inside, on whatever 
   CHECK(closer_was_late.load());
 }
 
-TEST_CASE("who closes the gate is alone", "[base][gate]") {
+TEST_CASE("a thread that closes the gate is alone", "[base][gate]") {
   constexpr std::size_t worker_count = 3;
   constexpr std::size_t closer_count = 2;
   constexpr int rounds = 2000;
   Gate gate(worker_count);
-  // Plain numbers on purpose: a thread sanitizer sees any two threads that meet.
+  // These numbers are not atomic on purpose: ThreadSanitizer notices two threads inside at once.
   std::uint64_t shared = 0;
   std::vector<std::uint64_t> seen(worker_count, 0);
   std::atomic<int> closers_inside{0};
@@ -73,7 +75,7 @@ TEST_CASE("who closes the gate is alone", "[base][gate]") {
 
   std::latch start(worker_count + closer_count);
 
-  // All yield inside, so that with a gate that lets them in together they do meet.
+  // All threads yield inside. So with a wrong gate they would be inside at the same time.
   const auto work = [&](std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
     start.arrive_and_wait();
     for (int round = 0; round < rounds; ++round) {
@@ -106,10 +108,10 @@ TEST_CASE("who closes the gate is alone", "[base][gate]") {
   CHECK(shared == closer_count * (rounds / 10));
 }
 
-TEST_CASE("a busy worker does not keep a closer out", "[base][gate]") {
+TEST_CASE("a busy worker cannot keep another thread from closing the gate", "[base][gate]") {
   Gate gate(1);
   std::atomic<bool> closed_once{false};
-  // Never pauses between batches; ends only when the closer got in.
+  // Never pauses between batches. Ends only when the closing thread got in.
   std::thread worker([&] {
     while (!closed_once.load()) pass(gate, 0);
   });
@@ -120,3 +122,5 @@ TEST_CASE("a busy worker does not keep a closer out", "[base][gate]") {
   worker.join();
   CHECK(closed_once.load());
 }
+
+}  // namespace gate_test

@@ -1,4 +1,4 @@
-// Files and fingerprints outlive a build, so the values themselves are held here: they are those of XXH3.
+// Files and fingerprints outlive a build, so these tests check the values themselves: they are those of XXH3.
 #include <sepal/base/hash.hpp>
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "support/catch.hpp"
+
+namespace hash_test {
 
 using namespace sepal;
 
@@ -43,7 +45,7 @@ TEST_CASE("a hash of 64 bits depends on bytes and seed", "[base][hash]") {
   CHECK(hash64("key", 1) == hash64(std::string("key"), 1));
 }
 
-TEST_CASE("a checksum does not care in which pieces bytes come", "[base][hash]") {
+TEST_CASE("a checksum is the same for any pieces of the bytes", "[base][hash]") {
   const std::string bytes = sample(5000);
   const auto whole = std::as_bytes(std::span(bytes));
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{256}, std::size_t{4999}}) {
@@ -56,7 +58,7 @@ TEST_CASE("a checksum does not care in which pieces bytes come", "[base][hash]")
   CHECK(Checksum().value() == hash64("", 0));
 }
 
-TEST_CASE("a checksum tells every changed bit of a small record", "[base][hash]") {
+TEST_CASE("a checksum notices every changed bit of a small record", "[base][hash]") {
   std::string bytes = sample(64);
   const std::uint64_t good = Checksum::of(std::as_bytes(std::span(bytes)));
   for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
@@ -66,3 +68,5 @@ TEST_CASE("a checksum tells every changed bit of a small record", "[base][hash]"
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ mask);
   }
 }
+
+}  // namespace hash_test

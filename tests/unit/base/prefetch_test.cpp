@@ -4,10 +4,10 @@
 
 #include "support/catch.hpp"
 
-namespace sepal {
+namespace sepal::prefetch_test {
 namespace {
 
-TEST_CASE("lines are gathered until they are asked for, and asked for when there are many", "[base]") {
+TEST_CASE("addresses are gathered, and prefetched on request or when there are many", "[base]") {
   std::array<char, 100> memory{};
   LinesAhead lines;
   for (std::size_t i = 0; i < 64; ++i) {
@@ -24,4 +24,4 @@ TEST_CASE("lines are gathered until they are asked for, and asked for when there
 }
 
 }  // namespace
-}  // namespace sepal
+}  // namespace sepal::prefetch_test

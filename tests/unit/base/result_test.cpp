@@ -5,6 +5,8 @@
 
 #include "support/catch.hpp"
 
+namespace result_test {
+
 using namespace sepal;
 
 namespace {
@@ -41,7 +43,7 @@ TEST_CASE("a result without a value is success or an error", "[base][result]") {
   CHECK(bad.error().detail.empty());
 }
 
-TEST_CASE("a value that can only be moved travels through a result", "[base][result]") {
+TEST_CASE("a result can hold a value that can only be moved", "[base][result]") {
   Result<std::unique_ptr<std::string>> result(std::make_unique<std::string>("value"));
   REQUIRE(result.ok());
   CHECK(result->get()->size() == 5);
@@ -55,3 +57,5 @@ TEST_CASE("the value in a result can be changed in place", "[base][result]") {
   result->push_back('c');
   CHECK(*result == "abc");
 }
+
+}  // namespace result_test

@@ -3,6 +3,8 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace bloom_commands_test {
+
 using sepal::command::Next;
 using sepal::command::testing::World;
 
@@ -37,7 +39,7 @@ TEST_CASE("adding to a filter with room does not close the gate", "[command]") {
   CHECK(world.alone_runs == 1);
 }
 
-TEST_CASE("a full filter refuses new items and knows old ones without closing the gate", "[command]") {
+TEST_CASE("a full filter refuses new items and finds old ones without closing the gate", "[command]") {
   World world;
   world.send({"BF.RESERVE", "k", "0.001", "2", "NONSCALING"});
   world.send({"BF.MADD", "k", "a", "b"});
@@ -50,7 +52,7 @@ TEST_CASE("a full filter refuses new items and knows old ones without closing th
   CHECK(world.send({"BF.CARD", "k"}) == ":2");
 }
 
-TEST_CASE("a filter answers the same when it is full as when it becomes full", "[command]") {
+TEST_CASE("a filter gives the same answers when it is full as when it becomes full", "[command]") {
   for (const bool resp3 : {false, true}) {
     World world;
     world.send({"HELLO", resp3 ? "3" : "2"});
@@ -88,7 +90,8 @@ TEST_CASE("look-ups of a missing key answer no for every item", "[command]") {
   CHECK(world.workers[0].key_hits.get() == 0);
 }
 
-TEST_CASE("a request of many more items than the scratch holds by itself is answered whole", "[command]") {
+TEST_CASE("a request with many more items than the scratch memory holds is answered completely",
+          "[command]") {
   World world;
   std::vector<std::string> items;
   for (int i = 0; i < 1000; ++i) items.push_back("item" + std::to_string(i));
@@ -104,7 +107,7 @@ TEST_CASE("a request of many more items than the scratch holds by itself is answ
   CHECK(world.workers[0].items_added.get() == 1000);
 }
 
-TEST_CASE("what was new in a request is counted, however many items it has", "[command]") {
+TEST_CASE("the new items of a request are counted, for any number of items", "[command]") {
   World world;
   world.send({"BF.RESERVE", "k", "0.000001", "1000"});
   std::uint64_t expected = 0;
@@ -139,7 +142,8 @@ TEST_CASE("a full filter that does not scale cuts the array after the error", "[
   CHECK(world.send({"BF.CARD", "k"}) == ":2");
 }
 
-TEST_CASE("a filter that may not grow any more refuses item by item and cuts nothing", "[command]") {
+TEST_CASE("a filter with the largest number of layers refuses item by item, and the array goes on",
+          "[command]") {
   World world({.layers_max = 1});
   world.send({"BF.RESERVE", "k", "1e-10", "1"});
   CHECK(world.send({"BF.ADD", "k", "a"}) == ":1");
@@ -149,7 +153,7 @@ TEST_CASE("a filter that may not grow any more refuses item by item and cuts not
   CHECK(world.workers[0].error_replies.get() == 3);
 }
 
-TEST_CASE("BF.RESERVE takes any capacity that memory holds, and refuses the rest without allocating",
+TEST_CASE("BF.RESERVE accepts any capacity that fits in memory, and refuses others without allocating",
           "[command]") {
   World world({.machine_bytes = 1ull << 30});
   CHECK(world.send({"BF.RESERVE", "k", "0.01", "18446744073709551615"}) ==
@@ -162,7 +166,7 @@ TEST_CASE("BF.RESERVE takes any capacity that memory holds, and refuses the rest
   CHECK(world.send({"BF.RESERVE", "k", "0.01", "1"}) == "-ERR item exists");
 }
 
-TEST_CASE("BF.RESERVE reads its options by position and leaves the key alone", "[command]") {
+TEST_CASE("BF.RESERVE reads its options by position, and finds none in the key", "[command]") {
   World world;
   CHECK(world.send({"BF.RESERVE", "NONSCALING", "0.01", "10"}) == "+OK");
   CHECK(world.send({"BF.INFO", "NONSCALING", "EXPANSION"}) == "*[:2]");
@@ -176,7 +180,7 @@ TEST_CASE("BF.RESERVE reads its options by position and leaves the key alone", "
         "-ERR wrong number of arguments for 'bf.reserve' command");
 }
 
-TEST_CASE("BF.RESERVE checks rate, then capacity, then options, then the key", "[command]") {
+TEST_CASE("BF.RESERVE checks the rate, then the capacity, the options and the key", "[command]") {
   World world;
   world.send({"BF.RESERVE", "k", "0.01", "10"});
   CHECK(world.send({"BF.RESERVE", "k", "x", "y", "EXPANSION"}) == "-ERR bad error rate");
@@ -229,7 +233,7 @@ TEST_CASE("BF.INFO knows its fields in any case and no others", "[command]") {
         "-ERR wrong number of arguments for 'bf.info' command");
 }
 
-TEST_CASE("the limit of keys is named at the key behind it", "[command]") {
+TEST_CASE("the key that exceeds the limit of keys gets an error that names the limit", "[command]") {
   World world({.keys_max = 1});
   CHECK(world.send({"BF.ADD", "k", "a"}) == ":1");
   CHECK(world.send({"BF.ADD", "l", "a"}) == "-ERR the server holds as many keys as its limit allows");
@@ -246,3 +250,5 @@ TEST_CASE("above maxmemory adds are refused and look-ups go on", "[command]") {
   CHECK(world.send({"BF.EXISTS", "k", "a"}) == ":1");
   CHECK(world.send({"DEL", "k"}) == ":1");
 }
+
+}  // namespace bloom_commands_test

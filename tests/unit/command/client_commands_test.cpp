@@ -3,6 +3,8 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace client_commands_test {
+
 using sepal::command::Next;
 using sepal::command::testing::World;
 
@@ -16,7 +18,7 @@ TEST_CASE("a connection's name is printable, and empty means none", "[command]")
     CHECK(world.send({"CLIENT", "SETNAME", name}) ==
           "-ERR Client names cannot contain spaces, newlines or special characters.");
   CHECK(world.send({"CLIENT", "SETNAME", std::string_view("\0", 1)}) == "+OK");
-  // The reference stops looking at a NUL and would let a line end through behind it.
+  // The reference stops its check at a NUL, and so accepts a line end after it.
   CHECK(world.send({"CLIENT", "SETNAME", std::string_view("\0\n", 2)}).starts_with("-ERR Client names"));
 }
 
@@ -55,7 +57,7 @@ TEST_CASE("CLIENT INFO is one line of fields", "[command]") {
   CHECK(world.send({"CLIENT", "INFO"}).starts_with("=txt:id=1 "));
 }
 
-TEST_CASE("CLIENT LIST shows all, or those of a type or with a number", "[command]") {
+TEST_CASE("CLIENT LIST shows all connections, or those of a type, or those with given numbers", "[command]") {
   World world;
   world.connection("a");
   world.connection("b");
@@ -73,7 +75,7 @@ TEST_CASE("CLIENT LIST shows all, or those of a type or with a number", "[comman
   CHECK(world.send({"CLIENT", "LIST", "FOO"}) == "-ERR syntax error");
 }
 
-TEST_CASE("CLIENT KILL by address answers OK, and oneself is answered before the end", "[command]") {
+TEST_CASE("CLIENT KILL by address answers OK, also to a client that kills itself", "[command]") {
   World world;
   world.connection("a");
   world.connection("b");
@@ -87,7 +89,7 @@ TEST_CASE("CLIENT KILL by address answers OK, and oneself is answered before the
   CHECK(world.clients.killed.size() == 1);
 }
 
-TEST_CASE("CLIENT KILL by filters answers a count and spares oneself unless told otherwise", "[command]") {
+TEST_CASE("CLIENT KILL by filters answers a count and spares the caller unless SKIPME is no", "[command]") {
   World world;
   for (const char* name : {"a", "b", "c"}) world.connection(name);
   CHECK(world.send({"CLIENT", "KILL", "TYPE", "normal"}) == ":2");
@@ -103,7 +105,7 @@ TEST_CASE("CLIENT KILL by filters answers a count and spares oneself unless told
   CHECK(world.send({"CLIENT", "KILL", "MAXAGE", "9223372036854775807", "SKIPME", "no"}) == ":0");
 }
 
-TEST_CASE("CLIENT KILL names what is wrong with a filter", "[command]") {
+TEST_CASE("CLIENT KILL says what is wrong with a filter", "[command]") {
   World world;
   CHECK(world.send({"CLIENT", "KILL", "TYPE", "foo"}) == "-ERR Unknown client type 'foo'");
   CHECK(world.send({"CLIENT", "KILL", "USER", "nobody"}) == "-ERR No such user 'nobody'");
@@ -122,3 +124,5 @@ TEST_CASE("the switches of a client are on or off", "[command]") {
   CHECK_FALSE(world.connection("a").client.no_evict);
   CHECK(world.send({"CLIENT", "NO-TOUCH", "maybe"}) == "-ERR syntax error");
 }
+
+}  // namespace client_commands_test

@@ -6,9 +6,11 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace command_commands_test {
+
 using sepal::command::testing::World;
 
-TEST_CASE("COMMAND INFO tells arity, flags, keys, categories, tips and key specifications", "[command]") {
+TEST_CASE("COMMAND INFO answers arity, flags, keys, categories, tips and key specifications", "[command]") {
   World world;
   CHECK(world.send({"COMMAND", "INFO", "bf.info", "nosuch"}) ==
         "*[*[$bf.info, :-2, *[+readonly, +module, +fast], :1, :1, :1, *[+@read, +@fast, +@bloom], "
@@ -22,7 +24,7 @@ TEST_CASE("COMMAND INFO tells arity, flags, keys, categories, tips and key speci
   CHECK(world.send({"COMMAND", "INFO", "nosuch"}) == "*[_]");
 }
 
-TEST_CASE("keys of which different things are true have specifications of their own", "[command]") {
+TEST_CASE("keys that a command uses differently have separate specifications", "[command]") {
   World world;
   const std::string rename = world.send({"COMMAND", "INFO", "RENAME"});
   CHECK(rename.find(
@@ -63,7 +65,7 @@ TEST_CASE("COMMAND LIST filters by module, category and pattern", "[command]") {
   CHECK(world.send({"COMMAND", "LIST", "FILTERBY"}) == "-ERR syntax error");
 }
 
-TEST_CASE("COMMAND DOCS answers what a row knows", "[command]") {
+TEST_CASE("COMMAND DOCS answers the facts of a row", "[command]") {
   World world;
   CHECK(world.send({"COMMAND", "DOCS", "nosuch"}) == "*[]");
   const std::string reserve = world.send({"COMMAND", "DOCS", "bf.reserve"});
@@ -105,3 +107,5 @@ TEST_CASE("COMMAND INFO and DOCS take as many names as allowed; one more is refu
     CHECK(world.send_words("a", words) == "-ERR too many command names: the limit is 1024");
   }
 }
+
+}  // namespace command_commands_test

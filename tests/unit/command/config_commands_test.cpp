@@ -1,7 +1,15 @@
 #include <sepal/resp/request_parser.hpp>
 
+#include <fstream>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "support/catch.hpp"
 #include "world.hpp"
+
+namespace config_commands_test {
 
 using sepal::Errc;
 using sepal::fail;
@@ -14,7 +22,50 @@ std::string refused(std::string_view name, std::string_view why) {
          std::string(why);
 }
 
+// The words between backticks in the table under "### Parameters of CONFIG" of docs/protocol.md: names, and
+// patterns of names.
+std::vector<std::string> documented_parameters() {
+  std::ifstream file(std::string(SEPAL_SOURCE_FOLDER) + "/docs/protocol.md");
+  REQUIRE(file);
+  std::vector<std::string> patterns;
+  bool in_section = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#")) in_section = line == "### Parameters of CONFIG";
+    if (!in_section || !line.starts_with("| ")) continue;
+    for (std::size_t at = line.find('`'); at != std::string::npos; at = line.find('`', at)) {
+      const std::size_t end = line.find('`', at + 1);
+      patterns.push_back(line.substr(at + 1, end - at - 1));
+      at = end + 1;
+    }
+  }
+  return patterns;
+}
+
+// The names in a reply to CONFIG GET under RESP3: "%{$hz=$10, $save=$3600 1}".
+std::set<std::string> names_in(std::string_view reply) {
+  std::set<std::string> names;
+  for (std::size_t at = reply.find('$'); at != std::string_view::npos;) {
+    names.emplace(reply.substr(at + 1, reply.find('=', at) - at - 1));
+    const std::size_t next = reply.find(", $", at);
+    at = next == std::string_view::npos ? next : next + 2;
+  }
+  return names;
+}
+
 }  // namespace
+
+TEST_CASE("docs/protocol.md lists exactly the parameters of CONFIG", "[command]") {
+  World world;
+  world.send({"HELLO", "3"});
+  std::set<std::string> documented;
+  for (const std::string& pattern : documented_parameters()) {
+    INFO(pattern);
+    const auto names = names_in(world.send({"CONFIG", "GET", pattern}));
+    CHECK_FALSE(names.empty());
+    documented.insert(names.begin(), names.end());
+  }
+  CHECK(documented == names_in(world.send({"CONFIG", "GET", "*"})));
+}
 
 TEST_CASE("CONFIG GET takes names in any case, patterns, and each parameter once", "[command]") {
   World world;
@@ -27,7 +78,7 @@ TEST_CASE("CONFIG GET takes names in any case, patterns, and each parameter once
   CHECK(world.send({"CONFIG", "GET", "hz"}) == "%{$hz=$10}");
 }
 
-TEST_CASE("what CONFIG SET changes is changed where it counts", "[command]") {
+TEST_CASE("CONFIG SET changes the values that the server uses", "[command]") {
   World world;
   CHECK(world.send({"CONFIG",
                     "SET",
@@ -100,7 +151,7 @@ TEST_CASE("CONFIG GET gives back what CONFIG SET took", "[command]") {
   CHECK(world.send({"CONFIG", "GET", "save"}) == "*[$save, $]");
 }
 
-TEST_CASE("the journal is one parameter here and two in the reference", "[command]") {
+TEST_CASE("the parameter journal and the reference's two parameters agree", "[command]") {
   World world;
   const auto set = [&](std::string_view name, std::string_view value) {
     return world.send({"CONFIG", "SET", name, value});
@@ -116,7 +167,7 @@ TEST_CASE("the journal is one parameter here and two in the reference", "[comman
   CHECK(shown() == "everysec]yes]everysec]");
   CHECK(set("appendfsync", "always") == "+OK");
   CHECK(shown() == "always]yes]always]");
-  // What it was comes back.
+  // appendfsync keeps its value while the journal is off.
   CHECK(set("appendonly", "no") == "+OK");
   CHECK(shown() == "off]no]always]");
   CHECK(set("appendonly", "YES") == "+OK");
@@ -135,7 +186,7 @@ TEST_CASE("the journal is one parameter here and two in the reference", "[comman
   CHECK(world.control.announced.size() == 6);
 }
 
-TEST_CASE("CONFIG SET is all or nothing", "[command]") {
+TEST_CASE("CONFIG SET changes all parameters or none", "[command]") {
   World world;
   CHECK(world.send({"CONFIG", "SET", "timeout", "10", "hz", "x"}) ==
         refused("hz", "argument couldn't be parsed into an integer"));
@@ -148,11 +199,17 @@ TEST_CASE("CONFIG SET is all or nothing", "[command]") {
   CHECK(world.control.announced.empty());
 }
 
-TEST_CASE("values out of range are refused at the limit plus one", "[command]") {
+TEST_CASE("a value one past its limit is refused", "[command]") {
   World world;
   CHECK(world.send({"CONFIG", "SET", "timeout", "2147483647"}) == "+OK");
   CHECK(world.send({"CONFIG", "SET", "timeout", "2147483648"}) ==
         refused("timeout", "argument must be between 0 and 2147483647 inclusive"));
+  // A script with an unset variable must not remove the limit.
+  CHECK(world.send({"CONFIG", "SET", "maxmemory", "1gb"}) == "+OK");
+  for (const char* word : {"", "b", "-1"})
+    CHECK(world.send({"CONFIG", "SET", "maxmemory", word}) ==
+          refused("maxmemory", "argument must be a memory value"));
+  CHECK(world.send({"CONFIG", "GET", "maxmemory"}) == "*[$maxmemory, $1073741824]");
   CHECK(world.send({"CONFIG", "SET", "maxclients", "0"}) ==
         refused("maxclients", "argument must be between 1 and 1000000 inclusive"));
   CHECK(world.send({"CONFIG", "SET", "proto-max-bulk-len", "1048575"}) ==
@@ -166,7 +223,19 @@ TEST_CASE("values out of range are refused at the limit plus one", "[command]") 
   CHECK(world.send({"CONFIG", "SET", "requirepass", longest}) == "+OK");
 }
 
-TEST_CASE("what Sepal does not do is not pretended", "[command]") {
+TEST_CASE("maxclients may be set up to what the system allows; a larger value changes nothing", "[command]") {
+  World world;
+  world.control.most_clients = 60;
+  CHECK(world.send({"CONFIG", "SET", "maxclients", "61", "timeout", "10"}) ==
+        refused("maxclients",
+                "The operating system is not able to handle the specified number of clients, try with 60"));
+  CHECK(world.send({"CONFIG", "GET", "maxclients", "timeout"}) == "*[$maxclients, $10000, $timeout, $0]");
+  CHECK(world.send({"CONFIG", "SET", "maxclients", "60"}) == "+OK");
+  world.control.most_clients = 50;
+  CHECK(world.send({"CONFIG", "SET", "maxclients", "60", "timeout", "10"}) == "+OK");
+}
+
+TEST_CASE("CONFIG SET refuses values for features that Sepal lacks", "[command]") {
   World world;
   CHECK(world.send({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}) ==
         refused("maxmemory-policy", "can't set immutable config"));
@@ -183,13 +252,14 @@ TEST_CASE("what Sepal does not do is not pretended", "[command]") {
             .starts_with(refused("loglevel", "argument(s) must be one of the following: debug, ")));
 }
 
-TEST_CASE("setting a fixed parameter to its one value is no error", "[command]") {
+TEST_CASE("a fixed parameter may be set to its one value", "[command]") {
   World world;
   CHECK(world.send({"CONFIG", "SET", "appendonly", "no", "maxmemory-policy", "noeviction",
                     "notify-keyspace-events", ""}) == "+OK");
 }
 
-TEST_CASE("CONFIG REWRITE is refused without a file and else answered when it is written", "[command]") {
+TEST_CASE("CONFIG REWRITE is refused without a file, and otherwise answered when the file is written",
+          "[command]") {
   World world;
   CHECK(world.send({"CONFIG", "REWRITE"}) == "-ERR The server is running without a config file");
   CHECK(world.control.rewriting_for.empty());
@@ -208,8 +278,10 @@ TEST_CASE("CONFIG RESETSTAT sets every count to zero", "[command]") {
   CHECK(world.workers[0].key_misses.get() == 0);
   CHECK(world.workers[0].error_replies.get() == 0);
   CHECK(world.workers[1].requests.get() == 0);
-  // The decision to save rests on this one.
+  // This count stays: the saver uses it to decide about a save.
   CHECK(world.workers[0].items_added.get() == 1);
   CHECK(world.clients.accepted == 0);
   CHECK(world.send({"INFO", "errorstats"}) == "$# Errorstats\r\n");
 }
+
+}  // namespace config_commands_test

@@ -1,6 +1,8 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace connection_commands_test {
+
 using sepal::command::Next;
 using sepal::command::testing::World;
 
@@ -15,7 +17,7 @@ const std::string server_in_resp3 =
 
 }  // namespace
 
-TEST_CASE("PING and ECHO answer what they are sent", "[command]") {
+TEST_CASE("PING and ECHO answer their argument", "[command]") {
   World world;
   CHECK(world.send({"PING"}) == "+PONG");
   CHECK(world.send({"PING", ""}) == "$");
@@ -33,7 +35,7 @@ TEST_CASE("HELLO switches the protocol of reply and client together", "[command]
   CHECK(world.connection("a").client.protocol == 2);
 }
 
-TEST_CASE("HELLO refuses what it does not understand, and then changes nothing", "[command]") {
+TEST_CASE("HELLO refuses unknown words, and then changes nothing", "[command]") {
   World world;
   for (const char* version : {"1", "4", "0", "-3"})
     CHECK(world.send({"HELLO", version}) == "-NOPROTO unsupported protocol version");
@@ -49,7 +51,7 @@ TEST_CASE("HELLO refuses what it does not understand, and then changes nothing",
   CHECK(world.connection("a").client.protocol == 2);
 }
 
-TEST_CASE("HELLO authenticates and names in one request", "[command]") {
+TEST_CASE("HELLO authenticates and names a connection in one request", "[command]") {
   World world;
   world.options.password = "sesame";
   CHECK(world.send({"HELLO", "3"}).starts_with("-NOAUTH HELLO must be called with the client already auth"));
@@ -58,7 +60,7 @@ TEST_CASE("HELLO authenticates and names in one request", "[command]") {
   CHECK(world.send({"CLIENT", "GETNAME"}) == "$me");
 }
 
-TEST_CASE("AUTH takes the password of the default user and no other", "[command]") {
+TEST_CASE("AUTH accepts the password of the default user, and no other user", "[command]") {
   World world;
   CHECK(world.send({"AUTH", "x"}).starts_with("-ERR AUTH <password> called without any password configured"));
   CHECK(world.send({"AUTH", "default", "anything"}) == "+OK");
@@ -90,7 +92,7 @@ TEST_CASE("RESET puts a connection into the state of a new one", "[command]") {
   CHECK(world.send({"PING"}) == "-NOAUTH Authentication required.");
 }
 
-TEST_CASE("SELECT takes the numbers of databases and names what is wrong with others", "[command]") {
+TEST_CASE("SELECT accepts the numbers of databases, and says what is wrong with other words", "[command]") {
   World world;
   CHECK(world.send({"SELECT", "15"}) == "+OK");
   CHECK(world.send({"SELECT", "16"}) == "-ERR DB index is out of range");
@@ -107,8 +109,10 @@ TEST_CASE("QUIT answers and closes", "[command]") {
   CHECK(world.outcome.next == Next::close);
 }
 
-TEST_CASE("what a cluster's clients send first is refused as the reference does", "[command]") {
+TEST_CASE("READONLY and READWRITE are refused like in the reference", "[command]") {
   World world;
   CHECK(world.send({"READONLY"}) == "-ERR This instance has cluster support disabled");
   CHECK(world.send({"READWRITE"}) == "-ERR This instance has cluster support disabled");
 }
+
+}  // namespace connection_commands_test

@@ -3,10 +3,12 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace dispatcher_test {
+
 using sepal::command::Next;
 using sepal::command::testing::World;
 
-TEST_CASE("an unknown command is answered with what it was", "[command]") {
+TEST_CASE("the error for an unknown command repeats the command", "[command]") {
   World world;
   CHECK(world.send({"NOSUCH"}) == "-ERR unknown command 'NOSUCH', with args beginning with: ");
   CHECK(world.send({"NOSUCH", "a", "b c", ""}) ==
@@ -17,7 +19,7 @@ TEST_CASE("an unknown command is answered with what it was", "[command]") {
   CHECK(world.outcome.spec == nullptr);
 }
 
-TEST_CASE("what an unknown command repeats is cut at 128 bytes", "[command]") {
+TEST_CASE("the error for an unknown command repeats at most 128 bytes", "[command]") {
   World world;
   const std::string at_limit(128, 'N');
   CHECK(world.send({at_limit}) == "-ERR unknown command '" + at_limit + "', with args beginning with: ");
@@ -31,7 +33,7 @@ TEST_CASE("what an unknown command repeats is cut at 128 bytes", "[command]") {
         "-ERR unknown command 'x', with args beginning with: '" + std::string(124, 'a') + "' 'b' ");
 }
 
-TEST_CASE("names are found in any case, and subcommands only behind their command", "[command]") {
+TEST_CASE("names are found in any case, and subcommands only after their command", "[command]") {
   World world;
   CHECK(world.send({"pInG"}) == "+PONG");
   CHECK(world.send({"cLiEnT", "gEtNaMe"}) == "$null");
@@ -62,8 +64,7 @@ TEST_CASE("a client without the password may only authenticate, reset and leave"
   CHECK(world.send({"PING"}) == "+PONG");
 }
 
-TEST_CASE("while the data is loaded, what needs it is refused, and what connects and watches is not",
-          "[command]") {
+TEST_CASE("during the load, commands that need the data are refused, and others are not", "[command]") {
   World world;
   constexpr std::string_view refused = "-LOADING Redis is loading the dataset in memory";
   world.services.load.running = true;
@@ -102,14 +103,14 @@ TEST_CASE("requests that could run together are refused one by one while the dat
   const std::string_view items[] = {"a", "b"};
   const auto* const spec = sepal::command::row_for(words);
   REQUIRE(sepal::command::Dispatcher::runs_together(spec, std::size(words)));
-  const auto outcome = world.dispatcher.run_together(from.client, from.reply, *spec, words, items, false,
-                                                     world.now, world.steady_now);
+  const auto outcome = world.dispatcher.run_together(
+      {.client = from.client, .reply = from.reply, .spec = spec, .words = words, .partial = from.partial},
+      items, {.now = world.now, .steady_now = world.steady_now});
   CHECK(outcome.next == Next::need_alone);
   CHECK(from.reply.size() == 0);
 }
 
-TEST_CASE("requests, rejections and failures are counted once each, however often a handler ran",
-          "[command]") {
+TEST_CASE("requests, rejections and failures are counted once, however often a handler ran", "[command]") {
   World world;
   const auto& stats = world.workers[0];
   const auto row = [&](std::string_view name) -> const auto& {
@@ -128,7 +129,7 @@ TEST_CASE("requests, rejections and failures are counted once each, however ofte
   CHECK(world.connection("a").client.request_count == 3);
 }
 
-TEST_CASE("time is recorded for as many calls as it was measured over", "[command]") {
+TEST_CASE("the recorded time belongs to the number of calls that were measured", "[command]") {
   World world;
   const auto& ping = *sepal::command::find_command("ping");
   world.dispatcher.record(ping, 4, std::chrono::nanoseconds(400));
@@ -138,3 +139,5 @@ TEST_CASE("time is recorded for as many calls as it was measured over", "[comman
   CHECK(row.nanoseconds.get() == 400);
   CHECK(row.latency.count(sepal::metrics::Histogram::bucket_of(100)) == 4);
 }
+
+}  // namespace dispatcher_test

@@ -2,6 +2,8 @@
 
 #include "support/catch.hpp"
 
+namespace error_texts_test {
+
 using namespace sepal::command;  // NOLINT(google-build-using-namespace): a test of one table
 using sepal::Errc;
 
@@ -21,7 +23,7 @@ TEST_CASE("texts that clients match on stay as they are, byte for byte", "[comma
   CHECK(text::no_protocol == "NOPROTO unsupported protocol version");
 }
 
-TEST_CASE("every code has a text of one line that begins with a word in capitals", "[command]") {
+TEST_CASE("every error code has one line of text, which begins with a word in capitals", "[command]") {
   for (int code = 0; code <= static_cast<int>(Errc::invalid_setting); ++code) {
     const std::string_view text = text_of(static_cast<Errc>(code));
     CHECK((text.starts_with("ERR ") || text.starts_with("MISCONF ")));
@@ -29,3 +31,5 @@ TEST_CASE("every code has a text of one line that begins with a word in capitals
     CHECK(text.find_first_of("\r\n") == std::string_view::npos);
   }
 }
+
+}  // namespace error_texts_test

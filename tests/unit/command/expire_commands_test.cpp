@@ -3,6 +3,8 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace expire_commands_test {
+
 using namespace sepal;
 using command::testing::World;
 using std::chrono::milliseconds;
@@ -24,7 +26,7 @@ struct Expiring : World {
 
 }  // namespace
 
-TEST_CASE("a key is answered until its deadline, and then no more", "[command][expiry]") {
+TEST_CASE("a key is found before its deadline, and not from then on", "[command][expiry]") {
   Expiring world;
   CHECK(world.send({"PEXPIRE", "k", "1000"}) == ":1");
   world.pass(milliseconds(999));
@@ -54,10 +56,10 @@ TEST_CASE("reading a key that is past its deadline closes no gate", "[command][e
   world.send({"BF.EXISTS", "k", "a"});
   world.send({"EXPIRE", "k", "10"});
   CHECK(world.alone_runs == 0);
-  CHECK(world.send({"DBSIZE"}) == ":1");  // whoever expires keys has not come yet
+  CHECK(world.send({"DBSIZE"}) == ":1");  // the expired key is not removed yet
 }
 
-TEST_CASE("whatever writes to a key that is past its deadline finds it removed", "[command][expiry]") {
+TEST_CASE("a command that writes to a key past its deadline finds it removed", "[command][expiry]") {
   for (const auto& words : std::vector<std::vector<std::string_view>>{{"BF.ADD", "k", "b"},
                                                                       {"BF.MADD", "k", "b"},
                                                                       {"BF.INSERT", "k", "ITEMS", "b"},
@@ -73,7 +75,7 @@ TEST_CASE("whatever writes to a key that is past its deadline finds it removed",
   }
 }
 
-TEST_CASE("DEL and RENAMENX see no key that is past its deadline", "[command][expiry]") {
+TEST_CASE("DEL and RENAMENX do not see a key past its deadline", "[command][expiry]") {
   Expiring world;
   world.send({"BF.ADD", "l", "b"});
   world.send({"PEXPIRE", "k", "1"});
@@ -88,7 +90,7 @@ TEST_CASE("DEL and RENAMENX see no key that is past its deadline", "[command][ex
   CHECK(world.keyspace.expired_count() == 2);
 }
 
-TEST_CASE("the deadline goes with a renamed key, stays with adds, and ends with the key",
+TEST_CASE("the deadline moves with a renamed key, stays after adds, and ends with the key",
           "[command][expiry]") {
   Expiring world;
   world.send({"EXPIRE", "k", "100"});
@@ -107,7 +109,7 @@ TEST_CASE("the deadline goes with a renamed key, stays with adds, and ends with 
   CHECK(world.send({"TTL", "l"}) == ":-1");
 }
 
-TEST_CASE("NX, XX, GT and LT ask for the deadline that there is", "[command][expiry]") {
+TEST_CASE("NX, XX, GT and LT are compared with the present deadline", "[command][expiry]") {
   Expiring world;
   CHECK(world.send({"EXPIRE", "k", "100", "XX"}) == ":0");
   CHECK(world.send({"EXPIRE", "k", "100", "GT"}) == ":0");
@@ -126,7 +128,8 @@ TEST_CASE("NX, XX, GT and LT ask for the deadline that there is", "[command][exp
   CHECK(world.send({"EXPIRE", "k", std::string(1000, 'x'), std::string(1000, 'y')}).size() < 200);
 }
 
-TEST_CASE("times that 64 bits do not hold are refused, and those before now delete", "[command][expiry]") {
+TEST_CASE("times that do not fit in 64 bits are refused, and past times delete the key",
+          "[command][expiry]") {
   Expiring world;
   for (const char* number : {"9223372036854775807", "9223372036854776", "-9223372036854775808"})
     CHECK(world.send({"EXPIRE", "k", number}) == "-ERR invalid expire time in 'expire' command");
@@ -153,7 +156,7 @@ TEST_CASE("seconds are rounded to the nearest", "[command][expiry]") {
   CHECK(world.send({"TTL", "k"}) == ":2");
 }
 
-TEST_CASE("BF.RESERVE takes how long the key is to stay", "[command][expiry]") {
+TEST_CASE("BF.RESERVE with EX sets the deadline", "[command][expiry]") {
   World world;
   CHECK(world.send({"BF.RESERVE", "k", "0.01", "10", "EX", "100"}) == "+OK");
   CHECK(world.send({"TTL", "k"}) == ":100");
@@ -172,7 +175,7 @@ TEST_CASE("BF.RESERVE takes how long the key is to stay", "[command][expiry]") {
   CHECK(world.send({"DBSIZE"}) == ":2");
 }
 
-TEST_CASE("what expires is recorded as removed, what is put in its place after it", "[command][expiry]") {
+TEST_CASE("an expired key is recorded as removed, before the filter that replaces it", "[command][expiry]") {
   using Kind = test::Recorded::Kind;
   Expiring world;
   world.send({"PEXPIRE", "k", "1"});
@@ -190,7 +193,7 @@ TEST_CASE("what expires is recorded as removed, what is put in its place after i
   CHECK(world.recorded({"BF.RESERVE", "k", "0.01", "10", "EX", "1"}).back().kind == Kind::expires);
 }
 
-TEST_CASE("no more is recorded of keys that expire than was admitted", "[command][expiry]") {
+TEST_CASE("a request records no more removals of expired keys than were admitted", "[command][expiry]") {
   const std::string one(500, 'x');
   const std::string other(500, 'y');
   for (const auto& words :
@@ -229,3 +232,5 @@ TEST_CASE("INFO counts keys with a deadline, and those that expired", "[command]
   world.send({"CONFIG", "RESETSTAT"});
   CHECK(world.send({"INFO", "stats"}).find("expired_keys:0\r\n") != std::string::npos);
 }
+
+}  // namespace expire_commands_test

@@ -1,5 +1,13 @@
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+
 #include "support/catch.hpp"
 #include "world.hpp"
+
+namespace info_test {
 
 using sepal::command::testing::World;
 
@@ -9,7 +17,40 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
+// The names between backticks in the first columns of the tables that are headed "in `INFO sepal`".
+std::set<std::string> documented_fields() {
+  std::ifstream file(SEPAL_SOURCE_FOLDER "/docs/operations.md");
+  REQUIRE(file);
+  std::set<std::string> names;
+  bool in_table = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("| in `INFO sepal` |")) {
+      in_table = true;
+      continue;
+    }
+    in_table = in_table && line.starts_with("|");
+    if (!in_table) continue;
+    const std::string cell = line.substr(1, line.find('|', 1) - 1);
+    for (std::size_t at = cell.find('`'); at != std::string::npos; at = cell.find('`', at)) {
+      const std::size_t end = cell.find('`', at + 1);
+      names.insert(cell.substr(at + 1, end - at - 1));
+      at = end + 1;
+    }
+  }
+  return names;
+}
+
 }  // namespace
+
+TEST_CASE("docs/operations.md lists exactly the fields of INFO sepal", "[command]") {
+  World world;
+  std::istringstream lines(world.send({"INFO", "sepal"}));
+  std::set<std::string> names;
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(':') != std::string::npos) names.insert(line.substr(0, line.find(':')));
+  CHECK(names.size() > 10);
+  CHECK(documented_fields() == names);
+}
 
 TEST_CASE("INFO shows the sections that are asked for", "[command]") {
   World world;
@@ -27,7 +68,7 @@ TEST_CASE("INFO shows the sections that are asked for", "[command]") {
   CHECK(world.send({"INFO", "nosuch"}) == "=txt:");
 }
 
-TEST_CASE("INFO's facts are the server's", "[command]") {
+TEST_CASE("INFO shows the facts of the server", "[command]") {
   World world;
   world.control.about.process_id = 42;
   world.control.about.port = 6379;
@@ -56,7 +97,7 @@ TEST_CASE("INFO keyspace lists the databases that hold keys", "[command]") {
         "db5:keys=1,expires=0,avg_ttl=0,subexpiry=0\r\n");
 }
 
-TEST_CASE("INFO persistence tells how saves went", "[command]") {
+TEST_CASE("INFO persistence shows the results of saves", "[command]") {
   World world;
   world.persistence.state = {.running = true,
                              .progress = 0.5,
@@ -75,7 +116,7 @@ TEST_CASE("INFO persistence tells how saves went", "[command]") {
   CHECK(has(world.send({"INFO", "sepal"}), "save_progress:0.500\r\n"));
 }
 
-TEST_CASE("INFO tells how the journal stands", "[command]") {
+TEST_CASE("INFO shows the state of the journal", "[command]") {
   World world;
   world.persistence.state.last_bytes = 1000;
   world.persistence.state.journal_position = 400;
@@ -106,7 +147,7 @@ TEST_CASE("INFO tells how the journal stands", "[command]") {
   CHECK_FALSE(has(off, "aof_current_size"));
 }
 
-TEST_CASE("INFO persistence tells how far the load is, and when to ask again", "[command]") {
+TEST_CASE("INFO persistence shows the progress and the expected time of the load", "[command]") {
   World world;
   auto& load = world.services.load;
   CHECK(has(world.send({"INFO", "persistence"}), "loading:0\r\nasync_loading:0\r\n"));
@@ -134,8 +175,12 @@ TEST_CASE("errors are counted by their first word over all workers", "[command]"
   sepal::command::Dispatcher other(world.services, 1);
   auto& from = world.connection("b");
   const std::string_view words[] = {"SELECT", "99"};
-  other.run(from.client, from.reply, words, sepal::command::row_for(words), false, world.now,
-            world.steady_now);
+  other.run({.client = from.client,
+             .reply = from.reply,
+             .spec = sepal::command::row_for(words),
+             .words = words,
+             .partial = from.partial},
+            {.now = world.now, .steady_now = world.steady_now});
   CHECK(
       world.send({"INFO", "errorstats"}) ==
       "$# Errorstats\r\nerrorstat_ERR:count=2\r\nerrorstat_NOPROTO:count=1\r\nerrorstat_Unknown:count=1\r\n");
@@ -157,7 +202,7 @@ TEST_CASE("statistics of commands sum over the workers", "[command]") {
             .starts_with("$# Latencystats\r\nlatency_percentiles_usec_bf.add:p50=3."));
 }
 
-TEST_CASE("the rate of operations is that of the last seconds, not of all time", "[command]") {
+TEST_CASE("the rate of operations is that of the last seconds", "[command]") {
   World world;
   world.control.about.started_at = world.steady_now - std::chrono::seconds(10);
   world.workers[1].requests.add(1000);
@@ -168,3 +213,5 @@ TEST_CASE("the rate of operations is that of the last seconds, not of all time",
   world.steady_now += std::chrono::seconds(100);
   CHECK(has(world.send({"INFO", "stats"}), "instantaneous_ops_per_sec:0\r\n"));
 }
+
+}  // namespace info_test

@@ -1,4 +1,4 @@
-// What commands have to do with the journal: what is recorded, what is refused, what waits.
+// Commands and the journal: which changes are recorded, which requests are refused, and which wait.
 #include <sepal/command/command_table.hpp>
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 
 #include "support/catch.hpp"
 #include "unit/command/world.hpp"
+
+namespace journal_test {
 
 namespace {
 
@@ -22,7 +24,7 @@ struct World : command::testing::World {
     services.logs = recording.all_logs();
   }
 
-  // What the request recorded, as soon as the gate is open again.
+  // The operations that the request recorded until the gate opened again.
   std::vector<Recorded> recorded(std::initializer_list<std::string_view> words) {
     const std::size_t before = recording.operations().size();
     const std::uint64_t admitted_before = recording.admitted_bytes();
@@ -37,7 +39,7 @@ struct World : command::testing::World {
   }
 };
 
-TEST_CASE("what a request changes is recorded, after as much was admitted", "[command]") {
+TEST_CASE("a request's changes are recorded, and at least as many bytes were admitted before", "[command]") {
   World world;
   using Kind = Recorded::Kind;
   const auto reserved = world.recorded({"BF.RESERVE", "a", "0.001", "500", "EXPANSION", "4"});
@@ -80,7 +82,7 @@ TEST_CASE("what a request changes is recorded, after as much was admitted", "[co
   CHECK(world.recorded({"FLUSHALL"})[0].kind == Kind::flushed_all);
 }
 
-TEST_CASE("nothing is recorded or admitted while nobody keeps a record", "[command]") {
+TEST_CASE("nothing is recorded or admitted without a journal", "[command]") {
   World world;
   world.recording.recording = false;
   world.recording.admission = Admission::refused;
@@ -115,7 +117,35 @@ TEST_CASE("every command that writes is refused with the reason while the journa
   CHECK(world.send({"BF.ADD", "a", "2"}) == ":1");
 }
 
-TEST_CASE("a request for which the journal has no room yet does nothing and answers later", "[command]") {
+TEST_CASE("only requests that remove keys are admitted as removals", "[command]") {
+  World world;
+  for (const std::string_view key : {"a", "b", "c", "d", "e", "f"}) world.send({"BF.ADD", key, "1"});
+  world.recording.admission = Admission::refused;
+  world.recording.takes_freeing = true;
+  CHECK(world.send({"DEL", "a"}) == ":1");
+  CHECK(world.send({"UNLINK", "b"}) == ":1");
+  CHECK(world.send({"EXPIRE", "c", "-1"}) == ":1");
+  CHECK(world.send({"PEXPIRE", "d", "0"}) == ":1");
+  CHECK(world.send({"EXPIREAT", "e", "1"}) == ":1");
+  CHECK(world.send({"PEXPIREAT", "f", "1"}) == ":1");
+  CHECK(world.send({"DBSIZE"}) == ":0");
+  CHECK(world.send({"FLUSHDB"}) == "+OK");
+  CHECK(world.send({"FLUSHALL"}) == "+OK");
+  for (const auto& request :
+       std::initializer_list<std::initializer_list<std::string_view>>{{"EXPIRE", "a", "100"},
+                                                                      {"PEXPIRE", "a", "100000"},
+                                                                      {"EXPIREAT", "a", "99999999999"},
+                                                                      {"PEXPIREAT", "a", "99999999999999"},
+                                                                      {"EXPIRE", "a", "x"},
+                                                                      {"PERSIST", "a"},
+                                                                      {"RENAME", "a", "b"},
+                                                                      {"MOVE", "a", "1"},
+                                                                      {"SWAPDB", "0", "1"},
+                                                                      {"BF.ADD", "a", "1"}})
+    CHECK(world.send(request).starts_with("-MISCONF"));
+}
+
+TEST_CASE("a request that has to wait for room in the journal does nothing, and answers later", "[command]") {
   World world;
   world.send({"BF.ADD", "a", "1"});
   world.recording.admission = Admission::later;
@@ -129,7 +159,8 @@ TEST_CASE("a request for which the journal has no room yet does nothing and answ
   CHECK(world.send({"BF.ADD", "a", "2"}) == ":1");
 }
 
-TEST_CASE("a batch's record says whether something was admitted, and answered as known", "[command]") {
+TEST_CASE("a batch says whether a change was admitted, and whether an item was answered as known",
+          "[command]") {
   World world;
   const auto record_of = [&](std::initializer_list<std::string_view> words) {
     world.send(words);
@@ -143,9 +174,11 @@ TEST_CASE("a batch's record says whether something was admitted, and answered as
   CHECK_FALSE(first.answered_known);
   CHECK(record_of({"BF.ADD", "a", "1"}).answered_known);
   CHECK(record_of({"BF.MADD", "a", "1", "2"}).answered_known);
-  // Full.
+  // The filter is full.
   CHECK(record_of({"BF.ADD", "a", "2"}).answered_known);
   CHECK(record_of({"PING"}).log == nullptr);
 }
 
 }  // namespace
+
+}  // namespace journal_test

@@ -3,6 +3,8 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace key_commands_test {
+
 using sepal::command::testing::World;
 
 TEST_CASE("DEL and UNLINK count the keys that were there", "[command]") {
@@ -13,7 +15,7 @@ TEST_CASE("DEL and UNLINK count the keys that were there", "[command]") {
   CHECK(world.send({"DBSIZE"}) == ":0");
 }
 
-TEST_CASE("EXISTS and TOUCH count every mention of a key that is there", "[command]") {
+TEST_CASE("EXISTS and TOUCH count every mention of an existing key", "[command]") {
   World world;
   world.send({"BF.ADD", "k", "a"});
   CHECK(world.send({"EXISTS", "k", "k", "nokey", "k"}) == ":3");
@@ -22,7 +24,7 @@ TEST_CASE("EXISTS and TOUCH count every mention of a key that is there", "[comma
   CHECK(world.workers[0].key_misses.get() == 2);
 }
 
-TEST_CASE("TYPE knows filters and nothing", "[command]") {
+TEST_CASE("TYPE answers the type of a filter, or none", "[command]") {
   World world;
   CHECK(world.send({"TYPE", "k"}) == "+none");
   world.send({"BF.ADD", "k", "a"});
@@ -62,7 +64,7 @@ TEST_CASE("MOVE takes a filter and its deadline to a database where its key is f
   CHECK(world.send({"EXPIRETIME", "k"}) == ":33177117420");
 }
 
-TEST_CASE("a key that is past its deadline is free for MOVE", "[command]") {
+TEST_CASE("MOVE treats a key past its deadline as free", "[command]") {
   World world;
   world.send({"SELECT", "1"});
   world.send({"BF.ADD", "k", "old"});
@@ -93,7 +95,7 @@ TEST_CASE("SWAPDB gives each of two databases the keys of the other", "[command]
   CHECK(world.send({"BF.MEXISTS", "k", "zero", "one"}) == "*[:0, :1]");
 }
 
-TEST_CASE("flushing takes one database or all", "[command]") {
+TEST_CASE("FLUSHDB empties one database, FLUSHALL all", "[command]") {
   World world;
   world.send({"BF.ADD", "k", "a"});
   world.send({"SELECT", "1"});
@@ -109,7 +111,7 @@ TEST_CASE("flushing takes one database or all", "[command]") {
   CHECK(world.send({"DBSIZE"}) == ":0");
 }
 
-TEST_CASE("RANDOMKEY answers a key, each in its turn, or null", "[command]") {
+TEST_CASE("RANDOMKEY answers every key at some time, or null if there is none", "[command]") {
   World world;
   CHECK(world.send({"RANDOMKEY"}) == "$null");
   std::set<std::string> keys;
@@ -129,7 +131,7 @@ TEST_CASE("KEYS answers the keys of its database that match", "[command]") {
   CHECK(world.send({"KEYS", "*"}) == "*[]");
 }
 
-TEST_CASE("SCAN goes through all keys once, whatever the step", "[command]") {
+TEST_CASE("SCAN visits all keys once, for any step", "[command]") {
   World world;
   for (int i = 0; i < 100; ++i) world.send({"BF.ADD", "s" + std::to_string(i), "x"});
   std::multiset<std::string> seen;
@@ -154,7 +156,7 @@ TEST_CASE("SCAN filters by pattern and type", "[command]") {
   CHECK(world.send({"SCAN", "0", "TYPE", "string"}) == "*[$0, *[]]");
 }
 
-TEST_CASE("SCAN names what is wrong with its words", "[command]") {
+TEST_CASE("SCAN says what is wrong with its words", "[command]") {
   World world;
   for (const char* cursor : {"x", "", " ", "-1", "1x", "18446744073709551616"})
     CHECK(world.send({"SCAN", cursor}) == "-ERR invalid cursor");
@@ -165,3 +167,5 @@ TEST_CASE("SCAN names what is wrong with its words", "[command]") {
   CHECK(world.send({"SCAN", "0", "MATCH"}) == "-ERR syntax error");
   CHECK(world.send({"SCAN", "0", "FOO", "x"}) == "-ERR syntax error");
 }
+
+}  // namespace key_commands_test

@@ -3,6 +3,8 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace mirror_commands_test {
+
 using sepal::command::testing::World;
 using namespace std::chrono_literals;
 
@@ -22,7 +24,7 @@ constexpr const char* nothing = "$null";
 
 }  // namespace
 
-TEST_CASE("BF.MIRROR lets what is added to one filter be added to another", "[command][mirror]") {
+TEST_CASE("BF.MIRROR adds the items of one filter to another as well", "[command][mirror]") {
   Mirrored world;
   CHECK(world.send({"BF.ADD", "s", "a"}) == ":1");
   CHECK(world.send({"BF.ADD", "s", "before"}) == ":0");
@@ -36,8 +38,7 @@ TEST_CASE("BF.MIRROR lets what is added to one filter be added to another", "[co
   CHECK(world.status() == "%{+Target=$t, +Items mirrored=:3, +State=+whole, +Reason=+}");
 }
 
-TEST_CASE("BF.MIRROR begins again for who did not hear the answer, and for nobody else",
-          "[command][mirror]") {
+TEST_CASE("the same BF.MIRROR may be repeated, and a different one is refused", "[command][mirror]") {
   Mirrored world;
   world.send({"BF.ADD", "u", "a"});
   CHECK(world.send({"BF.MIRROR", "s", "t"}) == "+OK");
@@ -65,8 +66,7 @@ TEST_CASE("BF.MIRROR OFF ends the mirror and keeps both filters", "[command][mir
   CHECK(world.status() == nothing);
 }
 
-TEST_CASE("BF.MIRROR COMMIT puts the target in the place of the source, as RENAME does",
-          "[command][mirror]") {
+TEST_CASE("BF.MIRROR COMMIT replaces the source by the target, like RENAME", "[command][mirror]") {
   Mirrored world;
   world.send({"BF.ADD", "s", "a"});
   SECTION("COMMIT") {
@@ -90,7 +90,8 @@ TEST_CASE("BF.MIRROR ABORT deletes the target", "[command][mirror]") {
   CHECK(world.status() == nothing);
 }
 
-TEST_CASE("a broken mirror is told, and replaces its source only by force", "[command][mirror]") {
+TEST_CASE("a broken mirror is reported, and its target replaces the source only with FORCE",
+          "[command][mirror]") {
   World world;
   world.send({"BF.RESERVE", "s", "0.001", "100"});
   world.send({"BF.RESERVE", "t", "0.001", "2", "NONSCALING"});
@@ -132,7 +133,7 @@ TEST_CASE("a broken mirror is told, and replaces its source only by force", "[co
     CHECK(world.send({"BF.MIRROR", "s", "OFF"}) == "+OK");
     CHECK(world.send({"COPY", "t", "s", "REPLACE"}) == ":1");
   }
-  SECTION("renamed elsewhere, where it goes along") {
+  SECTION("renamed to another key, and the mirror follows") {
     CHECK(world.send({"RENAME", "t", "elsewhere"}) == "+OK");
     CHECK(world.send({"RENAME", "elsewhere", "s"}) == refused);
     CHECK(world.send({"BF.MIRROR", "s"}).starts_with("*[+Target, $elsewhere"));
@@ -141,7 +142,64 @@ TEST_CASE("a broken mirror is told, and replaces its source only by force", "[co
   CHECK(world.keyspace.mirrors().empty());
 }
 
-TEST_CASE("a full source goes on mirroring what it knows", "[command][mirror]") {
+TEST_CASE("no other filter may replace a target, but one may replace a source", "[command][mirror]") {
+  Mirrored world;
+  world.send({"BF.ADD", "u", "a"});
+  const std::string reply = world.send({"DUMP", "u"});
+  const std::string payload = reply.substr(1);
+  const std::string header = world.send({"BF.SCANDUMP", "u", "0"});
+  REQUIRE(header.starts_with("*[:1, $"));
+  const std::string piece = header.substr(7, header.size() - 8);
+  const std::string refused = "-ERR the key is the target of a mirror: say BF.MIRROR source OFF first";
+  world.send({"BF.EXPORT", "u", "file"});
+  CHECK(world.send({"RESTORE", "t", "0", payload, "REPLACE"}) == refused);
+  CHECK(world.send({"COPY", "u", "t", "REPLACE"}) == refused);
+  CHECK(world.send({"COPY", "s", "t", "REPLACE"}) == refused);
+  CHECK(world.send({"RENAME", "u", "t"}) == refused);
+  CHECK(world.send({"RENAME", "s", "t"}) == refused);
+  CHECK(world.send({"RENAME", "none", "t"}) == "-ERR no such key");
+  CHECK(world.send({"RENAME", "t", "t"}) == "+OK");
+  CHECK(world.send({"BF.IMPORT", "t", "file", "REPLACE"}) == refused);
+  CHECK(world.send({"BF.LOADCHUNK", "t", "1", piece}) == refused);
+  CHECK(world.send({"COPY", "u", "t"}) == ":0");
+  CHECK(world.status().starts_with("*[+Target, $t"));
+  SECTION("another database has a key of that name") {
+    CHECK(world.send({"COPY", "u", "t", "DB", "1", "REPLACE"}) == ":1");
+    CHECK(world.status().starts_with("*[+Target, $t"));
+  }
+  SECTION("the mirror is ended first") {
+    CHECK(world.send({"BF.MIRROR", "s", "OFF"}) == "+OK");
+    CHECK(world.send({"RESTORE", "t", "0", payload, "REPLACE"}) == "+OK");
+  }
+  SECTION("the source is replaced") {
+    CHECK(world.send({"RESTORE", "s", "0", payload, "REPLACE"}) == "+OK");
+    CHECK(world.status() == nothing);
+  }
+  SECTION("the source is replaced by the target") {
+    CHECK(world.send({"COPY", "t", "s", "REPLACE"}) == ":1");
+    CHECK(world.status() == nothing);
+  }
+  SECTION("the target is past its deadline") {
+    world.send({"PEXPIRE", "t", "1"});
+    world.now += 5ms;
+    CHECK(world.send({"RESTORE", "t", "0", payload}) == "+OK");
+  }
+}
+
+TEST_CASE("a key that became a target while the adopter made the filter is not replaced",
+          "[command][mirror]") {
+  Mirrored world;
+  using sepal::Errc;
+  const auto may = [&](const char* key, bool replace) {
+    return sepal::command::may_adopt(world.keyspace, {.database = 0, .key = key}, replace);
+  };
+  CHECK(may("t", true).error().code == Errc::in_use);
+  CHECK(may("t", false).error().code == Errc::key_exists);
+  CHECK(may("s", true));
+  CHECK(may("none", false));
+}
+
+TEST_CASE("a full source still mirrors the items that it knows", "[command][mirror]") {
   World world;
   world.send({"BF.RESERVE", "s", "0.001", "2", "NONSCALING"});
   world.send({"BF.RESERVE", "t", "0.001", "1"});
@@ -157,7 +215,7 @@ TEST_CASE("a full source goes on mirroring what it knows", "[command][mirror]") 
   CHECK(world.alone_runs == alone_runs);
 }
 
-TEST_CASE("a mirror whose target is past its deadline is none", "[command][mirror]") {
+TEST_CASE("a mirror ends when its target is past its deadline", "[command][mirror]") {
   Mirrored world;
   world.send({"BF.RESERVE", "u", "0.001", "100"});
   world.send({"PEXPIRE", "t", "1"});
@@ -178,7 +236,7 @@ TEST_CASE("a mirror whose target is past its deadline is none", "[command][mirro
   CHECK(world.send({"BF.CARD", "s"}) == ":1");
 }
 
-TEST_CASE("who is told that an item is known waits for others, also where only the target knew it",
+TEST_CASE("an answer \"known\" waits for other workers' records, also if only the target knew the item",
           "[command][mirror]") {
   Mirrored world;
   world.services.logs = world.recording.all_logs();
@@ -190,7 +248,7 @@ TEST_CASE("who is told that an item is known waits for others, also where only t
   CHECK_FALSE(world.dispatcher.take_record().answered_known);
 }
 
-TEST_CASE("no more is recorded of mirrors than was admitted", "[command][mirror]") {
+TEST_CASE("a mirrored add records no more than was admitted", "[command][mirror]") {
   const std::string one(500, 'x');
   const std::string other(400, 'y');
   for (const auto& words : std::vector<std::vector<std::string_view>>{{"BF.MIRROR", one, other},
@@ -212,3 +270,5 @@ TEST_CASE("no more is recorded of mirrors than was admitted", "[command][mirror]
     CHECK(bytes <= world.recording.admitted_bytes());
   }
 }
+
+}  // namespace mirror_commands_test

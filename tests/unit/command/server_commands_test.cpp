@@ -1,12 +1,14 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace server_commands_test {
+
 using sepal::Errc;
 using sepal::command::Next;
 using sepal::command::StopMode;
 using sepal::command::testing::World;
 
-TEST_CASE("SAVE is answered by whoever saves", "[command]") {
+TEST_CASE("SAVE is answered when the save has ended", "[command]") {
   World world;
   CHECK(world.send({"SAVE"}).empty());
   CHECK(world.outcome.next == Next::wait);
@@ -58,10 +60,12 @@ TEST_CASE("SHUTDOWN refuses contradictions and stops nothing then", "[command]")
   CHECK(world.control.stops.empty());
 }
 
-TEST_CASE("ROLE and MODULE LIST say what clients look for", "[command]") {
+TEST_CASE("ROLE and MODULE LIST answer what clients ask for", "[command]") {
   World world;
   CHECK(world.send({"ROLE"}) == "*[$master, :0, *[]]");
   CHECK(world.send({"MODULE", "LIST"}) == "*[*[$name, $bf, $ver, :20802, $path, $, $args, *[]]]");
   CHECK(world.send({"MODULE", "HELP"}).starts_with("*[+MODULE <subcommand> "));
   CHECK(world.send({"CONFIG", "HELP"}).starts_with("*[+CONFIG <subcommand> "));
 }
+
+}  // namespace server_commands_test

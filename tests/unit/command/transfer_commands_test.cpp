@@ -5,6 +5,8 @@
 #include "support/catch.hpp"
 #include "world.hpp"
 
+namespace transfer_commands_test {
+
 namespace {
 
 using namespace sepal::command;
@@ -15,7 +17,7 @@ struct Answered {
   std::string piece;
 };
 
-// Of *[:next, $piece], whatever bytes the piece has.
+// Parses *[:next, $piece], for any bytes of the piece.
 Answered dump(World& world, std::string_view key, std::string_view iterator) {
   const std::string said = world.send({"bf.scandump", key, iterator});
   REQUIRE(said.starts_with("*[:"));
@@ -23,7 +25,7 @@ Answered dump(World& world, std::string_view key, std::string_view iterator) {
   return {.next = said.substr(3, comma - 3), .piece = said.substr(comma + 3, said.size() - comma - 4)};
 }
 
-TEST_CASE("what BF.SCANDUMP gives, BF.LOADCHUNK takes, and nobody sees it before it is whole",
+TEST_CASE("BF.LOADCHUNK loads a dump of BF.SCANDUMP, and no client sees the filter before it is whole",
           "[command][transfer]") {
   World world;
   world.send({"bf.madd", "k", "a", "b"});
@@ -41,7 +43,7 @@ TEST_CASE("what BF.SCANDUMP gives, BF.LOADCHUNK takes, and nobody sees it before
   CHECK(world.send({"bf.loadchunk", "copy", data.next, data.piece}) == "-ERR not found");
 }
 
-TEST_CASE("an upload whose adoption is given up is not taken for loaded, whatever the key names",
+TEST_CASE("an upload whose adoption was dropped does not count as loaded, whatever the key names",
           "[command][transfer]") {
   World world;
   world.services.logs = world.recording.all_logs();
@@ -83,7 +85,7 @@ TEST_CASE("a flush ends uploads", "[command][transfer]") {
   }
 }
 
-TEST_CASE("no more uploads begin than uploads-max says", "[command][transfer]") {
+TEST_CASE("no more uploads begin than uploads-max allows", "[command][transfer]") {
   World world;
   world.options.uploads_max = 1;
   world.send({"bf.add", "k", "a"});
@@ -93,8 +95,7 @@ TEST_CASE("no more uploads begin than uploads-max says", "[command][transfer]") 
         "-ERR as many filters are uploaded as uploads-max allows");
 }
 
-TEST_CASE("what is no iterator, no key and no data is told apart as in the reference",
-          "[command][transfer]") {
+TEST_CASE("wrong iterators, keys and data get the errors of the reference", "[command][transfer]") {
   World world;
   CHECK(world.send({"bf.scandump", "none", "x"}) == "-ERR not found");
   CHECK(world.send({"bf.loadchunk", "none", "x", "data"}) == "-ERR Second argument must be numeric");
@@ -107,3 +108,5 @@ TEST_CASE("what is no iterator, no key and no data is told apart as in the refer
 }
 
 }  // namespace
+
+}  // namespace transfer_commands_test

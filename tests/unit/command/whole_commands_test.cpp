@@ -1,6 +1,8 @@
 #include <sepal/filter/image.hpp>
 #include <sepal/filter/rdb.hpp>
 
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +11,8 @@
 #include "support/rdb_dump.hpp"
 #include "support/redisbloom_filter.hpp"
 #include "world.hpp"
+
+namespace whole_commands_test {
 
 using namespace sepal;
 using command::Adoption;
@@ -21,7 +25,7 @@ namespace {
 
 const std::string big_capacity = "1000000";
 
-// What the thread of adoptions would do with the only thing that waits; the reply.
+// Does what the thread of adoptions would do with the only waiting job. Returns the reply.
 std::string work_off(World& world) {
   REQUIRE(world.adoptions.waiting.size() == 1);
   auto waiting = std::move(world.adoptions.waiting.front());
@@ -43,11 +47,12 @@ std::string work_off(World& world) {
     adoption.answer(reply, outcome);
   }
   std::string encoded;
+  reply.fill(std::numeric_limits<std::size_t>::max());
   reply.swap_out(encoded);
   return command::testing::readable(encoded);
 }
 
-// Of "$bytes".
+// The bytes of the reply "$bytes".
 std::string bulk(const std::string& reply) {
   REQUIRE(reply.substr(0, 1) == "$");
   return reply.substr(1);
@@ -59,7 +64,7 @@ void record(World& world) {
 
 }  // namespace
 
-TEST_CASE("COPY of a small filter is done at once, with its deadline, and recorded whole",
+TEST_CASE("COPY of a small filter is done at once, with its deadline, and recorded as an image",
           "[command][whole]") {
   World world;
   record(world);
@@ -85,7 +90,7 @@ TEST_CASE("COPY of a small filter is done at once, with its deadline, and record
   CHECK(world.recording.admitted_bytes() >= keyspace::recorded_image_bytes_max);
 }
 
-TEST_CASE("COPY takes a target only when it is free or to be replaced", "[command][whole]") {
+TEST_CASE("COPY needs a free target, or REPLACE", "[command][whole]") {
   World world;
   world.send({"BF.ADD", "a", "x"});
   world.send({"BF.ADD", "b", "y"});
@@ -97,14 +102,13 @@ TEST_CASE("COPY takes a target only when it is free or to be replaced", "[comman
   CHECK(world.send({"COPY", "a", "a"}) == "-ERR source and destination objects are the same");
   CHECK(world.send({"COPY", "a", "a", "DB", "5"}) == ":1");
   CHECK(world.keyspace.find({.database = 5, .key = "a"}) != nullptr);
-  // What is past its deadline is not there.
+  // A key past its deadline counts as free.
   REQUIRE(world.keyspace.set_deadline({.database = 5, .key = "a"}, 1));
   CHECK(world.send({"COPY", "a", "a", "DB", "5"}) == ":1");
   CHECK(world.keyspace.deadline({.database = 5, .key = "a"}) == keyspace::no_deadline);
 }
 
-TEST_CASE("COPY of a big filter is made off the workers, of the instant at which it was asked for",
-          "[command][whole]") {
+TEST_CASE("a background thread copies a big filter, as it was when COPY was sent", "[command][whole]") {
   World world;
   record(world);
   world.send({"BF.RESERVE", "a", "0.01", big_capacity});
@@ -140,7 +144,7 @@ TEST_CASE("COPY of a big filter is made off the workers, of the instant at which
   CHECK(world.keyspace.total_size() == 0);
 }
 
-TEST_CASE("what waits for a client learns that the client has gone, or has its answer", "[command][whole]") {
+TEST_CASE("a background job learns that its client has gone, or has its answer", "[command][whole]") {
   command::ClientState client;
   const auto gone = client.lifeline.tie();
   client.lifeline.untie();
@@ -156,7 +160,7 @@ TEST_CASE("what waits for a client learns that the client has gone, or has its a
   CHECK_FALSE(*gone);
 }
 
-TEST_CASE("a payload brings back the filter, small or big", "[command][whole]") {
+TEST_CASE("a payload restores the filter, small or big", "[command][whole]") {
   const std::string capacity = GENERATE(std::string("100"), big_capacity);
   const bool big = capacity == big_capacity;
   World world;
@@ -194,21 +198,21 @@ TEST_CASE("a payload with any byte changed, cut off or added is refused, and cha
   CHECK(world.send({"BF.CARD", "a"}) == ":1");
 }
 
-TEST_CASE("RESTORE takes what Redis dumped of a filter of RedisBloom's, and it grows on",
-          "[command][whole]") {
+TEST_CASE("RESTORE takes Redis's dump of a RedisBloom filter, and the filter can grow", "[command][whole]") {
   const auto& dump = test::recorded_rdb_dumps()[GENERATE(0u, 1u, 2u)];
   World world;
   record(world);
   CHECK(world.send({"RESTORE", "a", "0", dump.bytes}) == "+OK");
   CHECK(world.send({"BF.MEXISTS", "a", "a", "b", "c", "zz"}) == "*[:1, :1, :1, :0]");
   CHECK(world.send({"BF.CARD", "a"}) == ":" + std::to_string(dump.item_count));
-  // And as Sepal's own, from here on.
+  // From here on, the test uses Sepal's own payload.
   const std::string payload = bulk(world.send({"DUMP", "a"}));
   CHECK(world.send({"RESTORE", "b", "0", payload}) == "+OK");
   CHECK(world.send({"BF.MEXISTS", "b", "a", "b", "c", "zz"}) == "*[:1, :1, :1, :0]");
 }
 
-TEST_CASE("RESTORE tells a dump of Redis that is changed from one that is no filter", "[command][whole]") {
+TEST_CASE("RESTORE has different errors for a damaged dump and for a dump of another type",
+          "[command][whole]") {
   World world;
   std::string changed = test::recorded_rdb_dumps()[0].bytes;
   changed[20] = static_cast<char>(changed[20] ^ 1);
@@ -219,8 +223,7 @@ TEST_CASE("RESTORE tells a dump of Redis that is changed from one that is no fil
   CHECK(world.send({"DBSIZE"}) == ":0");
 }
 
-TEST_CASE("a dump of Redis that may unpack to a large filter is unpacked off the workers",
-          "[command][whole]") {
+TEST_CASE("a background thread unpacks a dump of Redis that may hold a large filter", "[command][whole]") {
   World world;
   const auto filter = test::empty_redisbloom({.error_rate = 0.01, .capacity = 60000, .expansion = 2});
   const std::string dump = test::rdb_dump(filter, {std::string(filter.layers[0].byte_count, '\0')},
@@ -243,18 +246,30 @@ TEST_CASE("RESTORE sets the deadline that it is given", "[command][whole]") {
   CHECK(world.send({"PTTL", "b"}) == ":-1");
   CHECK(world.send({"RESTORE", "b", "33177117420000", payload, "replace", "absttl"}) == "+OK");
   CHECK(world.send({"PEXPIRETIME", "b"}) == ":33177117420000");
-  // One that is over: the key is gone, and so is what was there.
+  // A deadline in the past: the key is free afterwards, and the replaced filter is gone as well.
   CHECK(world.send({"RESTORE", "b", "5", payload, "REPLACE", "ABSTTL"}) == "+OK");
   CHECK(world.send({"EXISTS", "b"}) == ":0");
-  CHECK(world.send({"RESTORE", "b", "9223372036854775807", payload}) == "+OK");
-  CHECK(world.send({"PTTL", "b"}) == ":-1");
+  // The longest possible time to live, and one millisecond more.
+  const std::int64_t now =
+      std::chrono::floor<std::chrono::milliseconds>(world.now.time_since_epoch()).count();
+  const std::int64_t longest = std::numeric_limits<std::int64_t>::max() - now;
+  const char* const too_long = "-ERR invalid expire time in 'restore' command";
+  CHECK(world.send({"RESTORE", "b", "9223372036854775807", payload}) == too_long);
+  CHECK(world.send({"RESTORE", "b", std::to_string(longest + 1), payload}) == too_long);
+  CHECK(world.send({"EXISTS", "b"}) == ":0");
+  CHECK(world.send({"RESTORE", "b", std::to_string(longest), payload}) == "+OK");
+  CHECK(world.send({"PEXPIRETIME", "b"}) == ":9223372036854775807");
+  CHECK(world.send({"RESTORE", "b", "9223372036854775807", payload, "REPLACE", "ABSTTL"}) == "+OK");
+  CHECK(world.send({"PEXPIRETIME", "b"}) == ":9223372036854775807");
+  CHECK(world.send({"RESTORE", "c", "-9223372036854775808", payload, "ABSTTL"}) ==
+        "-ERR Invalid TTL value, must be >= 0");
   CHECK(world.send({"RESTORE", "c", "-1", payload}) == "-ERR Invalid TTL value, must be >= 0");
   CHECK(world.send({"RESTORE", "c", "x", payload}) == "-ERR value is not an integer or out of range");
   CHECK(world.send({"RESTORE", "c", "0", payload, "IDLETIME", "5", "FREQ", "5"}) == "-ERR syntax error");
   CHECK(world.send({"RESTORE", "c", "0", payload, "FREQ", "255"}) == "+OK");
 }
 
-TEST_CASE("a payload of more memory than there is says so", "[command][whole]") {
+TEST_CASE("a payload that needs too much memory is refused with an error that says so", "[command][whole]") {
   World world;
   world.send({"BF.RESERVE", "a", "0.01", "1000"});
   const std::string payload = bulk(world.send({"DUMP", "a"}));
@@ -263,7 +278,7 @@ TEST_CASE("a payload of more memory than there is says so", "[command][whole]") 
   CHECK(world.send({"COPY", "a", "b"}) == "-ERR Insufficient memory to create filter");
 }
 
-TEST_CASE("a filter that no argument has room for is not dumped", "[command][whole]") {
+TEST_CASE("a filter too large for one argument is not dumped", "[command][whole]") {
   World world;
   world.send({"BF.RESERVE", "a", "0.01", "1000"});
   world.options.parser.bulk_bytes_max = 1000;
@@ -271,7 +286,7 @@ TEST_CASE("a filter that no argument has room for is not dumped", "[command][who
         "-ERR the filter is larger than one argument may be: use BF.EXPORT or BF.SCANDUMP");
 }
 
-TEST_CASE("imports and exports go through the folder, off the workers", "[command][whole]") {
+TEST_CASE("a background thread imports and exports files of the folder", "[command][whole]") {
   World world;
   world.send({"BF.MADD", "a", "x", "y"});
   CHECK(world.send({"BF.EXPORT", "a", "file"}) == "");
@@ -291,7 +306,26 @@ TEST_CASE("imports and exports go through the folder, off the workers", "[comman
   CHECK(world.send({"BF.EXPORT", "a", "file"}) == "-ERR the server runs without import_dir");
 }
 
-TEST_CASE("a plain name has nothing that leads elsewhere", "[command][whole]") {
+TEST_CASE("the error for a file's name tells the rule that it breaks", "[command][whole]") {
+  World world;
+  world.send({"BF.ADD", "a", "x"});
+  const std::pair<std::string, std::string> refused[] = {
+      {"", "the name of the file is empty"},
+      {std::string(256, 'x'), "the name of the file is longer than 255 bytes"},
+      {"a/b", "the file must be a name in import_dir, without '/'"},
+      {".a", "the name of the file must not begin with '.'"},
+      {"a\nb", "the name of the file has control characters"},
+      {"a\x1b[2J", "the name of the file has control characters"},
+      {"a\x7f", "the name of the file has control characters"}};
+  for (const auto& [name, text] : refused) {
+    CHECK(world.send({"BF.EXPORT", "a", name}) == "-ERR " + text);
+    CHECK(world.send({"BF.IMPORT", "b", name}) == "-ERR " + text);
+  }
+  CHECK(command::wrong_with_name("\xc3\xbc").empty());
+  CHECK(command::wrong_with_name(std::string(251, 'x')).empty());
+}
+
+TEST_CASE("a plain name cannot lead to another folder", "[command][whole]") {
   using command::is_plain_name;
   for (const std::string_view name : {"a", "users-2024.sepal", "a..b", "a b"}) CHECK(is_plain_name(name));
   for (const std::string_view name : {"", ".", "..", "...", ".a", "a/b", "/a", "a/"})
@@ -301,7 +335,7 @@ TEST_CASE("a plain name has nothing that leads elsewhere", "[command][whole]") {
   CHECK_FALSE(is_plain_name(std::string(command::plain_name_bytes_max + 1, 'x')));
 }
 
-TEST_CASE("INFO tells what is under way", "[command][whole]") {
+TEST_CASE("INFO shows the transfer under way", "[command][whole]") {
   World world;
   world.adoptions.state = {.waiting = 2, .what = "import", .bytes_done = 5, .bytes_total = 9};
   const std::string info = world.send({"INFO", "sepal"});
@@ -309,3 +343,5 @@ TEST_CASE("INFO tells what is under way", "[command][whole]") {
                                  "transfer_bytes:5\r\n", "transfer_bytes_total:9\r\n"})
     CHECK(info.find(line) != std::string::npos);
 }
+
+}  // namespace whole_commands_test

@@ -1,5 +1,7 @@
 #include "world.hpp"
 
+#include <cstddef>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -109,14 +111,29 @@ std::string World::send_from(std::string_view name, std::initializer_list<std::s
 
 std::string World::send_words(std::string_view name, const std::vector<std::string_view>& words) {
   Connection& from = connection(name);
-  const CommandSpec* const spec = row_for(words);
-  outcome = dispatcher.run(from.client, from.reply, words, spec, false, now, steady_now);
-  if (outcome.next == Next::need_alone) {
-    if (from.reply.size() != 0) throw std::runtime_error("a request that needs to be alone has replied");
-    ++alone_runs;
-    outcome = dispatcher.run(from.client, from.reply, words, spec, true, now, steady_now);
+  const Request request{.client = from.client,
+                        .reply = from.reply,
+                        .spec = row_for(words),
+                        .words = words,
+                        .partial = from.partial};
+  int parts = 0;
+  for (;;) {
+    Moment moment{.now = now, .steady_now = steady_now};
+    outcome = dispatcher.run(request, moment);
+    if (outcome.next == Next::need_alone) {
+      if (from.reply.size() != 0) throw std::runtime_error("a request that needs to be alone has replied");
+      ++alone_runs;
+      moment.alone = true;
+      outcome = dispatcher.run(request, moment);
+    }
+    if (outcome.next != Next::more) break;
+    if (from.reply.size() != 0) throw std::runtime_error("a request that goes on has replied");
+    ++parts;
+    if (between_parts) between_parts(parts);
   }
+  parts_before_the_last = parts;
   std::string encoded;
+  from.reply.fill(std::numeric_limits<std::size_t>::max());
   from.reply.swap_out(encoded);
   return readable(encoded);
 }

@@ -1,4 +1,4 @@
-// A server without a server: the dispatcher, a keyspace, and stand-ins for what lies above.
+// The dispatcher and a keyspace, with fakes for the modules above.
 #pragma once
 
 #include <sepal/command/dispatcher.hpp>
@@ -6,6 +6,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/resp/reply.hpp>
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -45,11 +46,13 @@ class FakePersistence final : public Persistence {
     return start();
   }
   [[nodiscard]] SaveStatus status() const override { return state; }
+  [[nodiscard]] DiskStatus disk_status() const override { return disk; }
 
   SaveStatus state;
+  DiskStatus disk;
   std::vector<std::uint64_t> waiting;
   int started = 0;
-  Error broken{.code = Errc::io, .detail = {}};  // what start says, when it has a sentence
+  Error broken{.code = Errc::io, .detail = {}};  // the error of start(), if it has a text
 
  private:
   Result<void> start() {
@@ -65,6 +68,7 @@ class FakeControl final : public ServerControl {
   [[nodiscard]] const ServerFacts& facts() const override { return about; }
   [[nodiscard]] ProcessUsage usage() const override { return used; }
   void request_stop(StopMode mode) override { stops.push_back(mode); }
+  std::uint64_t clients_possible() override { return most_clients; }
   void options_changed(const RuntimeOptions& options) override { announced.push_back(options); }
   Result<void> rewrite_config_for(std::uint64_t id) override {
     if (has_config_file) rewriting_for.push_back(id);
@@ -76,12 +80,12 @@ class FakeControl final : public ServerControl {
   std::vector<StopMode> stops;
   std::vector<RuntimeOptions> announced;
   bool has_config_file = false;
+  std::uint64_t most_clients = 1'000'000;
   std::vector<std::uint64_t> rewriting_for;
 };
 
 // A reply as a line of text: "+OK", ":1", "-ERR ...", "$bytes", "$null", "*[:1, :0]", "%{+Size=:64}",
-// "~[+write]",
-// "#t", "_", "=txt:...". Several replies are separated by blanks.
+// "~[+write]", "#t", "_", "=txt:...". Blanks separate several replies.
 [[nodiscard]] std::string readable(std::string_view encoded);
 
 class World {
@@ -91,12 +95,13 @@ class World {
   struct Connection {
     ClientState client;
     resp::Reply reply;
+    std::unique_ptr<PartialRun> partial;
   };
-  // Made on first use, with ids from 1, as a server makes them.
+  // Creates the connection on its first use. The ids begin with 1, as in a server.
   Connection& connection(std::string_view name);
 
-  // Runs one request as a session does: inside the gate, and again with it closed when the handler asks for
-  // that.
+  // Runs one request as a session does: inside the gate, again with it closed when the handler asks for that,
+  // and part after part when it is long.
   std::string send(std::initializer_list<std::string_view> words) { return send_from("a", words); }
   std::string send_from(std::string_view connection, std::initializer_list<std::string_view> words);
   std::string send_words(std::string_view connection, const std::vector<std::string_view>& words);
@@ -111,14 +116,16 @@ class World {
   sepal::test::FakeJournal journal;
   sepal::test::FakeAdoptions adoptions;
   sepal::test::FakeTransfers transfers;
-  sepal::test::RecordingJournal recording{2};  // not used unless the services name its logs
+  sepal::test::RecordingJournal recording{2};  // used only if services.logs names its logs
   Services services;
   Dispatcher dispatcher;
 
   WallTime now{std::chrono::microseconds(1'700'000'000'123'456)};
   SteadyTime steady_now{std::chrono::hours(1)};
-  Dispatcher::Outcome outcome;  // of the last request
-  int alone_runs = 0;           // requests that closed the gate
+  Dispatcher::Outcome outcome;               // of the last request
+  int alone_runs = 0;                        // requests, or parts of requests, that closed the gate
+  int parts_before_the_last = 0;             // of the last request
+  std::function<void(int)> between_parts{};  // called with the number of parts that have run
 
  private:
   std::map<std::string, std::unique_ptr<Connection>, std::less<>> connections_;

@@ -9,6 +9,8 @@
 
 #include "support/catch.hpp"
 
+namespace add_recorder_test {
+
 namespace {
 
 using namespace sepal;
@@ -60,8 +62,8 @@ bool try_add(Filter& filter, const std::vector<std::string>& items, Told& told) 
   return done;
 }
 
-TEST_CASE("a recorder is told the fingerprints of new items, in order, each once", "[filter]") {
-  // Of one place, and with shards.
+TEST_CASE("a recorder gets the fingerprints of new items, in order, each once", "[filter]") {
+  // Filters without shards and with shards.
   const auto filter = filter_of(GENERATE(100, 100'000));
   Told told;
   REQUIRE(try_add(*filter, {"b", "a", "b", "c", "a"}, told));
@@ -77,7 +79,7 @@ TEST_CASE("a recorder is told the fingerprints of new items, in order, each once
   CHECK(told.fingerprints.size() == 5);
 }
 
-TEST_CASE("a recorder is told nothing at all of items that are known", "[filter]") {
+TEST_CASE("a recorder gets nothing for known items", "[filter]") {
   const auto filter = filter_of(GENERATE(100, 100'000));
   Told first;
   REQUIRE(try_add(*filter, numbered(90), first));
@@ -88,7 +90,7 @@ TEST_CASE("a recorder is told nothing at all of items that are known", "[filter]
   CHECK(told.begins == 0);
 }
 
-TEST_CASE("a recorder is told of a large batch in pieces", "[filter]") {
+TEST_CASE("a recorder gets a large batch in pieces", "[filter]") {
   const auto filter = filter_of(10'000);
   Told told;
   REQUIRE(try_add(*filter, numbered(5'000), told));
@@ -100,7 +102,7 @@ TEST_CASE("a recorder is told of a large batch in pieces", "[filter]") {
   CHECK(told.fingerprints.back() == fingerprint_of("item 4999", seed));
 }
 
-TEST_CASE("a recorder is told no item of a batch for which there was no room", "[filter]") {
+TEST_CASE("a recorder gets no item of a batch that found no room", "[filter]") {
   const auto filter = filter_of(GENERATE(10, 100'000));
   Told first;
   REQUIRE(try_add(*filter, numbered(filter->capacity()), first));
@@ -112,3 +114,5 @@ TEST_CASE("a recorder is told no item of a batch for which there was no room", "
 }
 
 }  // namespace
+
+}  // namespace add_recorder_test

@@ -7,6 +7,8 @@
 
 #include "support/catch.hpp"
 
+namespace dump_test {
+
 namespace {
 
 using namespace sepal;
@@ -119,3 +121,5 @@ TEST_CASE("a piece that contradicts itself is refused, whatever its checksum", "
 }
 
 }  // namespace
+
+}  // namespace dump_test

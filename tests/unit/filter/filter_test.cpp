@@ -12,6 +12,8 @@
 #include "../../../src/filter/layer.hpp"
 #include "support/catch.hpp"
 
+namespace filter_test {
+
 namespace {
 
 using namespace sepal;
@@ -25,7 +27,7 @@ FilterPtr filter_of(const FilterOptions& options) {
   return *filter;
 }
 
-// Adds as the keyspace does: together where there is room, alone where there is not.
+// Adds as the keyspace does: as a batch if there is room, otherwise with the gate closed.
 bool add(Filter& filter, std::string_view item) {
   bool added = false;
   if (filter.try_add({&item, 1}, {&added, 1})) return added;
@@ -34,7 +36,7 @@ bool add(Filter& filter, std::string_view item) {
   return outcome.added;
 }
 
-// Adds new items until `item_count` of them were counted.
+// Adds new items until the filter counts `item_count`.
 void fill_up_to(Filter& filter, std::uint64_t item_count) {
   for (std::uint64_t i = filter.item_count(); filter.item_count() < item_count; ++i)
     add(filter, "filler " + std::to_string(i) + " of " + std::to_string(item_count));
@@ -46,7 +48,7 @@ bool contains(const Filter& filter, std::string_view item) {
   return present;
 }
 
-// Within a share of the second.
+// Whether the difference is within a share of the second value.
 bool near(double value, double expected, double share) {
   return std::abs(value - expected) <= share * expected;
 }
@@ -75,7 +77,7 @@ Batch new_items(std::size_t count, std::uint64_t first) {
   return Batch(items);
 }
 
-TEST_CASE("a new filter is empty, holds what is added, and answers a second add with no", "[filter]") {
+TEST_CASE("a new filter is empty, holds added items, and reports a second add as known", "[filter]") {
   const auto filter = filter_of({.seed = 3});
   CHECK(filter->item_count() == 0);
   CHECK_FALSE(contains(*filter, "a"));
@@ -88,7 +90,7 @@ TEST_CASE("a new filter is empty, holds what is added, and answers a second add 
   CHECK(contains(*filter, ""));
 }
 
-TEST_CASE("items are bytes: zeros and length count", "[filter]") {
+TEST_CASE("items are bytes: zero bytes and the length matter", "[filter]") {
   const auto filter = filter_of({.error_rate = 1e-6});
   using namespace std::string_view_literals;
   CHECK(add(*filter, "a\0b"sv));
@@ -131,7 +133,7 @@ TEST_CASE("a known item never makes a filter grow", "[filter]") {
   CHECK(filter->layer_count() == 1);
 }
 
-TEST_CASE("a filter that does not scale takes its capacity and not one more", "[filter]") {
+TEST_CASE("a filter that does not scale holds its capacity, and not one item more", "[filter]") {
   const std::uint64_t capacity = GENERATE(1, 2, 10, 1000, 300'000);
   const auto filter = filter_of({.error_rate = 1e-4, .capacity = capacity, .expansion = 0});
   CAPTURE(capacity);
@@ -149,7 +151,7 @@ TEST_CASE("a filter that does not scale takes its capacity and not one more", "[
   CHECK(filter->layers().front().item_count() == capacity);
 }
 
-TEST_CASE("a batch counts an item once that stands in it twice", "[filter]") {
+TEST_CASE("a batch counts an item once even if it contains the item twice", "[filter]") {
   const auto filter = filter_of({.capacity = 100});
   Batch batch({"a", "b", "a", "c", "b", "a"});
   REQUIRE(filter->try_add(batch.views, batch.answer_span()));
@@ -170,7 +172,7 @@ TEST_CASE("a batch is added as a whole or not at all", "[filter]") {
   filter->contains(too_many.views, too_many.answer_span());
   CHECK(too_many.answered() == std::vector<bool>(41, false));
 
-  // What was left in shards' reserves is found by the one that adds alone.
+  // An add with the gate closed finds the room that is left in the shards' reserves.
   CHECK(filter->add_alone("alone", plenty).added);
   Batch fitting = new_items(38, 1000);
   CHECK(filter->try_add(fitting.views, fitting.answer_span()));
@@ -186,7 +188,7 @@ TEST_CASE("a batch of items that are present is never refused for lack of room",
   CHECK(batch.answered() == std::vector<bool>(50, false));
 }
 
-TEST_CASE("a batch with as many new items as there is room is added, whatever else is in it", "[filter]") {
+TEST_CASE("a batch whose new items just fit is added, whatever known items it has", "[filter]") {
   const auto filter = filter_of({.error_rate = 1e-6, .capacity = 50, .expansion = 0});
   Batch first = new_items(45, 0);
   REQUIRE(filter->try_add(first.views, first.answer_span()));
@@ -195,13 +197,13 @@ TEST_CASE("a batch with as many new items as there is room is added, whatever el
   CHECK(filter->item_count() == 50);
 }
 
-TEST_CASE("an empty batch is fine", "[filter]") {
+TEST_CASE("an empty batch is accepted", "[filter]") {
   const auto filter = filter_of({});
   CHECK(filter->try_add({}, {}));
   filter->contains({}, {});
 }
 
-TEST_CASE("a filter refuses to grow beyond its limits and remembers what it knows", "[filter]") {
+TEST_CASE("a filter refuses to grow beyond its limits, and still finds its items", "[filter]") {
   const auto filter = filter_of({.error_rate = 1e-6, .capacity = 10});
   add(*filter, "known");
   fill_up_to(*filter, 10);
@@ -225,12 +227,13 @@ TEST_CASE("a filter refuses to grow beyond its limits and remembers what it know
   CHECK(again->add_alone("new", {.bytes_max = grown_bytes}).added);
 }
 
-TEST_CASE("a layer whose capacity would wrap is too large", "[filter]") {
+TEST_CASE("a layer whose capacity would overflow is refused as too large", "[filter]") {
   const FilterOptions options{.error_rate = 0.01, .capacity = 10, .expansion = expansion_max};
   const auto filter = filter_of(options);
   fill_up_to(*filter, 10);
   const FilterLimits boundless{.bytes_max = std::numeric_limits<std::uint64_t>::max(), .layers_max = 64};
-  // The second layer is of a third of a million items; one of 2^64 and more is never asked of the system.
+  // The second layer is for a third of a million items. A layer of 2^64 bytes or more is refused before it is
+  // allocated.
   CHECK(filter->add_alone("second layer", boundless).added);
   Filter::LayerState full{.plan = filter->layers()[1].plan(),
                           .item_count = filter->layers()[1].plan().capacity};
@@ -242,7 +245,7 @@ TEST_CASE("a layer whose capacity would wrap is too large", "[filter]") {
   CHECK(outcome.refusal == Filter::Refusal::too_large);
 }
 
-TEST_CASE("options outside their range are refused, at the limit they are not", "[filter]") {
+TEST_CASE("options at their limit are accepted, and beyond it refused", "[filter]") {
   const auto error_of = [](const FilterOptions& options) {
     const auto filter = Filter::create(options, plenty);
     return filter ? std::optional<Errc>() : filter.error().code;
@@ -257,13 +260,13 @@ TEST_CASE("options outside their range are refused, at the limit they are not", 
   CHECK(error_of({.error_rate = std::numeric_limits<double>::denorm_min()}) == std::nullopt);
 }
 
-TEST_CASE("what would not fit is refused before it is allocated", "[filter]") {
+TEST_CASE("a filter that would not fit is refused before it is allocated", "[filter]") {
   for (const std::uint64_t capacity : {std::numeric_limits<std::uint64_t>::max(), std::uint64_t{1} << 50}) {
     const auto filter = Filter::create({.capacity = capacity}, plenty);
     REQUIRE_FALSE(filter);
     CHECK(filter.error().code == Errc::too_large);
   }
-  // More than the address space holds, whatever the limit says.
+  // Larger than the address space, whatever the limit is.
   const FilterLimits boundless{.bytes_max = std::numeric_limits<std::uint64_t>::max()};
   const auto refused = Filter::create({.capacity = std::uint64_t{1} << 52}, boundless);
   REQUIRE_FALSE(refused);
@@ -295,14 +298,14 @@ TEST_CASE("a small filter spends at most 64 bytes beside its bits", "[filter]") 
   CHECK(filter->byte_count() <= filter->layers().front().plan().byte_count() + 64 + rounding_bytes);
 }
 
-TEST_CASE("a big layer's pieces are in use once adds have touched them, and can be moved", "[filter]") {
+TEST_CASE("pieces of a big layer are in use after adds touched them, and can be moved", "[filter]") {
   const auto filter = filter_of({.capacity = 4'000'000, .expansion = 0});
   const LayerView layer = filter->newest_layer();
   constexpr std::uint64_t huge_page_bytes = 2 << 20;
   REQUIRE(layer.piece_count() == layer.plan().byte_count() / huge_page_bytes);
   REQUIRE(layer.piece_count() >= 2);
   CHECK_FALSE(layer.in_use(0));
-  // Some ten for each small page.
+  // Some ten items for each small page.
   fill_up_to(*filter, 15'000);
   for (std::uint64_t piece = 0; piece < layer.piece_count(); ++piece) {
     CHECK(layer.in_use(piece));
@@ -320,7 +323,7 @@ TEST_CASE("small layers have no pieces to move", "[filter]") {
   CHECK(filter_of({.capacity = 1'000'000})->newest_layer().piece_count() == 0);
 }
 
-TEST_CASE("copied bits are those of the bitmap, whichever way they are cut", "[filter]") {
+TEST_CASE("copied bits are those of the bitmap, for any pieces", "[filter]") {
   const std::uint64_t capacity = GENERATE(20, 5000, 500'000);
   const auto filter = filter_of({.capacity = capacity, .expansion = 0, .seed = 9});
   fill_up_to(*filter, capacity / 2);
@@ -341,7 +344,7 @@ TEST_CASE("copied bits are those of the bitmap, whichever way they are cut", "[f
   layer.copy_bits(bytes, {});
 }
 
-TEST_CASE("the fill of a full layer is about half, seen in a small sample as well", "[filter]") {
+TEST_CASE("a full layer is about half filled, also by a small sample", "[filter]") {
   const auto filter = filter_of({.capacity = 200'000, .expansion = 0});
   fill_up_to(*filter, 200'000);
   const LayerView layer = filter->layers().front();
@@ -352,3 +355,5 @@ TEST_CASE("the fill of a full layer is about half, seen in a small sample as wel
 }
 
 }  // namespace
+
+}  // namespace filter_test

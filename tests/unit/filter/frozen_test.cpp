@@ -1,11 +1,14 @@
 #include <sepal/filter/frozen.hpp>
 
 #include <atomic>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "support/catch.hpp"
+
+namespace frozen_test {
 
 using namespace sepal;
 using namespace sepal::filter;
@@ -30,7 +33,7 @@ bool contains(const Filter& filter, const std::string& item) {
 
 }  // namespace
 
-TEST_CASE("a copy of a frozen filter has the layers and counts of the instant, and all items of before",
+TEST_CASE("a copy of a frozen filter has the layers and counts of that instant, and all earlier items",
           "[filter][frozen]") {
   const auto filter = filter_with(25, {.capacity = 10, .seed = 3});
   const Frozen frozen(filter);
@@ -45,12 +48,17 @@ TEST_CASE("a copy of a frozen filter has the layers and counts of the instant, a
   CHECK((*copied)->item_count() == 25);
   CHECK((*copied)->layer_count() == 2);
   for (int i = 0; i < 25; ++i) CHECK(contains(**copied, "item " + std::to_string(i)));
-  std::vector<std::byte> image(static_cast<std::size_t>(frozen.image_byte_count()));
-  REQUIRE(frozen.image_into(image, {}));
+  std::vector<std::byte> image;
+  const auto take = [&](const std::string& piece) {
+    const auto bytes = std::as_bytes(std::span(piece));
+    image.insert(image.end(), bytes.begin(), bytes.end());
+  };
+  REQUIRE(frozen.image(take, {}));
+  CHECK(image.size() == frozen.image_byte_count());
   CHECK(image == whole_image(**copied));
 }
 
-TEST_CASE("a copy that is given up, or does not fit, is an error", "[filter][frozen]") {
+TEST_CASE("a copy that is cancelled, or does not fit, ends with an error", "[filter][frozen]") {
   const Frozen frozen(filter_with(25, {.capacity = 10'000'000, .seed = 3}));
   std::vector<std::uint64_t> told;
   const auto given_up = frozen.copy(plenty, [&](std::uint64_t done) {
@@ -86,3 +94,5 @@ TEST_CASE("a filter may be copied while others add to it", "[filter][frozen][thr
   stop = true;
   adding.join();
 }
+
+}  // namespace frozen_test

@@ -9,6 +9,8 @@
 
 #include "support/catch.hpp"
 
+namespace heap_bytes_test {
+
 namespace {
 
 using namespace sepal::filter;
@@ -17,7 +19,8 @@ struct Free {
   void operator()(void* allocated) const { std::free(allocated); }
 };
 
-// The least of several: where a freed allocation is used again, a rest too small for another stays with it.
+// The least of several allocations. If the allocator uses freed memory again, and the rest is too small for
+// another allocation, it leaves the rest with this one.
 std::size_t usable_bytes(std::size_t bytes) {
   std::array<std::unique_ptr<void, Free>, 32> allocated;
   std::size_t least = std::numeric_limits<std::size_t>::max();
@@ -28,9 +31,9 @@ std::size_t usable_bytes(std::size_t bytes) {
   return least;
 }
 
-TEST_CASE("an allocation counts as what the C library takes for it", "[filter]") {
+TEST_CASE("an allocation counts as many bytes as the C library takes for it", "[filter]") {
   constexpr std::size_t own_bytes = 8;
-  // Another allocator, such as a sanitizer's, has nothing to compare with.
+  // With another allocator, such as a sanitizer's, there is nothing to compare.
   if (usable_bytes(1) == 1) return;
   for (std::size_t bytes = 1; bytes <= 5000; ++bytes) {
     CAPTURE(bytes);
@@ -39,3 +42,5 @@ TEST_CASE("an allocation counts as what the C library takes for it", "[filter]")
 }
 
 }  // namespace
+
+}  // namespace heap_bytes_test

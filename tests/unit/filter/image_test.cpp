@@ -11,6 +11,8 @@
 
 #include "support/catch.hpp"
 
+namespace image_test {
+
 namespace {
 
 using namespace sepal;
@@ -28,7 +30,7 @@ std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
-// Twenty-five items in layers of 10 and 20.
+// A filter with twenty-five items in layers for 10 and 20.
 filter::FilterPtr sample() {
   auto filter = Filter::create(
       {.error_rate = 0.01, .capacity = 10, .expansion = 2, .seed = 0x0123456789abcdef}, plenty);
@@ -43,7 +45,7 @@ std::vector<std::byte> bits_of(const LayerView& layer) {
   return bytes;
 }
 
-TEST_CASE("the bytes of an image are those of version 1 for ever", "[filter][image][golden]") {
+TEST_CASE("the bytes of an image of version 1 never change", "[filter][image][golden]") {
   const auto filter = sample();
   CHECK(hex(encode(header_of(*filter))) ==
         "53504c4601000000efcdab89674523017b14ae47e17a843f0a000000000000000200000002000000"
@@ -54,7 +56,7 @@ TEST_CASE("the bytes of an image are those of version 1 for ever", "[filter][ima
         "6818241002000150004301280408d100230a040006009808b69048704100547190a2109e02a84624");
 }
 
-TEST_CASE("decoding a header undoes encoding it, and leaves what follows alone", "[filter][image]") {
+TEST_CASE("a decoded header equals the encoded one, and the bytes after it are not read", "[filter][image]") {
   const ImageHeader header = header_of(*sample());
   auto bytes = encode(header);
   REQUIRE(bytes.size() == image_header_bytes + 2 * image_layer_bytes);
@@ -70,7 +72,7 @@ TEST_CASE("decoding a header undoes encoding it, and leaves what follows alone",
   }
 }
 
-TEST_CASE("a filter restored from header and bits answers as the one it was", "[filter][image]") {
+TEST_CASE("a filter restored from header and bits answers like the original", "[filter][image]") {
   const auto filter = sample();
   const ImageHeader header = header_of(*filter);
   auto restored = Filter::restore(header.options, header.layers, plenty);
@@ -88,7 +90,7 @@ TEST_CASE("a filter restored from header and bits answers as the one it was", "[
     (*restored)->contains({&view, 1}, {&is, 1});
     if (was != is) FAIL("the filters differ at " << item);
   }
-  // It goes on where the other was: five items short of its capacity.
+  // The restored filter continues like the original: it has room for five more items.
   for (int i = 0; (*restored)->item_count() < 30; ++i)
     (void)(*restored)->add_alone("more " + std::to_string(i), plenty);
   CHECK((*restored)->layer_count() == 2);
@@ -103,14 +105,14 @@ TEST_CASE("a header that is cut short anywhere is damaged", "[filter][image]") {
   }
 }
 
-TEST_CASE("a header with more layers than allowed is damaged, at the limit it is not", "[filter][image]") {
+TEST_CASE("a header may have as many layers as allowed; one more is damage", "[filter][image]") {
   const auto bytes = encode(header_of(*sample()));
   CHECK(decode_image_header(bytes, 2));
   REQUIRE_FALSE(decode_image_header(bytes, 1));
   CHECK(decode_image_header(bytes, 1).error().code == Errc::damaged);
 }
 
-TEST_CASE("a header of another version is told apart from a damaged one", "[filter][image]") {
+TEST_CASE("a header of another version is not reported as damaged", "[filter][image]") {
   auto bytes = encode(header_of(*sample()));
   bytes[4] = std::byte{3};
   const auto decoded = decode_image_header(bytes, 64);
@@ -186,7 +188,7 @@ TEST_CASE("unknown flags and reserved contents are damaged", "[filter][image]") 
   }
 }
 
-TEST_CASE("a whole image brings back the filter, and nothing shorter or longer does", "[filter][image]") {
+TEST_CASE("a whole image restores the filter; a shorter or longer one is refused", "[filter][image]") {
   const auto filter = sample();
   const std::vector<std::byte> image = whole_image(*filter);
   CHECK(image.size() == whole_image_bytes(*filter));
@@ -208,7 +210,7 @@ TEST_CASE("a whole image brings back the filter, and nothing shorter or longer d
   CHECK(too_large.error().code == Errc::too_large);
 }
 
-TEST_CASE("bits are copied and filled across the layers, wherever a piece begins", "[filter][image]") {
+TEST_CASE("bits are copied and filled across layers, for pieces at any offset", "[filter][image]") {
   const auto filter = sample();
   const ImageHeader header = header_of(*filter);
   const std::vector<std::byte> image = whole_image(*filter);
@@ -224,7 +226,7 @@ TEST_CASE("bits are copied and filled across the layers, wherever a piece begins
   CHECK(whole_image(**back) == image);
 }
 
-TEST_CASE("restoring allocates nothing beyond its limits", "[filter][image]") {
+TEST_CASE("a restore allocates nothing beyond its limits", "[filter][image]") {
   const ImageHeader header = header_of(*sample());
   const std::uint64_t bytes = sample()->byte_count();
   CHECK(Filter::restore(header.options, header.layers, {.bytes_max = bytes, .layers_max = 2}));
@@ -238,3 +240,5 @@ TEST_CASE("restoring allocates nothing beyond its limits", "[filter][image]") {
 }
 
 }  // namespace
+
+}  // namespace image_test

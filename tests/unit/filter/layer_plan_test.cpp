@@ -9,6 +9,8 @@
 
 #include "support/catch.hpp"
 
+namespace layer_plan_test {
+
 namespace {
 
 using namespace sepal;
@@ -17,7 +19,7 @@ using namespace sepal::filter;
 constexpr std::uint64_t plenty = std::uint64_t{1} << 60;
 constexpr double rates[] = {0.25, 0.1, 0.01, 0.001, 1e-4, 1e-6};
 
-// Within a share of the second.
+// Whether the difference is within a share of the second value.
 bool near(double value, double expected, double share) {
   return std::abs(value - expected) <= share * expected;
 }
@@ -51,7 +53,7 @@ double exact_rate_of_one_block(std::uint32_t bits, std::uint32_t probe_count, st
   return rate;
 }
 
-TEST_CASE("the plan of a large layer is the one the design computes", "[filter][plan]") {
+TEST_CASE("the plan of a large layer is the one computed in the design", "[filter][plan]") {
   struct Row {
     double rate;
     std::uint32_t block_bits;
@@ -87,7 +89,7 @@ TEST_CASE("a layer of ten thousand items or more stays within 5% of the textbook
   }
 }
 
-// What the reference takes for a layer, and how many bytes more the plan takes.
+// The bytes that the reference takes for a layer, and how many more the plan takes.
 std::int64_t bytes_over_reference(std::uint64_t capacity, double reference_rate, double error_rate) {
   constexpr std::uint64_t small_bits_max = 8 * 4096;
   const double bits = std::floor(static_cast<double>(capacity) * textbook_bits_per_item(reference_rate));
@@ -142,7 +144,7 @@ TEST_CASE("the expected rate of one block is that of the exact distribution of i
                          .block_count = 1,
                          .block_bits = bits,
                          .probe_count = probe_count};
-    // Well within the margin that the planner leaves for it.
+    // Well within the planner's margin for this difference.
     CHECK(near(expected_error_rate(plan, item_count), exact_rate_of_one_block(bits, probe_count, item_count),
                5e-4));
   }
@@ -164,7 +166,7 @@ TEST_CASE("the expected rate of several blocks is the binomial mixture of theirs
   CHECK(near(expected_error_rate(plan, item_count), mixture, 5e-4));
 }
 
-TEST_CASE("an empty layer answers no, an overfull one more and more often yes", "[filter][plan]") {
+TEST_CASE("an empty layer has rate 0, and an overfull layer a rising rate", "[filter][plan]") {
   const LayerPlan plan = planned(1'000'000, 0.01);
   CHECK(expected_error_rate(plan, 0) == 0);
   double last = 0;
@@ -177,7 +179,7 @@ TEST_CASE("an empty layer answers no, an overfull one more and more often yes", 
   CHECK(near(expected_error_rate(plan, std::numeric_limits<std::uint64_t>::max()), 1, 1e-6));
 }
 
-TEST_CASE("what lies outside its range is refused, at the limit it is not", "[filter][plan]") {
+TEST_CASE("values at their limit are accepted, and beyond it refused", "[filter][plan]") {
   const auto error_of = [](std::uint64_t capacity, double rate) {
     const auto plan = plan_layer({.capacity = capacity, .error_rate = rate}, plenty);
     return plan ? std::optional<Errc>() : plan.error().code;
@@ -193,7 +195,7 @@ TEST_CASE("what lies outside its range is refused, at the limit it is not", "[fi
   CHECK(error_of(1, std::numeric_limits<double>::denorm_min()) == std::nullopt);
 }
 
-TEST_CASE("a rate beyond its bounds is taken as the bound", "[filter][plan]") {
+TEST_CASE("a rate beyond a bound is planned as the bound", "[filter][plan]") {
   CHECK(planned(1000, 0.9) == planned(1000, error_rate_max));
   CHECK(planned(1000, 1e-300) == planned(1000, error_rate_min));
 }
@@ -210,7 +212,7 @@ TEST_CASE("a layer is planned up to its byte limit and refused one byte below", 
   }
 }
 
-TEST_CASE("no capacity is large enough to wrap a size", "[filter][plan]") {
+TEST_CASE("no capacity makes a size overflow", "[filter][plan]") {
   constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t capacity : {largest, largest - 1, largest / 2, largest / 8}) {
     for (const double rate : rates) {
@@ -232,3 +234,5 @@ TEST_CASE("the shares of a growing filter's layers never sum to more than one", 
 }
 
 }  // namespace
+
+}  // namespace layer_plan_test

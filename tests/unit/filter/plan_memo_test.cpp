@@ -6,6 +6,8 @@
 
 #include "support/catch.hpp"
 
+namespace plan_memo_test {
+
 namespace {
 
 using namespace sepal;
@@ -13,9 +15,9 @@ using namespace sepal::filter;
 
 constexpr std::uint64_t unbounded = std::numeric_limits<std::uint64_t>::max();
 
-TEST_CASE("a plan that is remembered is the plan that is made", "[filter]") {
+TEST_CASE("a remembered plan equals a new plan", "[filter]") {
   PlanMemo memo;
-  // More than it remembers, so that some are forgotten in between.
+  // More plans than it remembers, so that it forgets some in between.
   for (int round = 0; round < 2; ++round) {
     for (std::uint64_t capacity = 1; capacity < 100'000; capacity *= 2) {
       const LayerRequest request{.capacity = capacity, .error_rate = 0.01};
@@ -31,7 +33,7 @@ TEST_CASE("a plan that is remembered is the plan that is made", "[filter]") {
   }
 }
 
-TEST_CASE("a remembered plan is held to the limit of who asks", "[filter]") {
+TEST_CASE("a remembered plan is checked against the limit of each caller", "[filter]") {
   PlanMemo memo;
   const LayerRequest request{.capacity = 1000, .error_rate = 0.01};
   const auto plan = memo.plan(request, unbounded);
@@ -42,9 +44,9 @@ TEST_CASE("a remembered plan is held to the limit of who asks", "[filter]") {
   CHECK(refused.error().code == Errc::too_large);
 }
 
-// The gate is closed when it is asked again.
-TEST_CASE("what is too large for its limit is planned once", "[filter]") {
-  // Of those whose plan takes longest.
+// The second request for a plan comes with the gate closed, so it must be quick.
+TEST_CASE("a filter that is too large is planned only once", "[filter]") {
+  // A plan that takes especially long.
   const LayerRequest request{.capacity = 9741, .error_rate = 0.25};
   const auto time_of = [&](const auto& plan) {
     constexpr int times = 20;
@@ -60,7 +62,7 @@ TEST_CASE("what is too large for its limit is planned once", "[filter]") {
   CHECK(memo.plan(request, unbounded));
 }
 
-TEST_CASE("what cannot be planned is refused, and not remembered", "[filter]") {
+TEST_CASE("a filter that cannot be planned is refused, and not remembered", "[filter]") {
   PlanMemo memo;
   for (int time = 0; time < 2; ++time) {
     for (const double error_rate : {0.0, 0.01}) {
@@ -73,3 +75,5 @@ TEST_CASE("what cannot be planned is refused, and not remembered", "[filter]") {
 }
 
 }  // namespace
+
+}  // namespace plan_memo_test

@@ -1,4 +1,4 @@
-// Dumps that Redis made of RedisBloom's filters, and what others could make of them.
+// Dumps that Redis made of RedisBloom's filters, and changed dumps.
 #include <sepal/filter/rdb.hpp>
 
 #include <array>
@@ -8,6 +8,8 @@
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
 #include "support/redisbloom_filter.hpp"
+
+namespace rdb_test {
 
 namespace {
 
@@ -20,7 +22,7 @@ using test::RdbTextOptions;
 constexpr FilterLimits plenty{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
 
 Result<FilterPtr> load(std::string_view dump, const FilterLimits& limits = plenty) {
-  // Of its own size, so that a read behind its end is found.
+  // Memory of exactly the needed size, so that a sanitizer notices a read beyond its end.
   const std::vector<char> exact(dump.begin(), dump.end());
   const auto decoded = decode_rdb_dump(std::as_bytes(std::span(exact)), limits.layers_max);
   if (!decoded) return decoded.error();
@@ -40,7 +42,7 @@ RedisBloomFilter two_layers() {
   return filter;
 }
 
-// Bits that pack well, but not to nothing.
+// Bits that can be packed well, but are not all equal.
 std::vector<std::string> bits_of(const RedisBloomFilter& filter) {
   std::vector<std::string> bits;
   for (const RedisBloomLayer& layer : filter.layers) {
@@ -70,7 +72,7 @@ TEST_CASE("the checksum of RDB dumps is CRC-64 of Jones", "[filter][rdb]") {
   CHECK(rdb_checksum(bytes_of("123456789")) == 0xe9c6d914c4b8d9ca);
 }
 
-TEST_CASE("recorded dumps of Redis are the filters that they were", "[filter][rdb]") {
+TEST_CASE("recorded dumps of Redis are restored to the right filters", "[filter][rdb]") {
   const auto& dump = test::recorded_rdb_dumps()[GENERATE(0u, 1u, 2u)];
   CAPTURE(dump.name);
   CHECK(is_rdb_dump(bytes_of(dump.bytes)));
@@ -95,7 +97,7 @@ TEST_CASE("a recorded dump that is cut off or has any bit changed is refused", "
   CHECK(load(dump.bytes + "x").error().code == Errc::damaged);
 }
 
-TEST_CASE("what is behind a right checksum is believed no more", "[filter][rdb]") {
+TEST_CASE("contents with a right checksum are checked as well", "[filter][rdb]") {
   const auto& dump = test::recorded_rdb_dumps()[GENERATE(0u, 1u, 2u)];
   const std::string_view sealed = std::string_view(dump.bytes).substr(0, dump.bytes.size() - 8);
   RdbText text;
@@ -107,7 +109,7 @@ TEST_CASE("what is behind a right checksum is believed no more", "[filter][rdb]"
       text.bytes = sealed;
       text.bytes[at] = static_cast<char>(text.bytes[at] ^ (1 << bit));
       const auto changed = load(text.sealed());
-      // Another filter, or none; one can be asked.
+      // The changed dump is another filter, which answers look-ups, or it is refused.
       if (changed) {
         has(**changed, "a");
       } else {
@@ -119,7 +121,7 @@ TEST_CASE("what is behind a right checksum is believed no more", "[filter][rdb]"
   CHECK(load(text.sealed()).error().code == Errc::out_of_range);
 }
 
-TEST_CASE("lengths of any width, packed bits and RDB versions to come are taken", "[filter][rdb]") {
+TEST_CASE("lengths of any width, packed bits and later RDB versions are accepted", "[filter][rdb]") {
   const RedisBloomFilter filter = two_layers();
   const auto bits = bits_of(filter);
   RdbTextOptions options;
@@ -132,33 +134,33 @@ TEST_CASE("lengths of any width, packed bits and RDB versions to come are taken"
   CHECK((*loaded)->options().expansion == 2);
 }
 
-TEST_CASE("other modules, and encodings of RedisBloom that are not known, are refused", "[filter][rdb]") {
+TEST_CASE("other modules and unknown encodings of RedisBloom are refused", "[filter][rdb]") {
   const RedisBloomFilter filter = two_layers();
   RdbTextOptions options;
   options.module_id = GENERATE(0x3016e5a289bef803, 0x3016e5a289bef805, 0x3016e5a289bef404, 0);
   CHECK(load(test::rdb_dump(filter, bits_of(filter), options)).error().code == Errc::out_of_range);
 }
 
-TEST_CASE("bits that do not unpack to what the layer has are refused", "[filter][rdb]") {
+TEST_CASE("bits that do not unpack to the layer's size are refused", "[filter][rdb]") {
   const RedisBloomFilter filter = two_layers();
   const std::array<std::function<void(RdbText&, std::string_view)>, 8> writers{{
       [](RdbText& text, std::string_view bits) { text.packed("", bits.size()); },
       [](RdbText& text, std::string_view) { text.packed("", 0); },
-      // Refers to what is before the beginning.
+      // Refers to bytes before the beginning.
       [](RdbText& text, std::string_view bits) { text.packed(std::string(60, '\xe0'), bits.size()); },
-      // A run of more than there is.
+      // A literal run longer than the packed bytes.
       [](RdbText& text, std::string_view bits) { text.packed(std::string(60, '\x1f'), bits.size()); },
-      // Too few, though as many as are announced would be right.
+      // Unpacks to too few bytes, although the announced number is right.
       [](RdbText& text, std::string_view bits) {
         text.packed(std::string(20, '\0') + std::string(20, 'x'), bits.size());
       },
-      // Too many.
+      // Unpacks to too many bytes.
       [](RdbText& text, std::string_view bits) {
         std::string packed;
         for (std::size_t at = 0; at <= bits.size(); ++at) packed += std::string(2, '\0');
         text.packed(packed, bits.size());
       },
-      // More than any packing could give.
+      // Announces more bytes than any packing could give.
       [](RdbText& text, std::string_view) { text.packed("x", std::uint64_t{1} << 62); },
       [](RdbText& text, std::string_view bits) { text.string(bits.substr(1)); },
   }};
@@ -168,7 +170,7 @@ TEST_CASE("bits that do not unpack to what the layer has are refused", "[filter]
   CHECK(load(dump).error().code == Errc::out_of_range);
 }
 
-TEST_CASE("layers and bytes of a dump are held to the limits", "[filter][rdb]") {
+TEST_CASE("layers and bytes of a dump are checked against the limits", "[filter][rdb]") {
   const RedisBloomFilter filter = two_layers();
   const std::string dump = test::rdb_dump(filter, bits_of(filter));
   CHECK(load(dump, {.bytes_max = plenty.bytes_max, .layers_max = 2}));
@@ -176,7 +178,7 @@ TEST_CASE("layers and bytes of a dump are held to the limits", "[filter][rdb]") 
   CHECK(load(dump, {.bytes_max = 1000, .layers_max = 2}).error().code == Errc::too_large);
 }
 
-TEST_CASE("a dump tells what it takes to unpack it", "[filter][rdb]") {
+TEST_CASE("a dump says how much memory its unpacking takes", "[filter][rdb]") {
   const RedisBloomFilter filter = two_layers();
   const auto bits = bits_of(filter);
   const std::string packed = test::rdb_dump(filter, bits, {.write_bits = test::write_packed});
@@ -184,3 +186,5 @@ TEST_CASE("a dump tells what it takes to unpack it", "[filter][rdb]") {
   CHECK(decode_rdb_dump(bytes_of(packed), 2)->memory_bytes() == joined(bits).size() + bits[1].size());
   CHECK(packed.size() * rdb_growth_max >= joined(bits).size());
 }
+
+}  // namespace rdb_test

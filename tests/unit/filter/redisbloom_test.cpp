@@ -10,6 +10,8 @@
 
 #include "support/catch.hpp"
 
+namespace redisbloom_test {
+
 namespace {
 
 using namespace sepal;
@@ -31,7 +33,7 @@ std::vector<std::byte> from_hex(const std::string& text) {
   return bytes;
 }
 
-// Of as many different bytes as there are.
+// An item with many different bytes.
 std::string item_of(std::size_t length) {
   std::string item;
   for (std::size_t i = 0; i < length; ++i) item += static_cast<char>(0x0b + 0x25 * i);
@@ -214,7 +216,7 @@ TEST_CASE("a dump of RedisBloom holds every item that was added there", "[filter
   }
 }
 
-TEST_CASE("items added to an empty filter of RedisBloom's shape set the bits that they set there",
+TEST_CASE("items set the same bits in a filter of RedisBloom's shape as in RedisBloom",
           "[filter][redisbloom]") {
   for (const Dump& dump : dumps) {
     const auto header = *decode_redisbloom_header(from_hex(dump.header), plenty.layers_max);
@@ -231,8 +233,7 @@ TEST_CASE("items added to an empty filter of RedisBloom's shape set the bits tha
   }
 }
 
-TEST_CASE("layers that a filter of RedisBloom grows are Sepal's, with what is left of its rate",
-          "[filter][redisbloom]") {
+TEST_CASE("a filter of RedisBloom grows Sepal's layers, with the rest of its rate", "[filter][redisbloom]") {
   const auto filter = filter_of(of_three_layers());
   const std::uint32_t foreign = filter->layer_count();
   const double last_rate = filter->newest_layer().plan().error_rate;
@@ -278,7 +279,7 @@ TEST_CASE("the header of an ordinary filter stays one of version 1", "[filter][i
   const auto ordinary = encode(header_of(*filter));
   CHECK(ordinary[4] == std::byte{1});
   CHECK(encode(header_of(*filter_of(dumps[0])))[4] == std::byte{2});
-  // A version says which hashes and layouts there may be.
+  // The version limits the hashes and layouts.
   auto claimed = ordinary;
   claimed[4] = std::byte{2};
   CHECK_FALSE(decode_image_header(claimed, 64));
@@ -287,7 +288,7 @@ TEST_CASE("the header of an ordinary filter stays one of version 1", "[filter][i
   CHECK_FALSE(decode_image_header(claimed, 64));
 }
 
-TEST_CASE("bits are filled at any byte", "[filter][redisbloom]") {
+TEST_CASE("bits can be filled at any byte offset", "[filter][redisbloom]") {
   for (const Dump& dump : dumps) {
     const auto filter = empty_filter_of(dump);
     const auto bits = from_hex(dump.bits);
@@ -299,7 +300,7 @@ TEST_CASE("bits are filled at any byte", "[filter][redisbloom]") {
   }
 }
 
-TEST_CASE("what RedisBloom would refuse, and what no filter could be, is refused", "[filter][redisbloom]") {
+TEST_CASE("dumps that RedisBloom would refuse, and impossible filters, are refused", "[filter][redisbloom]") {
   const auto sound = from_hex(of_three_layers().header);
   REQUIRE(decode_redisbloom_header(sound, 3));
   CHECK_FALSE(decode_redisbloom_header(sound, 2));
@@ -337,3 +338,5 @@ TEST_CASE("what RedisBloom would refuse, and what no filter could be, is refused
 }
 
 }  // namespace
+
+}  // namespace redisbloom_test

@@ -7,6 +7,8 @@
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 
+namespace cut_test {
+
 using namespace sepal;
 using namespace sepal::keyspace;
 
@@ -39,7 +41,7 @@ Content content_of(const std::vector<CutEntry>& entries) {
 
 }  // namespace
 
-TEST_CASE("a cut in steps of an idle keyspace is the cut of the instant", "[keyspace]") {
+TEST_CASE("a cut in steps of an idle keyspace equals its state", "[keyspace]") {
   Changing changing;
   for (int i = 0; i < 1000; ++i)
     changing.create(static_cast<std::uint32_t>(i % 3), "key " + std::to_string(i));
@@ -52,7 +54,7 @@ TEST_CASE("a cut in steps of an idle keyspace is the cut of the instant", "[keys
   CHECK(content_of(entries) == changing.content());
 }
 
-TEST_CASE("a cut of an empty keyspace has nothing", "[keyspace]") {
+TEST_CASE("a cut of an empty keyspace is empty", "[keyspace]") {
   Changing changing;
   const auto cut = changing.keys.begin_cut();
   std::vector<CutEntry> entries;
@@ -71,8 +73,7 @@ TEST_CASE("a cut that is dropped before its end leaves the keyspace as it is, an
   CHECK(entries.size() == 2);
 }
 
-TEST_CASE("a flushed database is in a cut that began before, and what came after the flush is not",
-          "[keyspace]") {
+TEST_CASE("a cut that began before a flush has the flushed keys, and no later ones", "[keyspace]") {
   Changing changing;
   for (int i = 0; i < 500; ++i) changing.create(1, std::to_string(i));
   const Content before = changing.content();
@@ -86,9 +87,9 @@ TEST_CASE("a flushed database is in a cut that began before, and what came after
   CHECK(content_of(entries) == before);
 }
 
-// Few keys, so that each is created, removed and renamed many times; and now and then a flood of others, so
-// that segments split and merge under the cut.
-TEST_CASE("whatever changes between the steps of a cut, it is that of the instant it began", "[keyspace]") {
+// There are few keys, so that each is created, removed and renamed many times. Now and then many other keys
+// are created, so that segments split and merge during the cut.
+TEST_CASE("a cut has the keyspace of its first instant, whatever changes between its steps", "[keyspace]") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     INFO("seed " << seed);
     std::mt19937_64 random(seed);
@@ -145,3 +146,5 @@ TEST_CASE("whatever changes between the steps of a cut, it is that of the instan
     REQUIRE(content_of(entries) == before);
   }
 }
+
+}  // namespace cut_test

@@ -7,6 +7,8 @@
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 
+namespace deadline_test {
+
 using namespace sepal;
 using namespace sepal::keyspace;
 using std::chrono::milliseconds;
@@ -39,14 +41,15 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("a deadline is past from its millisecond on, and none never is", "[keyspace][expiry]") {
+TEST_CASE("a deadline has passed from its millisecond on; a key without one never expires",
+          "[keyspace][expiry]") {
   CHECK_FALSE(is_past(1000, at(999)));
   CHECK(is_past(1000, at(1000)));
   CHECK_FALSE(is_past(no_deadline, at(1'000'000)));
   CHECK_FALSE(is_past(1, WallTime{}));
 }
 
-TEST_CASE("keys without a deadline take no memory for those that others have not", "[keyspace][expiry]") {
+TEST_CASE("keys without a deadline take no memory for deadlines", "[keyspace][expiry]") {
   KeyTable table(1);
   for (int i = 0; i < 1000; ++i) table.insert("key " + std::to_string(i), nullptr);
   const std::uint64_t bytes_before = table.byte_count();
@@ -57,7 +60,7 @@ TEST_CASE("keys without a deadline take no memory for those that others have not
   CHECK(table.byte_count() < bytes_before + 1000);
 }
 
-TEST_CASE("keys keep their deadlines however the table grows and shrinks", "[keyspace][expiry]") {
+TEST_CASE("keys keep their deadlines while the table grows and shrinks", "[keyspace][expiry]") {
   KeyTable table(1);
   const auto name = [](int i) { return "key " + std::to_string(i); };
   const auto expected = [](int i) { return static_cast<Deadline>(i % 3 == 0 ? 0 : 1 + i * 7919 % 1000); };
@@ -93,7 +96,7 @@ TEST_CASE("the housekeeper hears of deadlines that are sooner than all others", 
   CHECK(fixture.keys.earliest_deadline() == 400);
 }
 
-TEST_CASE("what is due comes in the order of the deadlines, over all databases", "[keyspace][expiry]") {
+TEST_CASE("expired keys come in the order of their deadlines, over all databases", "[keyspace][expiry]") {
   Fixture fixture;
   fixture.create("a", 500);
   fixture.create("b", 600);
@@ -128,7 +131,7 @@ TEST_CASE("a scan visits keys past their deadline and does not answer them", "[k
   CHECK(fixture.keys.scan(0, 0, 1000).keys.size() == 300);
 }
 
-TEST_CASE("a filter that is put under a key has the deadline that comes with it", "[keyspace][expiry]") {
+TEST_CASE("put sets the given deadline of the key", "[keyspace][expiry]") {
   Fixture fixture;
   fixture.create("a", 500);
   auto filter = filter::Filter::create({}, {.bytes_max = 1 << 20});
@@ -137,3 +140,5 @@ TEST_CASE("a filter that is put under a key has the deadline that comes with it"
   REQUIRE(fixture.keys.put({.database = 0, .key = "b"}, *filter, 7));
   CHECK(fixture.keys.deadline({.database = 0, .key = "b"}) == 7);
 }
+
+}  // namespace deadline_test

@@ -11,6 +11,8 @@
 
 #include "support/catch.hpp"
 
+namespace key_table_test {
+
 namespace {
 
 using sepal::keyspace::Deadline;
@@ -26,7 +28,7 @@ FilterPtr make_filter() {
   return *created;
 }
 
-// Hashes that a test chooses: the key is the hash in decimal digits, up to a blank.
+// Lets a test choose the hash: the key begins with the hash in decimal digits, and a blank ends it.
 std::uint64_t spelled_hash(std::string_view key, std::uint64_t) {
   std::uint64_t hash = 0;
   for (const char digit : key.substr(0, key.find(' ')))
@@ -75,7 +77,7 @@ TEST_CASE("a stored key allocates from one past the inline length on", "[keyspac
   CHECK(StoredKey::heap_bytes(StoredKey::inline_bytes_max + 1) > StoredKey::inline_bytes_max);
 }
 
-TEST_CASE("a segment splits when it would hold one more than its capacity", "[keyspace]") {
+TEST_CASE("a segment splits when it would exceed its capacity by one", "[keyspace]") {
   KeyTable table(1);
   const FilterPtr filter = make_filter();
   for (std::size_t i = 0; i < Segment::capacity_max; ++i) table.insert(std::to_string(i), filter);
@@ -99,7 +101,7 @@ TEST_CASE("segments that were split merge only when half a segment holds both", 
   CHECK(in_order(table));
 }
 
-TEST_CASE("a segment gives back what removed keys took", "[keyspace]") {
+TEST_CASE("a segment gives back the memory of removed keys", "[keyspace]") {
   KeyTable table(1);
   const std::uint64_t empty_bytes = table.byte_count();
   const FilterPtr filter = make_filter();
@@ -110,7 +112,7 @@ TEST_CASE("a segment gives back what removed keys took", "[keyspace]") {
   CHECK(table.byte_count() - empty_bytes < full_bytes / 3);
 }
 
-TEST_CASE("a table that was emptied takes what an empty table takes", "[keyspace]") {
+TEST_CASE("a table that was emptied takes as much memory as a new one", "[keyspace]") {
   constexpr int key_count = 20'000;
   KeyTable table(7);
   const std::uint64_t empty_bytes = table.byte_count();
@@ -138,7 +140,7 @@ TEST_CASE("memory follows the number of keys when a table shrinks", "[keyspace]"
   for (int i = 0; i < left_count; ++i) CHECK(table.find(std::to_string(i)) != nullptr);
 }
 
-TEST_CASE("keys of one and the same hash are all found and all visited", "[keyspace]") {
+TEST_CASE("keys with the same hash are all found and all visited", "[keyspace]") {
   KeyTable table(0, &spelled_hash);
   const FilterPtr filter = make_filter();
   constexpr int key_count = 3000;
@@ -151,7 +153,7 @@ TEST_CASE("keys of one and the same hash are all found and all visited", "[keysp
   for (int i = 0; i < key_count; ++i) CHECK((table.find(key_of(i)) != nullptr) == (i % 2 == 1));
 }
 
-TEST_CASE("hashes that begin with the same bits do not blow up the directory", "[keyspace]") {
+TEST_CASE("hashes that begin with the same bits do not make the directory large", "[keyspace]") {
   KeyTable table(0, &spelled_hash);
   const FilterPtr filter = make_filter();
   constexpr std::uint64_t key_count = 20'000;
@@ -167,7 +169,7 @@ TEST_CASE("hashes that begin with the same bits do not blow up the directory", "
   CHECK(table.directory_slots() == 1);
 }
 
-TEST_CASE("the largest and the smallest hash are keys as all others", "[keyspace]") {
+TEST_CASE("keys with the largest and the smallest hash work like others", "[keyspace]") {
   KeyTable table(0, &spelled_hash);
   const FilterPtr filter = make_filter();
   const std::string smallest = "0";
@@ -186,7 +188,7 @@ TEST_CASE("keys that share a position are returned together by a scan", "[keyspa
   const FilterPtr filter = make_filter();
   constexpr std::uint64_t position_width = std::uint64_t{1} << (64 - KeyTable::position_bits);
   constexpr std::uint64_t last_position = (std::uint64_t{1} << KeyTable::position_bits) - 1;
-  // Five keys at each of these positions, some of one hash.
+  // Five keys at each of these positions, some with the same hash.
   for (const std::uint64_t position :
        {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 40, last_position})
     for (const int offset : {0, 0, 1, 2, 2}) {
@@ -221,7 +223,7 @@ TEST_CASE("all entries are visited once in any order, and in the order of hashes
   CHECK(std::adjacent_find(visited.begin(), visited.end()) == visited.end());
 }
 
-TEST_CASE("a prefetch of any keys changes nothing", "[keyspace]") {
+TEST_CASE("a prefetch of any keys has no effect on the table", "[keyspace]") {
   const int key_count = GENERATE(0, 1, 70, 20'000);
   KeyTable table(5);
   const FilterPtr filter = make_filter();
@@ -231,8 +233,8 @@ TEST_CASE("a prefetch of any keys changes nothing", "[keyspace]") {
   const std::vector<std::string> before = keys_of(table);
 
   std::vector<std::string> names{"", std::string(100'000, 'x'), std::string("\0", 1)};
-  for (int i = 0; i < 300; ++i) names.push_back(key_of(i));      // there, as far as the table goes
-  for (int i = 0; i < 300; ++i) names.push_back(key_of(i / 9));  // again
+  for (int i = 0; i < 300; ++i) names.push_back(key_of(i));      // in the table if i < key_count
+  for (int i = 0; i < 300; ++i) names.push_back(key_of(i / 9));  // names that occur several times
   for (int i = 0; i < 300; ++i) names.push_back("absent " + std::to_string(i));
   const std::vector<std::string_view> keys(names.begin(), names.end());
   for (const std::size_t count : {0, 1, 2, 31, 32, 33, 64, 65, 900})
@@ -257,3 +259,5 @@ TEST_CASE("a prefetch is harmless where all hashes are equal and where all keys 
   table.prefetch(keys);
   CHECK(table.size() == 0);
 }
+
+}  // namespace key_table_test

@@ -10,6 +10,8 @@
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 
+namespace keyspace_limits_test {
+
 namespace {
 
 using namespace sepal;
@@ -41,7 +43,7 @@ std::uint64_t bytes_of_empty() {
 
 }  // namespace
 
-TEST_CASE("what is held counts as used, and leaves that much less to others", "[keyspace][limits]") {
+TEST_CASE("held memory counts as used, and other filters cannot use it", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   const std::uint64_t empty = keys.memory_used();
@@ -59,7 +61,7 @@ TEST_CASE("what is held counts as used, and leaves that much less to others", "[
   CHECK(keys.structure_changes() == 1);
 }
 
-TEST_CASE("what was accepted once is put under its key whatever the limit is now", "[keyspace][limits]") {
+TEST_CASE("an accepted filter gets its key, even if the limit is lower now", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   keys.set_memory_max(1);
@@ -100,14 +102,14 @@ TEST_CASE("keys_max keys fit over all databases, and one more does not", "[keysp
   REQUIRE_FALSE(put);
   CHECK(put.error().code == Errc::key_limit);
 
-  // What adds no key is not refused, and a taken key is told first.
+  // A call that adds no key is not refused. The error for a taken key comes before the limit's error.
   CHECK(keys.put({.database = 2, .key = "a"}, make_filter()));
   CHECK(keys.create({.database = 0, .key = "a"}, {}).error().code == Errc::key_exists);
   REQUIRE(keys.remove({.database = 0, .key = "a"}));
   CHECK(keys.create({.database = 2, .key = "b"}, {}));
 }
 
-TEST_CASE("create takes the last byte of the limit, and not one more", "[keyspace][limits]") {
+TEST_CASE("create may take the last byte of the limit, and not one more", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   const std::string key = GENERATE(std::string("short"), std::string(5000, 'k'));
   const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes(key) + planned_bytes(capacity);
@@ -125,7 +127,7 @@ TEST_CASE("create takes the last byte of the limit, and not one more", "[keyspac
   CHECK(too_little.memory_used() == bytes_of_empty());
 }
 
-TEST_CASE("put takes the last byte of the limit, and not one more", "[keyspace][limits]") {
+TEST_CASE("put may take the last byte of the limit, and not one more", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   const FilterPtr filter = make_filter();
   const std::uint64_t needed = bytes_of_empty() + KeyTable::entry_bytes("k") + filter->byte_count();
@@ -153,7 +155,7 @@ TEST_CASE("put may reuse the bytes of the filter it replaces", "[keyspace][limit
   CHECK(refused.error().code == Errc::memory_limit);
 }
 
-TEST_CASE("what has filled a keyspace to its limit can be put into another of that limit",
+TEST_CASE("filters that fill a keyspace to its limit fit into another keyspace of that limit",
           "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   constexpr std::uint64_t memory_max = 1 << 20;
@@ -186,7 +188,7 @@ TEST_CASE("a filter that no machine could hold is too large, whatever the limit"
   }
 }
 
-TEST_CASE("memory_max decides where it is set, the machine where it is not", "[keyspace][limits]") {
+TEST_CASE("memory_max is the limit if it is set, otherwise the machine's memory", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.memory_max = 3'000'000, .machine_bytes = 2'000'000, .layers_max = 7}, housekeeper);
   CHECK(keys.filter_limits().bytes_max == 3'000'000 - keys.memory_used());
@@ -197,7 +199,7 @@ TEST_CASE("memory_max decides where it is set, the machine where it is not", "[k
   CHECK(unknown.filter_limits().bytes_max == std::uint64_t{1} << 62);
 }
 
-TEST_CASE("a filter that grows keeps what it holds", "[keyspace][limits]") {
+TEST_CASE("a filter that grows keeps its items", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({.memory_max = 1'000'000}, housekeeper);
   auto created = keys.create({.key = "k"}, {.capacity = capacity});
@@ -243,7 +245,8 @@ TEST_CASE("a filter grows to layers_max layers, and not to one more", "[keyspace
   CHECK((*created)->layer_count() == 3);
 }
 
-TEST_CASE("the memory account returns to that of an empty keyspace, the peak stays", "[keyspace][limits]") {
+TEST_CASE("the memory account returns to that of an empty keyspace, and the peak stays",
+          "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   const std::uint64_t empty_bytes = keys.memory_used();
@@ -275,7 +278,7 @@ TEST_CASE("the memory account returns to that of an empty keyspace, the peak sta
   CHECK(keys.memory_peak() >= full_bytes);
 }
 
-TEST_CASE("a flush takes exactly its own database's bytes from the account", "[keyspace][limits]") {
+TEST_CASE("a flush subtracts exactly its own database's bytes from the account", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);
   Keyspace other_alone({}, housekeeper);
@@ -305,3 +308,5 @@ TEST_CASE("over_memory_limit begins one byte past the limit", "[keyspace][limits
   keys.set_memory_max(0);
   CHECK_FALSE(keys.over_memory_limit());
 }
+
+}  // namespace keyspace_limits_test

@@ -11,6 +11,8 @@
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 
+namespace keyspace_scan_test {
+
 namespace {
 
 using namespace sepal;
@@ -22,7 +24,7 @@ struct Fixture {
   FreeingHousekeeper housekeeper;
   Keyspace keys{{}, housekeeper};
 
-  // One filter under all names: what a scan sees of it is its key.
+  // All keys name one filter: a scan looks only at the keys.
   void fill(int key_count) {
     auto filter = filter::Filter::create({.capacity = 1}, {.bytes_max = 1 << 20});
     REQUIRE(filter);
@@ -66,7 +68,7 @@ TEST_CASE("a scan visits every key once, in the order of for_each_key, in steps 
   CHECK(std::set<std::string>(visited.begin(), visited.end()).size() == 5000);
 }
 
-TEST_CASE("cursors stay within what clients can hold, and any number is one", "[keyspace][scan]") {
+TEST_CASE("cursors fit into a double, and any number is a valid cursor", "[keyspace][scan]") {
   Fixture fixture;
   fixture.fill(3000);
   constexpr std::uint64_t exact_in_double = std::uint64_t{1} << 53;
@@ -85,7 +87,8 @@ TEST_CASE("cursors stay within what clients can hold, and any number is one", "[
   CHECK(from_the_middle.keys.size() < 2000);
 }
 
-TEST_CASE("a random key is none of an empty database and the only one of a single", "[keyspace][random]") {
+TEST_CASE("there is no random key in an empty database, and the only key is drawn in a database of one",
+          "[keyspace][random]") {
   Fixture fixture;
   CHECK_FALSE(fixture.keys.random_key(0, 1).has_value());
   fixture.fill(1);
@@ -108,7 +111,7 @@ TEST_CASE("every key is drawn about equally often", "[keyspace][random]") {
   }
 }
 
-TEST_CASE("a key is drawn also from a table that has become sparse", "[keyspace][random]") {
+TEST_CASE("random keys are drawn from a sparse table, too", "[keyspace][random]") {
   Fixture fixture;
   fixture.fill(20'000);
   for (int i = 3; i < 20'000; ++i) REQUIRE(fixture.keys.remove({.key = std::to_string(i)}));
@@ -136,3 +139,5 @@ TEST_CASE("a million keys are created, found, scanned and flushed", "[keyspace][
   fixture.keys.flush_all();
   CHECK(fixture.keys.total_size() == 0);
 }
+
+}  // namespace keyspace_scan_test

@@ -8,6 +8,8 @@
 
 #include "support/catch.hpp"
 
+namespace keyspace_test {
+
 namespace {
 
 using namespace sepal;
@@ -87,7 +89,7 @@ TEST_CASE("create refuses a taken key and changes nothing", "[keyspace]") {
   CHECK(fixture.keys.structure_changes() == changes);
 }
 
-TEST_CASE("create passes on what the filter's planning refuses", "[keyspace]") {
+TEST_CASE("create returns the error of the filter's planning", "[keyspace]") {
   Fixture fixture;
   const auto refused = fixture.keys.create({.key = "k"}, {.error_rate = 0});
   REQUIRE_FALSE(refused);
@@ -114,7 +116,7 @@ TEST_CASE("put refuses a database that does not exist", "[keyspace]") {
   CHECK(refused.error().code == Errc::out_of_range);
 }
 
-TEST_CASE("remove takes a key away and hands its filter to the housekeeper", "[keyspace]") {
+TEST_CASE("remove deletes a key and hands its filter to the housekeeper", "[keyspace]") {
   Fixture fixture;
   filter::Filter* const created = fixture.create({.key = "k"});
   CHECK_FALSE(fixture.keys.remove({.key = "other"}));
@@ -135,7 +137,7 @@ TEST_CASE("rename moves the filter itself", "[keyspace]") {
   CHECK(fixture.housekeeper.disposed.empty());
 }
 
-TEST_CASE("rename replaces what stands under the new key", "[keyspace]") {
+TEST_CASE("rename replaces the filter under the new key", "[keyspace]") {
   Fixture fixture;
   filter::Filter* const moved = fixture.create({.key = "users:next"});
   filter::Filter* const replaced = fixture.create({.key = "users"});
@@ -156,7 +158,7 @@ TEST_CASE("rename onto itself succeeds and changes nothing", "[keyspace]") {
   CHECK(fixture.housekeeper.disposed.empty());
 }
 
-TEST_CASE("rename of a missing key says so and leaves the other alone", "[keyspace]") {
+TEST_CASE("rename of a missing key is an error, and the other key stays as it is", "[keyspace]") {
   Fixture fixture;
   filter::Filter* const other = fixture.create({.key = "to"});
   for (const char* const to : {"to", "missing"}) {
@@ -239,7 +241,7 @@ TEST_CASE("big layers are handed over to be settled when they are created, and w
   CHECK(fixture.housekeeper.settling[0].second.plan() == big->newest_layer().plan());
 }
 
-TEST_CASE("layers that requests filled before they got under a key are handed over to be settled",
+TEST_CASE("layers that were filled before the filter got its key are handed over to be settled",
           "[keyspace]") {
   Fixture fixture;
   const filter::FilterOptions options{.error_rate = 0.01, .capacity = 4'000'000};
@@ -256,7 +258,8 @@ TEST_CASE("layers that requests filled before they got under a key are handed ov
   }
 }
 
-TEST_CASE("what a database holds has another number behind each flush, and takes it along", "[keyspace]") {
+TEST_CASE("each flush gives a database a new contents number, and a swap moves the number along",
+          "[keyspace]") {
   Fixture fixture;
   const std::uint64_t first = fixture.keys.contents_of(0);
   const std::uint64_t second = fixture.keys.contents_of(1);
@@ -284,7 +287,7 @@ TEST_CASE("a cut holds every key of every database, and keeps its filters alive"
   }
 }
 
-TEST_CASE("set_defaults changes what options tell and nothing else", "[keyspace]") {
+TEST_CASE("set_defaults changes the reported options and nothing else", "[keyspace]") {
   Fixture fixture;
   fixture.keys.set_defaults(0.001, 5000, 4);
   CHECK(fixture.keys.options().error_rate == 0.001);
@@ -292,3 +295,5 @@ TEST_CASE("set_defaults changes what options tell and nothing else", "[keyspace]
   CHECK(fixture.keys.options().expansion == 4);
   CHECK(fixture.keys.options().keys_max == KeyspaceOptions{}.keys_max);
 }
+
+}  // namespace keyspace_test

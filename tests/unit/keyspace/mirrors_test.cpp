@@ -9,6 +9,8 @@
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"
 
+namespace mirrors_test {
+
 namespace {
 
 using namespace sepal;
@@ -24,7 +26,7 @@ using test::RecordingJournal;
 constexpr DatabaseKey source{.database = 0, .key = "s"};
 constexpr DatabaseKey target{.database = 0, .key = "t"};
 constexpr filter::FilterOptions precise{.error_rate = 1e-9, .capacity = 1000, .seed = 1};
-// What the target hashes differently.
+// Options of the target, with another seed, rate and capacity.
 constexpr filter::FilterOptions otherwise{.error_rate = 1e-6, .capacity = 500, .seed = 2};
 
 struct Fixture {
@@ -48,7 +50,7 @@ struct Fixture {
     filter(key).contains({&item, 1}, {&present, 1});
     return present;
   }
-  // As a request under the shared gate.
+  // Adds like a request under the shared gate.
   bool try_add(DatabaseKey key, const std::vector<std::string_view>& items) {
     const auto added = std::make_unique<bool[]>(items.size());
     return mutator.try_add(key, filter(key), items, {added.get(), items.size()});
@@ -87,8 +89,7 @@ std::vector<std::string_view> views_of(const std::vector<std::string>& items) {
 
 }  // namespace
 
-TEST_CASE("what a source is asked to add is added to the target, new to the source or not",
-          "[keyspace][mirror]") {
+TEST_CASE("items are added to the target, new to the source or not", "[keyspace][mirror]") {
   Fixture fixture;
   REQUIRE(fixture.try_add(source, {"before", "known"}));
   fixture.mirror();
@@ -102,7 +103,7 @@ TEST_CASE("what a source is asked to add is added to the target, new to the sour
   CHECK(fixture.keys.mirrors().all()[0].items_before == 2);
 }
 
-TEST_CASE("nothing goes from a target to its source, and nothing to either from other filters",
+TEST_CASE("a target's items are not added to its source, and other filters' items to neither",
           "[keyspace][mirror]") {
   Fixture fixture;
   fixture.mirror();
@@ -113,7 +114,8 @@ TEST_CASE("nothing goes from a target to its source, and nothing to either from 
   CHECK(fixture.filter(target).item_count() == 2);
 }
 
-TEST_CASE("of an item the target's record comes before the source's, whatever grows", "[keyspace][mirror]") {
+TEST_CASE("the target's record of an item comes before the source's, whichever filter grows",
+          "[keyspace][mirror]") {
   Fixture fixture({.error_rate = 1e-9, .capacity = 40, .expansion = 2, .seed = 1},
                   {.error_rate = 1e-9, .capacity = 25, .expansion = 3, .seed = 1});
   fixture.mirror();
@@ -135,7 +137,8 @@ TEST_CASE("of an item the target's record comes before the source's, whatever gr
   CHECK_FALSE(fixture.journal.misused);
 }
 
-TEST_CASE("a target that refuses breaks the mirror and no add to the source", "[keyspace][mirror]") {
+TEST_CASE("a target that refuses an item breaks the mirror, and adds to the source go on",
+          "[keyspace][mirror]") {
   const auto items = numbered(30);
   struct Case {
     filter::FilterOptions of_target;
@@ -158,13 +161,13 @@ TEST_CASE("a target that refuses breaks the mirror and no add to the source", "[
       told, [&](const Recorded& recorded) { return recorded.mirror.state == given.state; });
   REQUIRE(broken != told.end());
   CHECK(broken->kind == Recorded::Kind::mirrored);
-  // From then on the target gets nothing.
+  // From then on, no items are added to the target.
   const std::uint64_t count = fixture.filter(target).item_count();
   CHECK(fixture.try_add(source, {"more"}));
   CHECK(fixture.filter(target).item_count() == count);
 }
 
-TEST_CASE("a target for which there is no memory breaks the mirror", "[keyspace][mirror]") {
+TEST_CASE("a target that gets no memory breaks the mirror", "[keyspace][mirror]") {
   Fixture fixture({.error_rate = 1e-9, .capacity = 10'000, .seed = 1},
                   {.error_rate = 1e-9, .capacity = 100, .expansion = 1000, .seed = 1});
   fixture.mirror();
@@ -174,7 +177,7 @@ TEST_CASE("a target for which there is no memory breaks the mirror", "[keyspace]
   CHECK(fixture.state() == MirrorState::no_memory);
 }
 
-TEST_CASE("what a source that does not scale refuses is not in the target", "[keyspace][mirror]") {
+TEST_CASE("an item that a source without scaling refuses is not in the target", "[keyspace][mirror]") {
   Fixture fixture({.error_rate = 1e-9, .capacity = 5, .expansion = 0, .seed = 1});
   fixture.mirror();
   const auto items = numbered(8);
@@ -183,7 +186,7 @@ TEST_CASE("what a source that does not scale refuses is not in the target", "[ke
   fixture.add_alone(source, views_of(items));
   CHECK(fixture.outcomes.size() == 6);
   CHECK(fixture.filter(target).item_count() == 5);
-  // What it knows it may be asked to add, for nothing more can be new.
+  // A batch of items that the source knows may be added, because none of them can be new.
   CHECK(fixture.mutator.try_mirror(fixture.filter(source), views_of(numbered(5))));
   CHECK(fixture.filter(target).item_count() == 5);
   CHECK(fixture.mutator.target_knew());
@@ -214,10 +217,10 @@ TEST_CASE("a mirror ends when either end is removed, replaced or flushed", "[key
   SECTION("target replaced by another") {
     REQUIRE(fixture.mutator.rename(0, "u", "t"));
   }
-  SECTION("source put anew") {
+  SECTION("source put again") {
     REQUIRE(fixture.keys.put(source, *Filter::create(precise, fixture.keys.filter_limits())));
   }
-  SECTION("target put anew") {
+  SECTION("target put again") {
     REQUIRE(fixture.keys.put(target, *Filter::create(precise, fixture.keys.filter_limits())));
   }
   SECTION("source moved to another database") {
@@ -240,7 +243,7 @@ TEST_CASE("a mirror ends when either end is removed, replaced or flushed", "[key
   CHECK_FALSE(fixture.mutator.end_mirror(source));
 }
 
-TEST_CASE("a mirror stays as long as both filters do, under whatever keys", "[keyspace][mirror]") {
+TEST_CASE("a mirror stays as long as both filters exist, under any keys", "[keyspace][mirror]") {
   Fixture fixture;
   fixture.mirror();
   fixture.mutator.flush(1);
@@ -255,7 +258,7 @@ TEST_CASE("a mirror stays as long as both filters do, under whatever keys", "[ke
   CHECK(fixture.told()[fixture.told().size() - 2].key == "a longer name");
 }
 
-TEST_CASE("a mirror is where its filters are when databases are swapped", "[keyspace][mirror]") {
+TEST_CASE("a mirror moves with its filters when databases are swapped", "[keyspace][mirror]") {
   Fixture fixture;
   fixture.mirror();
   fixture.mutator.swap(0, 2);
@@ -269,7 +272,7 @@ TEST_CASE("a mirror is where its filters are when databases are swapped", "[keys
   CHECK(fixture.keys.mirrors().empty());
 }
 
-TEST_CASE("a filter is an end of one mirror at most, and never of one with itself", "[keyspace][mirror]") {
+TEST_CASE("a filter is an end of at most one mirror, and not both ends of it", "[keyspace][mirror]") {
   Fixture fixture;
   const auto code = [&](std::string_view from, std::string_view to) {
     const auto begun = fixture.mutator.begin_mirror(0, from, to);
@@ -285,7 +288,7 @@ TEST_CASE("a filter is an end of one mirror at most, and never of one with itsel
   CHECK(fixture.told().size() == 4);
 }
 
-TEST_CASE("there are so many mirrors and no more", "[keyspace][mirror]") {
+TEST_CASE("the number of mirrors has a limit", "[keyspace][mirror]") {
   Fixture fixture;
   const auto key = [](std::size_t number) { return "k" + std::to_string(number); };
   for (std::size_t i = 0; i < 2 * keyspace::mirrors_max; ++i)
@@ -297,7 +300,7 @@ TEST_CASE("there are so many mirrors and no more", "[keyspace][mirror]") {
   CHECK(fixture.mutator.begin_mirror(0, "s", "t"));
 }
 
-TEST_CASE("no add to a source records more than is foreseen", "[keyspace][mirror]") {
+TEST_CASE("an add to a source records no more than was reserved", "[keyspace][mirror]") {
   const std::size_t item_count = GENERATE(0, 1, 33, 2000);
   const auto items = numbered(item_count);
   const filter::FilterOptions growing{.error_rate = 1e-9, .capacity = 1000, .expansion = 1, .seed = 3};
@@ -308,7 +311,7 @@ TEST_CASE("no add to a source records more than is foreseen", "[keyspace][mirror
   CHECK(fixture.told_bytes() - before <=
         keyspace::record_bytes_of_adds_alone(1, item_count, 3) +
             keyspace::record_bytes_of_mirror(fixture.keys.mirrors(), item_count, 3));
-  // Every 33rd item is known to the source, so that the two are told at different items.
+  // The source knows every 33rd item, so that the records of the two filters end at different items.
   Fixture often({.capacity = 10'000}, {.error_rate = 1e-9, .capacity = 1, .expansion = 32768});
   for (std::size_t i = 0; i < item_count; i += 33) often.add_alone(source, {items[i]});
   often.mirror();
@@ -325,3 +328,5 @@ TEST_CASE("no add to a source records more than is foreseen", "[keyspace][mirror
         keyspace::record_bytes_of_adds(1, item_count) +
             keyspace::record_bytes_of_mirror(roomy.keys.mirrors(), item_count, 0));
 }
+
+}  // namespace mirrors_test

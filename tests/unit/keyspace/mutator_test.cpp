@@ -11,6 +11,8 @@
 #include "support/freeing_housekeeper.hpp"
 #include "support/recording_journal.hpp"
 
+namespace mutator_test {
+
 namespace {
 
 using namespace sepal;
@@ -43,7 +45,7 @@ std::vector<std::string> numbered(std::size_t count) {
   return items;
 }
 
-TEST_CASE("what changes nothing is not told", "[keyspace]") {
+TEST_CASE("the log gets no record of a call that changes nothing", "[keyspace]") {
   Fixture fixture;
   fixture.mutator.flush(0);
   fixture.mutator.flush_all();
@@ -58,7 +60,7 @@ TEST_CASE("what changes nothing is not told", "[keyspace]") {
   CHECK(fixture.told().size() == 1);
 }
 
-TEST_CASE("a filter that came whole is told with its image, or the file that has it", "[keyspace]") {
+TEST_CASE("the log gets an adopted filter's image, or the number of its file", "[keyspace]") {
   Fixture fixture;
   const DatabaseKey key{.database = 2, .key = "a"};
   REQUIRE(fixture.mutator.create(key, {}));
@@ -82,7 +84,7 @@ TEST_CASE("a filter that came whole is told with its image, or the file that has
   CHECK(told[2].file.seal == 8);
 }
 
-TEST_CASE("a filter that does not fit is not told, and changes nothing", "[keyspace]") {
+TEST_CASE("a filter that does not fit is not recorded, and changes nothing", "[keyspace]") {
   Fixture fixture;
   const DatabaseKey key{.database = 2, .key = "a"};
   REQUIRE(fixture.mutator.create(key, {}));
@@ -96,7 +98,7 @@ TEST_CASE("a filter that does not fit is not told, and changes nothing", "[keysp
   CHECK(fixture.told().size() == 1);
 }
 
-TEST_CASE("a filter's creation is told with its options and its first layer", "[keyspace]") {
+TEST_CASE("the log gets a new filter's options and first layer", "[keyspace]") {
   Fixture fixture;
   const auto created =
       fixture.mutator.create({.database = 2, .key = "a"}, {.error_rate = 0.001, .capacity = 500, .seed = 9});
@@ -110,7 +112,7 @@ TEST_CASE("a filter's creation is told with its options and its first layer", "[
   CHECK(told[0].layer == (*created)->newest_layer().plan());
 }
 
-TEST_CASE("a layer is told before what is added to it, behind what was added before", "[keyspace]") {
+TEST_CASE("the log gets a new layer after the earlier adds, and before adds to that layer", "[keyspace]") {
   Fixture fixture;
   const DatabaseKey key{.database = 0, .key = "a"};
   const auto created = fixture.mutator.create(key, {.error_rate = 1e-9, .capacity = 3, .seed = 1});
@@ -128,7 +130,7 @@ TEST_CASE("a layer is told before what is added to it, behind what was added bef
   CHECK(told[3].fingerprints == std::vector{fingerprint_of("4", 1), fingerprint_of("5", 1)});
 }
 
-TEST_CASE("adding alone ends at the first item that a full filter refuses", "[keyspace]") {
+TEST_CASE("an add with the gate closed ends at the first item that a full filter refuses", "[keyspace]") {
   Fixture fixture;
   const DatabaseKey key{.database = 0, .key = "a"};
   const auto created = fixture.mutator.create(key, {.error_rate = 1e-9, .capacity = 2, .expansion = 0});
@@ -142,7 +144,7 @@ TEST_CASE("adding alone ends at the first item that a full filter refuses", "[ke
   CHECK(fixture.told().size() == 2);
 }
 
-TEST_CASE("no request records more than is foreseen", "[keyspace]") {
+TEST_CASE("a request records no more than was reserved", "[keyspace]") {
   const std::size_t item_count = GENERATE(0, 1, 2, 31, 32, 33, 100, 2000, 5000);
   const std::uint32_t expansion = GENERATE(1, 2);
   CAPTURE(item_count, expansion);
@@ -172,7 +174,7 @@ TEST_CASE("no request records more than is foreseen", "[keyspace]") {
   CHECK(keys.told_bytes() <= keyspace::record_bytes_of_keys(views));
 }
 
-TEST_CASE("without a log everything is done and nothing told", "[keyspace]") {
+TEST_CASE("without a log the changes are made, and nothing is recorded", "[keyspace]") {
   Fixture fixture;
   Mutator silent(fixture.keys, nullptr);
   const DatabaseKey key{.database = 0, .key = "a"};
@@ -188,3 +190,5 @@ TEST_CASE("without a log everything is done and nothing told", "[keyspace]") {
 }
 
 }  // namespace
+
+}  // namespace mutator_test

@@ -10,6 +10,8 @@
 
 #include "support/catch.hpp"
 
+namespace segment_test {
+
 namespace {
 
 using sepal::keyspace::Entry;
@@ -24,7 +26,7 @@ std::string key_of(std::size_t i) {
   return (i % 3 == 0 ? "a key that needs more than its sixteen bytes " : "k") + std::to_string(i);
 }
 
-// With filters that are not there: a segment does not look at them.
+// The entries have no filters, because a segment does not look at them.
 std::unique_ptr<Segment> filled(std::size_t count) {
   auto segment = Segment::create(0, count);
   for (std::size_t i = 0; i < count; ++i) segment->insert(hash_of(key_of(i)), key_of(i), nullptr);
@@ -36,14 +38,14 @@ bool holds(const Segment& segment, std::size_t i) {
   return index != Segment::not_found && segment.at(index).key.view() == key_of(i);
 }
 
-// The places beside those that are taken, from its bytes.
+// The number of free places, computed from the segment's bytes.
 std::size_t free_count(const Segment& segment) {
   return (segment.byte_count() - sizeof(Segment)) / Segment::entry_bytes - segment.size();
 }
 
 }  // namespace
 
-TEST_CASE("a segment has room for as many entries as were asked for, and for few more", "[keyspace]") {
+TEST_CASE("a segment has room for the requested number of entries, and for few more", "[keyspace]") {
   for (const std::size_t count : {0, 1, 2, 7, 8, 9, 63, 64, 65, 255, 256, 257, 5000}) {
     const auto segment = filled(count);
     CHECK(segment->size() == count);
@@ -55,7 +57,7 @@ TEST_CASE("a segment has room for as many entries as were asked for, and for few
   }
 }
 
-TEST_CASE("a segment of no entries takes its header alone", "[keyspace]") {
+TEST_CASE("a segment without entries takes only its header", "[keyspace]") {
   const auto segment = Segment::create(3, 0);
   CHECK(segment->depth() == 3);
   CHECK(segment->is_full());
@@ -63,7 +65,7 @@ TEST_CASE("a segment of no entries takes its header alone", "[keyspace]") {
   CHECK_FALSE(holds(*segment, 0));
 }
 
-TEST_CASE("an entry that is taken leaves all others where a search finds them", "[keyspace]") {
+TEST_CASE("after an entry was taken, all others are still found", "[keyspace]") {
   constexpr std::size_t count = 300;
   const std::size_t step = GENERATE(1, 7, 299);
   const auto segment = filled(count);
@@ -102,7 +104,7 @@ TEST_CASE("partitioned entries move to another segment with their tags", "[keysp
   }
 }
 
-TEST_CASE("keys of one tag are told apart", "[keyspace]") {
+TEST_CASE("keys with the same tag are distinguished", "[keyspace]") {
   constexpr std::uint64_t hash = 0xab;
   const auto segment = Segment::create(0, 200);
   for (std::size_t i = 0; i < 200; ++i) segment->insert(hash, key_of(i), nullptr);
@@ -114,7 +116,7 @@ TEST_CASE("keys of one tag are told apart", "[keyspace]") {
   CHECK(segment->find(hash, "none of them") == Segment::not_found);
 }
 
-TEST_CASE("a prefetch of an entry names one of the hash's tag, or none", "[keyspace]") {
+TEST_CASE("a prefetch returns an entry with the hash's tag, or none", "[keyspace]") {
   const auto segment = Segment::create(0, 10);
   segment->prefetch_tags();
   CHECK(segment->prefetch_entry(1) == nullptr);
@@ -124,3 +126,5 @@ TEST_CASE("a prefetch of an entry names one of the hash's tag, or none", "[keysp
   CHECK(entry->key.view() == "one");
   CHECK(segment->prefetch_entry(0x102) == nullptr);
 }
+
+}  // namespace segment_test

@@ -7,6 +7,8 @@
 #include "support/catch.hpp"
 #include "support/freeing_housekeeper.hpp"
 
+namespace uploads_test {
+
 namespace {
 
 using namespace sepal;
@@ -50,7 +52,7 @@ bool holds(const Filter& filter, int first, int count) {
   return true;
 }
 
-TEST_CASE("an upload is whole with its last piece, whatever their order and however often they come",
+TEST_CASE("an upload is whole after its last piece, for any order and any repetitions",
           "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(600'000, 0, 1000);
@@ -78,7 +80,7 @@ TEST_CASE("an upload is whole with its last piece, whatever their order and howe
   CHECK(place.uploads.summary().count == 0);
 }
 
-TEST_CASE("pieces of an upload that has not got under its key are not known, and a header begins anew",
+TEST_CASE("pieces of an upload whose adoption failed are refused, and a header begins a new upload",
           "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(100, 0, 10);
@@ -93,14 +95,14 @@ TEST_CASE("pieces of an upload that has not got under its key are not known, and
   CHECK(place.load(data) == Outcome::whole);
   const auto uploaded = place.uploads.take(key, start);
   REQUIRE(uploaded != nullptr);
-  // That of the upload before says nothing of this one.
+  // The adoption of the earlier upload says nothing about this one.
   place.uploads.adopted(key, *lost);
   CHECK(place.load(data) == Outcome::not_adopted);
   place.uploads.adopted(key, *uploaded);
   CHECK(place.load(data) == Outcome::known_already);
 }
 
-TEST_CASE("a filter that is added to and grows while it is dumped arrives with all it had at the header",
+TEST_CASE("a dump of a filter that changes meanwhile holds all items that it had at the header",
           "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(300'000, 0, 299'999);
@@ -123,7 +125,7 @@ TEST_CASE("a filter that is added to and grows while it is dumped arrives with a
   CHECK(holds(*uploaded, 0, 299'999));
 }
 
-TEST_CASE("a small filter that changed since its header arrives as it was with its bits",
+TEST_CASE("a small filter that changed after its header is dumped as it was with its bits",
           "[keyspace][uploads]") {
   Place place;
   REQUIRE(place.begin(filter::dump_header(*filter_of(100, 0, 10), 1)));
@@ -135,7 +137,8 @@ TEST_CASE("a small filter that changed since its header arrives as it was with i
   CHECK(holds(*place.uploads.take(key, start), 500, 100));
 }
 
-TEST_CASE("pieces of another dump, and what is none, are refused and change nothing", "[keyspace][uploads]") {
+TEST_CASE("pieces of another dump and bytes that are no piece are refused, and change nothing",
+          "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(600'000, 0, 10);
   const auto other = filter_of(600'000, 0, 10);
@@ -152,7 +155,7 @@ TEST_CASE("pieces of another dump, and what is none, are refused and change noth
   CHECK(place.load(first) == Outcome::taken);
 }
 
-TEST_CASE("there are no more uploads than may be, at the limit there are", "[keyspace][uploads]") {
+TEST_CASE("as many uploads may begin as the limit says, and not one more", "[keyspace][uploads]") {
   Place place;
   const auto header = filter::dump_header(*filter_of(600'000, 0, 1), 1);
   REQUIRE(place.begin(header, {.database = 0, .key = "a"}));
@@ -169,7 +172,7 @@ TEST_CASE("there are no more uploads than may be, at the limit there are", "[key
   CHECK(place.uploads.summary().count == 0);
 }
 
-TEST_CASE("an upload counts as used memory, is refused where there is none, and gives it back",
+TEST_CASE("an upload counts as used memory, is refused without memory, and gives it back",
           "[keyspace][uploads]") {
   Place place;
   const auto filter = filter_of(600'000, 0, 1);
@@ -199,7 +202,7 @@ TEST_CASE("an upload is dropped when no piece has come for as long as the timeou
   CHECK(place.uploads.earliest_deadline() == no_deadline);
 }
 
-// One layer of 72 bytes, three items, as RedisBloom dumps it.
+// RedisBloom's dump of one layer with 72 bytes and three items.
 std::vector<std::byte> redisbloom_header() {
   const std::string hex =
       "0300000000000000010000000500000002000000480000000000000040020000000000000300000000000000"
@@ -210,7 +213,7 @@ std::vector<std::byte> redisbloom_header() {
   return bytes;
 }
 
-TEST_CASE("RedisBloom's pieces are placed by their iterator, which stands behind them",
+TEST_CASE("RedisBloom's pieces are placed by their iterator, which points behind them",
           "[keyspace][uploads]") {
   Place place;
   REQUIRE(place.begin(redisbloom_header()));
@@ -254,4 +257,40 @@ TEST_CASE("pieces that leave ever more gaps are refused at some point", "[keyspa
   CHECK(taken == 1024);
 }
 
+// Reads the summary of the uploads whenever it gets a filter.
+class AskingHousekeeper final : public Housekeeper {
+ public:
+  void dispose(FilterPtr) override {
+    if (uploads == nullptr) return;
+    count_seen = uploads->summary().count;
+    ++disposed;
+  }
+  void dispose_database(std::shared_ptr<const void>) override {}
+  void settle(FilterPtr, filter::LayerView) override {}
+  void due_at(Deadline) override {}
+
+  const Uploads* uploads = nullptr;
+  std::uint64_t count_seen = 0;
+  int disposed = 0;
+};
+
+TEST_CASE("the callback that gets dropped uploads may use the others: no lock is held",
+          "[keyspace][uploads]") {
+  AskingHousekeeper housekeeper;
+  Keyspace keyspace{KeyspaceOptions{}, housekeeper};
+  Uploads uploads{keyspace};
+  housekeeper.uploads = &uploads;
+  const auto header = filter::dump_header(*filter_of(100, 0, 10), 1);
+  REQUIRE(uploads.begin(key, header, limits, start));
+  REQUIRE(uploads.begin({.database = 1, .key = "k"}, header, limits, start));
+  uploads.flush(1);
+  CHECK(housekeeper.disposed == 1);
+  CHECK(housekeeper.count_seen == 1);
+  uploads.expire(start + limits.timeout + seconds(1));
+  CHECK(housekeeper.disposed == 2);
+  CHECK(housekeeper.count_seen == 0);
+}
+
 }  // namespace
+
+}  // namespace uploads_test

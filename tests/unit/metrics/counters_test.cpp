@@ -6,6 +6,8 @@
 
 #include "support/catch.hpp"
 
+namespace counters_test {
+
 using sepal::metrics::Counter;
 using sepal::metrics::Histogram;
 
@@ -37,7 +39,7 @@ TEST_CASE("a reader never sees a counter run backwards", "[metrics]") {
   CHECK(counter.get() == additions);
 }
 
-TEST_CASE("the buckets cover all values without gap or overlap", "[metrics]") {
+TEST_CASE("the buckets cover all values without gaps or overlaps", "[metrics]") {
   for (std::size_t bucket = 0; bucket + 1 < Histogram::bucket_count; ++bucket) {
     const std::uint64_t last = Histogram::upper_bound(bucket);
     CHECK(Histogram::bucket_of(last) == bucket);
@@ -69,3 +71,5 @@ TEST_CASE("a histogram counts each value in its bucket", "[metrics]") {
   histogram.reset();
   CHECK(histogram.count(5) == 0);
 }
+
+}  // namespace counters_test

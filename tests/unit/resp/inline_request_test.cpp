@@ -8,6 +8,8 @@
 #include "support/catch.hpp"
 #include "support/request_stream.hpp"
 
+namespace inline_request_test {
+
 using namespace std::literals;
 using namespace sepal;
 using resp::Progress;
@@ -35,7 +37,7 @@ void check_unbalanced(std::string_view stream) {
 
 }  // namespace
 
-TEST_CASE("an inline request is words between blanks", "[resp][inline]") {
+TEST_CASE("an inline request is a line of words between blanks", "[resp][inline]") {
   check_requests("PING\r\n", {{"PING"}});
   check_requests("PING\n", {{"PING"}});
   check_requests("ECHO     hello\r\n", {{"ECHO", "hello"}});
@@ -69,7 +71,7 @@ TEST_CASE("double quotes understand escapes", "[resp][inline]") {
   check_requests("ECHO \"it's\"\r\n", {{"ECHO", "it's"}});
 }
 
-TEST_CASE("single quotes understand an escaped quote alone", "[resp][inline]") {
+TEST_CASE("single quotes understand only an escaped quote", "[resp][inline]") {
   check_requests("ECHO 'it\\'s'\r\n", {{"ECHO", "it's"}});
   check_requests("ECHO 'a\\n\\x41'\r\n", {{"ECHO", "a\\n\\x41"}});
   check_requests("ECHO '\"'\r\n", {{"ECHO", "\""}});
@@ -82,7 +84,8 @@ TEST_CASE("a quote may open inside a word and quoted words may be empty", "[resp
   check_requests("a \"b c\"\vd 'e'\r\n", {{"a", "b c", "d", "e"}});
 }
 
-TEST_CASE("a closing quote that is missing or inside a word is refused", "[resp][inline]") {
+TEST_CASE("a request without its closing quote, or with the quote inside a word, is refused",
+          "[resp][inline]") {
   check_unbalanced("ECHO \"hello\"world\r\n");
   check_unbalanced("ECHO 'hello'world\r\n");
   check_unbalanced("ECHO \"x\r\nPING\r\n");
@@ -108,7 +111,8 @@ TEST_CASE("quoted words stay where they are while further words are read", "[res
   check_requests(line + "\r\n", expected);
 }
 
-TEST_CASE("an inline request of the largest size is taken and one byte more is refused", "[resp][inline]") {
+TEST_CASE("an inline request of the largest size is accepted, and one byte more is refused",
+          "[resp][inline]") {
   const resp::ParserLimits limits{.line_bytes_max = 100};
   const std::string fits = std::string(99, 'x') + "\r\n";  // the CR counts
   for (const auto& parsed : {test::parse_whole(fits, limits), test::parse_in_pieces(fits, limits)}) {
@@ -123,7 +127,7 @@ TEST_CASE("an inline request of the largest size is taken and one byte more is r
   }
 }
 
-TEST_CASE("the largest inline request has 64 KiB unless it is set", "[resp][inline]") {
+TEST_CASE("by default, the largest inline request has 64 KiB", "[resp][inline]") {
   CHECK(test::parse_whole("ECHO " + std::string(60'000, 'x') + "\r\n").requests.size() == 1);
   CHECK(test::parse_whole(std::string(65'536, 'x')).unconsumed == 65'536);
   CHECK(test::parse_whole(std::string(65'537, 'x')).error == "ERR Protocol error: too big inline request");
@@ -149,3 +153,5 @@ TEST_CASE("an inline request holds no more words than a request may", "[resp][in
   CHECK(test::parse_whole("a b c\r\n", limits).requests.size() == 1);
   CHECK(test::parse_whole("a b c d\r\n", limits).error == "ERR Protocol error: too big inline request");
 }
+
+}  // namespace inline_request_test

@@ -1,4 +1,4 @@
-// Every limit of a parser, at the limit and one past it, on the fast path and on the one that resumes.
+// Every limit of a parser, at the limit and one past it, on the fast path and on the resuming path.
 #include <sepal/resp/request_parser.hpp>
 
 #include <string>
@@ -7,6 +7,8 @@
 
 #include "support/catch.hpp"
 #include "support/request_stream.hpp"
+
+namespace parser_limits_test {
 
 using namespace sepal;
 using resp::ParserLimits;
@@ -41,7 +43,7 @@ std::string request_of(std::size_t word_count, std::size_t word_bytes) {
 
 }  // namespace
 
-TEST_CASE("a bulk of the largest size is taken and one byte more is refused", "[resp][limits]") {
+TEST_CASE("a bulk of the largest size is accepted, and one byte more is refused", "[resp][limits]") {
   const ParserLimits limits{.bulk_bytes_max = 1000};
   check_taken(request_of(2, 1000), limits);
   check_refused(request_of(1, 1001), limits, "invalid bulk length");
@@ -53,20 +55,21 @@ TEST_CASE("the default bulk limit is that of the reference", "[resp][limits]") {
   CHECK(test::parse_whole("*1\r\n$536870913\r\n").error == "ERR Protocol error: invalid bulk length");
 }
 
-TEST_CASE("a request of the most words is taken and one more is refused", "[resp][limits]") {
+TEST_CASE("a request with the largest number of words is accepted, and one word more is refused",
+          "[resp][limits]") {
   const ParserLimits limits{.argument_count_max = 12};
   check_taken(request_of(12, 3), limits);
   check_refused(request_of(13, 3), limits, "invalid multibulk length");
   check_refused("*13\r\n", limits, "invalid multibulk length");
 }
 
-TEST_CASE("an array is never longer than an int, whatever is set", "[resp][limits]") {
+TEST_CASE("an array never has more elements than an int can count, whatever the limit is", "[resp][limits]") {
   const ParserLimits limits{.argument_count_max = UINT64_MAX};
   CHECK(test::parse_whole("*2147483647\r\n", limits).error.empty());
   check_refused("*2147483648\r\n", limits, "invalid multibulk length");
 }
 
-TEST_CASE("a request of the largest size is taken and one byte more is refused by the limit's name",
+TEST_CASE("a request of the largest size is accepted; for one byte more the error names the limit",
           "[resp][limits]") {
   const std::string request = request_of(7, 20);
   check_taken(request, {.request_bytes_max = request.size()});
@@ -76,12 +79,12 @@ TEST_CASE("a request of the largest size is taken and one byte more is refused b
       "request exceeds the limit of " + std::to_string(less) + " bytes (client-query-buffer-limit)");
 }
 
-TEST_CASE("a request that is going to be too large is refused before its bytes arrive", "[resp][limits]") {
+TEST_CASE("a request whose header announces too much is refused before its bytes arrive", "[resp][limits]") {
   const ParserLimits limits{.request_bytes_max = 1000};
   const std::string what = "request exceeds the limit of 1000 bytes (client-query-buffer-limit)";
   check_refused("*1\r\n$990\r\n", limits, what);
   CHECK(test::parse_whole("*1\r\n$988\r\n", limits).error.empty());
-  // Nothing wraps when all limits are as large as they can be.
+  // No sum overflows when all limits have their largest values.
   const ParserLimits none{.bulk_bytes_max = UINT64_MAX,
                           .request_bytes_max = UINT64_MAX,
                           .argument_count_max = UINT64_MAX,
@@ -99,7 +102,7 @@ TEST_CASE("an inline request counts as a request", "[resp][limits]") {
   check_refused(std::string(50, 'x'), limits, what);
 }
 
-TEST_CASE("a length line of the largest size is read and one byte more is refused", "[resp][limits]") {
+TEST_CASE("a length line of the largest size is accepted, and one byte more is refused", "[resp][limits]") {
   const ParserLimits limits{.line_bytes_max = 40};
   check_refused("*" + std::string(39, '1') + "\r\n", limits, "invalid multibulk length");
   check_refused("*" + std::string(40, '1') + "\r\n", limits, "too big mbulk count string");
@@ -122,7 +125,7 @@ TEST_CASE("a connection that has not authenticated sends small requests", "[resp
   check_refused(request_of(1, 16385), {}, "unauthenticated bulk length", false);
   check_refused("*2\r\n$4\r\nECHO\r\n$16385\r\n", {}, "unauthenticated bulk length", false);
   check_taken("a b c d e f g h i j k l m\r\n", {}, false);
-  // What nobody may send is told first.
+  // The limits for all clients are checked before those without authentication.
   check_refused("*2000000\r\n", {}, "invalid multibulk length", false);
   check_refused("*1\r\n$536870913\r\n", {}, "invalid bulk length", false);
 }
@@ -135,7 +138,7 @@ TEST_CASE("limits may change between requests", "[resp][limits]") {
   REQUIRE(parser.next(request) == Progress::malformed);
 }
 
-TEST_CASE("the bytes that a large bulk needs are known when its header is", "[resp][limits]") {
+TEST_CASE("the size of a large bulk is known as soon as its header is read", "[resp][limits]") {
   resp::RequestParser parser{ParserLimits{}};
   const std::string header = "*2\r\n$4\r\nECHO\r\n$1000000\r\n";
   REQUIRE(parser.next("*2\r\n") == Progress::need_more);
@@ -145,3 +148,5 @@ TEST_CASE("the bytes that a large bulk needs are known when its header is", "[re
   REQUIRE(parser.next(header + std::string(1'000'002, 'x')) == Progress::complete);
   CHECK(parser.bytes_expected() == 0);
 }
+
+}  // namespace parser_limits_test

@@ -10,13 +10,15 @@
 
 #include "support/catch.hpp"
 
+namespace reply_test {
+
 using namespace std::literals;
 using sepal::resp::Reply;
 using sepal::resp::Version;
 
 namespace {
 
-// What `append` encodes in a version of the protocol.
+// The bytes that `append` encodes in a version of the protocol.
 template <class Append>
 std::string encoded(Version version, Append append) {
   Reply reply;
@@ -25,7 +27,7 @@ std::string encoded(Version version, Append append) {
   return std::string(reply.bytes());
 }
 
-// What it encodes in both, when that is the same.
+// The bytes that `append` encodes in both versions, which must be equal.
 template <class Append>
 std::string encoded(Append append) {
   const std::string bytes = encoded(Version::resp2, append);
@@ -63,7 +65,7 @@ TEST_CASE("integers are written in full", "[resp][reply]") {
   }
 }
 
-TEST_CASE("an unsigned integer that no client's integer holds is a bulk", "[resp][reply]") {
+TEST_CASE("an unsigned integer above 63 bits is written as a bulk", "[resp][reply]") {
   CHECK(encoded([](Reply& reply) { reply.integer_unsigned(9223372036854775807u); }) ==
         ":9223372036854775807\r\n");
   CHECK(encoded([](Reply& reply) { reply.integer_unsigned(9223372036854775808u); }) ==
@@ -81,10 +83,10 @@ TEST_CASE("booleans are integers in RESP2", "[resp][reply]") {
   CHECK(encoded(Version::resp3, both) == "#t\r\n#f\r\n");
 }
 
-TEST_CASE("booleans in bulk are what they are one by one", "[resp][reply]") {
+TEST_CASE("many booleans are encoded like single ones", "[resp][reply]") {
   const auto version = GENERATE(Version::resp2, Version::resp3);
   std::array<bool, 4 * 16 + 3> values{};
-  // Every row of four there is.
+  // Every combination of four booleans.
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = (i / 4 >> (i % 4)) % 2 == 1;
   for (std::size_t count = 0; count <= values.size(); ++count) {
     const auto one_by_one = [&](Reply& reply) {
@@ -125,7 +127,7 @@ TEST_CASE("bulks hold any bytes", "[resp][reply]") {
   CHECK(encoded([&](Reply& reply) { reply.bulk(large); }) == "$123456\r\n" + large + "\r\n");
 }
 
-TEST_CASE("types that RESP2 lacks become the nearest that it has", "[resp][reply]") {
+TEST_CASE("types that RESP2 lacks become the nearest RESP2 type", "[resp][reply]") {
   const auto check = [](auto append, std::string_view resp2, std::string_view resp3) {
     CHECK(encoded(Version::resp2, append) == resp2);
     CHECK(encoded(Version::resp3, append) == resp3);
@@ -138,7 +140,7 @@ TEST_CASE("types that RESP2 lacks become the nearest that it has", "[resp][reply
   check([](Reply& reply) { reply.array(7); }, "*7\r\n", "*7\r\n");
 }
 
-TEST_CASE("what was appended can be taken back", "[resp][reply]") {
+TEST_CASE("appended bytes can be taken back", "[resp][reply]") {
   Reply reply;
   reply.ok();
   const std::size_t size = reply.size();
@@ -165,3 +167,40 @@ TEST_CASE("two buffers serve a connection without allocating again", "[resp][rep
   CHECK(sent.data() == buffer);
   CHECK(sent.capacity() == capacity);
 }
+
+TEST_CASE("a long bulk is appended piece by piece, behind what was there", "[resp][reply]") {
+  Reply reply;
+  reply.ok();
+  reply.bulk_later({"abc", "", "defg"});
+  CHECK(reply.bytes() == "+OK\r\n$7\r\n");
+  std::string all;
+  int fills = 0;
+  while (reply.has_later()) {
+    reply.fill(reply.size() + 2);
+    ++fills;
+    std::string some;
+    reply.swap_out(some);
+    CHECK(some.size() <= std::string_view("+OK\r\n$7\r\n").size() + 2);
+    all += some;
+  }
+  CHECK(all == "+OK\r\n$7\r\nabcdefg\r\n");
+  CHECK(fills == 5);
+  reply.integer(1);
+  CHECK(reply.bytes() == ":1\r\n");
+}
+
+TEST_CASE("a reply that has as many bytes as asked for is not filled", "[resp][reply]") {
+  Reply reply;
+  reply.array(2);
+  reply.raw_later({"+a\r\n+b\r\n"});
+  reply.fill(reply.size());
+  CHECK(reply.bytes() == "*2\r\n");
+  CHECK(reply.has_later());
+  reply.fill(1000);
+  CHECK(reply.bytes() == "*2\r\n+a\r\n+b\r\n");
+  CHECK_FALSE(reply.has_later());
+  reply.raw_later({});
+  CHECK_FALSE(reply.has_later());
+}
+
+}  // namespace reply_test

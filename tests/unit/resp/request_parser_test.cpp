@@ -1,4 +1,5 @@
-// Arrays of bulk strings: what is a request, what is skipped, what is refused with which words.
+// Arrays of bulk strings: which bytes are a request, which are skipped, and which are refused with which
+// error.
 #include <sepal/resp/request_parser.hpp>
 
 #include <string>
@@ -8,6 +9,8 @@
 
 #include "support/catch.hpp"
 #include "support/request_stream.hpp"
+
+namespace request_parser_test {
 
 using namespace std::literals;
 using namespace sepal;
@@ -21,7 +24,7 @@ using Requests = std::vector<std::vector<std::string>>;
 
 const std::string ping = "*1\r\n$4\r\nPING\r\n";
 
-// Checks the claim for the stream in one piece and in many: the fast path and the one that resumes.
+// Checks the result for the stream in one piece and in many pieces: the fast path and the resuming path.
 void check_requests(std::string_view stream, const Requests& expected, std::size_t unconsumed = 0) {
   INFO(stream);
   for (const auto& parsed : {parse_whole(stream), parse_in_pieces(stream)}) {
@@ -79,7 +82,7 @@ TEST_CASE("words are views into the input of the call that completed the request
   CHECK(parser.words()[1] == "hello");
 }
 
-TEST_CASE("arrays of no or fewer elements are skipped", "[resp][parser]") {
+TEST_CASE("arrays with a length of zero or less are skipped", "[resp][parser]") {
   check_requests("*0\r\n", {});
   check_requests("*-1\r\n", {});
   check_requests("*0\r\n" + ping, {{"PING"}});
@@ -87,7 +90,7 @@ TEST_CASE("arrays of no or fewer elements are skipped", "[resp][parser]") {
   check_requests("*-10\r\n*-9223372036854775808\r\n" + ping, {{"PING"}});
 }
 
-TEST_CASE("a request that follows skipped bytes is found whether they are dropped or fed again",
+TEST_CASE("a request after skipped bytes is found, whether the caller drops the bytes or feeds them again",
           "[resp][parser]") {
   const bool dropped = GENERATE(false, true);
   resp::RequestParser parser{resp::ParserLimits{}};
@@ -126,7 +129,7 @@ TEST_CASE("only bulk strings are elements of a request", "[resp][parser]") {
   check_requests("*1\r\nPING", {}, 8);
 }
 
-TEST_CASE("requests before a malformed one are delivered and none behind it", "[resp][parser]") {
+TEST_CASE("requests before a malformed one are delivered, and none after it", "[resp][parser]") {
   check_refused(ping + "*1\r\n$abc\r\n" + ping, "invalid bulk length", {{"PING"}});
   resp::RequestParser parser{resp::ParserLimits{}};
   REQUIRE(parser.next("*x\r\n") == Progress::malformed);
@@ -135,7 +138,7 @@ TEST_CASE("requests before a malformed one are delivered and none behind it", "[
   CHECK(parser.error_text() == "ERR Protocol error: invalid multibulk length");
 }
 
-TEST_CASE("the two bytes behind a bulk are skipped whatever they are", "[resp][parser]") {
+TEST_CASE("the two bytes after a bulk are skipped, whatever they are", "[resp][parser]") {
   check_requests("*1\r\n$4\r\nPINGxx" + ping, {{"PING"}, {"PING"}});
   check_requests("*1\r\n$6\r\nPING\r\n\r\n", {{"PING\r\n"}});
   check_requests("*1\r\n$4\r\nPINGPONG\r\n" + ping, {{"PING"}, {"NG"}, {"PING"}});
@@ -159,7 +162,7 @@ TEST_CASE("a request may be cut at any byte", "[resp][parser]") {
   }
 }
 
-TEST_CASE("a request whose first line was cut leaves nothing behind for the next", "[resp][parser]") {
+TEST_CASE("a request whose first line was cut does not affect the next request", "[resp][parser]") {
   resp::RequestParser parser{resp::ParserLimits{}};
   REQUIRE(parser.next("*1\r") == Progress::need_more);
   REQUIRE(parser.next(ping) == Progress::complete);
@@ -168,7 +171,7 @@ TEST_CASE("a request whose first line was cut leaves nothing behind for the next
 }
 
 TEST_CASE("a large bulk that arrives byte by byte is not scanned again for each byte", "[resp][parser]") {
-  // A parser that looked at the bulk again for every byte would look at half a million million bytes here.
+  // A parser that scanned the bulk again for every byte would read half a million million bytes here.
   const std::vector<std::string> words{"ECHO", std::string(1 << 20, '\r')};
   const std::string request = test::encode_request(words);
   resp::RequestParser parser{resp::ParserLimits{}};
@@ -190,7 +193,7 @@ struct Alike {
   std::size_t consumed = 0;
 };
 
-// What follows `first` and is like it.
+// The requests behind `first` that are like it.
 Alike taken_alike(const std::string& first, const std::string& rest, std::size_t count_max = 8,
                   const resp::ParserLimits& limits = {}) {
   const std::string bytes = first + rest;
@@ -202,7 +205,7 @@ Alike taken_alike(const std::string& first, const std::string& rest, std::size_t
   return {.last_words = {last_words.begin(), last_words.end()}, .consumed = parser.consumed()};
 }
 
-TEST_CASE("neighbours that differ in their last word only are taken together", "[resp][parser]") {
+TEST_CASE("neighbours that differ only in their last word are taken together", "[resp][parser]") {
   const std::string first = request_of({"BF.ADD", "key", "a"});
   const std::string second = request_of({"BF.ADD", "key", ""});
   const std::string third = request_of({"BF.ADD", "key", "a longer item"});
@@ -220,7 +223,8 @@ TEST_CASE("neighbours that differ in their last word only are taken together", "
   CHECK(taken_alike("PING x\r\n", "PING y\r\n").consumed == 0);
 }
 
-TEST_CASE("a neighbour over a limit is left to the reader that knows every error", "[resp][parser]") {
+TEST_CASE("a neighbour beyond a limit is left to the full parser, which reports the error",
+          "[resp][parser]") {
   const std::string first = request_of({"BF.ADD", "key", "item"});
   const std::string equal = request_of({"BF.ADD", "key", "1234"});
   const std::string longer = request_of({"BF.ADD", "key", "12345"});
@@ -232,7 +236,7 @@ TEST_CASE("a neighbour over a limit is left to the reader that knows every error
   CHECK(taken_alike(first, equal + longer, 8, tight_request).consumed == equal.size());
 }
 
-// What follows `first` and is similar: "<second word> <last word>" of each.
+// The requests behind `first` that are similar: "<second word> <last word>" of each.
 Alike taken_similar(const std::string& first, const std::string& rest, std::size_t count_max = 8,
                     const resp::ParserLimits& limits = {}) {
   const std::string bytes = first + rest;
@@ -246,7 +250,7 @@ Alike taken_similar(const std::string& first, const std::string& rest, std::size
   return taken;
 }
 
-TEST_CASE("neighbours of one command on changing keys are taken in one go", "[resp][parser]") {
+TEST_CASE("neighbours with one command and different keys are taken together", "[resp][parser]") {
   const std::string first = request_of({"BF.ADD", "key", "a"});
   const std::string second = request_of({"BF.ADD", "other key", ""});
   const std::string third = request_of({"BF.ADD", "key", "a longer item"});
@@ -269,7 +273,7 @@ TEST_CASE("neighbours of one command on changing keys are taken in one go", "[re
   CHECK(taken_similar(request_of({"BF.ADD", "key"}), request_of({"BF.ADD", "k"})).consumed == 0);
 }
 
-TEST_CASE("a neighbour on another key is held to the same limits", "[resp][parser]") {
+TEST_CASE("a neighbour with another key has the same limits", "[resp][parser]") {
   const std::string first = request_of({"BF.ADD", "key", "item"});
   const std::string equal = request_of({"BF.ADD", "kez", "1234"});
   const resp::ParserLimits tight_word{.bulk_bytes_max = 6};
@@ -318,7 +322,7 @@ TEST_CASE("a request of many words in small pieces is not read again for each pi
   CHECK(parser.words().back().data() == request.data() + request.size() - words.back().size() - 2);
 }
 
-TEST_CASE("memory for words follows the bytes that arrived and is given back", "[resp][parser]") {
+TEST_CASE("memory for words grows with the bytes that arrived, and is given back", "[resp][parser]") {
   for (const char* announced : {"*1000\r\n$1\r\n", "*1048576\r\n$1\r\n"}) {
     resp::RequestParser parser{resp::ParserLimits{}};
     REQUIRE(parser.next(announced) == Progress::need_more);
@@ -332,3 +336,5 @@ TEST_CASE("memory for words follows the bytes that arrived and is given back", "
   REQUIRE(other.next("") == Progress::need_more);
   CHECK(other.words().capacity() <= 4096);
 }
+
+}  // namespace request_parser_test

@@ -1,4 +1,4 @@
-// A place for sockets and files of a test.
+// A folder for the sockets and files of a test.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace sepal::server::test {
 
-// An empty folder, gone with the test.
+// An empty folder, removed at the end of the test.
 class Folder {
  public:
   Folder() {

@@ -10,7 +10,7 @@
 #include "unit/server/folder.hpp"
 #include "unit/server/server_world.hpp"
 
-namespace sepal::server {
+namespace sepal::server::kept_replies_test {
 namespace {
 
 using test::any_port;
@@ -24,8 +24,8 @@ const std::string ping = request({"PING"});
 const std::string pong = "+PONG\r\n";
 constexpr std::chrono::milliseconds stop_patience{2000};
 
-// On a UNIX socket, which takes less at once than TCP does.
-TEST_CASE("replies that are kept while others have their turn are sent whole, each to its client",
+// Uses a UNIX socket, because it takes fewer bytes at once than TCP does.
+TEST_CASE("replies that are kept while other clients have their turn are sent whole, each to its client",
           "[server][network]") {
   const Folder folder;
   ServerOptions options = any_port();
@@ -46,13 +46,13 @@ TEST_CASE("replies that are kept while others have their turn are sent whole, ea
   std::vector<std::unique_ptr<SocketClient>> clients;
   for (int i = 0; i < 40; ++i) clients.push_back(std::make_unique<SocketClient>(options.unix_socket));
   for (const auto& client : clients) REQUIRE(client->ask(ping, pong.size()) == pong);
-  // Some that are sent more than the socket takes, and some with so little that they are served in rounds.
+  // Some clients get more bytes than the socket takes. Others send so little that they are served in rounds.
   const auto asks_docs = [](std::size_t client) { return client == 1 || client == 6; };
   const auto asks_little = [](std::size_t client) { return client >= 12; };
   const auto echo_count = [&](std::size_t client) -> std::size_t { return asks_little(client) ? 3 : 1500; };
   const auto payload = [](std::size_t client) { return "payload of client " + std::to_string(10 + client); };
   {
-    // The worker waits in the first one's batch, and finds all others ready in its next turn.
+    // The worker waits in the first client's batch, and finds all other clients ready in its next turn.
     const GateClosed closed(world.ground.gate);
     REQUIRE(clients[0]->send(ping));
     for (std::size_t i = 1; i < clients.size(); ++i)
@@ -73,4 +73,4 @@ TEST_CASE("replies that are kept while others have their turn are sent whole, ea
 }
 
 }  // namespace
-}  // namespace sepal::server
+}  // namespace sepal::server::kept_replies_test

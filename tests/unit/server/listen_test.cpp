@@ -9,7 +9,7 @@
 #include "unit/server/folder.hpp"
 #include "unit/server/server_world.hpp"
 
-namespace sepal::server {
+namespace sepal::server::listen_test {
 namespace {
 
 using test::any_port;
@@ -28,7 +28,7 @@ ServerOptions on_path(const std::string& path) {
   return options;
 }
 
-TEST_CASE("a port that is taken is named, with what to do", "[server][network]") {
+TEST_CASE("the error for a taken port names the port, and says what to do", "[server][network]") {
   ServerWorld first;
   first.start();
   ServerOptions options = any_port();
@@ -51,7 +51,7 @@ TEST_CASE("several addresses share the port that the system picks", "[server][ne
   world.server.stop(stop_patience);
 }
 
-TEST_CASE("an address that this machine does not have is an error, unless it is forgiven",
+TEST_CASE("an address that this machine lacks is an error, unless it is marked as optional",
           "[server][network]") {
   ServerOptions options = any_port();
   options.bind = {"127.0.0.1", "192.0.2.1"};
@@ -72,7 +72,8 @@ TEST_CASE("an address that this machine does not have is an error, unless it is 
   CHECK_FALSE(nowhere.server.start().ok());
 }
 
-TEST_CASE("a UNIX socket serves, has the mode asked for, and is removed at the stop", "[server][network]") {
+TEST_CASE("a UNIX socket serves clients, has its configured mode, and is removed at the stop",
+          "[server][network]") {
   const Folder folder;
   ServerOptions options = on_path(folder.file("sepal.sock"));
   options.unix_socket_mode = 0770;
@@ -89,7 +90,18 @@ TEST_CASE("a UNIX socket serves, has the mode asked for, and is removed at the s
   CHECK_FALSE(std::filesystem::exists(options.unix_socket));
 }
 
-TEST_CASE("requests sent through a UNIX socket are run though the client has gone", "[server][network]") {
+TEST_CASE("with a UNIX socket port 0 means no TCP", "[server][network]") {
+  const Folder folder;
+  ServerOptions options = on_path(folder.file("sepal.sock"));
+  options.bind = {"127.0.0.1", "192.0.2.1"};  // not used
+  ServerWorld world(options);
+  world.start();
+  CHECK(world.server.port() == 0);
+  CHECK(SocketClient(options.unix_socket).ask(ping, pong.size()) == pong);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("requests from a UNIX socket are run even if the client has gone", "[server][network]") {
   const Folder folder;
   ServerWorld world(on_path(folder.file("sepal.sock")));
   world.start();
@@ -99,7 +111,7 @@ TEST_CASE("requests sent through a UNIX socket are run though the client has gon
   world.server.stop(stop_patience);
 }
 
-TEST_CASE("a socket that a killed server left is replaced, one in use is not", "[server][network]") {
+TEST_CASE("a socket of a killed server is replaced, a socket in use is not", "[server][network]") {
   const Folder folder;
   const ServerOptions options = on_path(folder.file("sepal.sock"));
   std::filesystem::path kept = folder.file("kept.sock");
@@ -130,7 +142,7 @@ TEST_CASE("a file that is no socket is left alone", "[server][network]") {
   CHECK(std::filesystem::file_size(folder.file("notes.txt")) == 7);
 }
 
-TEST_CASE("a path as long as the system allows is served; one byte more is an error that says so",
+TEST_CASE("the longest path that the system allows works; one byte more is an error that says so",
           "[server][network]") {
   const Folder folder;
   constexpr std::size_t path_bytes_max = 107;
@@ -146,4 +158,4 @@ TEST_CASE("a path as long as the system allows is served; one byte more is an er
 }
 
 }  // namespace
-}  // namespace sepal::server
+}  // namespace sepal::server::listen_test

@@ -1,4 +1,4 @@
-// The journal's progress and those who wait for it, over sockets.
+// Progress of the journal, and clients that wait for it, over sockets.
 #include <sepal/server/server.hpp>
 
 #include <chrono>
@@ -11,7 +11,7 @@
 #include "support/catch.hpp"
 #include "unit/server/server_world.hpp"
 
-namespace sepal::server {
+namespace sepal::server::server_journal_test {
 namespace {
 
 using test::any_port;
@@ -35,7 +35,7 @@ struct JournalWorld : ServerWorld {
     start();
   }
 
-  // So many batches have ended, and the workers have turned to something else.
+  // Waits until so many batches have ended, and the workers serve another client.
   void await_batches(int count) {
     REQUIRE(eventually([&] { return ground.recording.settled + ground.recording.settled_known == count; }));
     REQUIRE(connect()->ask(ping, pong.size()) == pong);
@@ -46,8 +46,7 @@ struct JournalWorld : ServerWorld {
   }
 };
 
-TEST_CASE("clients whose replies wait for the journal get them as it becomes durable; others go on",
-          "[server][network]") {
+TEST_CASE("replies leave as soon as the journal is durable, and other clients go on", "[server][network]") {
   JournalWorld world(2);
   std::vector<std::unique_ptr<SocketClient>> clients;
   for (int i = 0; i < 8; ++i) {
@@ -67,7 +66,7 @@ TEST_CASE("clients whose replies wait for the journal get them as it becomes dur
   world.server.stop(stop_patience);
 }
 
-TEST_CASE("progress that comes before a client waits is not missed", "[server][network]") {
+TEST_CASE("progress of the journal before a client waits is not missed", "[server][network]") {
   JournalWorld world(2);
   world.ground.recording.awaited = 1;
   std::atomic<bool> done{false};
@@ -91,12 +90,12 @@ TEST_CASE("progress that comes before a client waits is not missed", "[server][n
   for (auto& client : clients) client.join();
   done = true;
   journal.join();
-  // A few are taken for known: the rate of errors.
+  // A few items are false positives.
   CHECK(answered > 1900);
   world.server.stop(stop_patience);
 }
 
-TEST_CASE("clients that leave or are killed while their replies wait are gone", "[server][network]") {
+TEST_CASE("clients that leave or are killed while their replies wait are removed", "[server][network]") {
   JournalWorld world;
   world.ground.recording.awaited = 1;
   auto leaving = world.connect();
@@ -118,8 +117,7 @@ TEST_CASE("clients that leave or are killed while their replies wait are gone", 
   world.server.stop(stop_patience);
 }
 
-TEST_CASE("requests for which the journal has no room are run when it has made progress",
-          "[server][network]") {
+TEST_CASE("requests that wait for room in the journal run when it has made progress", "[server][network]") {
   JournalWorld world;
   world.ground.recording.admission = keyspace::Admission::later;
   const auto client = world.connect();
@@ -135,7 +133,8 @@ TEST_CASE("requests for which the journal has no room are run when it has made p
   world.server.stop(stop_patience);
 }
 
-TEST_CASE("room that comes while other clients are served is not missed", "[server][network]") {
+TEST_CASE("room in the journal that comes while other clients are served is not missed",
+          "[server][network]") {
   JournalWorld world;
   const auto client = world.connect();
   std::atomic<bool> done{false};
@@ -150,7 +149,7 @@ TEST_CASE("room that comes while other clients are served is not missed", "[serv
   for (int round = 0; round < 2'000 && answered == round; ++round) {
     world.ground.recording.grants_left = 0;
     if (!client->send(ping + add(round))) break;
-    // The turn that answers the first puts off the second.
+    // The turn that answers the first request puts off the second one.
     if (client->receive(pong.size()) != pong) break;
     world.ground.recording.grants_left = 1'000;
     world.server.journal_progressed();
@@ -162,8 +161,9 @@ TEST_CASE("room that comes while other clients are served is not missed", "[serv
   world.server.stop(stop_patience);
 }
 
-TEST_CASE("room that comes while the replies before are held or on their way is not missed",
-          "[server][network]") {
+TEST_CASE(
+    "room in the journal that comes while earlier replies are held, or behind a long reply, is not missed",
+    "[server][network]") {
   JournalWorld world;
   const auto client = world.connect();
   REQUIRE(client->ask(add(0), 4) == ":1\r\n");
@@ -189,24 +189,22 @@ TEST_CASE("room that comes while the replies before are held or on their way is 
     REQUIRE(client->readable(std::chrono::seconds(5)));
     CHECK(client->receive(4) == ":1\r\n");
   }
-  SECTION("on their way") {
-    // More than the system buffers between the two.
+  SECTION("behind a long reply") {
+    // More bytes than the system buffers between client and server.
     const std::string text(std::size_t{32} << 20, 'x');
-    world.services.options.output_bytes_max = 2 * text.size();
     world.ground.recording.grants_left = 0;
     REQUIRE(client->send(request({"ECHO", text}) + add(1)));
-    REQUIRE(put_off());
-    make_room();
     const std::size_t echo_bytes = request({text}).size() - 4;
     REQUIRE(client->receive(echo_bytes).size() == echo_bytes);
+    REQUIRE(put_off());
+    make_room();
     REQUIRE(client->readable(std::chrono::seconds(5)));
     CHECK(client->receive(4) == ":1\r\n");
   }
   world.server.stop(stop_patience);
 }
 
-TEST_CASE("a stop sends replies that become durable meanwhile, and cuts off the others",
-          "[server][network]") {
+TEST_CASE("a stop sends replies that become durable in time, and drops the others", "[server][network]") {
   JournalWorld world;
   world.ground.recording.awaited = 1;
   const auto lucky = world.connect();
@@ -226,4 +224,4 @@ TEST_CASE("a stop sends replies that become durable meanwhile, and cuts off the 
 }
 
 }  // namespace
-}  // namespace sepal::server
+}  // namespace sepal::server::server_journal_test

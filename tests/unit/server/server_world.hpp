@@ -10,9 +10,13 @@
 
 #include "support/catch.hpp"
 #include "unit/server/socket_client.hpp"
-#include "unit/server/world.hpp"
+#include "unit/session/world.hpp"
 
 namespace sepal::server::test {
+
+using session::test::Ground;
+using session::test::repeated;
+using session::test::request;
 
 inline ServerOptions any_port(std::uint32_t worker_count = 1) {
   ServerOptions options;
@@ -39,7 +43,7 @@ struct ServerWorld {
     return client;
   }
 
-  // Copies, in the order of for_each.
+  // Copies of the clients' states, in the order of for_each.
   std::vector<command::ClientState> clients() {
     std::vector<command::ClientState> found;
     const GateClosed closed(ground.gate);

@@ -1,4 +1,4 @@
-// A client for tests: blocks, but never for longer than a deadline.
+// A client for tests. It blocks, but never beyond its deadline.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "support/eventually.hpp"
+
 namespace sepal::server::test {
 
-inline constexpr std::chrono::seconds patience{20};
+using sepal::test::eventually;
+using sepal::test::patience;
 
 class SocketClient {
  public:
@@ -53,14 +56,14 @@ class SocketClient {
     return true;
   }
 
-  // 0 when the socket takes nothing for `wait`.
+  // Returns 0 if the socket takes nothing within `wait`.
   std::size_t send_some(std::string_view bytes, std::chrono::milliseconds wait) {
     if (!ready(POLLOUT, wait)) return 0;
     const ssize_t sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     return sent > 0 ? static_cast<std::size_t>(sent) : 0;
   }
 
-  // That many bytes, or fewer when the server closes or the deadline passes.
+  // Receives so many bytes, or fewer if the server closes or the deadline passes.
   std::string receive(std::size_t byte_count) {
     std::string bytes;
     while (bytes.size() < byte_count && receive_some(bytes, byte_count - bytes.size())) {
@@ -68,7 +71,7 @@ class SocketClient {
     return bytes;
   }
 
-  // All until the server closes. Says so when it does not, or when the connection was reset.
+  // Receives until the server closes. If it does not close, or resets the connection, the result says so.
   std::string receive_until_closed() {
     std::string bytes;
     while (receive_some(bytes, 64 * 1024)) {
@@ -80,7 +83,7 @@ class SocketClient {
     return send(bytes) ? receive(reply_bytes) : "";
   }
 
-  // Whether something arrives, or the end, within this time.
+  // Whether bytes or the end arrive within this time.
   [[nodiscard]] bool readable(std::chrono::milliseconds wait) const { return ready(POLLIN, wait); }
 
   void end_sending() { ::shutdown(descriptor_, SHUT_WR); }
@@ -106,16 +109,5 @@ class SocketClient {
   bool connected_ = false;
   std::string ending_;
 };
-
-// Whether `condition` holds before the patience ends.
-template <class Condition>
-bool eventually(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (condition()) return true;
-    ::poll(nullptr, 0, 1);
-  }
-  return false;
-}
 
 }  // namespace sepal::server::test

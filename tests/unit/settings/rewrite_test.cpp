@@ -1,6 +1,7 @@
 #include <sepal/settings/settings.hpp>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,13 +10,13 @@
 #include "support/catch.hpp"
 #include "temporary_file.hpp"
 
-namespace sepal::settings {
+namespace sepal::settings::rewrite_test {
 namespace {
 
 using test::TemporaryFile;
 
 Settings load(const std::string& path) {
-  auto invocation = read_invocation(std::vector<std::string>{"--config", path});
+  auto invocation = read_invocation(std::vector<std::string>{"--config", path}, "sepald");
   if (!invocation) FAIL(invocation.error().detail);
   return invocation->settings;
 }
@@ -39,7 +40,7 @@ TEST_CASE("a rewrite changes the values that changed and nothing else", "[settin
         "bind = [\"0.0.0.0\"] # two\noutput_bytes_max = 2048\n");
 }
 
-TEST_CASE("a rewrite adds what the file does not mention, once and only if it differs", "[settings]") {
+TEST_CASE("a rewrite adds missing settings once, and only if they differ from the default", "[settings]") {
   const TemporaryFile file("port = 7000");
   Settings settings = load(file.path());
   settings.runtime.clients_max = 50;
@@ -52,7 +53,7 @@ TEST_CASE("a rewrite adds what the file does not mention, once and only if it di
   CHECK(load(file.path()).runtime.password == "a\"\\\n");
 }
 
-TEST_CASE("a rewrite finds values behind characters of several bytes and keeps line ends", "[settings]") {
+TEST_CASE("a rewrite finds values after characters of several bytes, and keeps line ends", "[settings]") {
   const TemporaryFile file(
       "# f\xc3\xbcr uns\r\ndir = \"d\xc3\xa4ta\" # \xc3\xa4\r\nport = 1 # \xe2\x82\xac\r\n");
   Settings settings = load(file.path());
@@ -66,7 +67,7 @@ TEST_CASE("a rewrite finds values behind characters of several bytes and keeps l
         "backlog = 3\r\n");
 }
 
-TEST_CASE("a rewritten file of every setting reads back the same", "[settings]") {
+TEST_CASE("a rewritten file with every setting is read back unchanged", "[settings]") {
   const TemporaryFile file("# empty\n");
   Settings settings = load(file.path());
   settings.server = {.bind = {"::1", "-10.0.0.1"},
@@ -116,7 +117,19 @@ TEST_CASE("a rewrite keeps permissions, follows a link and leaves nothing behind
   CHECK(std::distance(std::filesystem::directory_iterator(file.directory()), {}) == 2);
 }
 
-TEST_CASE("a value that no file could hold is refused and the file stays", "[settings]") {
+TEST_CASE("a rewrite does not touch other files in the folder", "[settings]") {
+  const TemporaryFile file("requirepass = \"x\"\n");
+  const std::string beside = file.path() + ".tmp";
+  std::ofstream(beside) << "mine";
+  Settings settings = load(file.path());
+  settings.runtime.password = "y";
+  rewrite(settings);
+  std::string kept;
+  std::ifstream(beside) >> kept;
+  CHECK(kept == "mine");
+}
+
+TEST_CASE("a value that no file can hold is refused, and the file stays", "[settings]") {
   const TemporaryFile file("port = 7000\n");
   Settings settings = load(file.path());
   settings.runtime.password = "\xff";
@@ -126,7 +139,7 @@ TEST_CASE("a value that no file could hold is refused and the file stays", "[set
   CHECK(file.read() == "port = 7000\n");
 }
 
-TEST_CASE("a rewrite without a file says so", "[settings]") {
+TEST_CASE("a rewrite without a file is an error that says so", "[settings]") {
   CHECK(rewrite_config_file(Settings{}).error().code == Errc::not_found);
   Settings settings;
   {
@@ -137,4 +150,4 @@ TEST_CASE("a rewrite without a file says so", "[settings]") {
 }
 
 }  // namespace
-}  // namespace sepal::settings
+}  // namespace sepal::settings::rewrite_test

@@ -1,4 +1,4 @@
-// The table, the sample file and the rows' own ranges and texts.
+// The table of settings, the sample file, and the ranges and texts of the rows.
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -10,7 +10,7 @@
 #include "settings/value_text.hpp"
 #include "support/catch.hpp"
 
-namespace sepal::settings {
+namespace sepal::settings::setting_table_test {
 namespace {
 
 std::string sample_text() {
@@ -44,7 +44,7 @@ TEST_CASE("the sample file writes every default as a rewrite would", "[settings]
   }
 }
 
-TEST_CASE("every setting takes the ends of its range and refuses one past them", "[settings]") {
+TEST_CASE("every setting accepts the ends of its range, and refuses one past them", "[settings]") {
   for (const Setting& setting : all_settings()) {
     INFO(setting.key);
     const auto [min, max] = setting.range;
@@ -57,7 +57,7 @@ TEST_CASE("every setting takes the ends of its range and refuses one past them",
         CHECK(check_range(setting, max).ok());
         CHECK_FALSE(check_range(setting, max + 1).ok());
         if (min > 0) CHECK_FALSE(check_range(setting, min - 1).ok());
-        // No number of the range is cut on its way into the field.
+        // The field is wide enough for every number of the range.
         Settings settings;
         setting.set(settings, max);
         CHECK(setting.get(settings) == Value(max));
@@ -83,8 +83,7 @@ TEST_CASE("every setting takes the ends of its range and refuses one past them",
   }
 }
 
-TEST_CASE("the default of every setting is within its range and written so that it reads back",
-          "[settings]") {
+TEST_CASE("the default of every setting is within its range, and is read back as written", "[settings]") {
   for (const Setting& setting : all_settings()) {
     INFO(setting.key);
     const Value usual = setting.get(Settings{});
@@ -123,4 +122,4 @@ TEST_CASE("times are seconds with or without a unit", "[settings]") {
 }
 
 }  // namespace
-}  // namespace sepal::settings
+}  // namespace sepal::settings::setting_table_test

@@ -1,4 +1,4 @@
-// A file for a test, gone with it.
+// A temporary file for a test.
 #pragma once
 
 #include <filesystem>

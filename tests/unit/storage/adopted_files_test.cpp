@@ -1,4 +1,4 @@
-// Files of filters that came whole: in front of the record that names them, until a generation holds them.
+// Files of adopted filters: they exist before the record that names them, until a generation holds them.
 #include <sepal/filter/image.hpp>
 #include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
@@ -9,6 +9,8 @@
 
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
+
+namespace adopted_files_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -43,7 +45,7 @@ struct Directory {
   [[nodiscard]] std::vector<std::string> names() { return *disk.list("data"); }
 };
 
-// Replays on a disk that a test has put files on.
+// Replays a journal on a disk with files of the test.
 struct Recovered {
   test::Filters filters;
   Result<ReplayReport> report;
@@ -60,7 +62,7 @@ struct Recovered {
 
 }  // namespace
 
-TEST_CASE("a file that was written survives a power cut, and brings back the filter", "[storage][adopted]") {
+TEST_CASE("a written file survives a power cut, and restores the filter", "[storage][adopted]") {
   Directory directory;
   const auto filter = filter_with(50);
   const auto written = directory.files->write(filter, {});
@@ -71,7 +73,7 @@ TEST_CASE("a file that was written survives a power cut, and brings back the fil
   CHECK(test::same(**read, *filter));
 }
 
-TEST_CASE("a file that another one took the place of, or nobody finds, is damage", "[storage][adopted]") {
+TEST_CASE("a replaced or missing file is damage", "[storage][adopted]") {
   Directory directory;
   const auto first = directory.files->write(filter_with(50), {});
   const auto second = directory.files->write(filter_with(51), {});
@@ -88,7 +90,7 @@ TEST_CASE("a file that another one took the place of, or nobody finds, is damage
   CHECK(error(*second).find("not the file") != std::string::npos);
 }
 
-TEST_CASE("what could not be written leaves nothing behind, whichever operation fails",
+TEST_CASE("a file that could not be written leaves nothing behind, whichever operation fails",
           "[storage][adopted][fault]") {
   const auto filter = filter_with(50);
   Directory trial;
@@ -108,14 +110,14 @@ TEST_CASE("what could not be written leaves nothing behind, whichever operation 
   }
 }
 
-TEST_CASE("a write that is given up leaves nothing behind", "[storage][adopted]") {
+TEST_CASE("a cancelled write leaves nothing behind", "[storage][adopted]") {
   Directory directory;
   const auto written = directory.files->write(filter_with(50), [](const Progress&) { return false; });
   REQUIRE_FALSE(written);
   CHECK(directory.names().empty());
 }
 
-TEST_CASE("a file goes when a generation holds what its record did, and not before", "[storage][adopted]") {
+TEST_CASE("a file is removed when a generation holds its filter, and not before", "[storage][adopted]") {
   Directory directory;
   const auto first = directory.files->write(filter_with(1), {});
   const auto second = directory.files->write(filter_with(2), {});
@@ -132,10 +134,12 @@ TEST_CASE("a file goes when a generation holds what its record did, and not befo
   CHECK(directory.names().empty());
 }
 
-TEST_CASE("a start removes files that no record names, and begins above all numbers", "[storage][adopted]") {
+TEST_CASE("a start removes files that no record names, and continues above all numbers",
+          "[storage][adopted]") {
   Directory directory;
   for (int i = 0; i < 3; ++i) REQUIRE(directory.files->write(filter_with(1), {}));
   directory.disk.put("data/adopted-000000000009.tmp", test::Bytes(3));
+  directory.disk.put(Path("data") / aside_name(77), test::Bytes(3));
   directory.disk.put("data/adopted-9", test::Bytes(3));
   directory.reopen({{.number = 2, .position = 50}});
   CHECK(directory.names() == std::vector<std::string>{"adopted-000000000002", "adopted-9"});
@@ -146,7 +150,7 @@ TEST_CASE("a start removes files that no record names, and begins above all numb
   CHECK(directory.names() == std::vector<std::string>{"adopted-000000000004", "adopted-9"});
 }
 
-TEST_CASE("replay puts filters that came whole under their keys, and goes on with them",
+TEST_CASE("replay puts adopted filters under their keys, and applies later changes to them",
           "[storage][replay][adopted]") {
   Directory directory;
   const auto large = filter_with(50);
@@ -181,7 +185,7 @@ TEST_CASE("replay puts filters that came whole under their keys, and goes on wit
   CHECK(recovered.report->named[0].position == named_until);
 }
 
-TEST_CASE("a limit of memory that came later keeps no recorded filter from its key",
+TEST_CASE("a memory limit that was lowered later does not stop the replay of a recorded filter",
           "[storage][replay][adopted]") {
   test::JournalFiles journal;
   journal.adopted(some_key, {.image = filter::whole_image(*filter_with(3, 10))});
@@ -232,7 +236,7 @@ TEST_CASE("a record whose file is missing or damaged stops the start, and salvag
   CHECK(salvaged->lost.size() == 2);
 }
 
-TEST_CASE("a verified directory names files that are needed no more", "[storage][examine][adopted]") {
+TEST_CASE("verify names files that are not needed any more", "[storage][examine][adopted]") {
   Directory directory;
   const auto file = directory.files->write(filter_with(50), {});
   REQUIRE((file && directory.files->write(filter_with(1), {})));
@@ -255,3 +259,5 @@ TEST_CASE("a verified directory names files that are needed no more", "[storage]
   REQUIRE(inspected);
   CHECK(told[2].find("adopted database=3 key=\"key\" file=\"adopted-000000000001\"") == 0);
 }
+
+}  // namespace adopted_files_test

@@ -1,4 +1,4 @@
-// Files that are not what was written: damage by chance, and lies with right checksums.
+// Files that differ from the written ones: random damage, and wrong contents with right checksums.
 #include <sepal/filter/image.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/snapshot_format.hpp>
@@ -9,6 +9,8 @@
 #include "support/generation_files.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+
+namespace damage_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -39,7 +41,7 @@ test::LoadOutcome loaded(const FileMap& files) {
   return test::open_and_load(disk, "data");
 }
 
-// The error of a load that has to fail, which names `path`.
+// The error of a load that must fail. The error names `path`.
 Error refused(const FileMap& files, const std::string& path) {
   const auto outcome = loaded(files);
   REQUIRE(outcome.error);
@@ -80,8 +82,8 @@ std::size_t image_of(const Bytes& pack) {
 
 }  // namespace
 
-TEST_CASE("a generation that is flipped in any byte of any file is refused by that file's name",
-          "[storage]") {
+TEST_CASE("a generation with any changed byte is refused, and the error names the file",
+          "[storage][exhaustive]") {
   const FileMap files = small_generation();
   REQUIRE_FALSE(loaded(files).error);
   REQUIRE(files.size() == 5);  // CURRENT, SEED, MANIFEST, pack-0, filter-1-0
@@ -100,7 +102,8 @@ TEST_CASE("a generation that is flipped in any byte of any file is refused by th
   }
 }
 
-TEST_CASE("a generation of which any file is cut or longer is refused by that file's name", "[storage]") {
+TEST_CASE("a generation with a file that is cut or too long is refused, and the error names the file",
+          "[storage]") {
   const FileMap files = small_generation();
   for (const auto& [path, contents] : files) {
     for (std::size_t length = 0; length <= contents.size() + 1; ++length) {
@@ -122,13 +125,14 @@ TEST_CASE("damage is reported with file, offset and advice", "[storage]") {
   const Error error = refused(files, folder + "filter-1-0");
   const std::size_t bits = image_of(files[folder + "filter-1-0"]) + filter::image_header_bytes +
                            filter::image_layer_bytes + format::checksum_bytes;
-  CHECK(error.detail ==
-        folder + "filter-1-0 is damaged at offset " + std::to_string(bits) +
-            ": the checksum of a bitmap does not match; restore the data directory from a backup, or "
-            "save what is whole with sepal salvage");
+  CHECK(
+      error.detail ==
+      folder + "filter-1-0 is damaged at offset " + std::to_string(bits) +
+          ": the checksum of a bitmap does not match (the filter database=0 key=\"large\"); restore the data "
+          "directory from a backup, or save what is whole with sepal salvage");
 }
 
-TEST_CASE("a missing file is refused, and who names it is said", "[storage]") {
+TEST_CASE("a missing file is refused, and the error says which file names it", "[storage]") {
   for (const std::string name : {"MANIFEST", "pack-0", "filter-1-0"}) {
     FileMap files = small_generation();
     files.erase(folder + name);
@@ -139,15 +143,15 @@ TEST_CASE("a missing file is refused, and who names it is said", "[storage]") {
   }
 }
 
-TEST_CASE("files that the manifest does not list do not matter", "[storage]") {
+TEST_CASE("files that the manifest does not list are ignored", "[storage]") {
   FileMap files = small_generation();
   files[folder + "filter-1-99"] = Bytes(10);
   CHECK_FALSE(loaded(files).error);
 }
 
-TEST_CASE("a file that is whole but another's is refused", "[storage]") {
+TEST_CASE("a file that is whole but belongs elsewhere is refused", "[storage]") {
   FileMap files = small_generation();
-  // Two filters that differ in their bits alone have files of one length.
+  // The files of two filters that differ only in their bits have the same length.
   FileMap other = files;
   Bytes& file = other[folder + "filter-1-0"];
   file[file.size() - format::checksum_bytes - 1] ^= std::byte{1};
@@ -167,7 +171,7 @@ TEST_CASE("a file that is whole but another's is refused", "[storage]") {
   CHECK(mentions(refused(renamed, "data/generation-000000000002/MANIFEST"), "another generation"));
 }
 
-TEST_CASE("another version of a file is unsupported, whatever else it holds", "[storage]") {
+TEST_CASE("a file of another version is unsupported, whatever else it holds", "[storage]") {
   for (const std::string name : {"MANIFEST", "pack-0", "filter-1-0"}) {
     FileMap files = small_generation();
     files[folder + name][offsetof(format::FilterFileHeader, version)] = std::byte{format::version + 1};
@@ -185,7 +189,7 @@ TEST_CASE("a CURRENT that names no generation is refused with advice", "[storage
   CHECK(mentions(refused(files, "data/CURRENT"), "restore it from a backup"));
 }
 
-TEST_CASE("absurd lengths under right checksums are refused", "[storage]") {
+TEST_CASE("absurd lengths with right checksums are refused", "[storage]") {
   for (const std::uint32_t length : {std::uint32_t{100'000}, std::uint32_t{0xffffffff}}) {
     const Error key = refused_record(
         [&](Bytes& pack) { change_head(pack, [&](format::RecordHead& head) { head.key_bytes = length; }); });
@@ -203,7 +207,7 @@ TEST_CASE("absurd lengths under right checksums are refused", "[storage]") {
   }
 }
 
-TEST_CASE("an image header that lies under right checksums is refused before it allocates", "[storage]") {
+TEST_CASE("a wrong image header with right checksums is refused before it allocates", "[storage]") {
   const auto lie = [](std::size_t offset, std::uint64_t value, std::size_t length) {
     return refused_record([&](Bytes& pack) { std::memcpy(&pack[image_of(pack) + offset], &value, length); });
   };
@@ -217,7 +221,7 @@ TEST_CASE("an image header that lies under right checksums is refused before it 
   CHECK(lie(layer + 32, ~std::uint64_t{0}, 8).code == Errc::damaged);  // item count
 }
 
-TEST_CASE("a database that there is not, a wrong magic and wrong counts are refused", "[storage]") {
+TEST_CASE("a wrong database number, a wrong magic and wrong counts are refused", "[storage]") {
   const Error database = refused_record([](Bytes& pack) {
     change_head(pack, [](format::RecordHead& head) { head.database = keyspace::database_count; });
   });
@@ -230,3 +234,5 @@ TEST_CASE("a database that there is not, a wrong magic and wrong counts are refu
   const Error behind = refused_record([](Bytes& pack) { pack.push_back(std::byte{0}); });
   CHECK(mentions(behind, "something stands behind its last filter"));
 }
+
+}  // namespace damage_test

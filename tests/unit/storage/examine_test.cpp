@@ -11,6 +11,8 @@
 #include "support/journal_files.hpp"
 #include "support/storage_fixture.hpp"
 
+namespace examine_test {
+
 using namespace sepal;
 using namespace sepal::storage;
 using test::Bytes;
@@ -126,7 +128,7 @@ std::vector<std::string> inspected(const FileMap& files, const std::string& path
 
 }  // namespace
 
-TEST_CASE("verify finds nothing wrong with a whole directory, and a torn tail harmless",
+TEST_CASE("verify finds nothing wrong with a whole directory, and reports a torn tail as harmless",
           "[storage][examine]") {
   Directory directory;
   const auto findings = directory.verify();
@@ -152,7 +154,7 @@ TEST_CASE("verify names the file and the offset of damage, wherever it is", "[st
   CHECK(contains(only(directory.verify(), Grade::damaged), folder + "filter-1-0"));
 }
 
-TEST_CASE("verify refuses a directory that is not there, and finds an empty one fine", "[storage][examine]") {
+TEST_CASE("verify refuses a missing directory, and accepts an empty one", "[storage][examine]") {
   SimulatedDisk disk;
   const auto missing = verify_directory(disk, "data", {});
   REQUIRE(!missing);
@@ -163,7 +165,7 @@ TEST_CASE("verify refuses a directory that is not there, and finds an empty one 
   CHECK_FALSE(any(*findings, Grade::damaged));
 }
 
-TEST_CASE("inspect tells what each kind of file holds", "[storage][examine]") {
+TEST_CASE("inspect prints what each kind of file holds", "[storage][examine]") {
   const Directory directory;
   CHECK(inspected(directory.files, "data/SEED") ==
         std::vector<std::string>{"line kind=\"SEED\" value=\"1f\""});
@@ -193,7 +195,7 @@ TEST_CASE("inspect tells what each kind of file holds", "[storage][examine]") {
   CHECK(json[4] == R"({"what":"added","database":1,"key":"recorded","items":1})");
 }
 
-TEST_CASE("inspect escapes keys, tells what is before damage, and refuses other files",
+TEST_CASE("inspect escapes keys, prints the part before damage, and refuses other files",
           "[storage][examine]") {
   Fact fact("filter");
   fact.text("key", std::string("a\"\\\n\xff", 5));
@@ -225,8 +227,8 @@ TEST_CASE("salvage of a whole directory loses nothing", "[storage][examine]") {
   CHECK(deadlines == 1);
 }
 
-TEST_CASE("salvage of a directory with a byte wrong anywhere loses at most what stands there",
-          "[storage][examine]") {
+TEST_CASE("salvage of a directory with one wrong byte anywhere loses at most the part at that byte",
+          "[storage][examine][exhaustive]") {
   const Directory whole;
   const std::vector<std::string> names{"small", "grown", "large"};
   for (const std::string& path : {folder + "pack-0", folder + "filter-1-0"}) {
@@ -236,14 +238,14 @@ TEST_CASE("salvage of a directory with a byte wrong anywhere loses at most what 
       directory.files[path][at] ^= std::byte{0x11};
       const auto salvaged = salvage(directory);
       CHECK_FALSE(salvaged->report.lost.empty());
-      // Of the pack's two, the other one; and what the journal has.
+      // Salvage keeps at least the other filter of the pack, and those of the journal.
       CHECK(salvaged->report.filters >= 3);
       CHECK(salvaged->items(1, "recorded") == 3);
     }
   }
 }
 
-TEST_CASE("salvage does without a CURRENT, a MANIFEST or a file", "[storage][examine]") {
+TEST_CASE("salvage works without a CURRENT, a MANIFEST or a file", "[storage][examine]") {
   for (const std::string& path :
        {std::string("data/CURRENT"), folder + "MANIFEST", folder + "filter-1-0", std::string("data/SEED")}) {
     for (const bool gone : {false, true}) {
@@ -262,7 +264,7 @@ TEST_CASE("salvage does without a CURRENT, a MANIFEST or a file", "[storage][exa
   }
 }
 
-TEST_CASE("salvage leaves out what a journal does to filters that are lost, and what is behind damage",
+TEST_CASE("salvage leaves out the journal's changes to lost filters, and all changes behind damage",
           "[storage][examine]") {
   SimulatedDisk disk;
   test::Filters filters;
@@ -276,7 +278,7 @@ TEST_CASE("salvage leaves out what a journal does to filters that are lost, and 
   journal.added({.database = 0, .key = "lost"}, {&fingerprint, 1});
   journal.added({.database = 0, .key = "kept"}, {&fingerprint, 1});
   journal.end_frame();
-  // What is renamed over another is gone with it.
+  // A lost filter that is renamed onto another key replaces the filter there.
   journal.created({.database = 0, .key = "target"}, some_options,
                   (*filter::Filter::create(some_options, test::roomy))->newest_layer().plan());
   journal.renamed(0, "lost", "target");
@@ -307,7 +309,7 @@ TEST_CASE("salvage leaves out what a journal does to filters that are lost, and 
   CHECK(contains(salvaged->report.lost[1], "1 items"));
 }
 
-TEST_CASE("salvage keeps what stands before a change that makes no sense", "[storage][examine]") {
+TEST_CASE("salvage keeps everything before a change that makes no sense", "[storage][examine]") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(0, "kept", 5, some_options);
@@ -330,7 +332,7 @@ TEST_CASE("salvage keeps what stands before a change that makes no sense", "[sto
   CHECK(salvaged->report.lost.size() == 1);
 }
 
-TEST_CASE("salvage writes into no directory that holds something", "[storage][examine]") {
+TEST_CASE("salvage writes only into an empty directory", "[storage][examine]") {
   SimulatedDisk disk;
   Directory().put(disk);
   disk.put("other/file", Bytes(1));
@@ -340,8 +342,7 @@ TEST_CASE("salvage writes into no directory that holds something", "[storage][ex
   CHECK(salvage_directory(disk, "data", "data", 5, {}).error().code == Errc::out_of_range);
 }
 
-TEST_CASE("a key that is longer than a key may be is found by verify and lost by salvage, and no other",
-          "[storage][examine]") {
+TEST_CASE("verify reports a key that is too long, and salvage loses only this key", "[storage][examine]") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(0, "a", 5);
@@ -360,7 +361,7 @@ TEST_CASE("a key that is longer than a key may be is found by verify and lost by
   CHECK(report->lost.size() == 1);
 }
 
-TEST_CASE("salvage takes the newest generation there is when the one of CURRENT is not",
+TEST_CASE("salvage takes the newest generation if the one that CURRENT names is missing",
           "[storage][examine]") {
   Directory directory;
   FileMap& files = directory.files;
@@ -384,3 +385,5 @@ TEST_CASE("salvage takes the newest generation there is when the one of CURRENT 
   CHECK(left->filters == 1);
   CHECK_FALSE(left->lost.empty());
 }
+
+}  // namespace examine_test

@@ -9,6 +9,8 @@
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
 
+namespace filter_file_test {
+
 using namespace sepal;
 using namespace sepal::storage;
 using test::Bytes;
@@ -18,7 +20,7 @@ namespace {
 
 const Path target = "out/users.sepal";
 
-// With two layers, some items, and a bitmap of more than a chunk.
+// A filter with two layers, some items, and a bitmap larger than a chunk.
 FilterFile sample() {
   test::Filters filters;
   filters.add(0, "sample", 5000, {.error_rate = 0.001, .capacity = 4900, .expansion = 250, .seed = 9});
@@ -41,16 +43,22 @@ Bytes written_sample() {
 
 }  // namespace
 
-TEST_CASE("a filter file brings back the filter and its key", "[storage]") {
+TEST_CASE("a filter file restores the filter and its key", "[storage]") {
   const auto disk = disk_with(target, written_sample());
   const auto read = read_filter_file(*disk, target, test::roomy, {});
   REQUIRE(read);
   CHECK(read->key == "users");
   CHECK(test::same(*read->filter, *sample().filter));
-  CHECK(disk->files().count(target.string() + ".tmp") == 0);
+  CHECK(disk->files().size() == 1);  // no temporary file is left
 }
 
-TEST_CASE("the counts in a filter file are those that the writer was told", "[storage]") {
+TEST_CASE("writing a filter file overwrites only the target", "[storage]") {
+  const auto disk = disk_with(target.string() + ".tmp", Bytes(3));
+  REQUIRE(write_filter_file(*disk, target, sample(), {}));
+  CHECK(disk->files().at(target.string() + ".tmp") == Bytes(3));
+}
+
+TEST_CASE("a filter file has the counts that were passed to the writer", "[storage]") {
   const auto disk = disk_with("out/other", {});
   FilterFile file = sample();
   file.header.layers[1].item_count = 4711;
@@ -60,10 +68,10 @@ TEST_CASE("the counts in a filter file are those that the writer was told", "[st
   CHECK(read->header.layers[1].item_count == 4711);
 }
 
-TEST_CASE("no byte of a filter file can be changed unnoticed", "[storage]") {
+TEST_CASE("every changed byte of a filter file is noticed", "[storage][exhaustive]") {
   const Bytes written = written_sample();
   REQUIRE(written.size() > 2 << 20);
-  // All of the heads, and some of the rest.
+  // Changes every byte of the heads, and some of the others.
   for (std::size_t at = 0; at < written.size(); at += at < 300 ? 1 : 9973) {
     Bytes changed = written;
     changed[at] ^= std::byte{1};
@@ -80,13 +88,12 @@ TEST_CASE("no byte of a filter file can be changed unnoticed", "[storage]") {
   CHECK_FALSE(read_filter_file(*disk_with(target, std::move(longer)), target, test::roomy, {}));
 }
 
-TEST_CASE("a filter file that cannot be written leaves the old one, and nothing beside it",
-          "[storage][fault]") {
+TEST_CASE("a failed write of a filter file leaves the old file, and nothing beside it", "[storage][fault]") {
   const Bytes old(100, std::byte{42});
   const auto trial = disk_with(target, old);
   trial->restart_count();
   REQUIRE(write_filter_file(*trial, target, sample(), {}));
-  // The last step makes the new name survive a loss of power; there the new file is in place already.
+  // The last step makes the new name survive a power loss. The new file is in place by then.
   for (std::uint64_t step = 1; step < trial->operation_count(); ++step) {
     const auto disk = disk_with(target, old);
     disk->restart_count();
@@ -99,7 +106,7 @@ TEST_CASE("a filter file that cannot be written leaves the old one, and nothing 
   }
 }
 
-TEST_CASE("writing a filter file ends when it is given up, and leaves nothing", "[storage]") {
+TEST_CASE("a cancelled write of a filter file ends, and leaves nothing", "[storage]") {
   const auto disk = disk_with("out/other", {});
   const auto written = write_filter_file(*disk, target, sample(), [](const Progress&) { return false; });
   REQUIRE_FALSE(written);
@@ -107,7 +114,7 @@ TEST_CASE("writing a filter file ends when it is given up, and leaves nothing", 
   CHECK(disk->files().size() == 1);
 }
 
-TEST_CASE("no bit of a filter file can be flipped without verify saying so", "[storage]") {
+TEST_CASE("verify reports every flipped bit of a filter file", "[storage][exhaustive]") {
   test::Filters filters;
   filters.add(0, "small", 12, {.error_rate = 0.1, .capacity = 10, .expansion = 2, .seed = 3});
   FilterFile file{.key = "users", .filter = filters.snapshot().entries[0].filter, .header = {}};
@@ -136,7 +143,7 @@ TEST_CASE("no bit of a filter file can be flipped without verify saying so", "[s
   }
 }
 
-TEST_CASE("a file of several filters is refused as one, and not called damaged", "[storage]") {
+TEST_CASE("a file of several filters is refused, and not called damaged", "[storage]") {
   SimulatedDisk disk;
   test::Filters filters;
   filters.add(0, "one", 5, {.error_rate = 0.1, .capacity = 10, .seed = 1});
@@ -164,3 +171,5 @@ TEST_CASE("the seed of a data directory is read without opening it", "[storage]"
   REQUIRE_FALSE(damaged);
   CHECK(damaged.error().code == Errc::damaged);
 }
+
+}  // namespace filter_file_test

@@ -10,6 +10,8 @@
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
 
+namespace fuzz_corpus_test {
+
 using namespace sepal;
 using namespace sepal::storage;
 
@@ -68,13 +70,13 @@ std::vector<Sample> generations() {
 
 }  // namespace
 
-TEST_CASE("a generation in a fuzzer's container is unpacked to what it was, and loads", "[storage][fuzz]") {
+TEST_CASE("a generation in a fuzzer's container is unpacked unchanged, and loads", "[storage][fuzz]") {
   for (const Sample& sample : generations()) {
     INFO(sample.name);
     test::Container container = test::unpack(test::pack(sample.container));
     CHECK(container.mode == sample.container.mode);
     CHECK(container.files == sample.container.files);
-    // Resealing what is right changes nothing.
+    // Resealing right files changes nothing.
     test::reseal(container.files);
     CHECK(container.files == sample.container.files);
     test::SimulatedDisk disk;
@@ -93,3 +95,5 @@ TEST_CASE("write the corpus into the folder that SEPAL_CORPUS names", "[.corpus]
     CHECK(file.good());
   }
 }
+
+}  // namespace fuzz_corpus_test

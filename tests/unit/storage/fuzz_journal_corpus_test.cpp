@@ -11,6 +11,8 @@
 #include "support/journal_files.hpp"
 #include "support/storage_fixture.hpp"
 
+namespace fuzz_journal_corpus_test {
+
 using namespace sepal;
 using namespace sepal::storage;
 
@@ -23,7 +25,7 @@ struct Sample {
   test::FileMap files;
 };
 
-// What `fill` records, onto a generation with one filter that is cut where it begins.
+// The journal that `fill` records, and a generation with one filter that was cut at the journal's beginning.
 template <class Fill>
 test::FileMap files_with(const Fill& fill, bool with_generation) {
   test::SimulatedDisk disk;
@@ -110,7 +112,7 @@ std::vector<Sample> samples() {
 
 }  // namespace
 
-TEST_CASE("resealing a journal that is right changes nothing", "[storage][fuzz]") {
+TEST_CASE("resealing a right journal changes nothing", "[storage][fuzz]") {
   for (const Sample& sample : samples()) {
     for (auto [path, contents] : sample.files) {
       INFO(sample.name << " " << path);
@@ -134,3 +136,5 @@ TEST_CASE("write the corpus of journals into the folder that SEPAL_CORPUS names"
     }
   }
 }
+
+}  // namespace fuzz_journal_corpus_test

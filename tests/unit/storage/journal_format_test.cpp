@@ -1,7 +1,9 @@
 #include <sepal/storage/journal_format.hpp>
 
-#include "storage/operation_encoder.hpp"
 #include "support/catch.hpp"
+#include "support/journal_files.hpp"
+
+namespace journal_format_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -28,7 +30,7 @@ std::string zeros(std::size_t byte_count) {
   return std::string(2 * byte_count, '0');
 }
 
-// An operation's head with a key of three bytes in database 3.
+// The head of an operation with a key of three bytes in database 3.
 std::string head(const std::string& operation, const std::string& count = "00000000") {
   return operation + "03" + "0000" + count + "03000000" + zeros(4) + "6b6579";
 }
@@ -70,7 +72,7 @@ TEST_CASE("a segment's name has twelve digits, and only such a name has a number
     CHECK_FALSE(segment_number(other));
 }
 
-TEST_CASE("every field of a segment's header is under its checksum", "[storage]") {
+TEST_CASE("the checksum of a segment's header covers every field", "[storage]") {
   SegmentHeader header;
   header.segment_number = 7;
   header.first_position = 1000;
@@ -127,8 +129,8 @@ TEST_CASE("a frame takes its head and its body, rounded up to eight", "[storage]
   CHECK(frame_bytes(9) == 40);
 }
 
-TEST_CASE("each operation has the bytes that the format says", "[storage]") {
-  OperationEncoder encoder;
+TEST_CASE("each operation has the bytes of the format", "[storage]") {
+  test::TellingEncoder encoder;
   const std::vector<Fingerprint> fingerprints{fingerprint_one, fingerprint_two};
   SECTION("added") {
     encoder.added(some_key, fingerprints);
@@ -138,7 +140,7 @@ TEST_CASE("each operation has the bytes that the format says", "[storage]") {
   SECTION("created") {
     encoder.created(some_key, some_options, some_layer);
     CHECK(hexadecimal(encoder.bytes()) == head("02") + some_filter_bytes + some_layer_bytes);
-    CHECK(encoder.bytes().size() == created_bytes_max(3));
+    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Created{.key = some_key}));
   }
   SECTION("created with its first items") {
     encoder.created(some_key, some_options, some_layer);
@@ -150,27 +152,27 @@ TEST_CASE("each operation has the bytes that the format says", "[storage]") {
   SECTION("grown") {
     encoder.grown(some_key, some_layer);
     CHECK(hexadecimal(encoder.bytes()) == head("03") + some_layer_bytes);
-    CHECK(encoder.bytes().size() == grown_bytes_max(3));
+    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Grown{.key = some_key}));
   }
   SECTION("removed") {
     encoder.removed(some_key);
     CHECK(hexadecimal(encoder.bytes()) == head("04"));
-    CHECK(encoder.bytes().size() == removed_bytes_max(3));
+    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Removed{some_key}));
   }
   SECTION("renamed") {
     encoder.renamed(3, "key", "to");
     CHECK(hexadecimal(encoder.bytes()) == head("05") + "02000000" + "00000000" + "746f");
-    CHECK(encoder.bytes().size() == renamed_bytes_max(3, 2));
+    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Renamed{.key = some_key, .target = "to"}));
   }
   SECTION("moved") {
     encoder.moved(some_key, 5);
     CHECK(hexadecimal(encoder.bytes()) == head("0d") + "05000000" + "00000000");
-    CHECK(encoder.bytes().size() == moved_bytes_max(3));
+    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Moved{.key = some_key}));
   }
   SECTION("swapped") {
     encoder.swapped(3, 5);
     CHECK(hexadecimal(encoder.bytes()) == "0c03" + zeros(14) + "05000000" + "00000000");
-    CHECK(encoder.bytes().size() == swapped_bytes);
+    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Swapped{}));
   }
   SECTION("mirrored") {
     const keyspace::Mirror mirror{.database = 3,
@@ -181,19 +183,20 @@ TEST_CASE("each operation has the bytes that the format says", "[storage]") {
     encoder.mirrored(mirror);
     CHECK(hexadecimal(encoder.bytes()) ==
           head("0b") + "03000000" + "00000000" + "0500000000000000" + "02000000" + "00000000" + "746f");
-    CHECK(encoder.bytes().size() == mirrored_bytes_max(3, 2));
+    CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Mirrored{.key = some_key, .target = "to"}));
   }
   SECTION("without a key") {
     encoder.flushed(3);
     encoder.flushed_all();
     encoder.resumed();
     CHECK(hexadecimal(encoder.bytes()) == "0603" + zeros(14) + "07" + zeros(15) + "08" + zeros(15));
-    CHECK(encoder.bytes().size() == 3 * keyless_bytes);
+    CHECK(encoder.bytes().size() == 3 * operation_bytes_max(keyspace::Flushed{}));
+    CHECK(operation_bytes_max(keyspace::FlushedAll{}) == operation_bytes_max(keyspace::Flushed{}));
   }
 }
 
-TEST_CASE("an operation on the key of the one before it does not name it again", "[storage]") {
-  OperationEncoder encoder;
+TEST_CASE("an operation on the same key as the one before does not repeat the key", "[storage]") {
+  test::TellingEncoder encoder;
   encoder.created(some_key, some_options, some_layer);
   encoder.grown(some_key, some_layer);
   encoder.added(some_key, {&fingerprint_one, 1});
@@ -203,15 +206,15 @@ TEST_CASE("an operation on the key of the one before it does not name it again",
             head_of_same_key("01", "01000000") + one + head_of_same_key("05") + "0200000000000000" + "746f");
 }
 
-TEST_CASE("a key is named again in another database, after another key, and in a new frame", "[storage]") {
-  OperationEncoder encoder;
+TEST_CASE("a key is repeated in another database, after another key, and in a new frame", "[storage]") {
+  test::TellingEncoder encoder;
   const auto removed_bytes = [&](keyspace::DatabaseKey key) {
     const std::size_t before = encoder.bytes().size();
     encoder.removed(key);
     return encoder.bytes().size() - before;
   };
-  const std::uint64_t named = removed_bytes_max(3);
-  const std::uint64_t unnamed = removed_bytes_max(0);
+  const std::uint64_t named = operation_bytes_max(keyspace::Removed{some_key});
+  const std::uint64_t unnamed = operation_bytes_max(keyspace::Removed{});
   CHECK(removed_bytes(some_key) == named);
   CHECK(removed_bytes(some_key) == unnamed);
   CHECK(removed_bytes({.database = 4, .key = "key"}) == named);
@@ -226,13 +229,14 @@ TEST_CASE("a key is named again in another database, after another key, and in a
   CHECK(removed_bytes({.database = 4, .key = "kez"}) == named);
 }
 
-TEST_CASE("a filter that came whole has its image behind it, or names its file", "[storage]") {
+TEST_CASE("the record of an adopted filter has its image, or the number of its file", "[storage]") {
   const std::array<std::byte, 3> image{std::byte{0x11}, std::byte{0x22}, std::byte{0x33}};
-  OperationEncoder encoder;
+  test::TellingEncoder encoder;
   encoder.adopted(some_key, {.image = image, .deadline = 5});
   CHECK(hexadecimal(encoder.bytes()) ==
         head("0a") + "0500000000000000" + zeros(8 + 8) + "03000000" + "00000000" + "112233");
-  CHECK(encoder.bytes().size() == adopted_bytes_max(3, 3));
+  CHECK(encoder.bytes().size() ==
+        operation_bytes_max(keyspace::Adopted{.key = some_key, .filter = {.image = image}}));
   encoder.clear();
   encoder.adopted(some_key, {.file = {.number = 7, .seal = 9}});
   CHECK(hexadecimal(encoder.bytes()) ==
@@ -243,14 +247,14 @@ TEST_CASE("a filter that came whole has its image behind it, or names its file",
 }
 
 TEST_CASE("the empty key is a key", "[storage]") {
-  OperationEncoder encoder;
+  test::TellingEncoder encoder;
   encoder.removed({.database = 3, .key = ""});
   encoder.removed({.database = 3, .key = ""});
   CHECK(hexadecimal(encoder.bytes()) == "0403" + zeros(14) + head_of_same_key("04"));
 }
 
-TEST_CASE("adds to one key behind each other are one operation", "[storage]") {
-  OperationEncoder encoder;
+TEST_CASE("adds to one key in a row are one operation", "[storage]") {
+  test::TellingEncoder encoder;
   encoder.added(some_key, {&fingerprint_one, 1});
   encoder.added(some_key, {&fingerprint_two, 1});
   CHECK(hexadecimal(encoder.bytes()) == head("01", "02000000") + one + two);
@@ -264,3 +268,5 @@ TEST_CASE("adds to one key behind each other are one operation", "[storage]") {
   encoder.added(some_key, {&fingerprint_two, 1});
   CHECK(hexadecimal(encoder.bytes()) == head("01", "01000000") + two);
 }
+
+}  // namespace journal_format_test

@@ -1,9 +1,11 @@
-// What is recorded, in which order, in which frames.
+// Which changes the journal records, in which order, in which frames.
 #include <atomic>
 #include <thread>
 
 #include "storage/operation_encoder.hpp"
 #include "support/journal_fixture.hpp"
+
+namespace journal_recording_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -17,6 +19,10 @@ constexpr filter::FilterOptions some_options{.error_rate = 0.25, .capacity = 100
 constexpr filter::LayerPlan some_layer{
     .capacity = 100, .error_rate = 0.5, .block_count = 2, .block_bits = 512, .probe_count = 6};
 
+keyspace::Created some_creation(keyspace::DatabaseKey key) {
+  return {.key = key, .options = some_options, .first_layer = some_layer};
+}
+
 std::vector<format::Operation> kinds_of(const std::vector<JournalOperation>& operations) {
   std::vector<format::Operation> kinds;
   for (const JournalOperation& operation : operations) kinds.push_back(operation.operation);
@@ -25,7 +31,8 @@ std::vector<format::Operation> kinds_of(const std::vector<JournalOperation>& ope
 
 }  // namespace
 
-TEST_CASE_METHOD(JournalFixture, "an add is in the segment as soon as it was told", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an add is in the segment as soon as the log gets it",
+                 "[storage][journal]") {
   open();
   CHECK(journal->position() == 0);
   REQUIRE(add(1));
@@ -48,7 +55,7 @@ TEST_CASE_METHOD(JournalFixture, "an add is in the segment as soon as it was tol
   CHECK(journal->status().frames == 2);
 }
 
-TEST_CASE_METHOD(JournalFixture, "an add of nothing new leaves no trace", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an add without new items records nothing", "[storage][journal]") {
   open();
   log().begin_add();
   log().added(key, {});
@@ -56,8 +63,7 @@ TEST_CASE_METHOD(JournalFixture, "an add of nothing new leaves no trace", "[stor
   CHECK(log().settle(true) == 0);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a segment begins at the position that it was opened with",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a segment begins at its given position", "[storage][journal]") {
   open(test::small_journal, 1000);
   CHECK(journal->position() == 1000);
   CHECK(journal->durable_position() == 1000);
@@ -66,22 +72,22 @@ TEST_CASE_METHOD(JournalFixture, "a segment begins at the position that it was o
   CHECK(journal->position() == 1000 + test::add_bytes(1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "what is told with the gate closed is one frame, at the commit",
+TEST_CASE_METHOD(JournalFixture, "changes with the gate closed become one frame, at the commit",
                  "[storage][journal]") {
   open();
   REQUIRE(log().admit(10'000) == Admission::granted);
-  log().created(key, some_options, some_layer);
+  log().record(some_creation(key));
   log().begin_add();
   log().added(key, test::fingerprints_from(0, 2));
-  log().grown(key, some_layer);
+  log().record(keyspace::Grown{.key = key, .layer = some_layer});
   log().begin_add();
   log().added(key, test::fingerprints_from(2, 1));
   log().begin_add();
   log().added(key, test::fingerprints_from(3, 1));
-  log().renamed(3, "key", "other");
-  log().removed({.database = 3, .key = "other"});
-  log().flushed(4);
-  log().flushed_all();
+  log().record(keyspace::Renamed{.key = key, .target = "other"});
+  log().record(keyspace::Removed{{.database = 3, .key = "other"}});
+  log().record(keyspace::Flushed{4});
+  log().record(keyspace::FlushedAll{});
   CHECK(journal->position() == 0);
   log().commit();
   const std::uint64_t committed = journal->position();
@@ -98,10 +104,10 @@ TEST_CASE_METHOD(JournalFixture, "what is told with the gate closed is one frame
   CHECK(operations()[5].database == 4);
 }
 
-TEST_CASE_METHOD(JournalFixture, "an add behind a commit is a frame of its own again", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an add after a commit is a frame of its own again", "[storage][journal]") {
   open();
   REQUIRE(log().admit(1000) == Admission::granted);
-  log().created(key, some_options, some_layer);
+  log().record(some_creation(key));
   log().commit();
   REQUIRE(add(1));
   REQUIRE(add(2));
@@ -115,7 +121,10 @@ TEST_CASE_METHOD(JournalFixture, "many operations with the gate closed are sever
   open(options);
   constexpr std::uint32_t count = 20'000;
   REQUIRE(log().admit(count * 40) == Admission::granted);
-  for (std::uint32_t i = 0; i < count; ++i) log().removed({.database = 0, .key = std::to_string(i)});
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::string name = std::to_string(i);
+    log().record(keyspace::Removed{{.database = 0, .key = name}});
+  }
   log().commit();
   const std::vector<JournalOperation> all = operations();
   REQUIRE(all.size() == count);
@@ -125,17 +134,17 @@ TEST_CASE_METHOD(JournalFixture, "many operations with the gate closed are sever
   CHECK(frames < 20);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a filter and its first items come apart where a frame ends",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a filter and its first items may be in two frames", "[storage][journal]") {
   JournalOptions options = test::small_journal;
   options.segment_bytes = journal_segment_bytes_min;
   open(options);
   REQUIRE(log().admit(100'000) == Admission::granted);
-  // Of the 64 KiB that are gathered it leaves room for the filter, and for no item behind.
-  const std::uint64_t room = format::frame_bytes(created_bytes_max(3)) + sizeof(Fingerprint);
+  // The filling leaves room in the 64 KiB of a frame for the creation, but not for an item after it.
+  const std::uint64_t room =
+      format::frame_bytes(operation_bytes_max(some_creation(key))) + sizeof(Fingerprint);
   const std::string filling((std::size_t{64} << 10) - room - sizeof(format::OperationHead), 'x');
-  log().removed({.database = 0, .key = filling});
-  log().created(key, some_options, some_layer);
+  log().record(keyspace::Removed{{.database = 0, .key = filling}});
+  log().record(some_creation(key));
   log().begin_add();
   log().added(key, test::fingerprints_from(0, 2));
   log().commit();
@@ -154,14 +163,15 @@ TEST_CASE_METHOD(JournalFixture, "the longest keys fit into the smallest segment
   const std::string from(keyspace::key_bytes_max, 'f');
   const std::string to(keyspace::key_bytes_max, 't');
   REQUIRE(log().admit(2 * from.size() + keyspace::record_bytes_max) == Admission::granted);
-  log().renamed(0, from, to);
+  log().record(keyspace::Renamed{.key = {.database = 0, .key = from}, .target = to});
   log().commit();
   REQUIRE(operations().size() == 1);
   CHECK(operations()[0].key == from);
   CHECK(operations()[0].target == to);
 }
 
-TEST_CASE_METHOD(JournalFixture, "an add that no frame has room for becomes several", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an add too large for one frame becomes several frames",
+                 "[storage][journal]") {
   open();
   REQUIRE(log().admit(8192) == Admission::granted);
   log().begin_add();
@@ -186,12 +196,13 @@ TEST_CASE_METHOD(JournalFixture, "only under always replies wait for a position"
   CHECK(log().settle(false) == 0);
 }
 
-TEST_CASE_METHOD(JournalFixture, "who saw another's add settles only when it is recorded",
+TEST_CASE_METHOD(JournalFixture,
+                 "a worker that saw another worker's add settles only when the add is recorded",
                  "[storage][journal]") {
   open(test::with_policy(JournalPolicy::always), 0, 2);
   REQUIRE(log(0).admit(1000) == Admission::granted);
   log(0).begin_add();
-  CHECK(log(1).settle(false) == 0);  // which did not answer that an item was known
+  CHECK(log(1).settle(false) == 0);  // worker 1 answered no item as known
 
   std::atomic<std::uint64_t> settled{0};
   std::thread other([&] { settled = log(1).settle(true); });
@@ -203,8 +214,10 @@ TEST_CASE_METHOD(JournalFixture, "who saw another's add settles only when it is 
   CHECK(settled == test::add_bytes(1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "who adds does not wait for itself", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a worker that adds does not wait for itself", "[storage][journal]") {
   open();
   log().begin_add();
   CHECK(log().settle(true) == 0);
 }
+
+}  // namespace journal_recording_test

@@ -1,5 +1,7 @@
-// Room: segments, admission, and disks that are full.
+// Room in the journal: segments, admission, and full disks.
 #include "support/journal_fixture.hpp"
+
+namespace journal_room_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -8,7 +10,7 @@ using test::JournalFixture;
 
 namespace {
 
-// 32 bytes beside what its fingerprints take: such frames fill a segment to the last byte.
+// Frames of this key have 32 bytes besides the fingerprints. Such frames fill a segment to the last byte.
 constexpr keyspace::DatabaseKey even_key{.database = 0, .key = "12345678"};
 constexpr std::uint64_t even_frame_bytes(std::size_t count) {
   return format::frame_bytes(sizeof(format::OperationHead) + even_key.key.size() +
@@ -45,7 +47,7 @@ TEST_CASE_METHOD(JournalFixture, "a frame that would end eight bytes past a segm
   open();
   const std::uint64_t almost = test::small_segment_room / even_frame_bytes(1) - 1;
   for (std::uint64_t i = 0; i < almost; ++i) add_even(*this, 1);
-  REQUIRE(add(1, 2));  // 80 bytes, where 64 are left
+  REQUIRE(add(1, 2));  // 80 bytes, but only 64 are left
   REQUIRE(segments().size() == 2);
   CHECK(segments()[0].end_position == almost * even_frame_bytes(1));
   CHECK(segments()[1].first_position == segments()[0].end_position);
@@ -62,13 +64,13 @@ TEST_CASE_METHOD(JournalFixture, "segments are prepared ahead by the thread, and
   CHECK(operations_seen.size() == before);
   CHECK(segments().size() == 2);
   journal->work();
-  // Two ahead of the one that is written.
-  CHECK(names().size() == 4);
+  // The segment in use, two prepared ones, and SYNCED.
+  CHECK(names().size() == 5);
   CHECK(journal->status().segment_count == 4);
   disk.set_observer({});
 }
 
-TEST_CASE_METHOD(JournalFixture, "whoever finds no room is put off until the thread has prepared some",
+TEST_CASE_METHOD(JournalFixture, "a request without room is put off until the thread has prepared some",
                  "[storage][journal]") {
   open();
   const std::uint64_t adds = fill(10);
@@ -82,15 +84,15 @@ TEST_CASE_METHOD(JournalFixture, "whoever finds no room is put off until the thr
   CHECK(added() == test::numbers_from(0, (adds + 1) * 10));
 }
 
-TEST_CASE_METHOD(JournalFixture, "what is admitted fits, up to the last byte, and one byte more is put off",
+TEST_CASE_METHOD(JournalFixture, "an admitted record fits up to the last byte, and one byte more is put off",
                  "[storage][journal]") {
   open();
-  // The first segment, and of the other what the first may leave over.
+  // The room of both segments, minus what a frame may leave unused at the end of the first.
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
   CHECK(log().admit(room + 1) == Admission::later);
   REQUIRE(log().admit(room) == Admission::granted);
   std::uint64_t recorded = 0;
-  // Frames of the greatest length that always leave something over.
+  // Frames of the length that leaves the most bytes unused.
   constexpr std::size_t count = 119;
   for (; recorded + test::add_bytes(count) <= room; recorded += test::add_bytes(count)) {
     log().begin_add();
@@ -103,7 +105,7 @@ TEST_CASE_METHOD(JournalFixture, "what is admitted fits, up to the last byte, an
   CHECK(journal->position() == recorded);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a request that takes more than all segments ahead gets as many as it needs",
+TEST_CASE_METHOD(JournalFixture, "a request larger than all prepared segments gets as many as it needs",
                  "[storage][journal]") {
   open();
   constexpr std::uint64_t bytes = 10 * test::small_segment_bytes;
@@ -119,7 +121,8 @@ TEST_CASE_METHOD(JournalFixture, "a request that takes more than all segments ah
   CHECK(added() == test::numbers_from(0, adds * count));
 }
 
-TEST_CASE_METHOD(JournalFixture, "what one worker has reserved, no other gets", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a worker's reserved room is not given to another worker",
+                 "[storage][journal]") {
   open(test::small_journal, 0, 3);
   const std::uint64_t half = test::small_segment_bytes;
   REQUIRE(log(0).admit(half) == Admission::granted);
@@ -134,17 +137,18 @@ TEST_CASE_METHOD(JournalFixture, "what one worker has reserved, no other gets", 
   CHECK(segments().size() == 2);
 }
 
-TEST_CASE_METHOD(JournalFixture, "an admission counts what waits for the commit", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "an admission counts the bytes that wait for the commit",
+                 "[storage][journal]") {
   open();
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
   REQUIRE(log().admit(room) == Admission::granted);
-  log().removed(key);
+  log().record(keyspace::Removed{key});
   CHECK(log().admit(room) == Admission::later);
   CHECK(log().admit(room - 48) == Admission::granted);
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "a full disk refuses changes when all that was prepared is used, and not before",
+                 "on a full disk, changes are refused when the prepared segments are full, and not before",
                  "[storage][journal][fault]") {
   open();
   disk.fill_at(0);
@@ -161,7 +165,7 @@ TEST_CASE_METHOD(JournalFixture,
 
   journal->work();
   CHECK(log().admit(1) == Admission::refused);
-  CHECK(journal->durable_position() == journal->position());  // what is there can be synced
+  CHECK(journal->durable_position() == journal->position());  // a sync needs no room
 
   disk.free_space();
   const int before = progress_count;
@@ -174,7 +178,7 @@ TEST_CASE_METHOD(JournalFixture,
   CHECK(asked_count == 0);
 }
 
-TEST_CASE_METHOD(JournalFixture, "who waits for room hears that there will be none",
+TEST_CASE_METHOD(JournalFixture, "a worker that waits for room is told when there will be none",
                  "[storage][journal][fault]") {
   open();
   fill(10);
@@ -201,11 +205,13 @@ TEST_CASE_METHOD(JournalFixture, "a segment whose name cannot be made durable is
   CHECK(names().empty());
 }
 
-TEST_CASE_METHOD(JournalFixture, "a journal that cannot begin says why", "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "a journal that cannot begin reports the reason",
+                 "[storage][journal][fault]") {
   disk.fill_at(0);
-  const auto full = try_open();
-  REQUIRE(!full);
-  CHECK(full.error().code == Errc::disk_full);
+  open();
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(journal->status().refusal.find("No space left on device") != std::string::npos);
+  journal.reset();
   disk.free_space();
   REQUIRE(disk.remove_tree("d"));
   const auto missing = try_open();
@@ -213,7 +219,7 @@ TEST_CASE_METHOD(JournalFixture, "a journal that cannot begin says why", "[stora
   CHECK(missing.error().code == Errc::not_found);
 }
 
-TEST_CASE_METHOD(JournalFixture, "numbers of segments are above all that are there", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a new segment's number is above all existing ones", "[storage][journal]") {
   disk.put("d/journal-000000000041", {std::byte{1}});
   disk.put("d/journal-000000000007", {std::byte{1}});
   disk.put("d/journal-x", {std::byte{1}});
@@ -224,7 +230,8 @@ TEST_CASE_METHOD(JournalFixture, "numbers of segments are above all that are the
   CHECK(disk.files().at("d/journal-000000000041") == test::Bytes{std::byte{1}});
 }
 
-TEST_CASE_METHOD(JournalFixture, "what the last process has left is synced before it is relied on",
+TEST_CASE_METHOD(JournalFixture,
+                 "the frames of the last process are synced before the journal relies on them",
                  "[storage][journal][fault]") {
   open();
   REQUIRE(add(1));
@@ -238,7 +245,7 @@ TEST_CASE_METHOD(JournalFixture, "what the last process has left is synced befor
   CHECK(disk.files().at("d/journal-000000000009").size() == 3);
 }
 
-TEST_CASE_METHOD(JournalFixture, "segments go when a generation has what they have, and not before",
+TEST_CASE_METHOD(JournalFixture, "segments are removed when a generation has their changes, and not before",
                  "[storage][journal]") {
   disk.put("d/journal-000000000001", {std::byte{1}});
   open(test::small_journal, 100);
@@ -267,7 +274,7 @@ TEST_CASE_METHOD(JournalFixture, "segments go when a generation has what they ha
   CHECK(segments().size() == 1);  // the active one
 }
 
-TEST_CASE_METHOD(JournalFixture, "a segment that cannot be removed is tried again after the next save",
+TEST_CASE_METHOD(JournalFixture, "the removal of a segment that failed is repeated after the next save",
                  "[storage][journal][fault]") {
   disk.put("d/journal-000000000001", {std::byte{1}});
   open(test::small_journal, 100);
@@ -280,19 +287,20 @@ TEST_CASE_METHOD(JournalFixture, "a segment that cannot be removed is tried agai
   CHECK_FALSE(disk.files().contains("d/journal-000000000001"));
 }
 
-TEST_CASE_METHOD(JournalFixture, "a stop syncs everything and removes what was prepared",
+TEST_CASE_METHOD(JournalFixture, "a stop syncs everything and removes the prepared segments",
                  "[storage][journal]") {
   open();
   REQUIRE(add(1));
   REQUIRE(journal->stop());
   REQUIRE(journal->stop());
   CHECK(journal->durable_position() == journal->position());
-  CHECK(names() == std::vector<std::string>{"journal-000000000001"});
+  CHECK(names() == std::vector<std::string>{"SYNCED", "journal-000000000001"});
   disk.crash(test::Survival::synced, 1);
   CHECK(added() == test::numbers_from(1, 1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "segments whose numbers come to an end are refused, by name",
+TEST_CASE_METHOD(JournalFixture,
+                 "a journal with the largest segment number is refused, and the error names the segment",
                  "[storage][journal]") {
   const std::string last = format::segment_name(format::segment_number_max);
   disk.put(Path("d") / last, {});
@@ -301,3 +309,5 @@ TEST_CASE_METHOD(JournalFixture, "segments whose numbers come to an end are refu
   CHECK(opened.error().code == Errc::io);
   CHECK(opened.error().detail.find(last) != std::string::npos);
 }
+
+}  // namespace journal_room_test

@@ -5,6 +5,8 @@
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 
+namespace journal_segment_test {
+
 using namespace sepal;
 using namespace sepal::storage;
 
@@ -19,8 +21,7 @@ void append_up_to(JournalSegment& segment, std::uint64_t offset) {
 
 }  // namespace
 
-TEST_CASE("pages are wanted once half of those that were prepared are used, until some are prepared",
-          "[storage][journal]") {
+TEST_CASE("more pages are requested once, when half of the prepared ones are used", "[storage][journal]") {
   test::SimulatedDisk disk;
   JournalSegment segment(*disk.create_mapped("file", segment_bytes), 1);
   segment.begin(0);
@@ -35,7 +36,7 @@ TEST_CASE("pages are wanted once half of those that were prepared are used, unti
   CHECK(segment.next_pages(4096).from == first.from + 2048);
 }
 
-TEST_CASE("no pages are wanted behind a segment's last", "[storage][journal]") {
+TEST_CASE("no pages beyond the end of a segment are requested", "[storage][journal]") {
   test::SimulatedDisk disk;
   JournalSegment segment(*disk.create_mapped("file", segment_bytes), 1);
   segment.begin(0);
@@ -43,3 +44,5 @@ TEST_CASE("no pages are wanted behind a segment's last", "[storage][journal]") {
   append_up_to(segment, segment_bytes - 64);
   CHECK_FALSE(segment.wants_pages());
 }
+
+}  // namespace journal_segment_test

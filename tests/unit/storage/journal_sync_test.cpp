@@ -1,5 +1,7 @@
-// What is durable: policies, syncs, and syncs that fail.
+// Durability: policies, syncs, and failed syncs.
 #include "support/journal_fixture.hpp"
+
+namespace journal_sync_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -19,7 +21,7 @@ void fail_next_operation(test::SimulatedDisk& disk) {
 
 }  // namespace
 
-TEST_CASE_METHOD(JournalFixture, "what was synced survives, and what was not need not",
+TEST_CASE_METHOD(JournalFixture, "synced frames survive, and others may be lost",
                  "[storage][journal][fault]") {
   open();
   REQUIRE(add(1));
@@ -33,7 +35,7 @@ TEST_CASE_METHOD(JournalFixture, "what was synced survives, and what was not nee
   CHECK(added() == test::numbers_from(1, 1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "one sync serves all who wait", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "one sync serves all waiting clients", "[storage][journal]") {
   open(test::with_policy(JournalPolicy::always), 0, 3);
   std::uint64_t highest = 0;
   for (std::size_t worker = 0; worker < 3; ++worker) {
@@ -50,7 +52,7 @@ TEST_CASE_METHOD(JournalFixture, "one sync serves all who wait", "[storage][jour
   CHECK(journal->status().syncs == 1);  // nothing new
 }
 
-TEST_CASE_METHOD(JournalFixture, "a sync ends the page, so that no page is stored into once it was synced",
+TEST_CASE_METHOD(JournalFixture, "a sync fills up the page, so that no synced page is written again",
                  "[storage][journal]") {
   open();
   for (std::uint64_t round = 0; round < 3; ++round) {
@@ -67,14 +69,14 @@ TEST_CASE_METHOD(JournalFixture, "a sync ends the page, so that no page is store
   CHECK(journal->status().frames == 3);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a page that has no room for a filler is ended with the next one",
+TEST_CASE_METHOD(JournalFixture, "if a page has no room for a filler, the filler ends the next page",
                  "[storage][journal]") {
   for (const std::uint64_t left :
        {std::uint64_t{8}, std::uint64_t{16}, std::uint64_t{24}, std::uint64_t{32}}) {
     INFO("left " << left);
     JournalFixture fixture;
     fixture.open();
-    // Frames of 56 bytes and of 64, as many of each as it takes.
+    // As many frames of 56 and of 64 bytes as necessary.
     const std::uint64_t aim = test::simulated_page_bytes - sizeof(format::SegmentHeader) - left;
     std::uint64_t sixty_fours = 0;
     while ((aim - sixty_fours * 64) % 56 != 0) ++sixty_fours;
@@ -93,22 +95,21 @@ TEST_CASE_METHOD(JournalFixture, "a page that has no room for a filler is ended 
   }
 }
 
-TEST_CASE_METHOD(JournalFixture, "a filler takes no room that was reserved", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a filler takes no reserved room", "[storage][journal]") {
   open();
   const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
   REQUIRE(log().admit(room) == Admission::granted);
   log().begin_add();
   log().added(key, test::fingerprints_from(0, 1));
   const std::uint64_t before = journal->position();
-  // No further segment, which would be room.
+  // The disk is full, so there is no further segment.
   disk.fill_at(0);
   journal->work();
   CHECK(journal->position() == before);
   CHECK(journal->durable_position() == before);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a sync covers all segments that were written",
-                 "[storage][journal][fault]") {
+TEST_CASE_METHOD(JournalFixture, "a sync covers all written segments", "[storage][journal][fault]") {
   open();
   fill(10);
   REQUIRE(segments().size() == 2);
@@ -145,7 +146,7 @@ TEST_CASE_METHOD(JournalFixture, "after a failed sync changes are refused until 
 
   fail_next_operation(disk);
   journal->work();
-  CHECK(asked_count == 0);  // the callbacks of a round are those of its beginning
+  CHECK(asked_count == 0);  // a round of work makes the callbacks that were due at its beginning
   journal->work();
   CHECK(asked_count == 1);
   CHECK_FALSE(journal->status().accepting);
@@ -154,7 +155,7 @@ TEST_CASE_METHOD(JournalFixture, "after a failed sync changes are refused until 
   CHECK(log().admit(1) == Admission::refused);
   CHECK(journal->durable_position() == durable);
 
-  // The next sync would succeed, and prove nothing.
+  // The next sync would succeed, but prove nothing.
   journal->work();
   CHECK(journal->durable_position() == durable);
   CHECK(asked_count == 1);
@@ -176,7 +177,7 @@ TEST_CASE_METHOD(JournalFixture, "after a failed sync changes are refused until 
   CHECK(journal->durable_position() == journal->position());
   CHECK(asked_count == 1);
 
-  // A new segment, after those that nobody trusts; they are gone.
+  // There is a new segment. The ones before the failed sync are gone.
   REQUIRE(segments().size() == 1);
   CHECK(segments()[0].first_position == cut);
   CHECK(segments()[0].number > 3);
@@ -185,7 +186,7 @@ TEST_CASE_METHOD(JournalFixture, "after a failed sync changes are refused until 
   CHECK(added().back() == 4);
 }
 
-TEST_CASE_METHOD(JournalFixture, "what was admitted before a sync failed is still recorded",
+TEST_CASE_METHOD(JournalFixture, "changes that were admitted before a sync failed are still recorded",
                  "[storage][journal][fault]") {
   open(test::small_journal, 0, 2);
   REQUIRE(log(1).admit(test::small_segment_bytes) == Admission::granted);
@@ -197,14 +198,14 @@ TEST_CASE_METHOD(JournalFixture, "what was admitted before a sync failed is stil
   log(1).added(key, test::fingerprints_from(2, 1));
   CHECK(added() == test::numbers_from(1, 2));
 
-  // A generation that was cut before does not have it.
+  // A generation that was cut before does not have the change.
   journal->generation_saved(cut_before);
   journal->work();
   CHECK_FALSE(journal->status().accepting);
   journal->generation_saved(journal->position());
   journal->work();
   CHECK(journal->status().accepting);
-  // And its reserve is still room.
+  // The worker can still use its reserved room.
   for (std::uint64_t recorded = test::add_bytes(1);
        recorded + test::add_bytes(10) <= test::small_segment_bytes; recorded += test::add_bytes(10)) {
     log(1).begin_add();
@@ -212,7 +213,8 @@ TEST_CASE_METHOD(JournalFixture, "what was admitted before a sync failed is stil
   }
 }
 
-TEST_CASE_METHOD(JournalFixture, "after a failed sync new segments are tried for until there is space",
+TEST_CASE_METHOD(JournalFixture,
+                 "after a failed sync, the thread tries to make new segments until there is space",
                  "[storage][journal][fault]") {
   open();
   REQUIRE(add(1));
@@ -229,7 +231,7 @@ TEST_CASE_METHOD(JournalFixture, "after a failed sync new segments are tried for
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "a removed data directory is a failed sync, and is made good when it is there again",
+                 "a removed data directory is a failed sync, and the journal recovers when it is there again",
                  "[storage][journal][fault]") {
   open();
   REQUIRE(add(1));
@@ -249,7 +251,7 @@ TEST_CASE_METHOD(JournalFixture,
   CHECK(added() == test::numbers_from(2, 1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "a stop says that the last sync failed, unless a generation has it all",
+TEST_CASE_METHOD(JournalFixture, "a stop reports a failed last sync, unless a generation has everything",
                  "[storage][journal][fault]") {
   SECTION("it says so") {
     open();
@@ -270,8 +272,10 @@ TEST_CASE_METHOD(JournalFixture, "a stop says that the last sync failed, unless 
   }
 }
 
-TEST_CASE_METHOD(JournalFixture, "from off on, the first frame says so, and nothing is durable before a save",
-                 "[storage][journal]") {
+TEST_CASE_METHOD(
+    JournalFixture,
+    "after the journal is switched on, the first frame says so, and nothing is durable before a save",
+    "[storage][journal]") {
   open(test::with_policy(JournalPolicy::off), 100);
   journal->set_policy(JournalPolicy::always);
   CHECK(log().recording());
@@ -292,7 +296,7 @@ TEST_CASE_METHOD(JournalFixture, "from off on, the first frame says so, and noth
   journal->work();
   CHECK(journal->status().synced_position == journal->position());
   CHECK(journal->durable_position() == 100);
-  journal->generation_saved(100);  // cut before: it lacks what happened under off after it
+  journal->generation_saved(100);  // it lacks changes that were made later, while the journal was off
   CHECK(journal->durable_position() == 100);
   journal->generation_saved(resumed);
   CHECK(journal->durable_position() == journal->position());
@@ -301,7 +305,7 @@ TEST_CASE_METHOD(JournalFixture, "from off on, the first frame says so, and noth
   CHECK(asked_count == asked);
 }
 
-TEST_CASE_METHOD(JournalFixture, "policies change at once, and what was recorded before off is synced",
+TEST_CASE_METHOD(JournalFixture, "policies change at once, and records before off are synced",
                  "[storage][journal]") {
   open();
   REQUIRE(add(1));
@@ -311,7 +315,7 @@ TEST_CASE_METHOD(JournalFixture, "policies change at once, and what was recorded
   journal->work();
   CHECK(journal->durable_position() == journal->position());
 
-  // The gate is closed: nobody's reserve counts.
+  // The gate is closed, so workers' reserves do not count.
   journal->set_policy(JournalPolicy::everysec);
   CHECK(operations().back().operation == format::Operation::resumed);
   REQUIRE(add(2));
@@ -321,12 +325,12 @@ TEST_CASE_METHOD(JournalFixture, "policies change at once, and what was recorded
   CHECK(operations().size() == 4);
 }
 
-TEST_CASE_METHOD(JournalFixture, "a journal without room is resumed when there is some, before anything else",
+TEST_CASE_METHOD(JournalFixture, "a journal without room resumes as soon as there is room",
                  "[storage][journal][fault]") {
   open();
   disk.fill_at(0);
   fill(1);
-  // What is left is less than a segment takes, and than the frame.
+  // The rest is too small for a segment and for the frame.
   while (test::small_segment_room * 2 - journal->position() > 200 && add(0)) {
   }
   journal->set_policy(JournalPolicy::off);
@@ -345,7 +349,7 @@ TEST_CASE_METHOD(JournalFixture, "a journal without room is resumed when there i
   CHECK(add(1));
 }
 
-TEST_CASE_METHOD(JournalFixture, "off and on again does not make up for a failed sync",
+TEST_CASE_METHOD(JournalFixture, "switching the journal off and on does not repair a failed sync",
                  "[storage][journal][fault]") {
   open();
   REQUIRE(add(1));
@@ -357,7 +361,7 @@ TEST_CASE_METHOD(JournalFixture, "off and on again does not make up for a failed
   journal->set_policy(JournalPolicy::everysec);
   CHECK_FALSE(journal->status().accepting);
   CHECK(log().admit(1) == Admission::refused);
-  // Cut before the journal was switched on again.
+  // This generation was cut before the journal was switched on again.
   journal->generation_saved(cut);
   journal->work();
   CHECK_FALSE(journal->status().accepting);
@@ -366,7 +370,8 @@ TEST_CASE_METHOD(JournalFixture, "off and on again does not make up for a failed
   CHECK(journal->status().accepting);
 }
 
-TEST_CASE_METHOD(JournalFixture, "who waits for a generation hears when it is there", "[storage][journal]") {
+TEST_CASE_METHOD(JournalFixture, "a worker that waits for a generation is told when it is current",
+                 "[storage][journal]") {
   open(test::with_policy(JournalPolicy::off));
   journal->set_policy(JournalPolicy::always);
   journal->work();
@@ -382,7 +387,7 @@ TEST_CASE_METHOD(JournalFixture, "who waits for a generation hears when it is th
 }
 
 TEST_CASE_METHOD(JournalFixture,
-                 "who waits hears of a generation also while there is no space for new segments",
+                 "waiting workers are told of a generation even without space for new segments",
                  "[storage][journal][fault]") {
   open(test::with_policy(JournalPolicy::always));
   REQUIRE(add(1));
@@ -421,7 +426,7 @@ TEST_CASE_METHOD(JournalFixture, "switched off after a failed sync, the journal 
   CHECK(add(2));
 }
 
-TEST_CASE_METHOD(JournalFixture, "who waits for room hears that there is no journal any more",
+TEST_CASE_METHOD(JournalFixture, "a worker that waits for room is told when the journal is switched off",
                  "[storage][journal]") {
   open();
   REQUIRE(log().admit(4 * test::small_segment_bytes) == Admission::later);
@@ -430,3 +435,5 @@ TEST_CASE_METHOD(JournalFixture, "who waits for room hears that there is no jour
   journal->work();
   CHECK(progress_count > before);
 }
+
+}  // namespace journal_sync_test

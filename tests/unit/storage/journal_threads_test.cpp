@@ -1,4 +1,4 @@
-// The journal with its thread and several workers. Clean under ThreadSanitizer.
+// The journal with its thread and several workers. ThreadSanitizer finds nothing in it.
 #include <sepal/base/gate.hpp>
 
 #include <condition_variable>
@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "support/journal_fixture.hpp"
+
+namespace journal_threads_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -22,8 +24,8 @@ std::string key_of(std::size_t worker) {
   return "worker-" + std::to_string(worker);
 }
 
-// Workers with a key each, to which they add what they count up; now and then one removes its key, alone. A
-// saver saves nothing, but says so.
+// Each worker has a key, to which it adds consecutive numbers. Now and then a worker removes its key, with
+// the gate closed. The saver saves nothing, but reports a save.
 class Workers {
  public:
   Workers() {
@@ -47,7 +49,7 @@ class Workers {
     saver_ = std::thread([this] { save_when_asked(); });
   }
 
-  // Each waits for its changes to be durable where the policy says so.
+  // Each worker waits until its changes are durable, if the policy says so.
   void run() {
     std::vector<std::thread> threads;
     for (std::size_t worker = 0; worker < worker_count; ++worker)
@@ -101,13 +103,13 @@ class Workers {
   bool remove_alone(keyspace::WorkerLog& log, const std::string& key) {
     const GateClosed closed(gate_);
     if (log.admit(200) != Admission::granted) return false;
-    log.removed({.database = 0, .key = key});
+    log.record(keyspace::Removed{.key = {.database = 0, .key = key}});
     log.commit();
     return true;
   }
 
-  // What is refused or put off is tried again when the journal says so, or after a moment: the word may have
-  // come before.
+  // A refused or delayed change is tried again when the journal reports progress. It is also tried again
+  // after a moment, because the report may have come before.
   void wait_for_progress() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::milliseconds(1));
@@ -137,7 +139,7 @@ class Workers {
   std::thread saver_;
 };
 
-// That the operations are those of all workers, those of each in order.
+// Checks that the operations of all workers are there, and those of each worker in order.
 void check_all(const std::vector<test::JournalOperation>& operations) {
   std::map<std::string, std::uint64_t> next;
   for (const test::JournalOperation& operation : operations) {
@@ -153,7 +155,7 @@ void check_all(const std::vector<test::JournalOperation>& operations) {
 
 }  // namespace
 
-TEST_CASE("what several workers record at once is on the disk, what each does in its order",
+TEST_CASE("records of several workers are on the disk, each worker's in its order",
           "[storage][journal][stress]") {
   for (const JournalPolicy policy : {JournalPolicy::everysec, JournalPolicy::always}) {
     Workers workers;
@@ -167,7 +169,7 @@ TEST_CASE("what several workers record at once is on the disk, what each does in
   }
 }
 
-TEST_CASE("what is recorded after a pause is synced in time as well", "[storage][journal]") {
+TEST_CASE("records after a pause are synced in time as well", "[storage][journal]") {
   test::SimulatedDisk disk;
   REQUIRE(disk.make_directory("d"));
   JournalOptions options = test::small_journal;
@@ -197,7 +199,7 @@ TEST_CASE("what is recorded after a pause is synced in time as well", "[storage]
 TEST_CASE("several workers go on after syncs that fail and disks that are full",
           "[storage][journal][stress][fault]") {
   Workers workers;
-  // On the journal's thread, before each of its operations.
+  // Called on the journal's thread, before each operation of the disk.
   std::uint64_t operations = 0;
   workers.disk.set_observer([&](const char* operation, const storage::Path&) {
     ++operations;
@@ -214,3 +216,5 @@ TEST_CASE("several workers go on after syncs that fail and disks that are full",
   CHECK(workers.journal->status().frames == worker_count * requests_of_each);
   workers.disk.set_observer({});
 }
+
+}  // namespace journal_threads_test

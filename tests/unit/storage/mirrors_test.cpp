@@ -9,6 +9,8 @@
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
 
+namespace mirrors_test {
+
 using namespace sepal;
 using namespace sepal::storage;
 using namespace sepal::test;
@@ -23,7 +25,7 @@ Mirror some_mirror(MirrorState state = MirrorState::whole) {
   return {.database = 3, .source = "key", .target = "next", .state = state, .items_before = 4};
 }
 
-// Two filters, and a mirror of the one.
+// A journal with two filters, and a mirror from the first to the second.
 JournalFiles mirrored() {
   JournalFiles journal;
   create(journal);
@@ -39,7 +41,7 @@ std::vector<Mirror> mirrors_after(const JournalFiles& journal) {
   return replayed->filters.keyspace.mirrors().all();
 }
 
-// Saves two filters and a mirror of the one.
+// Saves two filters, and a mirror from the first to the second.
 void save(SimulatedDisk& disk, MirrorState state) {
   Filters filters;
   filters.add(3, "key", 5);
@@ -52,7 +54,7 @@ void save(SimulatedDisk& disk, MirrorState state) {
 
 }  // namespace
 
-TEST_CASE("a replay brings back mirrors, with their state and what the source had", "[storage][mirror]") {
+TEST_CASE("a replay restores mirrors, with their state and the source's count", "[storage][mirror]") {
   JournalFiles journal = mirrored();
   CHECK(mirrors_after(journal) == std::vector{some_mirror()});
   journal.mirrored(some_mirror(MirrorState::no_memory));
@@ -63,7 +65,7 @@ TEST_CASE("a replay brings back mirrors, with their state and what the source ha
   CHECK(mirrors_after(journal).empty());
 }
 
-TEST_CASE("a replay ends mirrors as the keyspace did, by what happens to their keys", "[storage][mirror]") {
+TEST_CASE("a replay ends mirrors when their keys change, as the keyspace did", "[storage][mirror]") {
   JournalFiles journal = mirrored();
   SECTION("removed") {
     journal.removed(next_key);
@@ -78,7 +80,7 @@ TEST_CASE("a replay ends mirrors as the keyspace did, by what happens to their k
   CHECK(mirrors_after(journal).empty());
 }
 
-TEST_CASE("a replay lets mirrors go along with renamed filters", "[storage][mirror]") {
+TEST_CASE("in a replay, mirrors follow renamed filters", "[storage][mirror]") {
   JournalFiles journal = mirrored();
   journal.renamed(3, "next", "elsewhere");
   journal.mirrored({.database = 3, .source = "key", .target = "elsewhere", .state = MirrorState::full});
@@ -126,7 +128,8 @@ TEST_CASE("a replay begins with the mirrors of the generation, which the journal
   }
 }
 
-TEST_CASE("salvage keeps a mirror whose filters it has, and says when it has not", "[storage][mirror]") {
+TEST_CASE("salvage keeps a mirror whose filters it has, and reports other mirrors as lost",
+          "[storage][mirror]") {
   SimulatedDisk disk;
   save(disk, MirrorState::whole);
   JournalFiles journal;
@@ -145,3 +148,5 @@ TEST_CASE("salvage keeps a mirror whose filters it has, and says when it has not
   REQUIRE_FALSE(loaded.error);
   CHECK(loaded.report.mirrors.size() == (lost ? 0 : 1));
 }
+
+}  // namespace mirrors_test

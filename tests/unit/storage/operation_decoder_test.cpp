@@ -1,4 +1,4 @@
-// Operations under right checksums that no journal would have recorded.
+// Operations with right checksums that no journal would record.
 #include "storage/operation_decoder.hpp"
 
 #include <sepal/base/gate.hpp>
@@ -7,10 +7,11 @@
 
 #include <string>
 
-#include "storage/operation_encoder.hpp"
 #include "support/catch.hpp"
 #include "support/journal_files.hpp"
 #include "support/storage_fixture.hpp"
+
+namespace operation_decoder_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -21,13 +22,14 @@ namespace {
 
 constexpr keyspace::DatabaseKey some_key{.database = 3, .key = "key"};
 constexpr filter::FilterOptions some_options{.error_rate = 0.01, .capacity = 2, .seed = 7};
+constexpr std::size_t created_shape_bytes = sizeof(format::FilterShape) + sizeof(format::LayerShape);
 constexpr Fingerprint some_fingerprint{.low = 5, .high = 6};
 
 filter::LayerPlan first_layer() {
   return (*filter::Filter::create(some_options, test::roomy))->newest_layer().plan();
 }
 
-// What a replay says of operations behind the creation of some_key.
+// The error of a replay of operations after the creation of some_key.
 template <class Tell>
 std::string refusal(const Tell& tell) {
   test::JournalFiles journal;
@@ -112,8 +114,7 @@ TEST_CASE("changes that contradict the keyspace are damage", "[storage][replay]"
   CHECK(says(refusal([&](Journal& journal) { journal.created(other, some_options, absurd); }), "cannot be"));
 }
 
-TEST_CASE("a filter that came whole and is of no shape, in no file or cut off is damage",
-          "[storage][replay]") {
+TEST_CASE("an adopted filter without shape or file, or cut off, is damage", "[storage][replay]") {
   using Journal = test::JournalFiles;
   const auto made = filter::Filter::create(some_options, test::roomy);
   std::vector<std::byte> image = filter::whole_image(**made);
@@ -127,7 +128,7 @@ TEST_CASE("a filter that came whole and is of no shape, in no file or cut off is
              "a deadline"));
   CHECK(says(refusal([&](Journal& journal) {
                journal.frame_of([] {
-                 OperationEncoder encoder;
+                 test::TellingEncoder encoder;
                  encoder.removed(some_key);
                  encoder.adopted(some_key, {.file = {.number = 1, .seal = 1}});
                  return std::vector<std::byte>(encoder.bytes().begin(), encoder.bytes().end());
@@ -145,7 +146,7 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   const auto refused = [](const std::vector<std::byte>& body) {
     return refusal([&](test::JournalFiles& journal) { journal.frame_of(body); });
   };
-  OperationEncoder encoder;
+  test::TellingEncoder encoder;
   encoder.created({.database = 1, .key = "new"}, some_options, first_layer());
   encoder.added({.database = 1, .key = "new"}, {&some_fingerprint, 1});
   encoder.grown({.database = 1, .key = "new"}, [] {
@@ -202,7 +203,7 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
   CHECK(says(refused(bytes_of(head, "key")), "longer than its frame"));
   head = head_of(Operation::created);
   head.count = 0xffffffff;
-  CHECK(says(refused(bytes_of(head, "key" + std::string(sizeof(format::CreatedShape) + 15, '\0'))),
+  CHECK(says(refused(bytes_of(head, "key" + std::string(created_shape_bytes + 15, '\0'))),
              "longer than its frame"));
   CHECK(says(refused(bytes_of(head_of(Operation::flushed), "key")), "a key that it should not have"));
   head = head_of(Operation::removed, 0);
@@ -219,13 +220,13 @@ TEST_CASE("operations that are cut off, too long or unknown are damage", "[stora
 TEST_CASE("filters of one shape that are created in one frame share it", "[storage][replay]") {
   filter::FilterOptions others = some_options;
   others.seed = 8;
-  OperationEncoder encoder;
+  test::TellingEncoder encoder;
   encoder.created({.database = 3, .key = "a"}, some_options, first_layer());
   const std::size_t first_bytes = encoder.bytes().size();
   encoder.added({.database = 3, .key = "a"}, {&some_fingerprint, 1});
   const std::size_t before_second = encoder.bytes().size();
   encoder.created({.database = 4, .key = "b"}, some_options, first_layer());
-  CHECK(encoder.bytes().size() - before_second == first_bytes - sizeof(format::CreatedShape));
+  CHECK(encoder.bytes().size() - before_second == first_bytes - created_shape_bytes);
   encoder.created({.database = 3, .key = "c"}, others, first_layer());
   encoder.created({.database = 3, .key = "d"}, others, first_layer());
   encoder.added({.database = 3, .key = "d"}, {&some_fingerprint, 1});
@@ -235,13 +236,15 @@ TEST_CASE("filters of one shape that are created in one frame share it", "[stora
   while (!decoder.at_end()) {
     const auto operation = decoder.next();
     REQUIRE(operation);
-    if ((*operation)->operation != Operation::created) continue;
-    keys += (*operation)->key;
-    CHECK((*operation)->options == ((*operation)->key < "c" ? some_options : others));
-    CHECK((*operation)->layer == first_layer());
+    const auto* const created = std::get_if<keyspace::Created>(&(*operation)->change);
+    if (created == nullptr) continue;
+    const std::string_view key = created->key.key;
+    keys += key;
+    CHECK(created->options == (key < "c" ? some_options : others));
+    CHECK(created->first_layer == first_layer());
     std::vector<Fingerprint> items;
     append_fingerprints((*operation)->fingerprints, items);
-    const bool has_item = (*operation)->key == "a" || (*operation)->key == "d";
+    const bool has_item = key == "a" || key == "d";
     CHECK(items == std::vector<Fingerprint>(has_item ? 1 : 0, some_fingerprint));
   }
   CHECK(keys == "abcd");
@@ -250,3 +253,5 @@ TEST_CASE("filters of one shape that are created in one frame share it", "[stora
   encoder.created({.database = 3, .key = "a"}, others, first_layer());
   CHECK(encoder.bytes().size() == first_bytes);
 }
+
+}  // namespace operation_decoder_test

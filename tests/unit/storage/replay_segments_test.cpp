@@ -1,4 +1,4 @@
-// The segments of a journal: one behind the other, missing, damaged, of another time.
+// The segments of a journal: in order, missing, damaged, or left from an earlier time.
 #include <sepal/base/gate.hpp>
 #include <sepal/storage/replay.hpp>
 
@@ -9,12 +9,13 @@
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
 
+namespace replay_segments_test {
+
 using namespace sepal;
 using namespace sepal::storage;
 using namespace sepal::test;
 
-TEST_CASE("damage is known by a frame of a later segment, even by one that lost its header",
-          "[storage][replay]") {
+TEST_CASE("a later segment proves damage, even one that lost its header", "[storage][replay]") {
   for (const bool header_lost : {false, true}) {
     Sample sample(3);
     sample.journal.sync();
@@ -27,7 +28,7 @@ TEST_CASE("damage is known by a frame of a later segment, even by one that lost 
     sample.journal.files().begin()->second[Sample::offset_of(sample.positions[2]) + 3] ^= std::byte{1};
     const auto replayed = replay(sample.journal);
     if (header_lost) {
-      // Where its frames stand is not known when more is lost before it.
+      // Without its header, the positions of its frames are unknown.
       REQUIRE_FALSE(replayed->error);
       continue;
     }
@@ -37,7 +38,8 @@ TEST_CASE("damage is known by a frame of a later segment, even by one that lost 
   }
 }
 
-TEST_CASE("a segment whose header never got to the disk is cut off with what follows", "[storage][replay]") {
+TEST_CASE("a segment whose header never got to the disk is cut off, with all later ones",
+          "[storage][replay]") {
   Sample sample(2);
   sample.journal.begin_segment();
   add(sample.journal, 2);
@@ -55,7 +57,7 @@ TEST_CASE("a segment whose header never got to the disk is cut off with what fol
   CHECK(*replayed->disk.list("data") == std::vector<std::string>{"journal-000000000001"});
 }
 
-TEST_CASE("segments that were prepared are no part of the journal, and go before it goes on",
+TEST_CASE("prepared segments are no part of the journal, and are removed before it continues",
           "[storage][replay]") {
   Sample sample(2);
   sample.journal.prepare_segment();
@@ -72,20 +74,20 @@ TEST_CASE("segments that were prepared are no part of the journal, and go before
         std::vector<Path>{"data/journal-000000000004", "data/journal-000000000005"});
 }
 
-TEST_CASE("what was never written of a journal is not read", "[storage][replay]") {
+TEST_CASE("unwritten parts of a journal are not read", "[storage][replay]") {
   Sample sample(2);
   sample.journal.prepare_segment();
   const auto replayed = replay(sample.journal);
   REQUIRE_FALSE(replayed->error);
-  // The header, and the frames; of the other the header alone.
+  // One read for the header and one for the frames. In the other segment only the header is read.
   CHECK(replayed->reads.at("journal-000000000001") == 2);
   CHECK(replayed->reads.at("journal-000000000002") == 1);
 }
 
-TEST_CASE("a segment that begins at an earlier end takes the place of what was cut off there",
+TEST_CASE("a segment that begins at an earlier end replaces the part that was cut off there",
           "[storage][replay]") {
   Sample sample(3);
-  // As if a start had found the third frame torn, and the rest of the file were still there.
+  // As if an earlier start had found the third frame torn, and the rest of the file were still there.
   JournalFiles next(sample.positions[2]);
   add(next, 10);
   add(next, 11);
@@ -117,7 +119,7 @@ TEST_CASE("a segment that begins inside a frame of the one before is damaged", "
   CHECK(mentions(*damaged->error, sample.journal.newest_name()));
 }
 
-TEST_CASE("a journal that is not there is fine, and goes on where the generation ends", "[storage][replay]") {
+TEST_CASE("a missing journal is accepted, and begins where the generation ends", "[storage][replay]") {
   auto replayed = std::make_unique<Replayed>();
   REQUIRE(replayed->disk.make_directory("data"));
   Gate gate(1);
@@ -132,7 +134,7 @@ TEST_CASE("a journal that is not there is fine, and goes on where the generation
   CHECK(report->position == 1200);
   CHECK(report->segments == 0);
 
-  // What is recorded from there on is read the next time, though the generation is still the same.
+  // The next start reads the records after that position, although the generation is still the same.
   JournalFiles journal(1200);
   create(journal);
   add(journal, 1);
@@ -141,7 +143,7 @@ TEST_CASE("a journal that is not there is fine, and goes on where the generation
   CHECK(again->items() == 1);
 }
 
-TEST_CASE("only a journal whose segments before are all gone may begin behind the generation's cut",
+TEST_CASE("a journal may begin after the generation's cut only if all earlier segments are gone",
           "[storage][replay]") {
   Sample sample(3);
   sample.journal.sync();
@@ -171,7 +173,7 @@ TEST_CASE("only a journal whose segments before are all gone may begin behind th
   }
 }
 
-TEST_CASE("a segment that became shorter is damaged where the journal would end in it", "[storage][replay]") {
+TEST_CASE("a segment that became shorter is damaged if the journal would end in it", "[storage][replay]") {
   Sample sample(3);
   Bytes& first = sample.newest();
   sample.journal.begin_segment();
@@ -183,11 +185,11 @@ TEST_CASE("a segment that became shorter is damaged where the journal would end 
     REQUIRE(replayed->error);
     CHECK(replayed->error->code == Errc::damaged);
     CHECK(mentions(*replayed->error, "data/journal-000000000002 is damaged at offset 64: it has 64 bytes"));
-    // What stands before is applied, for salvage.
+    // The frames before the damage are applied, for salvage.
     CHECK(replayed->items() == 3);
     CHECK_FALSE(replay(sample.journal, {.cut = std::uint64_t{1} << 40, .positions = {}})->error);
   }
-  SECTION("in one before") {
+  SECTION("in an earlier one") {
     cut_off(first, Sample::offset_of(sample.positions[2]));
     CHECK(mentions(*replay(sample.journal)->error, "data/journal-000000000001 is damaged at offset " +
                                                        std::to_string(first.size()) + ": it has"));
@@ -199,7 +201,7 @@ TEST_CASE("a segment that became shorter is damaged where the journal would end 
   }
 }
 
-TEST_CASE("segments below the cut that came back after they were removed do no harm", "[storage][replay]") {
+TEST_CASE("removed segments before the cut that reappear do no harm", "[storage][replay]") {
   Sample sample(1);
   for (std::uint64_t item = 1; item < 6; ++item) {
     sample.journal.sync();
@@ -224,7 +226,8 @@ TEST_CASE("segments below the cut that came back after they were removed do no h
   CHECK(report->position == sample.journal.position());
 }
 
-TEST_CASE("a journal that ends before what the generation relies on is damaged", "[storage][replay]") {
+TEST_CASE("a journal that ends before a position that the generation relies on is damaged",
+          "[storage][replay]") {
   Sample sample(3);
   test::Filters filters;
   const filter::Filter& filter = filters.add(0, "key", 3);
@@ -243,7 +246,7 @@ TEST_CASE("a journal that ends before what the generation relies on is damaged",
                  "data/journal-000000000001 is damaged at offset " + std::to_string(sample.journal.used())));
 }
 
-TEST_CASE("a generation cut behind all segments needs none of them", "[storage][replay]") {
+TEST_CASE("a generation that was cut after all segments needs none of them", "[storage][replay]") {
   Sample sample(3);
   for (const std::uint64_t beyond : {std::uint64_t{0}, std::uint64_t{8}, std::uint64_t{1} << 40}) {
     const auto replayed =
@@ -269,7 +272,7 @@ TEST_CASE("a journal whose first segments are missing is damaged", "[storage][re
   CHECK(mentions(*replayed->error, "are missing"));
 }
 
-TEST_CASE("a missing segment in the middle is damage when what follows was synced", "[storage][replay]") {
+TEST_CASE("a missing segment in the middle is damage if later frames were synced", "[storage][replay]") {
   Sample sample(2);
   sample.journal.begin_segment();
   add(sample.journal, 2);
@@ -282,7 +285,7 @@ TEST_CASE("a missing segment in the middle is damage when what follows was synce
   CHECK(mentions(*replayed->error, "data/journal-000000000001 is damaged at offset"));
 }
 
-TEST_CASE("a segment of another version is unsupported, one that nobody needs does no harm",
+TEST_CASE("a needed segment of another version is an error; one that is not needed does no harm",
           "[storage][replay]") {
   Sample sample(2);
   sample.journal.begin_segment();
@@ -300,3 +303,5 @@ TEST_CASE("a segment of another version is unsupported, one that nobody needs do
   REQUIRE(filters.keyspace.create(some_key, some_options));
   CHECK(replay_journal(replayed->disk, "data", filters.keyspace, gate, {.cut = second, .positions = {}}, {}));
 }
+
+}  // namespace replay_segments_test

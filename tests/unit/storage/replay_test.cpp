@@ -1,4 +1,4 @@
-// Journals that end in the middle, that are damaged, that lie, and those that are fine.
+// Journals that end in the middle, damaged ones, ones with wrong contents, and good ones.
 #include <sepal/base/gate.hpp>
 #include <sepal/storage/replay.hpp>
 
@@ -8,11 +8,13 @@
 #include "support/catch.hpp"
 #include "support/replayed.hpp"
 
+namespace replay_test {
+
 using namespace sepal;
 using namespace sepal::storage;
 using namespace sepal::test;
 
-TEST_CASE("a journal that is cut off anywhere is replayed up to the last whole frame", "[storage][replay]") {
+TEST_CASE("a journal that is cut at any byte is replayed up to the last whole frame", "[storage][replay]") {
   Sample sample(3);
   const std::size_t used = sample.journal.used();
   for (std::size_t length = Sample::offset_of(sample.positions[0]); length < used; ++length) {
@@ -30,18 +32,18 @@ TEST_CASE("a journal that is cut off anywhere is replayed up to the last whole f
     CHECK(replayed->items() >= whole);
     if (replayed->items() > whole) continue;  // only padding is missing
     CHECK(replayed->report.position == sample.positions[whole]);
-    // In whole words.
+    // The cut bytes are counted in whole words.
     CHECK(replayed->report.cut_bytes < length - Sample::offset_of(sample.positions[whole]) + 8);
     CHECK(replayed->report.cut_path == "data/" + torn.journal.newest_name());
     CHECK(replayed->report.cut_offset == Sample::offset_of(sample.positions[whole]));
   }
 }
 
-TEST_CASE("any byte of a frame that is wrong ends the journal there, and nothing of it is applied",
+TEST_CASE("a wrong byte in a frame ends the journal there, and nothing of the frame is applied",
           "[storage][replay]") {
   Sample sample(3);
   const std::size_t begin = Sample::offset_of(sample.positions[1]);
-  // Without the zeros behind the operations.
+  // The end without the zeros after the operations.
   const std::size_t end = Sample::offset_of(sample.positions[2]) - 5;
   for (std::size_t at = begin; at < end; ++at) {
     INFO("offset " << at);
@@ -55,7 +57,8 @@ TEST_CASE("any byte of a frame that is wrong ends the journal there, and nothing
   }
 }
 
-TEST_CASE("what a later frame says was synced is damaged, not torn", "[storage][replay]") {
+TEST_CASE("a bad frame before the synced position of a later frame is damaged, not torn",
+          "[storage][replay]") {
   Sample sample(3);
   sample.journal.sync();
   add(sample.journal, 3);
@@ -70,14 +73,14 @@ TEST_CASE("what a later frame says was synced is damaged, not torn", "[storage][
                    "data/journal-000000000001 is damaged at offset " + std::to_string(begin) + ":"));
     CHECK(mentions(*replayed->error, "sepal salvage"));
   }
-  // The last frame is not among what is known to be synced.
+  // No later frame says that the last frame was synced, so it is torn and not damaged.
   sample.newest()[sample.journal.used() - 10] ^= std::byte{1};
   const auto replayed = replay(sample.journal);
   REQUIRE_FALSE(replayed->error);
   CHECK(replayed->items() == 3);
 }
 
-TEST_CASE("replay stops where the journal had been off, and says what it leaves out", "[storage][replay]") {
+TEST_CASE("replay stops where the journal was off, and reports what it leaves out", "[storage][replay]") {
   Sample sample(2);
   const std::uint64_t off = sample.journal.position();
   sample.journal.resumed();
@@ -95,7 +98,7 @@ TEST_CASE("replay stops where the journal had been off, and says what it leaves 
   CHECK(replayed->report.beyond.size() == 1);
   CHECK(replayed->items() == 2);
 
-  // A generation that was cut behind it holds what the journal does not.
+  // A generation that was cut after the gap holds the changes that the journal lacks.
   test::Filters filters;
   Gate gate(1);
   REQUIRE(filters.keyspace.create(some_key, some_options));
@@ -106,8 +109,7 @@ TEST_CASE("replay stops where the journal had been off, and says what it leaves 
   CHECK(filters.keyspace.find(some_key)->item_count() == 2);
 }
 
-TEST_CASE("frames of the greatest length are read, also where one ends and the next begins a buffer",
-          "[storage][replay]") {
+TEST_CASE("frames of the greatest length are read, also at the end of a buffer", "[storage][replay]") {
   const std::size_t count =
       (format::frame_body_bytes_max - sizeof(format::OperationHead) - some_key.key.size()) /
       sizeof(Fingerprint);
@@ -128,7 +130,7 @@ TEST_CASE("frames of the greatest length are read, also where one ends and the n
   CHECK(test::contains(*replayed->filters.keyspace.find(some_key), "5"));
 }
 
-TEST_CASE("a replay that is given up ends with that", "[storage][replay]") {
+TEST_CASE("a cancelled replay ends with that error", "[storage][replay]") {
   Sample sample(3);
   SimulatedDisk disk;
   sample.journal.put(disk, "data");
@@ -143,7 +145,7 @@ TEST_CASE("a replay that is given up ends with that", "[storage][replay]") {
   CHECK(report.error().code == Errc::io);
 }
 
-TEST_CASE("memory limits that were lowered since do not refuse what was accepted then", "[storage][replay]") {
+TEST_CASE("a lowered memory limit does not stop the replay of accepted changes", "[storage][replay]") {
   Sample sample(3);
   SimulatedDisk disk;
   sample.journal.put(disk, "data");
@@ -153,10 +155,12 @@ TEST_CASE("memory limits that were lowered since do not refuse what was accepted
   CHECK(replay_journal(disk, "data", keyspace, gate, {}, {}));
   CHECK(keyspace.find(some_key)->item_count() == 3);
 
-  // What the machine cannot hold is refused before it is allocated.
+  // A filter larger than the machine's memory is refused before it is allocated.
   keyspace::Keyspace tiny({.machine_bytes = 100}, housekeeper);
   const auto refused = replay_journal(disk, "data", tiny, gate, {}, {});
   REQUIRE(!refused);
   CHECK(refused.error().code == Errc::too_large);
   CHECK(mentions(refused.error(), "data/journal-000000000001 has a change at offset 64"));
 }
+
+}  // namespace replay_test

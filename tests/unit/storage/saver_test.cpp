@@ -1,12 +1,15 @@
 #include <sepal/storage/saver.hpp>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <thread>
 
 #include "support/catch.hpp"
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
+
+namespace saver_test {
 
 using namespace sepal;
 using namespace sepal::storage;
@@ -23,13 +26,20 @@ struct Saving {
   Gate gate{2};
   std::atomic<std::uint64_t> changes{0};
   std::atomic<std::uint64_t> journal_position{0};
-  std::atomic<std::uint64_t> journal_step{0};  // by which the journal grows whenever somebody looks
+  std::atomic<std::uint64_t> journal_step{0};  // the journal grows by this at each look at its position
   std::atomic<std::uint64_t> position_synced{0};
   std::atomic<bool> journal_fails{false};
   std::atomic<std::uint64_t> journal_gap{0};
   std::atomic<std::uint64_t> adopted_bytes{0};
-  std::atomic<int> journal_gaps_to_come{0};  // one whenever somebody looks
+  std::atomic<bool> asks_back{false};  // the callbacks call the saver
+  std::atomic<int> looks_to_come{0};   // looks before on_looked is called
+  std::function<void()> on_looked;
+  std::atomic<int> journal_gaps_to_come{0};  // each look makes one of these gaps
   std::atomic<std::uint64_t> position_saved{0};
+  std::atomic<std::uint64_t> lacking_bytes{0};
+  std::atomic<int> failures{0};
+  std::atomic<bool> reserve_there{false};  // without it the disk is full
+  std::atomic<int> returns{0};             // how often the reserve was given back
   std::unique_ptr<Saver> saver;
 
   Saving() {
@@ -38,9 +48,17 @@ struct Saving {
     directory = std::move(*opened);
     saver = std::make_unique<Saver>(
         *directory, filters.keyspace, gate,
-        SaverCallbacks{.changes = [this] { return changes.load(); },
+        SaverCallbacks{.changes =
+                           [this] {
+                             if (--looks_to_come == 0) on_looked();
+                             return changes.load();
+                           },
                        .journal_position = [this] { return journal_position += journal_step; },
-                       .adopted_bytes = [this] { return adopted_bytes.load(); },
+                       .adopted_bytes =
+                           [this] {
+                             if (asks_back) static_cast<void>(saver->status());
+                             return adopted_bytes.load();
+                           },
                        .journal_gap = [this] { return journal_gap += journal_gaps_to_come-- > 0 ? 1 : 0; },
                        .sync_journal =
                            [this](std::uint64_t position) {
@@ -48,7 +66,19 @@ struct Saving {
                              return journal_fails ? Result<void>(fail(Errc::io, "the journal"))
                                                   : Result<void>();
                            },
-                       .saved = [this](std::uint64_t position) { position_saved = position; }},
+                       .saved = [this](std::uint64_t position) { position_saved = position; },
+                       .failed =
+                           [this](const Error&, std::uint64_t bytes) {
+                             lacking_bytes = bytes;
+                             ++failures;
+                           },
+                       .lend_reserve =
+                           [this](std::uint64_t) {
+                             if (!reserve_there.exchange(false)) return false;
+                             disk.free_space();
+                             return true;
+                           },
+                       .reserve_returned = [this] { ++returns; }},
         Saver::Loaded{.at = test::some_time, .journal_position = 0});
   }
 
@@ -66,7 +96,7 @@ struct Saving {
   }
 };
 
-// Holds whoever makes a directory on a disk until it is let go.
+// Blocks the thread that makes the first directory on a disk, until let_go().
 class Held {
  public:
   explicit Held(SimulatedDisk& disk) {
@@ -85,7 +115,7 @@ class Held {
   std::promise<void> let_go_;
 };
 
-// A save ends by removing what may remain of others.
+// The last operation of a save removes the remains of other saves.
 void tell_when_saved(Saving& saving, std::promise<void>& saved) {
   saving.disk.set_observer([&saved](const char* operation, const Path& path) {
     if (std::string_view(operation) == "remove" && path.filename() == "SEED.tmp") saved.set_value();
@@ -94,7 +124,7 @@ void tell_when_saved(Saving& saving, std::promise<void>& saved) {
 
 }  // namespace
 
-TEST_CASE("a save that is asked for is done, reported and counted", "[storage]") {
+TEST_CASE("a requested save is done, reported and counted", "[storage]") {
   Saving saving;
   CHECK(saving.saver->status().last_success == test::some_time);
   saving.add("key");
@@ -111,7 +141,7 @@ TEST_CASE("a save that is asked for is done, reported and counted", "[storage]")
   CHECK(test::same(saving.filters.keyspace.cut(), test::load(*saving.directory).filters));
 }
 
-TEST_CASE("a second save is refused while one runs, and allowed from its end on", "[storage]") {
+TEST_CASE("a second save is refused while one runs, and allowed after it", "[storage]") {
   Saving saving;
   Held held(saving.disk);
   std::promise<bool> follow_up;
@@ -129,7 +159,7 @@ TEST_CASE("a second save is refused while one runs, and allowed from its end on"
   CHECK(saving.saver->status().saves_done == 2);
 }
 
-TEST_CASE("nobody waits at the gate while a save writes", "[storage]") {
+TEST_CASE("no worker waits at the gate while a save writes", "[storage]") {
   Saving saving;
   Held held(saving.disk);
   saving.add("before");
@@ -144,7 +174,8 @@ TEST_CASE("nobody waits at the gate while a save writes", "[storage]") {
   CHECK(saving.saver->status().changes_saved == 1);
 }
 
-TEST_CASE("what was added before a save begins is in it, while threads add and filters grow", "[storage]") {
+TEST_CASE("a save has all items that were added before it began, while threads add and filters grow",
+          "[storage]") {
   Saving saving;
   filter::Filter& filter = saving.filters.add(0, "key", 0, {.error_rate = 0.01, .capacity = 4, .seed = 5});
   std::atomic<bool> ended{false};
@@ -201,12 +232,12 @@ TEST_CASE("a failed save says why, and the next one works", "[storage]") {
   CHECK(saving.saver->status().last_error.empty());
 }
 
-TEST_CASE("the interval saves what changed, again and again, and only that", "[storage]") {
+TEST_CASE("the interval saves changes again and again, and nothing without changes", "[storage]") {
   Saving saving;
   std::promise<void> saved[2];
   std::atomic<int> saves{0};
   saving.disk.set_observer([&](const char* operation, const Path& path) {
-    // Removing the old generations is the last thing a save does.
+    // The last operation of a save removes the remains of others.
     if (std::string_view(operation) != "remove" || path.filename() != "SEED.tmp") return;
     if (const int save = saves++; save < 2) saved[save].set_value();
   });
@@ -236,7 +267,7 @@ TEST_CASE("the last save happens if something changed since the one before", "[s
   CHECK(saving.saver->start({}).error().code == Errc::in_use);
 }
 
-TEST_CASE("nothing changed since the load: the last save has nothing to do", "[storage]") {
+TEST_CASE("if nothing changed since the load, the last save does nothing", "[storage]") {
   Saving saving;
   const auto report = saving.saver->save_at_stop([] { return false; });
   REQUIRE(report);
@@ -244,7 +275,7 @@ TEST_CASE("nothing changed since the load: the last save has nothing to do", "[s
   CHECK(*saving.disk.list("data") == std::vector<std::string>{"SEED"});
 }
 
-TEST_CASE("the last save waits for the running one and saves what came after its cut", "[storage]") {
+TEST_CASE("the last save waits for the running one, and saves later changes", "[storage]") {
   Saving saving;
   Held held(saving.disk);
   saving.add("before");
@@ -260,8 +291,7 @@ TEST_CASE("the last save waits for the running one and saves what came after its
   CHECK(saving.saver->status().saves_done == 2);
 }
 
-TEST_CASE("a save says where in the journal its cut stands, and each filter where its layers were taken",
-          "[storage]") {
+TEST_CASE("a save records the journal position of its cut, and of each filter's layers", "[storage]") {
   Saving saving;
   saving.add("key");
   saving.journal_position = 700;
@@ -279,7 +309,7 @@ TEST_CASE("a save says where in the journal its cut stands, and each filter wher
   CHECK(loaded->journal_position == 700);
 }
 
-TEST_CASE("a journal that is long for the data is a reason to save", "[storage]") {
+TEST_CASE("a journal that is long compared with the data begins a save", "[storage]") {
   Saving saving;
   saving.add("key");
   const std::uint64_t data_bytes = saving.filters.keyspace.memory_used();
@@ -294,7 +324,7 @@ TEST_CASE("a journal that is long for the data is a reason to save", "[storage]"
   CHECK(saving.saver->status().saves_done == 1);
 }
 
-TEST_CASE("files that the journal names are a reason to save as the journal is", "[storage]") {
+TEST_CASE("adopted files count like the journal when the saver decides to save", "[storage]") {
   Saving saving;
   saving.add("key");
   const std::uint64_t data_bytes = saving.filters.keyspace.memory_used();
@@ -307,7 +337,41 @@ TEST_CASE("files that the journal names are a reason to save as the journal is",
   CHECK(saving.saver->status().saves_done == 1);
 }
 
-TEST_CASE("a save that is demanded is tried until it succeeds, and links nothing", "[storage]") {
+TEST_CASE("the saver's callbacks may call the saver: no lock is held", "[storage]") {
+  Saving saving;
+  saving.add("key");
+  std::promise<void> saved;
+  tell_when_saved(saving, saved);
+  saving.asks_back = true;
+  saving.adopted_bytes = 2 * saving.filters.keyspace.memory_used();
+  saving.saver->set_options({.journal_bytes_min = 1, .journal_share = 1});
+  saved.get_future().wait();
+  saving.saver->stop();
+  CHECK(saving.saver->status().saves_done >= 1);
+}
+
+TEST_CASE("with a share of 0 no journal begins a save, and without a least size every share counts",
+          "[storage]") {
+  Saving saving;
+  saving.add("key");
+  REQUIRE(saving.save());
+  saving.journal_position = std::uint64_t{1} << 40;
+  // At the end of each interval the saver checks every reason for a save.
+  std::promise<void> looked;
+  saving.on_looked = [&] { looked.set_value(); };
+  saving.looks_to_come = 3;
+  saving.saver->set_options({.interval = 1ms, .journal_bytes_min = 1, .journal_share = 0});
+  looked.get_future().wait();
+  CHECK(saving.saver->status().saves_done == 1);
+  std::promise<void> saved;
+  tell_when_saved(saving, saved);
+  saving.saver->set_options({.journal_bytes_min = 0, .journal_share = 1});
+  saved.get_future().wait();
+  saving.saver->stop();
+  CHECK(saving.saver->status().saves_done == 2);
+}
+
+TEST_CASE("a demanded save is repeated until it succeeds, and links nothing", "[storage]") {
   Saving saving;
   saving.add("key");
   saving.disk.fill_at(1);
@@ -329,13 +393,13 @@ TEST_CASE("a save that is demanded is tried until it succeeds, and links nothing
   CHECK(tries >= 1);
 }
 
-TEST_CASE("a save keeps to its bandwidth, and the one at a stop does not", "[storage]") {
+TEST_CASE("a save keeps to its bandwidth, and the save at a stop does not", "[storage]") {
   Saving saving;
   {
     const GateClosed closed(saving.gate);
     saving.filters.add(0, "key", 1, {.error_rate = 0.01, .capacity = 4'000'000, .seed = 5});
   }
-  // Five megabytes in a quarter of a second, but for what one look at the progress is late.
+  // Five megabytes take a quarter of a second, minus the delay of one look at the progress.
   saving.saver->set_options({.bytes_per_second_max = 20'000'000});
   const auto start = std::chrono::steady_clock::now();
   REQUIRE(saving.save());
@@ -345,7 +409,8 @@ TEST_CASE("a save keeps to its bandwidth, and the one at a stop does not", "[sto
   REQUIRE(saving.saver->save_at_stop([] { return false; }));
 }
 
-TEST_CASE("a save that the journal demands keeps to no bandwidth, nor does one before it", "[storage]") {
+TEST_CASE("a save that the journal demands has no bandwidth limit, nor has a save that runs before it",
+          "[storage]") {
   Saving saving;
   {
     const GateClosed closed(saving.gate);
@@ -364,7 +429,7 @@ TEST_CASE("a save that the journal demands keeps to no bandwidth, nor does one b
   saving.saver->set_options({});
 }
 
-TEST_CASE("a last save that is given up ends the running save as well", "[storage]") {
+TEST_CASE("a cancelled last save ends the running save as well", "[storage]") {
   Saving saving;
   Held held(saving.disk);
   saving.add("key");
@@ -373,7 +438,7 @@ TEST_CASE("a last save that is given up ends the running save as well", "[storag
   held.wait_until_held();
   int asked = 0;
   const auto report = saving.saver->save_at_stop([&] {
-    if (++asked == 2) held.let_go();  // The first answer has been heard.
+    if (++asked == 2) held.let_go();  // The saver has used the first answer.
     return true;
   });
   REQUIRE(!report);
@@ -382,7 +447,7 @@ TEST_CASE("a last save that is given up ends the running save as well", "[storag
   CHECK_FALSE(saving.disk.files().contains("data/CURRENT"));
 }
 
-TEST_CASE("a generation that relies on the journal behind its cut waits until that is on the disk",
+TEST_CASE("a generation that relies on the journal after its cut waits until the journal is on the disk",
           "[storage]") {
   Saving saving;
   saving.add("key");
@@ -398,7 +463,8 @@ TEST_CASE("a generation that relies on the journal behind its cut waits until th
   CHECK(saving.position_saved == report->journal_position);
 }
 
-TEST_CASE("what is taken of filters is not parted from its cut by a gap in the journal", "[storage]") {
+TEST_CASE("a save begins again if the journal has a gap between the cut and its filters' positions",
+          "[storage]") {
   Saving saving;
   saving.add("key");
   saving.journal_step = 100;
@@ -408,7 +474,53 @@ TEST_CASE("what is taken of filters is not parted from its cut by a gap in the j
   saving.journal_gaps_to_come = 4;
   const auto report = saving.save();
   REQUIRE(report);
-  // Twice in vain: each a cut and a step.
+  // The save began two more times because of gaps. Each attempt made a cut and a step.
   CHECK(report->journal_position >= before + 500);
   CHECK(saving.position_saved == report->journal_position);
 }
+
+TEST_CASE("a save that finds the disk full borrows the reserve", "[storage][reserve][fault]") {
+  Saving saving;
+  saving.add("key");
+  saving.disk.fill_at(0);
+  saving.reserve_there = true;
+  REQUIRE(saving.save());
+  CHECK(saving.returns == 1);
+  CHECK(saving.failures == 0);
+  CHECK(saving.saver->status().last_ok);
+  CHECK(test::same(saving.filters.keyspace.cut(), test::load(*saving.directory).filters));
+}
+
+TEST_CASE("a failed save says how much room it lacked", "[storage][reserve][fault]") {
+  Saving saving;
+  saving.add("key");
+  saving.disk.fill_at(0);
+  REQUIRE(!saving.save());
+  CHECK(saving.failures == 1);
+  CHECK(saving.lacking_bytes > 0);
+  CHECK(saving.returns == 0);
+  saving.disk.free_space();
+  saving.journal_fails = true;
+  saving.journal_step = 1;
+  REQUIRE(!saving.save());
+  CHECK(saving.failures == 2);
+  CHECK(saving.lacking_bytes == 0);
+}
+
+TEST_CASE("a save that has to free room begins by itself, and is repeated until it succeeds",
+          "[storage][reserve][fault]") {
+  Saving saving;
+  saving.add("key");
+  saving.disk.fail_at(saving.disk.operation_count() + 1, Errc::io);
+  std::promise<void> saved;
+  tell_when_saved(saving, saved);
+  saving.saver->make_room();
+  saving.saver->make_room();
+  saved.get_future().wait();
+  saving.saver->stop();
+  saving.disk.set_observer({});
+  CHECK(saving.failures == 1);
+  CHECK(saving.saver->status().saves_done == 1);
+}
+
+}  // namespace saver_test

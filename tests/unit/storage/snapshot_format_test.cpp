@@ -2,6 +2,8 @@
 
 #include "support/catch.hpp"
 
+namespace snapshot_format_test {
+
 using namespace sepal;
 using namespace sepal::storage::format;
 
@@ -32,7 +34,7 @@ Errc code_of(const std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-TEST_CASE("a manifest is decoded to what was encoded", "[storage]") {
+TEST_CASE("a decoded manifest equals the encoded one", "[storage]") {
   const auto decoded = decode_manifest(encode(some_manifest()));
   REQUIRE(decoded);
   CHECK(decoded->generation == 7);
@@ -68,7 +70,7 @@ TEST_CASE("a manifest of another version is unsupported, not damaged", "[storage
   CHECK(code_of(bytes) == Errc::unsupported_version);
 }
 
-TEST_CASE("a manifest with as many and as long names as there may be is read", "[storage]") {
+TEST_CASE("a manifest with the largest number and length of names is read", "[storage]") {
   Manifest manifest = some_manifest();
   manifest.writer = std::string(writer_bytes_max, 'v');
   manifest.files.assign(
@@ -86,7 +88,8 @@ TEST_CASE("a manifest with as many and as long names as there may be is read", "
   CHECK(code_of(encode(manifest)) == Errc::damaged);
 }
 
-TEST_CASE("a manifest whose names lead elsewhere, or whose sums are wrong or wrap, is refused", "[storage]") {
+TEST_CASE("a manifest whose names lead to another folder, or whose sums are wrong or overflow, is refused",
+          "[storage]") {
   for (const char* name : {"", "../pack-0", "a/b", ".", "PACK", "pack_0"}) {
     Manifest manifest = some_manifest();
     manifest.files[0].name = name;
@@ -100,11 +103,11 @@ TEST_CASE("a manifest whose names lead elsewhere, or whose sums are wrong or wra
   CHECK(code_of(encode(manifest)) == Errc::damaged);
   manifest = some_manifest();
   manifest.files[0].byte_count = ~std::uint64_t{0};
-  manifest.byte_count = 1999;  // what the sum wraps to
+  manifest.byte_count = 1999;  // the sum after its overflow
   CHECK(code_of(encode(manifest)) == Errc::damaged);
 }
 
-TEST_CASE("a manifest with a mirror of no state is refused", "[storage]") {
+TEST_CASE("a manifest with a mirror of an unknown state is refused", "[storage]") {
   for (const int state : {0, static_cast<int>(keyspace::last_mirror_state) + 1}) {
     Manifest manifest = some_manifest();
     manifest.mirrors[0].state = static_cast<keyspace::MirrorState>(state);
@@ -112,7 +115,7 @@ TEST_CASE("a manifest with a mirror of no state is refused", "[storage]") {
   }
 }
 
-TEST_CASE("a sealed line gives its value back, and no changed line does", "[storage]") {
+TEST_CASE("a sealed line gives its value back, and a changed line is refused", "[storage]") {
   const std::string line = sealed_line("SEED", "1f");
   const auto value = decode_sealed_line("SEED", line);
   REQUIRE(value);
@@ -131,7 +134,8 @@ TEST_CASE("a sealed line gives its value back, and no changed line does", "[stor
   CHECK(decode_sealed_line("SEED", "SEPAL-SEED 2 x y\n").error().code == Errc::unsupported_version);
 }
 
-TEST_CASE("a generation's name and number give each other, and other names no number", "[storage]") {
+TEST_CASE("a generation's name and number convert into each other, and other names have no number",
+          "[storage]") {
   CHECK(generation_name(7) == "generation-000000000007");
   CHECK(generation_number("generation-000000000007") == 7);
   CHECK(generation_number(generation_name(generation_number_max)) == generation_number_max);
@@ -140,7 +144,7 @@ TEST_CASE("a generation's name and number give each other, and other names no nu
     CHECK_FALSE(generation_number(name));
 }
 
-TEST_CASE("the stored length of a bitmap counts a checksum for each chunk, and refuses to wrap",
+TEST_CASE("the stored length of a bitmap includes a checksum for each chunk, and cannot overflow",
           "[storage]") {
   CHECK(stored_bitmap_bytes(0) == 0);
   CHECK(stored_bitmap_bytes(1) == 1 + checksum_bytes);
@@ -148,3 +152,5 @@ TEST_CASE("the stored length of a bitmap counts a checksum for each chunk, and r
   CHECK(stored_bitmap_bytes(chunk_bytes + 1) == chunk_bytes + 1 + 2 * checksum_bytes);
   CHECK_FALSE(stored_bitmap_bytes(~std::uint64_t{0}));
 }
+
+}  // namespace snapshot_format_test

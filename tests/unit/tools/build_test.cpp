@@ -11,6 +11,8 @@
 #include "support/memory_source.hpp"
 #include "support/storage_fixture.hpp"
 
+namespace build_test {
+
 using namespace sepal;
 using namespace sepal::tools;
 
@@ -25,7 +27,7 @@ std::vector<std::string> sample_items() {
   return items;
 }
 
-// A folder with lists of items, and the files built of them.
+// A folder with lists of items, and the files built from them.
 struct Workshop {
   test::TemporaryFolder folder;
   std::unique_ptr<storage::Disk> disk = storage::make_posix_disk();
@@ -78,7 +80,7 @@ filter::FilterPtr added_one_by_one(const filter::FilterOptions& options) {
 
 }  // namespace
 
-TEST_CASE("a built filter is the one that single adds make, whatever the input and the threads", "[tools]") {
+TEST_CASE("a built filter equals one made by single adds, for any input and threads", "[tools]") {
   Workshop shop;
   const std::string text = test::joined(ItemFormat::lines, sample_items());
   const auto expected = added_one_by_one({.error_rate = 0.01, .capacity = item_count, .seed = seed});
@@ -94,7 +96,7 @@ TEST_CASE("a built filter is the one that single adds make, whatever the input a
   }
 }
 
-TEST_CASE("a filter that is built for too few items grows as one that is added to", "[tools]") {
+TEST_CASE("a filter that is built for too few items grows like one in a server", "[tools]") {
   Workshop shop;
   BuildRequest request = shop.request({shop.list("lines", test::joined(ItemFormat::lines, sample_items()))});
   request.capacity = 1000;
@@ -119,10 +121,10 @@ TEST_CASE("several lists of any format are built as one", "[tools]") {
   }
 }
 
-TEST_CASE("a filter that may not grow is refused at the first item too many, by its line", "[tools]") {
+TEST_CASE("a build without growth fails at the first item too many, and names its line", "[tools]") {
   Workshop shop;
   std::vector<std::string> lists(2);
-  // Every item is new, so the filter takes as many as it holds and a few that look known.
+  // Every item is new. The filter takes items up to its capacity, and a few false positives.
   for (int i = 0; i < 20000; ++i) lists[i / 10000] += "number " + std::to_string(i) + "\n";
   BuildRequest request = shop.request({shop.list("a", lists[0]), shop.list("b", lists[1])});
   request.capacity = 12000;
@@ -138,7 +140,7 @@ TEST_CASE("a filter that may not grow is refused at the first item too many, by 
   }
 }
 
-TEST_CASE("what is wrong with an input is said with its place", "[tools]") {
+TEST_CASE("the error for an input names the place", "[tools]") {
   Workshop shop;
   const std::string good = shop.list("good", "one\ntwo\n");
   CHECK(shop.refusal(shop.request({good, "absent"})).find("absent: cannot be opened: No such file") == 0);
@@ -163,3 +165,5 @@ TEST_CASE("what is wrong with an input is said with its place", "[tools]") {
   request.items.format = ItemFormat::length_prefixed;
   CHECK(shop.refusal(request) == request.inputs[0] + ": item 3: is not whole: the input ends within it");
 }
+
+}  // namespace build_test

@@ -7,6 +7,8 @@
 #include "support/catch.hpp"
 #include "support/memory_source.hpp"
 
+namespace decompressor_test {
+
 using namespace sepal;
 using namespace sepal::tools;
 using test::MemorySource;
@@ -15,7 +17,7 @@ namespace {
 
 using Open = std::unique_ptr<ByteSource> (*)(std::unique_ptr<ByteSource>);
 
-// Larger than any buffer on the way, and not compressible to nothing.
+// Larger than any buffer in between, and not compressible to a few bytes.
 std::string sample_text() {
   std::string text;
   for (std::uint64_t i = 0; text.size() < (3 << 20); ++i)
@@ -69,7 +71,7 @@ const Coding codings[] = {{gzip_source, gzipped}, {zstd_source, zstd_packed}};
 
 }  // namespace
 
-TEST_CASE("compressed data is read back, wherever it is cut", "[tools]") {
+TEST_CASE("compressed data is read back, for any cuts", "[tools]") {
   const std::string text = sample_text();
   for (const Coding& coding : codings) {
     const std::string packed = coding.pack(text);
@@ -81,7 +83,7 @@ TEST_CASE("compressed data is read back, wherever it is cut", "[tools]") {
   }
 }
 
-TEST_CASE("members and frames one behind the other are read as one", "[tools]") {
+TEST_CASE("several members or frames in a row are read as one input", "[tools]") {
   for (const Coding& coding : codings) {
     const std::string packed = coding.pack("one\n") + coding.pack("") + coding.pack("two\n");
     for (const std::size_t piece : {1, 1000}) {
@@ -92,7 +94,7 @@ TEST_CASE("members and frames one behind the other are read as one", "[tools]") 
   }
 }
 
-TEST_CASE("compressed data that ends too early is damage, at whatever byte it ends", "[tools]") {
+TEST_CASE("compressed data that ends too early at any byte is damage", "[tools]") {
   for (const Coding& coding : codings) {
     const std::string packed = coding.pack("some items\nfor a test\n");
     for (std::size_t length = 1; length < packed.size(); ++length) {
@@ -103,17 +105,19 @@ TEST_CASE("compressed data that ends too early is damage, at whatever byte it en
   }
 }
 
-TEST_CASE("damaged compressed data and what stands behind it are refused", "[tools]") {
+TEST_CASE("damaged compressed data and bytes after the end are refused", "[tools]") {
   for (const Coding& coding : codings) {
     const std::string packed = coding.pack(sample_text());
     std::string changed = packed;
     changed[packed.size() / 2] ^= 1;
     changed[packed.size() / 2 + 1] ^= 1;
     const auto damaged = unpack(coding.open, changed, 1 << 16, 1 << 16);
-    // A change that decompresses to other bytes is found by gzip's checksum; zstd has one if it is asked to.
+    // gzip's checksum finds changed bytes. zstd has a checksum only on request.
     if (coding.open == gzip_source) CHECK(damaged.error);
     const auto behind = unpack(coding.open, packed + "no compressed data", 1 << 16, 1 << 16);
     REQUIRE(behind.error);
     CHECK(behind.error->code == Errc::damaged);
   }
 }
+
+}  // namespace decompressor_test

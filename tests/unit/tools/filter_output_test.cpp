@@ -8,6 +8,8 @@
 #include "support/catch.hpp"
 #include "support/storage_fixture.hpp"
 
+namespace filter_output_test {
+
 using namespace sepal;
 using namespace sepal::tools;
 
@@ -32,3 +34,5 @@ TEST_CASE("a place where no filter file can go is refused", "[tools]") {
   CHECK(check_output(folder + "/new"));
   CHECK(check_output("new"));
 }
+
+}  // namespace filter_output_test

@@ -4,6 +4,8 @@
 #include "support/catch.hpp"
 #include "support/memory_source.hpp"
 
+namespace item_stream_test {
+
 using namespace sepal;
 using namespace sepal::tools;
 using test::joined;
@@ -23,7 +25,7 @@ test::ReadItems read(ItemFormat format, const std::string& bytes, std::optional<
 
 }  // namespace
 
-TEST_CASE("the last line need not end, and an empty line is an item", "[tools]") {
+TEST_CASE("the last line needs no line feed, and an empty line is an item", "[tools]") {
   CHECK(read(ItemFormat::lines, "").items == Items{});
   CHECK(read(ItemFormat::lines, "a").items == Items{"a"});
   CHECK(read(ItemFormat::lines, "a\n").items == Items{"a"});
@@ -32,7 +34,7 @@ TEST_CASE("the last line need not end, and an empty line is an item", "[tools]")
   CHECK(read(ItemFormat::nul, std::string("a\nb\0c", 5)).items == Items{"a\nb", "c"});
 }
 
-TEST_CASE("an item is read up to the longest there may be, and refused beyond", "[tools]") {
+TEST_CASE("an item may have the greatest length, and one byte more is refused", "[tools]") {
   for (const ItemFormat format : {ItemFormat::lines, ItemFormat::nul, ItemFormat::length_prefixed}) {
     const Items longest = {"first", std::string(limit, 'x'), "last"};
     const auto whole = read(format, joined(format, longest));
@@ -44,12 +46,12 @@ TEST_CASE("an item is read up to the longest there may be, and refused beyond", 
     CHECK(beyond.error->code == Errc::too_large);
     CHECK(beyond.items == Items{"first", "second"});
   }
-  // Also without an end.
+  // Also without a delimiter at its end.
   CHECK(read(ItemFormat::lines, std::string(limit, 'x')).items == Items{std::string(limit, 'x')});
   CHECK(read(ItemFormat::lines, std::string(limit + 1, 'x')).error);
 }
 
-TEST_CASE("an input that ends within a length-prefixed item is refused behind the whole ones", "[tools]") {
+TEST_CASE("an input that ends within a length-prefixed item is refused after its whole items", "[tools]") {
   const std::string bytes = joined(ItemFormat::length_prefixed, {"one", "two"});
   const std::size_t second = sizeof(ItemLength) + 3;
   for (std::size_t length = second + 1; length < bytes.size(); ++length) {
@@ -61,9 +63,11 @@ TEST_CASE("an input that ends within a length-prefixed item is refused behind th
   CHECK_FALSE(read(ItemFormat::length_prefixed, bytes.substr(0, second)).error);
 }
 
-TEST_CASE("a source that fails gives its whole items first, and no half one", "[tools]") {
+TEST_CASE("a source that fails gives its whole items first, and no incomplete item", "[tools]") {
   const auto failed = read(ItemFormat::lines, "one\ntwo\nthr", fail(Errc::io, "the disk is gone"));
   REQUIRE(failed.error);
   CHECK(failed.error->detail == "the disk is gone");
   CHECK(failed.items == Items{"one", "two"});
 }
+
+}  // namespace item_stream_test

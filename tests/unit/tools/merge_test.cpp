@@ -9,6 +9,8 @@
 #include "support/simulated_disk.hpp"
 #include "support/storage_fixture.hpp"
 
+namespace merge_test {
+
 using namespace sepal;
 using namespace sepal::tools;
 using test::SimulatedDisk;
@@ -19,7 +21,7 @@ using filter::FilterOptions;
 
 constexpr FilterOptions usual{.error_rate = 0.01, .capacity = 10000, .expansion = 0, .seed = 3};
 
-// Nothing is shown in a test.
+// A test shows no progress.
 Progress& silent() {
   static Progress progress(nullptr, Progress::Style::none);
   return progress;
@@ -43,10 +45,10 @@ Result<MergeReport> merge_files(SimulatedDisk& disk, const std::vector<storage::
 
 }  // namespace
 
-TEST_CASE("a merged filter holds the items of all, and says about how many", "[tools]") {
+TEST_CASE("a merged filter holds the items of all, and estimates their number", "[tools]") {
   SimulatedDisk disk;
   put_filter(disk, "out/a", usual, 0, 4000);
-  put_filter(disk, "out/b", usual, 3000, 4000);  // a quarter of them shared
+  put_filter(disk, "out/b", usual, 3000, 4000);  // a quarter of the items is in both
   const auto report = merge_files(disk, {"out/a", "out/b"});
   REQUIRE(report);
   CHECK(std::abs(static_cast<double>(report->item_estimate) - 7000) < 200);
@@ -68,7 +70,7 @@ TEST_CASE("a filter that was filled in parts keeps its capacity when the parts a
   CHECK(report->item_estimate > usual.capacity * 95 / 100);
 }
 
-TEST_CASE("merging a filter with itself changes nothing but the estimate", "[tools]") {
+TEST_CASE("merging a filter with itself changes only the estimate", "[tools]") {
   SimulatedDisk disk;
   put_filter(disk, "out/a", usual, 0, 10000);
   const auto report = merge_files(disk, {"out/a", "out/a"});
@@ -81,7 +83,7 @@ TEST_CASE("merging a filter with itself changes nothing but the estimate", "[too
   CHECK(report->item_estimate >= before->filter->item_count());
 }
 
-TEST_CASE("filters that together would break their promise are not merged", "[tools]") {
+TEST_CASE("filters that together exceed their capacity are not merged", "[tools]") {
   SimulatedDisk disk;
   put_filter(disk, "out/a", usual, 0, 9000);
   put_filter(disk, "out/b", usual, 9000, 9000);
@@ -121,3 +123,5 @@ TEST_CASE("filters that grew are merged layer by layer", "[tools]") {
   CHECK(merged->filter->layer_count() == 2);
   for (int i = 0; i < 2000; ++i) REQUIRE(test::contains(*merged->filter, "item " + std::to_string(i)));
 }
+
+}  // namespace merge_test

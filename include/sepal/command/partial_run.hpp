@@ -1,0 +1,66 @@
+// A long request runs in parts, so that other clients do not wait for all of it.
+//
+//     BF.MADD key i1 ... i1000000  -->  BF.MADD key i1 ... i512   (other clients)   BF.MADD key i513 ...
+//     i1024   ...
+//
+// The dispatcher cuts a request of many items: each part is a request of its own, which has the first words
+// of the whole request and some of its items. The whole request gets one reply, joined from the replies of
+// its parts: arrays are appended, integers are added up. A handler that visits all keys (KEYS, SCAN) keeps a
+// cursor here instead.
+//
+// Between two parts, other clients run. docs/protocol.md, "Long requests", says what they may change.
+#pragma once
+
+#include <sepal/resp/reply.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sepal::command {
+
+// A request with more items than this is cut.
+inline constexpr std::size_t whole_items_max = 1024;
+// A part ends behind so many items, or behind the item with which it reaches so many bytes. A part takes a
+// quarter of a millisecond when each item meets memory that was never touched.
+inline constexpr std::size_t part_items_max = 256;
+inline constexpr std::size_t part_bytes_max = 256 * 1024;
+// A request with more bytes than this is cut, whatever the number of its items.
+inline constexpr std::size_t whole_bytes_max = 4 * part_bytes_max;
+
+// What is known of a request of which a part has run. Belongs to the session.
+class PartialRun {
+ public:
+  std::size_t next_word = 0;             // where the next part begins; 0: no part has run, or it is not cut
+  std::uint64_t cursor = 0;              // how far a handler has come that scans, or copies
+  std::uint64_t keys_left = 0;           // of a handler that scans: how many it is to visit
+  std::size_t pattern_word = 0;          // the word that keys have to match; 0: none
+  bool type_exists = true;               // false: no key has the type that the request names
+  resp::Reply elements;                  // of the reply's array, since the last keep()
+  std::size_t element_count = 0;         // of the reply's array
+  std::vector<std::string> pieces;       // of the reply, before `elements`
+  std::string bytes;                     // of the request, copied by a handler that needs them later
+  std::chrono::nanoseconds duration{0};  // of the parts so far
+
+  // Takes the reply of one part, a whole RESP value. An error is the last element of an array that has begun,
+  // as with the reference, which ends an array at the first item that a full filter refuses. Else the error
+  // replaces the reply.
+  void join(std::string_view reply);
+  // Moves `elements` to `pieces` when they are many: a long reply is never copied as a whole.
+  void keep();
+  // Appends all elements, which `reply` has announced.
+  void append_elements(resp::Reply& reply);
+  // Appends the reply of the whole request.
+  void answer(resp::Reply& reply);
+
+ private:
+  enum class Kind : std::uint8_t { none, array, sum, error };
+  Kind kind_ = Kind::none;
+  std::int64_t sum_ = 0;
+  std::string error_;  // encoded
+};
+
+}  // namespace sepal::command

@@ -1,0 +1,107 @@
+// The changes of a keyspace that a record keeps, as values: one struct for each kind. Adds are apart
+// (MutationLog::added). The log, its bytes and their replay know a kind by its struct.
+//
+// A value owns nothing: its views are valid as long as its maker says. Each kind has either `key`, or
+// `database`, or concerns all databases.
+#pragma once
+
+#include <sepal/filter/filter.hpp>
+#include <sepal/filter/layer_plan.hpp>
+#include <sepal/keyspace/deadline.hpp>
+#include <sepal/keyspace/mirrors.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+namespace sepal::keyspace {
+
+struct DatabaseKey {
+  std::uint32_t database = 0;
+  std::string_view key;
+};
+
+// Where the bits of a filter that came whole are: a file that is synced before any record names it.
+struct ImageFile {
+  std::uint64_t number = 0;  // in its name, from 1; 0: in no file
+  std::uint64_t seal = 0;    // over all of its checksums
+};
+
+// A filter that came whole, not by recorded adds. It has an image or a file.
+struct AdoptedFilter {
+  std::span<const std::byte> image{};  // filter/image.hpp
+  ImageFile file{};
+  Deadline deadline = no_deadline;
+};
+
+// The key names a new filter.
+struct Created {
+  DatabaseKey key{};
+  filter::FilterOptions options{};
+  filter::LayerPlan first_layer{};
+};
+
+// The filter has a new newest layer.
+struct Grown {
+  DatabaseKey key{};
+  filter::LayerPlan layer{};
+};
+
+struct Removed {
+  DatabaseKey key{};
+};
+
+// From now on this is the key's deadline, or no_deadline. A key that is removed because it is past its
+// deadline is Removed, so that a replay needs no clock.
+struct Expires {
+  DatabaseKey key{};
+  Deadline deadline = no_deadline;
+};
+
+// The filter is under `target`, in the same database; what was there is gone. The deadline goes with the
+// filter.
+struct Renamed {
+  DatabaseKey key{};
+  std::string_view target{};
+};
+
+// The filter is under the key; what was there is gone.
+struct Adopted {
+  DatabaseKey key{};
+  AdoptedFilter filter{};
+};
+
+// The key moved to the same key of another database, which was free. The deadline goes with the filter.
+struct Moved {
+  DatabaseKey key{};
+  std::uint32_t to_database = 0;
+};
+
+// Each of the two databases has the keys of the other.
+struct Swapped {
+  std::uint32_t database = 0;
+  std::uint32_t other = 0;
+};
+
+// A mirror begins, has another state, or ends (off, without a target). No value tells that a mirror ends
+// because an end was removed, moved, flushed or replaced (also by a rename). What is added to a target is
+// told as an add to its key.
+struct Mirrored {
+  DatabaseKey key{};  // the source
+  std::string_view target{};
+  MirrorState state = MirrorState::whole;
+  std::uint64_t items_before = 0;  // as in Mirror
+};
+
+struct Flushed {
+  std::uint32_t database = 0;
+};
+
+struct FlushedAll {};
+
+using Mutation = std::variant<Created, Grown, Removed, Expires, Renamed, Adopted, Moved, Swapped, Mirrored,
+                              Flushed, FlushedAll>;
+
+}  // namespace sepal::keyspace

@@ -1,0 +1,183 @@
+// Decides, for the clients of one worker, whose requests run next and when replies leave. It knows no socket,
+// no thread and no timer: the worker tells it what has happened (a stream is ready, the journal has made
+// progress, time has passed), and it moves bytes through each client's Stream.
+//
+// A client is always in exactly one State; "The states of a client" in docs/architecture.md draws the ways
+// between them.
+//
+// A turn serves all clients that are ready in rounds. A round receives from some clients, looks at what they
+// ask first, runs their batches, and then sends their replies:
+//
+//     receive receive receive .. | look ahead | run run run .. | send send send ..
+//
+// So a request finds its memory in the cache, and the kernel's send path, which empties the caches, does not
+// come between two requests. Sending also wakes a client that sleeps, which in a virtual machine costs ten
+// microseconds or more: one wake-up for a whole batch is cheaper than one for each reply.
+//
+// A client whose stream does not take its replies is not read from: TCP's window holds a slow reader back.
+//
+// The last reply must arrive: closing a socket that holds unread bytes resets the connection, and a reset may
+// overtake the reply. So the scheduler ends the sending side, reads on, throws away what it reads, and lets
+// the client go when the peer has closed or after linger_max. At a stop, when all clients linger at once, it
+// is enough that the peer's system has acknowledged everything.
+#pragma once
+
+#include <sepal/base/clock.hpp>
+#include <sepal/command/client_state.hpp>
+#include <sepal/resp/reply.hpp>
+#include <sepal/session/session.hpp>
+#include <sepal/session/stream.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sepal::session {
+
+inline constexpr std::chrono::seconds linger_max{1};
+// A round ends once this much is unparsed; the last client may exceed it.
+inline constexpr std::size_t round_bytes_max = 4096;
+// A turn is to take no longer than this: the more clients run in it, the shorter is the batch of each, down
+// to batch_time_min.
+inline constexpr std::chrono::microseconds turn_time_max{1000};
+inline constexpr std::chrono::microseconds batch_time_min{50};
+// Replies of a batch that took long_run_min or more may be kept beyond their round, until the oldest was kept
+// for kept_time_max (plus the batch then running) or kept_max clients' replies are kept.
+inline constexpr std::chrono::microseconds long_run_min{10};
+inline constexpr std::chrono::microseconds kept_time_max{250};
+inline constexpr std::size_t kept_max = 16;
+
+enum class State : std::uint8_t {
+  reading,    // waits for bytes
+  received,   // has received: its batch runs in this round
+  queued,     // has more to run, after the other clients' turn
+  kept,       // its replies leave soon, together with those of other clients
+  sending,    // its stream has not taken all replies: nothing runs until it has
+  waiting,    // a command answers later
+  held,       // its replies wait until the journal is durable up to Session::held_until()
+  put_off,    // its next request waits for room in the journal
+  lingering,  // its last reply is sent, and it counts as a client no more
+};
+
+class Client;
+class SpareBuffers;
+
+// Confined to its worker, but for collect().
+class Scheduler {
+ public:
+  // What the worker has to know. Called from within the members below; `gone` is the last call about a
+  // client.
+  struct Observer {
+    std::function<void()> left;  // a client is none any more: its place is free
+    std::function<void()> gone;  // its stream is destroyed
+  };
+
+  // `environment` outlives the scheduler.
+  Scheduler(const Session::Environment& environment, Observer observer);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Inside the gate. A new client, whose id no other has, in State::reading. Watch its stream for `readable`
+  // and give the events to ready(). It lives until Observer::gone.
+  Client& add(std::unique_ptr<Stream> stream, command::ClientState client);
+
+  // --- a turn: begin_turn(), ready() for each client that is, end_turn(), settle() ---
+
+  // `journal_progress` grows whenever the journal is durable up to a further position, has room, or begins to
+  // refuse.
+  void begin_turn(std::uint64_t journal_progress);
+  // A client goes only in a member of the scheduler that concerns it, so each that is ready at the beginning
+  // of a turn may be named once in it.
+  void ready(Client& client, std::uint32_t events);
+  // Runs what the round holds, then one batch of each client that was queued.
+  void end_turn();
+  // Before the worker waits, also when it had no turn: sends what is kept, and what the journal lets go.
+  void settle(std::uint64_t journal_progress);
+
+  // Clients are queued: another turn is to follow without waiting.
+  [[nodiscard]] bool has_more() const { return !queue_.empty(); }
+  // Progress of the journal is to lead to settle() soon. Ask before reading the progress that settle() gets.
+  [[nodiscard]] bool awaits_journal() const { return !held_.empty() || !put_off_.empty(); }
+
+  // --- between turns, followed by settle() ---
+
+  // Answers a client that waits. An id that is not there is ignored, here and below.
+  void answer(std::uint64_t id, const std::function<void(resp::Reply&)>& append);
+  // Closes it without a further reply.
+  void kill(std::uint64_t id);
+  // Closes clients that did nothing for `idle_timeout` (0: never), and lingering ones whose time is over.
+  void sweep(SteadyTime now, std::chrono::seconds idle_timeout);
+  // Begins the end of all clients. The scheduler reads a last time from each client in State::reading, runs
+  // what has arrived, sends the replies and closes. A client in State::waiting is closed at once: what it
+  // waits for may be the stop. A client in another state goes on, and is closed when it would read again.
+  void stop();
+  // Closes all that are left. Returns how many were clients still.
+  std::size_t cut_off();
+
+  // No client is left, and none lingers.
+  [[nodiscard]] bool empty() const { return clients_.empty() && lingering_.empty(); }
+
+  // With the gate closed, from any thread. Clients that linger are none.
+  void collect(std::vector<command::ClientState*>& clients);
+
+  [[nodiscard]] static State state_of(const Client& client);
+
+ private:
+  using Clients = std::unordered_map<std::uint64_t, std::unique_ptr<Client>>;
+  struct Held {
+    std::uint64_t position;
+    std::uint64_t id;
+  };
+
+  Client* find(std::uint64_t id);
+  void receive(Client& client);
+  void run_round();
+  void look_ahead();
+  void run(Client& client);
+  std::chrono::nanoseconds next_batch_time();
+  void queue_waiting(std::uint64_t journal_progress);
+  void carry_on(Client& client, Session::Step step);
+  void take_output(Client& client);
+  void send_now(Client& client);
+  bool send(Client& client);
+  void give_back(Client& client);
+  void send_kept();
+  void proceed(Client& client);
+  void hold(Client& client);
+  void release_durable();
+  void finish(Client& client);
+  void discard(Client& client);
+  void close(Client& client);
+  Clients::node_type unlist(Client& client);
+  static void watch(Client& client, std::uint32_t events);
+  [[nodiscard]] bool is_over(const Client& client, SteadyTime now, std::chrono::seconds idle_timeout) const;
+
+  const Session::Environment& environment_;
+  Observer observer_;
+  std::unique_ptr<SpareBuffers> spares_;
+  Clients clients_;  // changed inside the worker's side of the gate: collect() reads it
+  Clients lingering_;
+  std::vector<Client*> round_;   // State::received
+  std::size_t round_bytes_ = 0;  // that they have not parsed
+  // Ids from here on: a client may be gone before its turn comes.
+  std::vector<std::uint64_t> queue_;
+  std::vector<std::uint64_t> turn_;  // the queue of the running turn
+  std::vector<std::uint64_t> kept_;
+  SteadyTime kept_since_{};  // when the oldest of them was kept
+  bool due_ = false;         // one of them is of a short batch: all leave with this round
+  std::deque<Held> held_;    // by position
+  std::vector<std::uint64_t> put_off_;
+  std::uint64_t progress_seen_ = 0;
+  std::size_t runs_ = 0;  // in this turn
+  std::size_t runs_of_last_turn_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace sepal::session

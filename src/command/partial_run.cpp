@@ -1,0 +1,63 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
+#include <sepal/command/partial_run.hpp>
+
+#include <charconv>
+#include <utility>
+
+namespace sepal::command {
+namespace {
+
+constexpr std::string_view line_end = "\r\n";
+
+// The number in the first line of an encoded array or integer.
+std::int64_t number_in(std::string_view first_line) {
+  std::int64_t number = 0;
+  const auto read = std::from_chars(first_line.data() + 1, first_line.data() + first_line.size(), number);
+  SEPAL_ASSERT(read.ec == std::errc(), "a part answers an array or an integer");
+  return number;
+}
+
+}  // namespace
+
+void PartialRun::join(std::string_view reply) {
+  const std::size_t first_line_bytes = reply.find(line_end);
+  SEPAL_ASSERT(first_line_bytes != std::string_view::npos, "a part answers one whole value");
+  const std::string_view first_line = reply.substr(0, first_line_bytes);
+  if (first_line.front() == '*') {
+    kind_ = Kind::array;
+    element_count += static_cast<std::size_t>(number_in(first_line));
+    elements.raw(reply.substr(first_line_bytes + line_end.size()));
+    keep();
+  } else if (first_line.front() == ':') {
+    kind_ = Kind::sum;
+    sum_ += number_in(first_line);
+  } else if (kind_ == Kind::array) {
+    ++element_count;
+    elements.raw(reply);
+  } else {
+    kind_ = Kind::error;
+    error_ = reply;
+  }
+}
+
+void PartialRun::keep() {
+  if (elements.size() < mapped_allocation_min) return;
+  elements.swap_out(pieces.emplace_back());
+}
+
+void PartialRun::append_elements(resp::Reply& reply) {
+  if (pieces.empty()) return reply.raw(elements.bytes());
+  elements.swap_out(pieces.emplace_back());
+  reply.raw_later(std::move(pieces));
+}
+
+void PartialRun::answer(resp::Reply& reply) {
+  SEPAL_ASSERT(kind_ != Kind::none, "a part has run");
+  if (kind_ == Kind::sum) return reply.integer(sum_);
+  if (kind_ == Kind::error) return reply.raw(error_);
+  reply.array(element_count);
+  append_elements(reply);
+}
+
+}  // namespace sepal::command

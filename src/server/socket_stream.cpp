@@ -1,0 +1,55 @@
+#include "socket_stream.hpp"
+
+#include <cerrno>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <utility>
+
+namespace sepal::server {
+namespace {
+
+session::Stream::Transfer transferred(ssize_t count) {
+  using Status = session::Stream::Status;
+  if (count > 0) return {.status = Status::done, .byte_count = static_cast<std::size_t>(count)};
+  if (count == 0) return {.status = Status::ended};
+  // An interrupted call is tried again later: the epoll set is level-triggered and tells the socket once
+  // more.
+  const bool again = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+  return {.status = again ? Status::again : Status::failed};
+}
+
+}  // namespace
+
+SocketStream::SocketStream(Descriptor descriptor, StreamKind kind, Readiness& readiness)
+    : descriptor_(std::move(descriptor)), kind_(kind), readiness_(readiness) {}
+
+Result<void> SocketStream::watch_for(session::Client& owner) {
+  owner_ = &owner;
+  return readiness_.add(descriptor_.number(), &owner, session::readable);
+}
+
+session::Stream::Transfer SocketStream::receive(std::span<char> into) {
+  return transferred(::recv(descriptor_.number(), into.data(), into.size(), 0));
+}
+
+session::Stream::Transfer SocketStream::send(std::string_view bytes) {
+  return transferred(::send(descriptor_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
+}
+
+void SocketStream::watch(std::uint32_t events) {
+  readiness_.change(descriptor_.number(), owner_, events);
+}
+
+bool SocketStream::end() {
+  return kind_ == StreamKind::tcp && ::shutdown(descriptor_.number(), SHUT_WR) == 0;
+}
+
+bool SocketStream::all_is_acknowledged() const {
+  // For TCP, SIOCOUTQ counts the bytes in the send queue, which keeps them until the peer's system
+  // acknowledges them.
+  int unacknowledged_bytes = 0;
+  return ::ioctl(descriptor_.number(), SIOCOUTQ, &unacknowledged_bytes) == 0 && unacknowledged_bytes == 0;
+}
+
+}  // namespace sepal::server

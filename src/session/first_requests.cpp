@@ -1,0 +1,98 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/session/first_requests.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace sepal::session {
+
+using command::Dispatcher;
+
+static_assert(round_max <= Dispatcher::singles_max);
+
+void FirstRequests::look_ahead(const Session::Environment& environment, std::span<Session* const> sessions) {
+  SEPAL_ASSERT(sessions.size() <= round_max, "more sessions than a round has");
+  FirstRequests requests(environment);
+  // The gate opens before the sessions run: else a thread that closes it would wait for all batches of the
+  // round. So a filter that is found here may be gone when its request runs, and the request looks it up
+  // again.
+  {
+    const GateEntered inside(environment.gate, environment.gate_side);
+    LinesAhead lines;
+    requests.gather(sessions, lines);
+    lines.ask();
+    // The lines that were asked for arrive while the groups run. A group that cannot run adds its own lines.
+    requests.run(lines);
+    lines.ask();
+  }
+  requests.settle();
+}
+
+// Makes groups of the requests that are alike. A request without an equal runs by itself later.
+void FirstRequests::gather(std::span<Session* const> sessions, LinesAhead& lines) {
+  struct Single {
+    Session* session;
+    command::Request request;
+    bool taken = false;
+  };
+  boost::container::static_vector<Single, round_max> singles;
+  for (Session* const session : sessions) {
+    session->look_ahead();
+    if (const auto request = session->single()) {
+      singles.push_back({.session = session, .request = *request});
+    } else {
+      session->collect_lines(lines);
+    }
+  }
+  for (const Single& first : singles) {
+    if (first.taken) continue;
+    const std::size_t begin = requests_.size();
+    for (Single& each : singles) {
+      if (each.taken || !Dispatcher::alike(first.request, each.request)) continue;
+      each.taken = true;
+      sessions_.push_back(each.session);
+      requests_.push_back(each.request);
+    }
+    groups_.push_back({.first = begin, .count = requests_.size() - begin});
+    if (groups_.back().count > 1) continue;
+    groups_.pop_back();
+    first.session->collect_lines(lines);
+  }
+}
+
+void FirstRequests::run(LinesAhead& lines) {
+  if (groups_.empty()) return;
+  Dispatcher& dispatcher = environment_.dispatcher;
+  const WallTime wall_now = std::chrono::system_clock::now();
+  // One look at the clock ends a group and begins the next one.
+  SteadyTime now = environment_.steady_now();
+  for (const Group& group : groups_) {
+    const auto requests = std::span(requests_).subspan(group.first, group.count);
+    const bool were_run = dispatcher.run_singles(requests, {.now = wall_now, .steady_now = now});
+    const SteadyTime began = std::exchange(now, environment_.steady_now());
+    const auto their_sessions = std::span(sessions_).subspan(group.first, group.count);
+    if (!were_run) {
+      for (const Session* const session : their_sessions) session->collect_lines(lines);
+      continue;
+    }
+    const command::CommandSpec& spec = *requests.front().spec;
+    dispatcher.record(spec, group.count, now - began);
+    for (Session* const session : their_sessions) {
+      session->single_was_run(now);
+      if (spec.flags.has(command::Flag::write)) recorded_.push_back(session);
+    }
+  }
+}
+
+// Settles the record of all groups, as a session does for its batch. The groups share one record of the
+// dispatcher, so it must be taken before any session runs a batch. Outside the gate, as WorkerLog::settle()
+// asks.
+void FirstRequests::settle() {
+  const command::BatchRecord record = environment_.dispatcher.take_record();
+  if (record.log == nullptr) return;
+  const std::uint64_t position = record.log->settle(record.answered_known);
+  for (Session* const session : recorded_) session->hold_single(position);
+}
+
+}  // namespace sepal::session

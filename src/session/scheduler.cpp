@@ -1,0 +1,412 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
+#include <sepal/session/first_requests.hpp>
+#include <sepal/session/scheduler.hpp>
+
+#include <boost/container/static_vector.hpp>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "client.hpp"
+#include "spare_buffers.hpp"
+
+namespace sepal::session {
+namespace {
+
+using Step = Session::Step;
+
+// A reply buffer that has grown beyond this is freed when its replies are sent.
+constexpr std::size_t reply_buffer_bytes_max = 1024 * 1024;
+static_assert(kept_max <= SpareBuffers::spares_max, "the memory of all kept replies is there for the next");
+
+// Journal space may have been freed while earlier replies were held or sent, with no further wake-up. So the
+// client does not wait for progress, but asks the journal again.
+Step asked_anew(Step step) {
+  return step == Step::later ? Step::run_again : step;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const Session::Environment& environment, Observer observer)
+    : environment_(environment), observer_(std::move(observer)), spares_(std::make_unique<SpareBuffers>()) {}
+Scheduler::~Scheduler() = default;
+
+State Scheduler::state_of(const Client& client) {
+  return client.state;
+}
+
+Client& Scheduler::add(std::unique_ptr<Stream> stream, command::ClientState client) {
+  const std::uint64_t id = client.id;
+  auto made = std::make_unique<Client>(environment_, std::move(stream), std::move(client));
+  const auto [place, is_new] = clients_.emplace(id, std::move(made));
+  SEPAL_ASSERT(is_new, "each client has an id of its own");
+  return *place->second;
+}
+
+// --- a turn ----------------------------------------------------------------------------------------------
+
+void Scheduler::begin_turn(std::uint64_t journal_progress) {
+  runs_of_last_turn_ = std::exchange(runs_, 0);
+  queue_waiting(journal_progress);
+}
+
+// Progress is told once, so the first call that sees it must queue all clients that wait for it.
+void Scheduler::queue_waiting(std::uint64_t journal_progress) {
+  if (journal_progress == progress_seen_) return;
+  progress_seen_ = journal_progress;
+  for (const std::uint64_t id : put_off_) {
+    Client* const client = find(id);
+    if (client == nullptr) continue;
+    client->state = State::queued;
+    queue_.push_back(id);
+  }
+  put_off_.clear();
+}
+
+void Scheduler::ready(Client& client, std::uint32_t events) {
+  switch (client.state) {
+    case State::reading:
+      receive(client);
+      break;
+    case State::sending:
+      if (!send(client)) return close(client);
+      if (client.unsent().empty()) proceed(client);
+      break;
+    case State::lingering:
+      return discard(client);
+    // What the peer has sent runs, also if the peer is gone by now. The streams stay watched, which saves
+    // system calls: the events are told again each turn, and are ignored here.
+    case State::received:
+    case State::queued:
+    case State::kept:
+      return;
+    // proceed() says for which jobs it watches `peer_gone`.
+    case State::waiting:
+      if ((events & (broken | peer_gone)) != 0) close(client);
+      return;
+    case State::held:
+    case State::put_off:
+      // A peer that has only ended its own direction still reads: it gets its replies.
+      if ((events & broken) != 0) close(client);
+      return;
+  }
+  if (round_.size() >= round_max || round_bytes_ > round_bytes_max) run_round();
+}
+
+void Scheduler::end_turn() {
+  run_round();
+  // Before the queued clients run: their pipelines are long, and the kept replies need not wait for them.
+  send_kept();
+  turn_.clear();
+  turn_.swap(queue_);  // a client that is queued again meanwhile runs in the next turn
+  for (const std::uint64_t id : turn_) {
+    if (Client* const client = find(id)) run(*client);
+  }
+}
+
+void Scheduler::settle(std::uint64_t journal_progress) {
+  queue_waiting(journal_progress);
+  release_durable();
+  send_kept();
+}
+
+void Scheduler::receive(Client& client) {
+  const std::span<char> space = client.session.input_space();
+  if (space.empty()) return close(client);
+  const Stream::Transfer received = client.stream->receive(space);
+  switch (received.status) {
+    case Stream::Status::again:
+      if (stopping_) finish(client);
+      return;
+    case Stream::Status::failed:
+      return close(client);
+    case Stream::Status::ended:
+      client.peer_ended = true;
+      client.session.input_ended();
+      break;
+    case Stream::Status::done:
+      client.session.input_arrived(received.byte_count);
+      break;
+  }
+  client.state = State::received;
+  round_.push_back(&client);
+  round_bytes_ += client.session.bytes_unparsed();
+}
+
+// The pointers in round_ are good: a client in State::received is not closed before it has run.
+void Scheduler::run_round() {
+  const bool last_is_large = round_bytes_ > round_bytes_max;
+  if (round_.size() > 1) look_ahead();
+  for (Client* const client : round_) {
+    // The replies of short batches do not wait for a long pipeline.
+    if (last_is_large && client == round_.back() && due_) send_kept();
+    run(*client);
+  }
+  round_.clear();
+  round_bytes_ = 0;
+  if (due_) send_kept();
+}
+
+void Scheduler::look_ahead() {
+  boost::container::static_vector<Session*, round_max> sessions;
+  for (Client* const client : round_) sessions.push_back(&client->session);
+  FirstRequests::look_ahead(environment_, sessions);
+}
+
+void Scheduler::run(Client& client) {
+  SEPAL_ASSERT(client.state == State::received || client.state == State::queued,
+               "only these have requests to run");
+  const Step step = client.session.run(next_batch_time());
+  // The session's own looks at the clock serve here: one more behind each batch made single requests slower.
+  const SteadyTime began = client.session.last_run_at();
+  const SteadyTime now = client.session.last_run_until();
+  const std::size_t kept_before = kept_.size();
+  carry_on(client, step);  // may destroy the client
+  if (kept_.size() > kept_before) {
+    if (kept_before == 0) kept_since_ = now;
+    // A short batch's replies leave with the round. To keep them longer was tried: the worker had nothing
+    // left to do before its clients asked again, and fell asleep (docs/decisions/0017).
+    due_ = due_ || now - began < long_run_min;
+  }
+  if (kept_.size() >= kept_max || (!kept_.empty() && now - kept_since_ >= kept_time_max)) send_kept();
+}
+
+// How many clients a turn will run is not known when it begins: as many as the last one, or more.
+std::chrono::nanoseconds Scheduler::next_batch_time() {
+  const std::size_t clients = std::max(++runs_, runs_of_last_turn_);
+  const std::chrono::nanoseconds share = turn_time_max / clients;
+  return std::clamp<std::chrono::nanoseconds>(share, batch_time_min, batch_time_max);
+}
+
+// Keeps the client's replies for the end of the round if nothing but the client waits for them; else sends
+// them now. `step` follows when all replies are sent.
+void Scheduler::carry_on(Client& client, Step step) {
+  client.then = step;
+  if (!client.session.has_output()) return proceed(client);
+  take_output(client);
+  if (step == Step::read || step == Step::run_again) {
+    client.state = State::kept;
+    kept_.push_back(client.id());
+    return;
+  }
+  send_now(client);
+}
+
+// The session's replies are in memory that the worker lends to one session at a time. The client takes that
+// memory away, so the worker gets a spare buffer for the next session.
+void Scheduler::take_output(Client& client) {
+  SEPAL_ASSERT(client.replies.empty(), "nothing runs before all replies are sent");
+  client.session.take_output(client.replies);
+  spares_->lend(environment_.reply_buffer);
+}
+
+// May destroy the client, as may all members that call it.
+void Scheduler::send_now(Client& client) {
+  if (!send(client)) return close(client);
+  if (client.unsent().empty()) return proceed(client);
+  // The peer may be slow. The rest moves into memory of just its size, and the lent memory goes back to the
+  // worker for the other clients.
+  std::string rest(client.unsent());
+  give_back(client);
+  client.replies = std::move(rest);
+  client.then = asked_anew(client.then);
+  client.state = State::sending;
+  watch(client, writable);
+}
+
+// Sends as much as the stream takes. False when the stream is broken.
+bool Scheduler::send(Client& client) {
+  const std::string_view unsent = client.unsent();
+  const Stream::Transfer sent = client.stream->send(unsent);
+  if (sent.status == Stream::Status::failed) return false;
+  const std::size_t left = unsent.size() - sent.byte_count;
+  client.sent_bytes += sent.byte_count;
+  client.session.output_sent(sent.byte_count, left);
+  if (left == 0) give_back(client);
+  return true;
+}
+
+// Gives the memory of sent replies back. The worker's reply buffer gets the larger block, up to
+// reply_buffer_bytes_max; the spares get the other one.
+void Scheduler::give_back(Client& client) {
+  std::string& buffer = environment_.reply_buffer;
+  const std::size_t capacity = client.replies.capacity();
+  if (capacity > buffer.capacity() && capacity <= reply_buffer_bytes_max) client.replies.swap(buffer);
+  spares_->take_back(client.replies);
+  client.sent_bytes = 0;
+}
+
+void Scheduler::send_kept() {
+  for (const std::uint64_t id : kept_) {
+    if (Client* const client = find(id)) send_now(*client);
+  }
+  kept_.clear();
+  due_ = false;
+}
+
+// All replies are sent: takes the step that the last batch asked for.
+void Scheduler::proceed(Client& client) {
+  switch (client.then) {
+    case Step::read:
+      if (stopping_) return finish(client);
+      client.state = State::reading;
+      return watch(client, readable);
+    case Step::run_again:
+    case Step::drain:
+      client.state = State::queued;
+      queue_.push_back(client.id());
+      return;
+    case Step::wait:
+      // The client may wait for the stop itself.
+      if (stopping_) return close(client);
+      client.state = State::waiting;
+      // A job for this client alone must end when the client goes, so its end must be noticed. A save goes on
+      // without the client that asked for it.
+      return watch(client, client.session.client().lifeline.tied() ? peer_gone : 0);
+    case Step::hold:
+      return hold(client);
+    case Step::later:
+      client.state = State::put_off;
+      put_off_.push_back(client.id());
+      return watch(client, 0);
+    case Step::close:
+      return finish(client);
+  }
+}
+
+// --- the journal -----------------------------------------------------------------------------------------
+
+// held_ is sorted by position. Positions do not always grow from client to client: one that ran early in a
+// round may have to wait for a later position than one that ran after it.
+void Scheduler::hold(Client& client) {
+  client.state = State::held;
+  const Held held{.position = client.session.held_until(), .id = client.id()};
+  held_.insert(std::ranges::upper_bound(held_, held.position, {}, &Held::position), held);
+  watch(client, 0);
+}
+
+void Scheduler::release_durable() {
+  if (held_.empty()) return;
+  const std::uint64_t durable = environment_.services.journal.durable_position();
+  while (!held_.empty() && held_.front().position <= durable) {
+    Client* const client = find(held_.front().id);
+    held_.pop_front();
+    if (client != nullptr) carry_on(*client, asked_anew(client->session.release()));
+  }
+}
+
+// --- between turns ---------------------------------------------------------------------------------------
+
+void Scheduler::answer(std::uint64_t id, const std::function<void(resp::Reply&)>& append) {
+  Client* const client = find(id);
+  if (client == nullptr || !client->session.answer(append)) return;
+  if (client->state == State::waiting) return carry_on(*client, Step::run_again);
+  // Earlier replies are still being sent, or held. The answer must not overtake them: it leaves with the next
+  // batch.
+  client->then = Step::run_again;
+}
+
+void Scheduler::kill(std::uint64_t id) {
+  if (Client* const client = find(id)) close(*client);
+}
+
+void Scheduler::sweep(SteadyTime now, std::chrono::seconds idle_timeout) {
+  std::vector<Client*> over;  // collected first: to close a client changes the map
+  for (const Clients* const some : {&clients_, &lingering_}) {
+    for (const auto& [id, client] : *some) {
+      if (is_over(*client, now, idle_timeout)) over.push_back(client.get());
+    }
+  }
+  for (Client* const client : over) close(*client);
+}
+
+bool Scheduler::is_over(const Client& client, SteadyTime now, std::chrono::seconds idle_timeout) const {
+  if (client.state == State::lingering)
+    return now >= client.lingers_until || (stopping_ && client.stream->all_is_acknowledged());
+  if (idle_timeout.count() == 0) return false;
+  // In the other states the client waits for the server, or has requests to run.
+  if (client.state != State::reading && client.state != State::sending) return false;
+  return now - client.session.last_run_at() > idle_timeout;
+}
+
+void Scheduler::stop() {
+  stopping_ = true;
+  // Ids, because ready() may run a round, which may close other clients.
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, client] : clients_) ids.push_back(id);
+  for (const std::uint64_t id : ids) {
+    Client* const client = find(id);
+    if (client == nullptr) continue;
+    // A client in another state ends in proceed(), when its requests have run and its replies are sent.
+    if (client->state == State::waiting)
+      close(*client);
+    else if (client->state == State::reading)
+      ready(*client, readable);
+  }
+  run_round();
+}
+
+std::size_t Scheduler::cut_off() {
+  const std::size_t count = clients_.size();
+  while (!clients_.empty()) close(*clients_.begin()->second);
+  while (!lingering_.empty()) close(*lingering_.begin()->second);
+  return count;
+}
+
+void Scheduler::collect(std::vector<command::ClientState*>& clients) {
+  for (const auto& [id, client] : clients_) clients.push_back(&client->session.client());
+}
+
+// --- the end of a client ---------------------------------------------------------------------------------
+
+// Ends the client: all replies are sent, and no more will come.
+void Scheduler::finish(Client& client) {
+  if (client.peer_ended || (stopping_ && client.stream->all_is_acknowledged()) || !client.stream->end())
+    return close(client);
+  client.state = State::lingering;
+  client.lingers_until = environment_.steady_now() + linger_max;
+  watch(client, readable);
+  // The map's node moves with its client: the address that the stream's events name stays good.
+  lingering_.insert(unlist(client));
+}
+
+// Reads what the peer of a lingering client still sends, and throws it away.
+void Scheduler::discard(Client& client) {
+  const Stream::Transfer received = client.stream->receive(client.session.input_space());
+  if (received.status == Stream::Status::ended || received.status == Stream::Status::failed) close(client);
+}
+
+// Destroys the client, and its stream, before it tells the observer: the worker then counts the descriptor as
+// free. The caller must not touch the client again.
+void Scheduler::close(Client& client) {
+  if (lingering_.erase(client.id()) == 0) unlist(client);
+  observer_.gone();
+}
+
+// Inside the gate, because collect() reads the clients from other threads. The client itself is destroyed by
+// the caller, outside the gate.
+Scheduler::Clients::node_type Scheduler::unlist(Client& client) {
+  const GateEntered inside(environment_.gate, environment_.gate_side);
+  client.session.settle_figures();
+  auto node = clients_.extract(client.id());
+  SEPAL_ASSERT(!node.empty(), "a client is listed until it lingers or is gone");
+  observer_.left();
+  return node;
+}
+
+// Does not find lingering clients: nothing more is sent to them, and kill() does not cut off their last
+// reply.
+Client* Scheduler::find(std::uint64_t id) {
+  const auto found = clients_.find(id);
+  return found == clients_.end() ? nullptr : found->second.get();
+}
+
+void Scheduler::watch(Client& client, std::uint32_t events) {
+  if (events == client.watched) return;
+  client.watched = events;
+  client.stream->watch(events);
+}
+
+}  // namespace sepal::session

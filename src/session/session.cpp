@@ -1,0 +1,498 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
+#include <sepal/session/session.hpp>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "run_clock.hpp"
+
+namespace sepal::session {
+namespace {
+
+// The words of a request that can run together with its neighbours: a command, a key, an item.
+constexpr std::size_t together_words = 3;
+
+constexpr std::size_t line_end_bytes = 2;
+
+// How much of a long reply leaves at a time.
+constexpr std::size_t filled_bytes_max = 256 * 1024;
+
+// The longest request that may run together with requests of other clients.
+constexpr std::size_t single_bytes_max = 1024;
+
+// How much of batch_requests_max a request of so many words takes: each word behind the key may be an item.
+std::size_t share_of(std::size_t word_count) {
+  return word_count <= together_words ? 1 : word_count - 2;
+}
+
+// Whether one request of this row may take as long as hundreds of other requests: an INFO takes a thousand
+// times as long as a PING. The commands of filters are told by their items, which share_of() counts.
+bool may_be_slow(const command::CommandSpec* spec) {
+  return spec != nullptr && !spec->flags.has(command::Flag::fast) && !spec->flags.has(command::Flag::module);
+}
+
+bool may_run_in_parts(const command::Request& request) {
+  return request.words.size() > command::whole_items_max || request.byte_count > command::whole_bytes_max ||
+         may_be_slow(request.spec);
+}
+
+}  // namespace
+
+struct Session::Batch {
+  WallTime wall_now;
+  RunClock clock;
+  SteadyTime ends_at;         // the first look at the clock after this ends the batch
+  std::optional<Step> end{};  // what follows, once the batch has ended
+  std::uint64_t output_bytes_max = 0;
+  std::size_t requests = 0;
+  std::size_t timed_requests = 0;  // `requests` when took_long() last read the clock
+  bool ran_slow = false;           // a request that may be slow has run since then
+  bool begun = false;
+  std::span<const std::string_view> pending{};         // a request that was taken and has not run yet
+  const command::CommandSpec* pending_spec = nullptr;  // its row, and the row of all requests taken with it
+  const char* pending_at = nullptr;                    // where its bytes begin in the input
+
+  // The number of requests that were taken together because they differ in their last word only. These words
+  // are in the environment's last_words. If the requests cannot run together, they become pending one by one.
+  std::size_t together = 0;
+  std::size_t together_at = 0;  // the first one that is neither pending nor run
+  // The number of requests, behind the first one, that share only the command with it. Their other words are
+  // in the environment's similar_words.
+  std::size_t similar = 0;
+  std::size_t similar_at = 0;
+  std::array<std::string_view, together_words> single{};
+
+  void ends(Step step) { end = step; }
+  [[nodiscard]] bool holds_requests() const { return together_at < together || similar_at < similar; }
+  // Makes the next of these requests the pending one. Its bytes begin where the request before it ends:
+  // behind that request's last word and the end of its line. So `single` must still hold the request before.
+  void take_held(const Environment& environment) {
+    pending_at = single[2].data() + single[2].size() + line_end_bytes;
+    if (together_at < together) {
+      single[2] = environment.last_words[together_at++];
+    } else {
+      const auto& words = environment.similar_words[similar_at++];
+      single[1] = words.second;
+      single[2] = words.last;
+    }
+    pending = single;
+  }
+};
+
+Session::Session(const Environment& environment, command::ClientState client)
+    : environment_(environment),
+      client_(std::move(client)),
+      parser_(resp::ParserLimits{}),
+      input_(environment.input),
+      last_run_at_(client_.connected_at),
+      last_run_until_(client_.connected_at) {}
+
+void Session::input_arrived(std::size_t byte_count) {
+  input_.arrived(byte_count);
+  bytes_in_ += byte_count;
+}
+
+void Session::look_ahead() {
+  parser_.set_limits(environment_.services.options.parser);
+  ahead_ = parse();
+}
+
+void Session::collect_lines(LinesAhead& lines) const {
+  if (ahead_->progress == resp::Progress::complete)
+    environment_.dispatcher.collect_lines(client_, ahead_->spec, parser_.words(), lines);
+}
+
+// After the end of the input the session must also close, so the request then runs in run().
+std::optional<command::Request> Session::single() {
+  const std::size_t bytes = input_.unparsed().size();
+  if (ahead_->progress != resp::Progress::complete || parser_.consumed() != bytes ||
+      bytes > single_bytes_max || !command::Dispatcher::runs_together(ahead_->spec, parser_.words().size()) ||
+      input_ended_ || closing_ || waiting_ || has_output())
+    return std::nullopt;
+  return command::Request{.client = client_,
+                          .reply = reply_,
+                          .spec = ahead_->spec,
+                          .words = parser_.words(),
+                          .partial = partial_};
+}
+
+// Inside the gate. The reply is in the session's own memory, not in the lent one: several sessions have such
+// a reply at a time.
+void Session::single_was_run(SteadyTime at) {
+  SEPAL_ASSERT(has_output(), "what was run has a reply");
+  single_was_run_ = true;
+  ahead_.reset();
+  input_.consume(parser_.consumed());
+  last_run_at_ = at;
+  last_run_until_ = at;
+  environment_.stats.batches.add();
+  client_.bytes_unparsed = 0;
+  settle_figures();
+}
+
+Session::Step Session::run(std::chrono::nanoseconds time_max) {
+  SEPAL_ASSERT(held_until_ == 0, "nothing runs while replies are held");
+  if (std::exchange(single_was_run_, false))
+    return hold(end_batch(Step::read), std::exchange(single_position_, 0));
+  if (closing_) return Step::close;
+  if (waiting_) return Step::wait;
+  lend_reply_buffer();
+  last_run_at_ = environment_.steady_now();
+  Batch batch{.wall_now = std::chrono::system_clock::now(),
+              .clock = {environment_.dispatcher, environment_.steady_now, last_run_at_},
+              .ends_at = last_run_at_ + time_max};
+  if (suspended_ != nullptr) resume(batch);
+  run_shared(batch);
+  for (bool alone = true; !batch.end; alone = !alone) {
+    if (alone) {
+      run_alone(batch);
+    } else {
+      run_shared(batch);
+    }
+  }
+  last_run_until_ = batch.clock.now();
+  return settle(end_batch(*batch.end));
+}
+
+void Session::run_shared(Batch& batch) {
+  const GateEntered inside(environment_.gate, environment_.gate_side);
+  // The options are guarded by the gate, so they are read here and not in run().
+  if (!batch.begun) {
+    batch.begun = true;
+    batch.output_bytes_max = environment_.services.options.output_bytes_max;
+    parser_.set_limits(environment_.services.options.parser);
+    environment_.stats.batches.add();
+  }
+  run_requests(batch, false);
+  batch.clock.settle();
+  client_.bytes_unparsed = input_.unparsed().size();
+  settle_figures();
+}
+
+void Session::run_alone(Batch& batch) {
+  const SteadyTime asked_at = batch.clock.now();
+  const GateClosed closed(environment_.gate);
+  // The wait for the gate counts neither for the command nor against the batch.
+  batch.clock.skip_wait();
+  batch.ends_at += batch.clock.now() - asked_at;
+  run_requests(batch, true);
+  // Before the gate opens, and other workers see the changes.
+  environment_.dispatcher.commit();
+  batch.clock.settle();
+  client_.bytes_unparsed = input_.unparsed().size();
+  settle_figures();
+}
+
+// Until the batch ends, or has to go on at the other side: with the gate closed because the pending request
+// needs it, or shared because the gate was closed for long enough.
+void Session::run_requests(Batch& batch, bool alone) {
+  const std::size_t requests_before = batch.requests;
+  std::size_t looked_at_clock = batch.requests;
+  const SteadyTime opens_at = batch.clock.now() + alone_time_max;
+  // Asked only when no request is pending: so the request that needed the closed gate always runs.
+  const auto must_share = [&] {
+    if (batch.requests - requests_before > alone_requests_max) return true;
+    if (batch.requests - looked_at_clock < alone_clock_period) return false;
+    looked_at_clock = batch.requests;
+    return environment_.steady_now() >= opens_at;
+  };
+  while (!batch.end) {
+    if (batch.pending.empty()) {
+      if (alone && must_share()) return;
+      if (reply_.has_later()) {
+        fill_reply(batch);
+      } else if (batch.holds_requests()) {
+        batch.take_held(environment_);
+      } else {
+        take_requests(batch, alone);
+      }
+    }
+    if (!batch.pending.empty() && !run_request(batch, alone)) return;
+  }
+}
+
+// The rest of a long reply leaves piece by piece, and nothing runs before it has left.
+void Session::fill_reply(Batch& batch) {
+  SEPAL_ASSERT(!batch.holds_requests(), "what is taken together has short replies");
+  reply_.fill(filled_bytes_max);
+  if (reply_.has_later()) batch.ends(Step::drain);
+}
+
+bool Session::took_long(Batch& batch) const {
+  if (batch.requests - batch.timed_requests < batch_clock_period && !batch.ran_slow) return false;
+  // With nothing left to run, the batch ends anyway.
+  if (input_.unparsed().empty()) return false;
+  batch.timed_requests = batch.requests;
+  batch.ran_slow = false;
+  return environment_.steady_now() >= batch.ends_at;
+}
+
+// Takes the next request, and the requests behind it that can run with it. Runs them at once if they can run
+// together; else they stay pending.
+void Session::take_requests(Batch& batch, bool alone) {
+  if (batch.requests >= batch_requests_max || took_long(batch)) return batch.ends(Step::run_again);
+  if (reply_.size() > batch.output_bytes_max) return batch.ends(Step::drain);
+  if (!take_request(batch)) return batch.ends(closing_ ? Step::close : Step::read);
+  if (batch.pending.size() != together_words ||
+      !command::Dispatcher::runs_together(batch.pending_spec, together_words))
+    return;
+  batch.together = 1 + parser_.next_alike(input_.unparsed(), std::span(environment_.last_words).subspan(1));
+  input_.consume(parser_.consumed());
+  batch.together_at = 1;
+  if (batch.together > 1) {
+    run_together(batch, alone);
+  } else {
+    take_similar(batch);
+  }
+}
+
+// For a pipeline of one command on many keys: it would spend most of its time waiting for the memory of one
+// key after the other.
+void Session::take_similar(Batch& batch) {
+  batch.similar = parser_.next_similar(input_.unparsed(), environment_.similar_words);
+  batch.similar_at = 0;
+  if (batch.similar == 0) return;
+  input_.consume(parser_.consumed());
+  std::ranges::copy(batch.pending, batch.single.begin());
+  std::array<std::string_view, similar_max + 1> keys;
+  keys[0] = batch.single[1];
+  for (std::size_t i = 0; i < batch.similar; ++i) keys[i + 1] = environment_.similar_words[i].second;
+  environment_.dispatcher.prefetch(client_, std::span(keys).first(batch.similar + 1));
+  batch.pending = batch.single;
+}
+
+command::Request Session::pending_request(const Batch& batch) {
+  return {.client = client_,
+          .reply = reply_,
+          .spec = batch.pending_spec,
+          .words = batch.pending,
+          .partial = partial_,
+          .byte_count = static_cast<std::size_t>(input_.unparsed().data() - batch.pending_at)};
+}
+
+void Session::run_together(Batch& batch, bool alone) {
+  // The words are copied, because the requests may have to become pending one by one.
+  std::ranges::copy(batch.pending, batch.single.begin());
+  environment_.last_words.front() = batch.single.back();
+  batch.clock.before(batch.pending_spec);
+  const command::Dispatcher::Outcome outcome = environment_.dispatcher.run_together(
+      pending_request(batch), std::span(environment_.last_words).first(batch.together),
+      {.now = batch.wall_now, .steady_now = batch.clock.now(), .alone = alone});
+  if (outcome.next != command::Next::done) return;
+  batch.clock.after(outcome.spec, batch.together);
+  batch.requests += batch.together;
+  batch.together_at = batch.together;
+  batch.pending = {};
+}
+
+// False: the request stays pending. It needs the gate closed, or a part of it has run with the gate closed,
+// and other workers get their turn before the next part.
+bool Session::run_request(Batch& batch, bool alone) {
+  const std::size_t share = share_of(batch.pending.size());
+  const bool goes_on = partial_ != nullptr;
+  const std::chrono::nanoseconds duration_before = goes_on ? partial_->duration : std::chrono::nanoseconds(0);
+  const command::Request request = pending_request(batch);
+  // The requests before it are recorded now: their time is not that of its first part.
+  if (may_run_in_parts(request)) batch.clock.settle();
+  batch.clock.before(batch.pending_spec);
+  const command::Dispatcher::Outcome outcome = environment_.dispatcher.run(
+      request, {.now = batch.wall_now, .steady_now = batch.clock.now(), .alone = alone});
+  if (outcome.next == command::Next::need_alone) {
+    SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
+    return false;
+  }
+  if (outcome.next == command::Next::later) {
+    if (partial_ != nullptr) {
+      suspend(batch);
+    } else {
+      put_back(batch);
+    }
+    batch.ends(Step::later);
+    return true;
+  }
+  if (outcome.next == command::Next::more) {
+    batch.clock.after_part(partial_->duration);
+    batch.requests += command::part_items_max;
+    if (batch.requests < batch_requests_max && batch.clock.now() < batch.ends_at) return !alone;
+    suspend(batch);
+    batch.ends(Step::run_again);
+    return true;
+  }
+  batch.pending = {};
+  batch.requests += share;
+  batch.ran_slow = batch.ran_slow || may_be_slow(outcome.spec);
+  if (goes_on && outcome.spec != nullptr) {
+    batch.clock.after_last_part(*outcome.spec, duration_before);
+  } else {
+    batch.clock.after(outcome.spec);
+  }
+  waiting_ = outcome.next == command::Next::wait;
+  closing_ = outcome.next == command::Next::close || client_.close_after_reply;
+  if (waiting_) {
+    batch.ends(Step::wait);
+  } else if (closing_) {
+    batch.ends(Step::close);
+  }
+  return true;
+}
+
+Session::Parsed Session::parse() {
+  // CONFIG SET may have removed the password since this client connected.
+  const bool authenticated = client_.authenticated || environment_.services.options.password.empty();
+  Parsed parsed{.progress = parser_.next(input_.unparsed(), authenticated)};
+  if (parsed.progress == resp::Progress::complete) parsed.spec = command::row_for(parser_.words());
+  return parsed;
+}
+
+// Takes the next request. Returns false if there is none; closing_ then says whether more can come.
+bool Session::take_request(Batch& batch) {
+  const Parsed parsed = ahead_ ? *std::exchange(ahead_, std::nullopt) : parse();
+  if (parsed.progress == resp::Progress::malformed) {
+    reply_.error(parser_.error_text());
+    environment_.dispatcher.count_error(reply_.last_error(), nullptr);
+    closing_ = true;
+    return false;
+  }
+  batch.pending_at = input_.unparsed().data();
+  input_.consume(parser_.consumed());
+  if (parsed.progress == resp::Progress::complete) {
+    batch.pending = parser_.words();
+    batch.pending_spec = parsed.spec;
+    return true;
+  }
+  closing_ = input_ended_;
+  return false;
+}
+
+// Puts the pending request, and the requests that were taken with it and have not run, back into the input.
+void Session::put_back(Batch& batch) {
+  input_.take_back(static_cast<std::size_t>(input_.unparsed().data() - batch.pending_at));
+  batch.pending = {};
+  batch.together = 0;
+  batch.similar = 0;
+}
+
+// The long request stays in the input, and its words in the parser, until the next batch.
+void Session::suspend(Batch& batch) {
+  SEPAL_ASSERT(!batch.holds_requests(), "what is taken together is short");
+  suspended_ = batch.pending_spec;
+  put_back(batch);
+}
+
+void Session::resume(Batch& batch) {
+  batch.pending = parser_.words();
+  batch.pending_spec = std::exchange(suspended_, nullptr);
+  batch.pending_at = input_.unparsed().data();
+  input_.consume(parser_.consumed());
+}
+
+// False when the system has no memory: the bytes are lost.
+bool Session::stash() {
+  const std::string_view before = input_.unparsed();
+  if (!input_.stash()) return false;
+  if (suspended_ != nullptr) parser_.input_moved(before, input_.unparsed().data());
+  return true;
+}
+
+void Session::lend_reply_buffer() {
+  if (lent_ || has_output()) return;
+  reply_.swap_out(environment_.reply_buffer);
+  lent_ = true;
+}
+
+// Without this, every session that waits for the rest of a request would keep a buffer.
+void Session::give_back_reply_buffer() {
+  if (!lent_ || has_output()) return;
+  reply_.swap_out(environment_.reply_buffer);
+  lent_ = false;
+}
+
+void Session::take_output(std::string& into) {
+  reply_.swap_out(into);
+  lent_ = false;
+}
+
+Session::Step Session::end_batch(Step step) {
+  if (closing_) input_.clear();
+  if (!stash()) closing_ = true;
+  if (step == Step::read && input_.gives_back()) step = Step::run_again;
+  give_back_reply_buffer();
+  return closing_ ? Step::close : step;
+}
+
+// Ends the batch's record: waits for records of other workers that a reply depends on, and holds the replies
+// if the policy wants them durable first. Gives the next step. Not inside the gate.
+Session::Step Session::settle(Step step) {
+  const command::BatchRecord record = environment_.dispatcher.take_record();
+  std::uint64_t position = record.log == nullptr ? 0 : record.log->settle(record.answered_known);
+  position = std::max(position, std::exchange(partial_position_, 0));
+  // Replies of requests before the long one wait now. The reply of the long one waits when it is there.
+  if (partial_ == nullptr || has_output()) return hold(step, position);
+  partial_position_ = position;
+  return step;
+}
+
+// Holds the replies until the journal is durable up to `position`. 0: they wait for nothing. Gives the next
+// step.
+Session::Step Session::hold(Step step, std::uint64_t position) {
+  if (position == 0 || position <= environment_.services.journal.durable_position()) return step;
+  // The replies move to the session's own memory: the lent buffer is for the sessions that run meanwhile.
+  held_.assign(reply_.bytes());
+  reply_.truncate(0);
+  give_back_reply_buffer();
+  held_until_ = position;
+  step_when_released_ = step;
+  return Step::hold;
+}
+
+Session::Step Session::release() {
+  SEPAL_ASSERT(held_until_ != 0, "only what is held is released");
+  held_until_ = 0;
+  lend_reply_buffer();
+  reply_.raw(held_);
+  free_memory(held_);
+  return step_when_released_;
+}
+
+void Session::output_sent(std::uint64_t byte_count, std::uint64_t bytes_left) {
+  bytes_out_ += byte_count;
+  const std::uint64_t unsent = bytes_left + reply_.bytes_later();
+  // Most replies are sent whole and leave the figure at 0: they need not enter the gate.
+  if (unsent == client_.bytes_unsent) return;
+  const GateEntered inside(environment_.gate, environment_.gate_side);
+  client_.bytes_unsent = unsent;
+}
+
+bool Session::answer(const std::function<void(resp::Reply&)>& append) {
+  if (!waiting_) return false;
+  waiting_ = false;
+  client_.lifeline.untie();
+  lend_reply_buffer();
+  const std::uint64_t errors_before = reply_.error_count();
+  append(reply_);
+  if (reply_.error_count() != errors_before) {
+    const GateEntered inside(environment_.gate, environment_.gate_side);
+    environment_.dispatcher.count_error(reply_.last_error(), client_.last_command);
+  }
+  // Replies of the batch before are still held: the answer waits behind them.
+  if (held_until_ != 0) {
+    held_ += reply_.bytes();
+    reply_.truncate(0);
+    give_back_reply_buffer();
+    step_when_released_ = Step::run_again;
+  }
+  return true;
+}
+
+void Session::settle_figures() {
+  client_.bytes_read += bytes_in_;
+  client_.bytes_written += bytes_out_;
+  environment_.stats.bytes_in.add(bytes_in_);
+  environment_.stats.bytes_out.add(bytes_out_);
+  bytes_in_ = 0;
+  bytes_out_ = 0;
+}
+
+}  // namespace sepal::session

@@ -1,0 +1,107 @@
+#include "current_generation.hpp"
+
+#include <sepal/storage/snapshot_format.hpp>
+
+#include <algorithm>
+#include <string>
+
+#include "damage.hpp"
+#include "generation_reader.hpp"
+#include "named_lines.hpp"
+#include "record_reader.hpp"
+
+namespace sepal::storage {
+namespace {
+
+Path manifest_path(const Path& directory, std::uint64_t number) {
+  return directory / format::generation_name(number) / "MANIFEST";
+}
+
+Result<bool> has_whole_manifest(Disk& disk, const Path& directory, std::uint64_t number) {
+  const auto manifest = read_manifest(disk, manifest_path(directory, number));
+  if (manifest) return manifest->generation == number;
+  if (is_damage(manifest.error()) || manifest.error().code == Errc::not_found) return false;
+  return manifest.error();
+}
+
+Result<bool> is_whole_generation(Disk& disk, const Path& directory, std::uint64_t number) {
+  const GenerationPlace place{.folder = directory / format::generation_name(number), .number = number};
+  const auto let_go = [](std::span<LoadedFilter>) { return Result<void>(); };
+  const auto read = read_generation(disk, place, any_filter, let_go, {});
+  if (read) return true;
+  if (is_damage(read.error()) || read.error().code == Errc::not_found) return false;
+  return read.error();
+}
+
+// Quotes a path for a shell.
+std::string quoted_path(const Path& path) {
+  std::string text = "'";
+  for (const char c : path.string()) {
+    if (c == '\'') text += "'\\'";
+    text += c;
+  }
+  return text + "'";
+}
+
+// `number` is a generation that was saved.
+Error current_lost(Disk& disk, const Path& directory, std::uint64_t number) {
+  const Path path = directory / "CURRENT";
+  const auto whole = newest_whole_generation(disk, directory);
+  if (!whole) return whole.error();
+  std::string advice = "put it back";
+  if (*whole) {
+    const std::string name = format::generation_name(**whole);
+    std::string line = current_line(name);
+    line.pop_back();  // echo ends the line
+    advice.append("; or make ").append(name).append(" current again: echo '").append(line).append("' > ");
+    advice += quoted_path(path);
+  }
+  return fail(Errc::damaged, path.string() + " is not there, but " + format::generation_name(number) +
+                                 " has been saved: CURRENT was lost; " + advice +
+                                 "; or save what is whole with sepal salvage");
+}
+
+}  // namespace
+
+Result<CurrentGeneration> find_current_generation(Disk& disk, const Path& directory) {
+  const auto current = read_current_generation(disk, directory);
+  if (!current) return current.error();
+  if (*current) return CurrentGeneration{.number = *current};
+  const auto numbers = list_generations(disk, directory);
+  if (!numbers) return numbers.error();
+  const auto first = read_first_generation(disk, directory);
+  if (!first && !is_damage(first.error())) return first.error();
+  CurrentGeneration found;
+  for (const std::uint64_t number : *numbers) {
+    const auto saved = disk.exists(manifest_path(directory, number));
+    if (!saved) return saved.error();
+    if (!*saved) continue;
+    if (!first || *first != number) return current_lost(disk, directory, number);
+    const auto whole = is_whole_generation(disk, directory, number);
+    if (!whole) return whole.error();
+    if (*whole) found = {.number = number, .unnamed = true};
+  }
+  return found;
+}
+
+Result<std::vector<std::uint64_t>> list_generations(Disk& disk, const Path& directory) {
+  const auto names = disk.list(directory);
+  if (!names) return names.error();
+  std::vector<std::uint64_t> numbers;
+  for (const std::string& name : *names)
+    if (const auto number = format::generation_number(name)) numbers.push_back(*number);
+  return numbers;
+}
+
+Result<std::optional<std::uint64_t>> newest_whole_generation(Disk& disk, const Path& directory) {
+  const auto numbers = list_generations(disk, directory);
+  if (!numbers) return numbers.error();
+  for (auto number = numbers->rbegin(); number != numbers->rend(); ++number) {
+    const auto whole = has_whole_manifest(disk, directory, *number);
+    if (!whole) return whole.error();
+    if (*whole) return std::optional(*number);
+  }
+  return std::optional<std::uint64_t>();
+}
+
+}  // namespace sepal::storage

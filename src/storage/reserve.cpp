@@ -1,0 +1,94 @@
+#include <sepal/storage/reserve.hpp>
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace sepal::storage {
+namespace {
+
+constexpr std::uint64_t piece_bytes_unit = 4096;
+
+std::uint64_t whole_pages(std::uint64_t byte_count) {
+  return byte_count + (0 - byte_count) % piece_bytes_unit;
+}
+
+}  // namespace
+
+Reserve::Reserve(Disk& disk, Path directory, std::uint64_t byte_count)
+    : disk_(disk), directory_(std::move(directory)), piece_bytes_(whole_pages(byte_count / piece_count)) {}
+
+Result<std::unique_ptr<Reserve>> Reserve::open(Disk& disk, Path directory, std::uint64_t byte_count) {
+  std::unique_ptr<Reserve> reserve(new Reserve(disk, std::move(directory), byte_count));
+  if (auto looked = reserve->look(); !looked) return looked.error();
+  return reserve;
+}
+
+Path Reserve::path(std::size_t piece) const {
+  return directory_ / ("reserve-" + std::to_string(piece + 1));
+}
+
+Result<void> Reserve::look() {
+  for (std::size_t piece = 0; piece < piece_count; ++piece) {
+    const auto there = disk_.exists(path(piece));
+    if (!there) return there.error();
+    if (!*there) continue;
+    const auto file = disk_.open(path(piece));
+    if (!file) return file.error();
+    const auto size = (*file)->size();
+    if (!size) return size.error();
+    there_[piece] = true;
+    if (piece_bytes_ == 0 || *size != piece_bytes_) remove(piece);
+  }
+  return {};
+}
+
+std::uint64_t Reserve::byte_count() const {
+  std::uint64_t bytes = 0;
+  for (const auto& there : there_) bytes += there ? piece_bytes_ : 0;
+  return bytes;
+}
+
+bool Reserve::whole() const {
+  return piece_bytes_ == 0 || std::ranges::all_of(there_, [](const auto& there) { return there.load(); });
+}
+
+// The exchange lets only one thread remove a piece, so no piece is counted twice.
+bool Reserve::remove(std::size_t piece) {
+  if (!there_[piece].exchange(false)) return false;
+  const auto removed = disk_.remove(path(piece));
+  if (!removed) spdlog::warn("piece of the reserve not removed: reason=\"{}\"", removed.error().detail);
+  return removed.ok();
+}
+
+bool Reserve::give_to_journal() {
+  for (std::size_t piece = 0; piece < journal_piece_count; ++piece)
+    if (remove(piece)) return true;
+  return false;
+}
+
+bool Reserve::lend() {
+  // Set before the pieces go: the journal's thread must not make them again meanwhile (restore()).
+  lent_ = true;
+  bool any = false;
+  for (std::size_t piece = 0; piece < piece_count; ++piece) any = remove(piece) || any;
+  if (!any) lent_ = false;
+  if (any) spdlog::warn("reserve lent to a save");
+  return any;
+}
+
+Result<void> Reserve::restore() {
+  for (std::size_t piece = 0; piece < piece_count && piece_bytes_ != 0; ++piece) {
+    if (lent_) return fail(Errc::in_use, "a save uses the reserve");
+    if (there_[piece]) continue;
+    // The name may still be taken, by a piece that could not be removed.
+    if (auto removed = disk_.remove(path(piece)); !removed) return removed;
+    if (auto made = disk_.create_mapped(path(piece), piece_bytes_); !made) return made.error();
+    there_[piece] = true;
+    if (whole()) spdlog::info("reserve made: bytes={}", byte_count());
+  }
+  return {};
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,96 @@
+#include "synced_file.hpp"
+
+#include <sepal/storage/journal_format.hpp>
+
+#include <array>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "damage.hpp"
+
+namespace sepal::storage {
+namespace {
+
+Result<SyncedMark> decode_slot(std::span<const std::byte> bytes, std::uint64_t offset) {
+  format::SyncedSlot slot;
+  if (bytes.size() < sizeof slot) return damaged_at(offset, "it ends inside a slot");
+  std::memcpy(&slot, bytes.data(), sizeof slot);
+  if (slot.magic != format::SyncedSlot::expected_magic)
+    return damaged_at(offset, "it does not begin as a slot does");
+  // The version is checked before the checksum, because another version may keep its checksum elsewhere.
+  if (slot.version != format::synced_version || slot.flags != 0)
+    return unsupported(slot.version, format::synced_version);
+  if (slot.checksum != format::synced_checksum(slot))
+    return damaged_at(offset, "its checksum does not match");
+  if (slot.position > format::position_max)
+    return damaged_at(offset, "it names a position that none can have");
+  return SyncedMark{.segment_number = slot.segment_number,
+                    .first_position = slot.first_position,
+                    .position = slot.position};
+}
+
+}  // namespace
+
+Path synced_path(const Path& directory) {
+  return directory / "SYNCED";
+}
+
+Result<std::optional<SyncedMark>> read_synced(Disk& disk, const Path& path) {
+  auto file = disk.open(path);
+  if (!file && file.error().code == Errc::not_found) return std::optional<SyncedMark>();
+  if (!file) return file.error();
+  std::optional<SyncedMark> newest;
+  std::optional<Error> refusal;
+  for (const std::uint64_t offset : format::synced_slot_offsets) {
+    std::array<std::byte, sizeof(format::SyncedSlot)> bytes{};
+    const auto count = (*file)->read_at(offset, bytes);
+    if (!count) return count.error();
+    const auto mark = decode_slot(std::span(bytes).first(*count), offset);
+    if (mark && (!newest || mark->position >= newest->position)) newest = *mark;
+    if (!mark && !refusal) refusal = mark.error();
+  }
+  if (newest) return newest;
+  return with_advice(about(path.string(), *refusal),
+                     "restore it from a backup; or remove it: then only the journal itself tells how long it "
+                     "should be");
+}
+
+Result<void> SyncedFile::write(const SyncedMark& mark) {
+  if (file_ == nullptr) return make(mark);
+  Result<void> done = write_slot(next_slot_, mark);
+  if (done) done = file_->sync();
+  next_slot_ = (next_slot_ + 1) % format::synced_slot_offsets.size();
+  if (!done) file_ = nullptr;
+  return done;
+}
+
+// Works like replace_file(), but the file stays open.
+Result<void> SyncedFile::make(const SyncedMark& mark) {
+  const Path path = synced_path(directory_);
+  Path aside = path;
+  aside += ".tmp";
+  auto file = disk_.create(aside);
+  if (!file) return file.error();
+  file_ = std::move(*file);
+  Result<void> done;
+  for (std::size_t slot = 0; done && slot < format::synced_slot_offsets.size(); ++slot)
+    done = write_slot(slot, mark);
+  if (done) done = file_->sync();
+  if (done) done = disk_.rename(aside, path);
+  if (done) done = disk_.sync_directory(directory_);
+  if (!done) file_ = nullptr;
+  return done;
+}
+
+Result<void> SyncedFile::write_slot(std::size_t slot, const SyncedMark& mark) {
+  format::SyncedSlot bytes;
+  bytes.segment_number = mark.segment_number;
+  bytes.first_position = mark.first_position;
+  bytes.position = mark.position;
+  bytes.checksum = format::synced_checksum(bytes);
+  return file_->write_at(format::synced_slot_offsets[slot], format::bytes_of(bytes));
+}
+
+}  // namespace sepal::storage

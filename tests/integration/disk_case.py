@@ -1,0 +1,56 @@
+"""A data directory on a small file system of its own.
+
+It needs the right to mount. Without it, the tests are skipped and say so.
+"""
+
+import os
+import subprocess
+import sys
+import time
+
+from daemon import DaemonTest
+
+SECONDS_MAX = 120
+
+
+def mount(*arguments):
+    return subprocess.run(["mount", *arguments], capture_output=True, text=True)
+
+
+def unmount(path):
+    subprocess.run(["umount", "--lazy", path], capture_output=True)
+
+
+class DiskCase(DaemonTest):
+    """The data directory of sepald is `data`. The file `ballast` beside it fills the disk."""
+
+    daemon_arguments = ()
+
+    def on_disk_of(self, size_mb):
+        done = mount("-t", "tmpfs", "-o", "size=%dm" % size_mb, "sepal-test", self.directory)
+        if done.returncode != 0:
+            message = "mounting is not allowed here: " + done.stderr.strip()
+            print("SKIPPED: " + message, file=sys.stderr, flush=True)
+            self.skipTest(message)
+        self.addCleanup(unmount, self.directory)
+        self.data = os.path.join(self.directory, "data")
+        self.ballast = os.path.join(self.directory, "ballast")
+
+    def start(self, *arguments, **options):
+        return super().start(*self.daemon_arguments, *arguments, directory=self.data, **options)
+
+    def fill(self):
+        """Takes all free room."""
+        with open(self.ballast, "ab", buffering=0) as file:
+            for piece in (1 << 20, 1 << 12):
+                try:
+                    while True:
+                        file.write(b"x" * piece)
+                except OSError:
+                    pass
+
+    def eventually(self, what, condition):
+        deadline = time.monotonic() + SECONDS_MAX
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)

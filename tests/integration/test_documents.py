@@ -1,0 +1,361 @@
+"""Runs every command line that README.md, docs/, config/ and docker/ show, from the document's own text, and compares its
+output with the lines that the document shows under it.
+
+How to write a block. Each is fenced, and its first line names its kind:
+
+    console     `$ COMMAND`, and under it exactly what the command prints. A line `...` stands for any lines. If the block
+                shows nothing under a command, its output is ignored. Each command must succeed; show a failure as
+                `$ COMMAND; echo $?`. One shell runs the block, so `cd` and variables hold.
+    sh          a shell script without prompts, run as a whole. Each command must succeed.
+    redis       the screen of redis-cli: `127.0.0.1:6379> COMMAND`, and under it exactly the reply. `$ redis-cli` may be
+                the first line. redis-cli has no comments: put them into the text around the block.
+    toml        a configuration that `sepald --check-config` accepts.
+    python      a part of a program in examples/, or a program that can be run unchanged.
+    bash, yaml, dockerfile, ini
+                a part of a file in examples/, docker/, docker/ and config/.
+    text        none of these: a drawing, a layout of bytes. It may not have a command line.
+
+A block of another kind fails the test, and so does an indented block. In config/ and docker/ the command lines are the
+comments `#   COMMAND  what it does`. The test follows a document from its top. All its blocks share one server on port 6379
+(a free port replaces it), whose data is in ./data, and one folder that looks like the root of the tree. Commands in the
+text, `like this`, are not run, but their flags must be in the program's --help, and the files that they name must exist.
+
+Below, NOT_RUN lists command lines that a test cannot run, VARYING output that varies, and PREPARED what a document needs
+before its first command.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+import documents
+from documents import EXCERPTS, ROOT, Reader
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"),
+                    *(file for folder in ("benchmarks", "config", "docker", "examples", "scripts")
+                      for file in (ROOT / folder).rglob("*.md"))])
+# Files whose comments show command lines.
+COMMENTED = sorted(file for folder in ("config", "docker") for file in (ROOT / folder).iterdir() if file.suffix != ".md")
+
+# Line of a document: the reason why it is not run.
+NOT_RUN = {
+    "./scripts/run": "installs packages, builds, and serves until it is ended",
+    "./scripts/test": "builds everything and runs all tests, this one among them",
+    "scripts/build --benchmarks release": "builds everything",
+    "benchmarks/run --json docs/performance.json  # ten minutes, on a machine that does nothing else":
+        "takes ten minutes and a quiet machine",
+    "benchmarks/plot docs/performance.json docs/plots --document docs/performance.md":
+        "writes into the tree; a test of the benchmarks runs it with --check",
+    "docker build -f docker/Dockerfile -t sepal .": "needs Docker and a network",
+    "docker run -p 127.0.0.1:6379:6379 -v sepal:/data sepal --maxmemory 1gb --requirepass secret":
+        "needs Docker and a network",
+}
+
+# Line of a document: the pattern of the output.
+VARYING = {
+    "with a filter: 20000 look-ups of missing names, 7 queries":
+        r"with a filter: 20000 look-ups of missing names, \d+ queries",
+    "375 deliveries of 300 messages, 30 consumers killed: nothing lost, nothing done twice":
+        r"\d+ deliveries of 300 messages, 30 consumers killed: nothing lost, nothing done twice",
+    "200 rebuilds while 1720 users were added: none denied": r"200 rebuilds while \d+ users were added: none denied",
+    # A new item may be a false positive.
+    "300 new messages: 0 queries": r"300 new messages: \d queries",
+    "of 2000 deleted users, 0 are still found": r"of 2000 deleted users, \d are still found",
+    "users: 5002 items of 7000 in 1 layer(s), none denied": r"users: (499\d|500[0-2]) items of 7000 in 1 layer\(s\), none denied",
+    "seen: 3000 items of 10000 in 1 layer(s), none denied": r"seen: (299\d|3000) items of 10000 in 1 layer\(s\), none denied",
+}
+
+# Document: a shell script that makes the files for its commands.
+PREPARED = {
+    "docs/operations.md": "seq 1000 > users.txt; seq 500 2000 | gzip > more-users.txt.gz",
+}
+
+# Programs whose flags are compared with their --help.
+PROGRAM = re.compile(r"(?:\./)?((?:build/release/)?sepald|(?:build/release/)?sepal(?: [a-z]+)?|(?:scripts|benchmarks)/[a-z-]+)(?= |$)")
+# Text like `docs/formats.md`, and `benchmarks/accuracy` for a program that is built from benchmarks/accuracy.cpp.
+TREE_PATH = re.compile(r"(?:\./)?((?:benchmarks|docker|docs|examples|include|scripts|src|tests)/[^\s`*<>]*|config/\S+\.\w+)$")
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+def squeezed(line):
+    return re.sub(r"\s+#", "  #", line.strip())
+
+
+def runnable(block):
+    """The lines of a block that are not in NOT_RUN."""
+    return [line for line in block.lines if squeezed(line) not in NOT_RUN]
+
+
+class DocumentTest(unittest.TestCase):
+    def follow(self, document, blocks):
+        if all(block.kind == "text" or block.kind in EXCERPTS and self.is_excerpt(block) or not runnable(block)
+               for block in blocks):
+            return
+        reader = Reader()
+        self.addCleanup(reader.close)
+        status, printed = reader.shell(PREPARED.get(document, ":"))
+        self.assertEqual(status, 0, printed)
+        for block in blocks:
+            with self.subTest(block.place):
+                getattr(self, "run_" + block.kind)(reader, block)
+
+    def run_console(self, reader, block):
+        steps = documents.split_steps(block, documents.shell_command)
+        steps = [step for step in steps if squeezed(step[0]) not in NOT_RUN]
+        done = reader.shell_steps([(command, bool(shown)) for command, shown in steps])
+        for (command, shown), (status, printed) in zip(steps, done):
+            self.assertEqual(status, 0, "\n".join(["%s: $ %s" % (block.place, command), *printed]))
+            if shown:
+                self.assert_shown(block, command, shown, printed)
+
+    def run_sh(self, reader, block):
+        status, printed = reader.shell("set -e\nexport REDIS_CLI_OPTIONS=-e\n" + "\n".join(runnable(block)))
+        self.assertEqual(status, 0, "\n".join([block.place, *block.lines, *printed]))
+
+    def run_redis(self, reader, block):
+        if block.lines[:1] == ["$ redis-cli"]:
+            block.lines = block.lines[1:]
+        steps = documents.split_steps(block, documents.redis_command)
+        done = reader.redis_steps([command for command, _ in steps])
+        for (command, shown), printed in zip(steps, done):
+            self.assert_shown(block, command, shown, printed)
+
+    def run_toml(self, reader, block):
+        path = pathlib.Path(reader.folder, "shown.toml")
+        path.write_text(block.text, encoding="utf-8")
+        status, printed = reader.run(["sepald", "--config", str(path), "--check-config"])
+        self.assertEqual(status, 0, "\n".join([block.place, *printed]))
+
+    def run_python(self, reader, block):
+        if not self.is_excerpt(block):
+            status, printed = reader.run(["python3", "-c", block.text])
+            self.assertEqual(status, 0, "\n".join(["%s: no part of an example, and as a program:" % block.place, *printed]))
+
+    def run_excerpt(self, _, block):
+        self.assertTrue(self.is_excerpt(block), "%s: no part of a file in %s/:\n%s" % (block.place, EXCERPTS[block.kind], block.text))
+
+    run_bash = run_yaml = run_dockerfile = run_ini = run_excerpt
+
+    def run_text(self, reader, block):
+        pass
+
+    @staticmethod
+    def is_excerpt(block):
+        return any(block.text in read(file) for file in (ROOT / EXCERPTS[block.kind]).iterdir() if file.is_file())
+
+    def assert_shown(self, block, command, shown, printed):
+        if not documents.matches(shown, printed, VARYING):
+            self.assertEqual(shown, printed, "%s: %s" % (block.place, command))
+
+
+def add_tests():
+    """A test for each document, so that a failure names it."""
+    for path in DOCUMENTS:
+        def follow(self, path=path):
+            blocks, problems = documents.read_blocks(name_of(path), read(path))
+            self.assertEqual(problems, [], "the head of this test says how blocks are written")
+            self.follow(name_of(path), blocks)
+        setattr(DocumentTest, "test_" + re.sub(r"\W", "_", name_of(path)), follow)
+    for path in COMMENTED:
+        def follow_comments(self, path=path):
+            self.follow(name_of(path), documents.read_comments(name_of(path), read(path)))
+        setattr(DocumentTest, "test_" + re.sub(r"\W", "_", name_of(path)), follow_comments)
+
+
+add_tests()
+
+
+class TextTest(unittest.TestCase):
+    """Checks the text between the blocks."""
+
+    helps = {}
+
+    def help_of(self, program):
+        if program not in self.helps:
+            words = program.removeprefix("build/release/").split()
+            built = {"sepal": os.environ["SEPAL"], "sepald": os.environ["SEPALD"]}
+            words[0] = built.get(words[0], str(ROOT / words[0]))
+            done = subprocess.run([*words, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, "%s --help: %s" % (program, done.stderr))
+            self.helps[program] = done.stdout
+        return self.helps[program]
+
+    @staticmethod
+    def spans(path):
+        """The `code` in the text of a document, and its command lines."""
+        blocks, _ = documents.read_blocks(name_of(path), read(path))
+        prose = re.sub(r"^```.*?^```$", "", read(path), flags=re.M | re.S)
+        commands = [line.removeprefix("$ ") for block in blocks if block.kind in ("console", "sh") for line in block.lines]
+        return re.findall(r"`([^`\n]+)`", prose) + commands
+
+    def test_the_flags_that_are_named_are_there(self):
+        for path in DOCUMENTS:
+            for span in self.spans(path):
+                found = PROGRAM.match(span)
+                if not found:
+                    continue
+                own, _, handed_on = span[found.end():].split(" | ")[0].split("  #")[0].partition(" -- ")
+                for program, flags in ((found.group(1), own), ("sepald", handed_on)):
+                    for flag in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", flags):
+                        with self.subTest(document=name_of(path), span=span):
+                            self.assertRegex(self.help_of(program), r"(?<![\w-])%s(?![\w-])" % re.escape(flag))
+
+    def test_the_files_that_are_named_are_there(self):
+        for path in DOCUMENTS:
+            for span in self.spans(path):
+                found = TREE_PATH.match(span)
+                if found:
+                    with self.subTest(document=name_of(path), span=span):
+                        self.assertTrue((ROOT / found.group(1)).exists() or (ROOT / (found.group(1) + ".cpp")).exists())
+
+    def test_what_a_document_links_to_is_there(self):
+        for path in DOCUMENTS:
+            for target in re.findall(r"\]\(([^)\s]+)\)", read(path)):
+                if re.match(r"[a-z]+:", target):
+                    continue
+                with self.subTest(document=name_of(path), target=target):
+                    file, _, anchor = target.partition("#")
+                    file = path.parent / file if file else path
+                    self.assertTrue(file.exists(), target)
+                    if anchor:
+                        self.assertIn(anchor, anchors(read(file)))
+
+    def test_every_page_is_in_the_index(self):
+        index = read(ROOT / "docs" / "README.md")
+        pages = sorted((ROOT / "docs").rglob("*.md"))
+        missing = [name_of(page) for page in pages
+                   if page.name != "README.md" and "(%s)" % page.relative_to(ROOT / "docs") not in index]
+        self.assertEqual(missing, [])
+
+    def test_every_guide_is_in_the_readme_and_every_example_in_a_guide(self):
+        readme = read(ROOT / "README.md")
+        guides = sorted((ROOT / "docs" / "guides").glob("*.md"))
+        for guide in guides:
+            self.assertIn(name_of(guide), readme)
+        told = "".join(map(read, guides))
+        for example in sorted((ROOT / "examples").iterdir()):
+            self.assertIn(name_of(example), told)
+
+
+def anchors(text):
+    """The names that headings get on a page."""
+    headings = re.findall(r"^#+ +(.*?) *$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+class ListsTest(unittest.TestCase):
+    """Every line in the lists above occurs in a document."""
+
+    def lines(self):
+        lines = set()
+        for path in DOCUMENTS:
+            for block in documents.read_blocks(name_of(path), read(path))[0]:
+                lines.update(squeezed(documents.shell_command(line) or line) for line in block.lines)
+        for path in COMMENTED:
+            for block in documents.read_comments(name_of(path), read(path)):
+                lines.update(map(squeezed, block.lines))
+        return lines
+
+    def test_every_line_of_the_lists_occurs(self):
+        lines = self.lines()
+        self.assertEqual([line for line in [*NOT_RUN, *VARYING] if line not in lines], [])
+        self.assertEqual([name for name in PREPARED if not (ROOT / name).exists()], [])
+
+
+class FormTest(unittest.TestCase):
+    """A block of a wrong form is noticed."""
+
+    def problems(self, *lines):
+        return documents.read_blocks("a.md", "\n".join(lines) + "\n")[1]
+
+    def test_known_kinds_and_lists_are_fine(self):
+        self.assertEqual(self.problems("Text", "", "```console", "$ ls", "```", "", "- one", "  goes on", "  - deeper"), [])
+
+    def test_an_unknown_kind_is_reported(self):
+        self.assertRegex(self.problems("```", "ls", "```")[0], "^a.md:1: a block of the unknown kind ''")
+        self.assertRegex(self.problems("", "```shell", "ls", "```")[0], "^a.md:2: a block of the unknown kind 'shell'")
+
+    def test_an_indented_block_is_reported(self):
+        self.assertRegex(self.problems("Run:", "", "    $ ls")[0], "^a.md:3: an indented block")
+
+    def test_a_block_without_an_end_is_reported(self):
+        self.assertRegex(self.problems("```sh", "ls")[0], "^a.md:1: a block that does not end")
+
+    def test_a_command_in_a_block_that_is_not_run_is_reported(self):
+        for line in ("$ ls", "127.0.0.1:6379> PING", "./scripts/run", "sepal plan --error 1", "sudo apt install x",
+                     "redis-cli PING", "A=1 sepald --port 0", "docker run sepal"):
+            self.assertRegex(self.problems("```text", line, "```")[0], "^a.md:1: a command line in a block of kind text")
+        for line in ("sepal: a tool", "state = 0", "    filter-7-0 ...", "SEPAL-SEED 1 9e37"):
+            self.assertEqual(self.problems("```text", line, "```"), [])
+
+    def test_a_transcript_is_compared_exactly_except_dots_and_varying_lines(self):
+        self.assertTrue(documents.matches(["a.b", "OK"], ["a.b", "OK"], {}))
+        self.assertFalse(documents.matches(["a.b"], ["axb"], {}))
+        self.assertFalse(documents.matches(["OK"], ["OK", "more"], {}))
+        self.assertFalse(documents.matches([], ["OK"], {}))
+        self.assertTrue(documents.matches(["a", "...", "z"], ["a", "b", "c", "z"], {}))
+        self.assertFalse(documents.matches(["a", "...", "z"], ["a", "b", "c"], {}))
+        self.assertTrue(documents.matches(["7 queries"], ["9 queries"], {"7 queries": r"\d queries"}))
+
+
+class ReaderTest(unittest.TestCase):
+    """A wrong document is noticed."""
+
+    def follow(self, *lines):
+        """The failures of a document."""
+        blocks, problems = documents.read_blocks("a.md", "\n".join(lines) + "\n")
+        self.assertEqual(problems, [])
+        result = unittest.TestResult()
+
+        class Followed(DocumentTest):
+            def runTest(self):
+                self.follow("a.md", blocks)
+
+        Followed().run(result)
+        return [text for _, text in result.failures + result.errors]
+
+    def test_a_right_document_passes(self):
+        self.assertEqual(self.follow(
+            "```redis", "$ redis-cli", "127.0.0.1:6379> BF.MADD seen a b", "1) (integer) 1", "2) (integer) 1",
+            "127.0.0.1:6379> SELECT 1", "OK", "127.0.0.1:6379[1]> DBSIZE", "(integer) 0", "```",
+            "```console", "$ redis-cli -p 6379 BF.EXISTS seen a     # in another shell", "(integer) 1", "$ cd data",
+            "$ ls \\", "  LOCK", "LOCK", "$ seq 9", "1", "...", "9", "$ printf 'no line feed'", "no line feed", "$ false; echo $?", "1", "```",
+            "```sh", "# sepald again", "sepald --port 6379", "build/release/sepal plan >/dev/null", "```",
+            "```toml", "port = 6379", "```",
+            "```python", "import redis", "assert redis.Redis(port=6379).ping()", "```"), [])
+
+    def assert_fails(self, *lines):
+        self.assertEqual(len(self.follow(*lines)), 1)
+
+    def test_a_comment_for_redis_cli_is_noticed(self):
+        self.assert_fails("```redis", "127.0.0.1:6379> BF.ADD users alice    # 1: new", "(integer) 1", "```")
+
+    def test_a_wrong_reply_is_noticed(self):
+        self.assert_fails("```redis", "127.0.0.1:6379> PING", "OK", "```")
+        self.assert_fails("```console", "$ redis-cli PING", "OK", "```")
+
+    def test_a_missing_reply_is_noticed(self):
+        self.assert_fails("```redis", "127.0.0.1:6379> PING", "```")
+
+    def test_a_command_that_fails_is_noticed(self):
+        for line in ("false", "redis-cli BF.EXISTS", "sepald --no-such-flag", "sepal no-such-command", "false | true"):
+            self.assert_fails("```console", "$ " + line, "$ true", "```")
+            self.assert_fails("```sh", line, "true", "```")
+
+    def test_a_wrong_configuration_and_a_wrong_program_are_noticed(self):
+        self.assert_fails("```toml", "prot = 6379", "```")
+        self.assert_fails("```python", "import redis", "redis.Redis(port=6379).no_such_method()", "```")
+        self.assert_fails("```yaml", "no: part of a file", "```")
+
+
+if __name__ == "__main__":
+    unittest.main()

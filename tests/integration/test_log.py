@@ -1,0 +1,101 @@
+"""The log file: rotation by SIGHUP, and cases in which that signal changes nothing."""
+
+import fcntl
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import termios
+import time
+import unittest
+
+from daemon import SEPALD, DaemonTest, encode, free_port, read_lines
+
+SECONDS_MAX = 60
+
+
+class LogTest(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.data = os.path.join(self.directory, "data")
+        self.logs = pathlib.Path(self.directory) / "logs"
+        self.logs.mkdir()
+        self.log = self.logs / "sepald.log"
+
+    def await_text(self, path, text):
+        deadline = time.monotonic() + SECONDS_MAX
+        while not (path.exists() and text in path.read_text()):
+            self.assertLess(time.monotonic(), deadline, "no %r in %s" % (text, path))
+            time.sleep(0.01)
+
+    def start_with_file(self, *arguments):
+        daemon = self.start("--log-file", str(self.log), *arguments, directory=self.data, wait=False)
+        self.await_text(self.log, "ready: address=")
+        return daemon
+
+    def test_after_a_hang_up_signal_lines_go_to_a_new_file(self):
+        for text_format in ("text", "json"):
+            with self.subTest(text_format):
+                daemon = self.start_with_file("--log-format", text_format)
+                rotated = self.logs / "sepald.log.1"
+                self.log.rename(rotated)
+                daemon.send_signal(signal.SIGHUP)
+                self.await_text(self.log, "log reopened")
+                before = rotated.read_text()
+                self.assertEqual(daemon.stop(), 0)
+                self.assertIn("stopped: ", self.log.read_text())
+                self.assertEqual(rotated.read_text(), before)
+                self.assertNotIn("log reopened", before)
+                self.assertEqual(self.log.read_text().startswith("{"), text_format == "json")
+                self.log.unlink()
+
+    def test_a_file_that_was_not_renamed_is_added_to(self):
+        daemon = self.start_with_file()
+        daemon.send_signal(signal.SIGHUP)
+        self.await_text(self.log, "log reopened")
+        self.assertIn("ready: address=", self.log.read_text())
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_a_file_that_cannot_be_opened_again_leaves_the_log_where_it_was(self):
+        daemon = self.start_with_file()
+        aside = pathlib.Path(self.directory) / "aside"
+        self.logs.rename(aside)
+        daemon.send_signal(signal.SIGHUP)
+        self.await_text(aside / "sepald.log", "log not reopened")
+        self.assertIn("there is no folder " + str(self.logs), (aside / "sepald.log").read_text())
+        self.assertEqual(daemon.stop(), 0)
+        self.assertIn("stopped: ", (aside / "sepald.log").read_text())
+
+    def test_without_a_log_file_a_hang_up_signal_changes_nothing(self):
+        daemon = self.start("--dir", self.data)
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_line("SIGHUP ignored")
+        with daemon.connect() as connection:
+            connection.sendall(encode("PING"))
+            self.assertEqual(read_lines(connection, 1), [b"+PONG"])
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_a_terminal_that_is_closed_does_not_end_the_server(self):
+        terminal, other_end = pty.openpty()
+        port = free_port()
+        process = subprocess.Popen([SEPALD, "--port", str(port), "--dir", self.data, "--log-file", str(self.log)],
+                                   stdin=other_end, stdout=other_end, stderr=other_end, start_new_session=True,
+                                   preexec_fn=take_terminal)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        os.close(other_end)
+        self.await_text(self.log, "ready: address=")
+        os.close(terminal)
+        self.await_text(self.log, "log reopened")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(SECONDS_MAX), 0)
+
+
+def take_terminal():
+    """Makes standard input the controlling terminal, so that its end sends SIGHUP."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,95 @@
+"""The arguments of the scripts: help and mistakes, without building or installing anything."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# The programs of the system that the scripts need before they build or install, besides the shell's own.
+PROGRAMS = ("bash", "cat", "dirname", "env", "nproc", "sed", "tr")
+
+
+class ScriptsTest(unittest.TestCase):
+    """Runs in a tree that has only the scripts, on a system without apt and without a compiler."""
+
+    def setUp(self):
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="sepal-test-"))
+        self.addCleanup(shutil.rmtree, self.root)
+        shutil.copytree(ROOT / "scripts", self.root / "scripts")
+        shutil.copy(ROOT / "CMakePresets.json", self.root)
+        self.bin = self.root / "bin"
+        self.bin.mkdir()
+        for name in PROGRAMS:
+            (self.bin / name).symlink_to(shutil.which(name))
+        (self.bin / "python3").symlink_to(sys.executable)
+
+    def provide(self, name, script):
+        """Makes a fake program of the system."""
+        (self.bin / name).write_text("#!/bin/sh\n%s\n" % script, encoding="utf-8")
+        (self.bin / name).chmod(0o755)
+
+    def run_script(self, name, *arguments):
+        done = subprocess.run([str(self.root / "scripts" / name), *arguments], env={"PATH": str(self.bin)},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        self.assertFalse((self.root / "build").exists(), "%s %s: built something" % (name, arguments))
+        return done
+
+    def test_every_script_tells_what_it_does(self):
+        for script in sorted(ROOT.joinpath("scripts").iterdir()):
+            for flag in ("--help", "-h"):
+                with self.subTest(script=script.name, flag=flag):
+                    done = self.run_script(script.name, flag)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    self.assertIn("scripts/" + script.name, done.stdout)
+                    self.assertNotIn("set -", done.stdout)
+
+    def test_a_mistake_is_reported_before_anything_is_done(self):
+        for words, told in ((["build", "relase"], "unknown preset 'relase'; there are: release dev asan tsan"),
+                            (["build", "--test"], "unknown option '--test'"),
+                            (["build", "--tests", "--help-me"], "unknown option '--help-me'"),
+                            (["build", "base"], "unknown preset 'base'"),
+                            (["build", ""], "unknown preset ''"),
+                            (["test", "--slow"], "unknown option '--slow'"),
+                            (["check", "--slow"], "unknown option '--slow'"),
+                            (["check-layers", "--slow"], "unrecognized arguments: --slow"),
+                            (["install-dependencies", "--slow"], "unknown option '--slow'")):
+            with self.subTest(words=words):
+                done = self.run_script(*words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(told, done.stderr)
+
+    def provide_packages(self, *missing):
+        self.provide("apt-get", "echo apt-get was run; exit 1")
+        self.provide("apt-cache", "echo '  Candidate: 1.83'")
+        self.provide("dpkg", "exit 0")
+        # It is called with -W -f FORMAT PACKAGE...
+        self.provide("dpkg-query", 'shift 3\nfor package; do case " %s " in *" $package "*) ;; *) echo "ii $package" ;; esac; done'
+                     % " ".join(missing))
+        self.provide("id", "echo 1000")
+
+    def test_missing_packages_are_named_when_they_cannot_be_installed(self):
+        self.provide_packages("liblzf-dev")
+        done = self.run_script("install-dependencies")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("Packages are missing (liblzf-dev) and there is no sudo", done.stderr)
+
+    def test_what_would_be_installed_is_printed(self):
+        self.provide_packages("liblzf-dev", "catch2", "cmake")
+        for flags, packages in ((["--print"], "cmake\nliblzf-dev\n"), (["--print", "--tests"], "cmake\nliblzf-dev\ncatch2\n"),
+                                (["--tests", "--print"], "cmake\nliblzf-dev\ncatch2\n")):
+            done = self.run_script("install-dependencies", *flags)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, packages, ""))
+
+    def test_nothing_is_printed_or_installed_when_nothing_is_missing(self):
+        self.provide_packages()
+        for flags in ([], ["--tests"], ["--print"]):
+            done = self.run_script("install-dependencies", *flags)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

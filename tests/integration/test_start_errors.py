@@ -1,0 +1,214 @@
+"""Starts that cannot succeed: each ends with one line that says why, and with the documented exit status."""
+
+import ctypes
+import os
+import pathlib
+import re
+import resource
+import socket
+import subprocess
+import unittest
+
+from daemon import SANITIZED, SEPALD, DaemonTest, free_port
+
+SECONDS_MAX = 60
+FAILED = 1
+WRONG_SETTINGS = 2
+SETTINGS_FILE = pathlib.Path(__file__).parents[2] / "config" / "sepald.toml"
+
+# Two values that each setting refuses. A path, a name or a password may be any text, and fails later, if at all.
+TEXTS = {"unixsocket", "dir", "import_dir", "log_file"}
+WRONG_VALUES = {
+    "bind": ["", " "],
+    "port": ["65536", "x"],
+    "backlog": ["-1", "x"],
+    "unixsocket_mode": ["8", "rwx"],
+    "threads": ["1025", "-1"],
+    "maxclients": ["0", "1000001"],
+    "timeout": ["-1", "5 parsecs"],
+    "tcp_keepalive": ["-1", "x"],
+    "requirepass": ["x" * 20_000],
+    "uploads_max": ["1025", "-1"],
+    "upload_timeout": ["0", "x"],
+    "save_interval": ["-1", "x"],
+    "journal": ["sometimes", ""],
+    "journal_segment": ["1kb", "x"],
+    "journal_save_percent": ["-1", "x"],
+    "journal_save_min": ["-1", "x"],
+    "journal_size_max": ["-1", "x"],
+    "journal_size_max_percent": ["-1", "x"],
+    "disk_reserve": ["-1", "x"],
+    "save_bandwidth": ["-1", "x"],
+    "stop_seconds_max": ["-1", "x"],
+    "maxmemory": ["-1", "64xb"],
+    "keys_max": ["0", "x"],
+    "layers_max": ["0", "x"],
+    "item_bytes_max": ["0", "x"],
+    "request_bytes_max": ["0", "x"],
+    "request_arguments_max": ["0", "x"],
+    "line_bytes_max": ["0", "x"],
+    "output_bytes_max": ["-1", "x"],
+    "bf_error_rate": ["0", "1"],
+    "bf_capacity": ["0", "x"],
+    "bf_expansion": ["32769", "x"],
+    "seed": ["-1", "18446744073709551616"],
+    "log_level": ["loud", ""],
+    "log_format": ["xml", ""],
+}
+
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE = 1
+CAP_DAC_READ_SEARCH = 2
+
+
+def obey_permissions():
+    """Root may read and write everything. This takes that right away."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+def limit(which, value):
+    return lambda: resource.setrlimit(which, (value, value))
+
+
+class StartErrorTest(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.data = os.path.join(self.directory, "data")
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def file(self, name, text="", mode=0o644):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
+    def folder(self, name, mode=0o755):
+        os.mkdir(self.path(name))
+        os.chmod(self.path(name), mode)
+        self.addCleanup(os.chmod, self.path(name), 0o755)
+        return self.path(name)
+
+    def check(self, status, pattern, *arguments, prepare=None):
+        """Checks that it ends with that status, and that its last line matches the pattern."""
+        done = subprocess.run([SEPALD, "--port", "0", "--dir", self.data, *arguments], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=SECONDS_MAX, preexec_fn=prepare)
+        said = done.stderr.strip().split("\n")
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertRegex(said[-1], pattern)
+        # The lines before are plain lines of the log, and the reason occurs only once.
+        errors = [line for line in said if re.search("error|sepald: ", line)]
+        self.assertEqual(len(errors), 1, done.stderr)
+
+    def check_all(self, status, table):
+        for pattern, arguments in table:
+            with self.subTest(pattern):
+                self.check(status, pattern, *arguments)
+
+    def test_every_setting_has_wrong_values(self):
+        known = re.findall(r"^([a-z_]+) = ", SETTINGS_FILE.read_text(), re.M)
+        self.assertEqual(set(known), TEXTS | set(WRONG_VALUES))
+
+    def test_a_wrong_value_of_a_flag_names_the_flag(self):
+        for key, values in WRONG_VALUES.items():
+            flag = "--" + key.replace("_", "-")
+            for value in values:
+                with self.subTest(flag + " " + value[:20]):
+                    self.check(WRONG_SETTINGS, "^sepald: .*(%s|%s)" % (flag, key), flag + "=" + value)
+
+    def test_a_wrong_value_in_a_file_names_the_line_and_the_setting(self):
+        for key, values in WRONG_VALUES.items():
+            for value in values:
+                with self.subTest(key + " = " + value[:20]):
+                    text = '["%s"]' % value if key == "bind" else '"%s"' % value
+                    config = self.file("bad.toml", "\n%s = %s\n" % (key, text))
+                    self.check(WRONG_SETTINGS, r"^sepald: .*bad\.toml:2: .*" + key, "--config", config)
+
+    def test_wrong_flags_and_files_of_settings(self):
+        self.check_all(WRONG_SETTINGS, [
+            ("unknown flag '--prot'.*did you mean '--port'", ["--prot", "1"]),
+            ("unexpected argument 'start'", ["start"]),
+            ("--unixsocket .*: must be a text of 0 to 107 bytes", ["--unixsocket", self.path("s" * 200)]),
+            ("--port needs a value", ["--port"]),
+            ("nowhere.toml: cannot be opened: No such file", ["--config", self.path("nowhere.toml")]),
+            ("cannot be (opened|read): Is a directory", ["--config", self.folder("folder.toml")]),
+            ("empty.toml: is empty", ["--config", self.file("empty.toml")]),
+            ("long.toml: is longer than", ["--config", self.file("long.toml", "#" * (2 << 20))]),
+            (r"binary.toml:1: ", ["--config", self.file("binary.toml", "\x00\x01\x02")]),
+            (r"cut.toml:2: ", ["--config", self.file("cut.toml", 'dir = "a"\nbind = ["127.0.0.1"')]),
+        ])
+
+    def test_folders_and_files_that_are_not_there_or_no_such_thing(self):
+        plain = self.file("plain")
+        self.check_all(FAILED, [
+            ("cannot create the directory .*/plain: Not a directory", ["--dir", plain]),
+            ("cannot create the directory .*/plain.*: Not a directory", ["--dir", plain + "/data"]),
+            ("there is no folder .*/none", ["--import-dir", self.path("none")]),
+            ("plain .*is no folder", ["--import-dir", plain]),
+            ("import_dir must not be the data directory", ["--import-dir", self.data]),
+            ("cannot open the log file .*/none/log: there is no folder .*/none", ["--log-file", self.path("none/log")]),
+            ("cannot open the log file .*: Is a directory", ["--log-file", self.folder("logs")]),
+            ("cannot listen on .*/none/socket: No such file", ["--unixsocket", self.path("none/socket")]),
+            ("cannot listen on .*/plain: a file that is no socket", ["--unixsocket", plain]),
+        ])
+        self.assertFalse(os.path.exists(self.path("none")))
+        self.assertEqual(os.path.getsize(plain), 0)
+
+    def test_addresses_that_cannot_be_listened_on(self):
+        with socket.socket() as taken, socket.socket(socket.AF_UNIX) as taken_path:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            taken_path.bind(self.path("taken.sock"))
+            taken_path.listen()
+            self.check_all(FAILED, [
+                ("the port is taken by another program", ["--port", str(taken.getsockname()[1])]),
+                ("the path is taken by another program", ["--unixsocket", self.path("taken.sock")]),
+                ("no such address; correct --bind", ["--bind", "192.0.2.1"]),
+                ("cannot listen on nosuch.invalid", ["--bind", "nosuch.invalid"]),
+                ("there is no address to listen on", ["--bind=-192.0.2.1", "--port", str(free_port())]),
+            ])
+
+    def test_files_that_may_not_be_read_or_written(self):
+        data = self.folder("read-only", 0o500)
+        locked = self.folder("locked")
+        with open(os.path.join(locked, "LOCK"), "w") as lock:
+            os.chmod(lock.name, 0o400)
+        for status, pattern, arguments in [
+                (FAILED, "cannot create the directory .*: Permission denied", ["--dir", data + "/data"]),
+                (FAILED, "cannot .* .*/read-only/LOCK: Permission denied", ["--dir", data]),
+                (FAILED, "cannot open the lock file .*/LOCK: Permission denied", ["--dir", locked]),
+                (FAILED, "cannot open the log file .*: Permission denied", ["--log-file", self.file("log", "", 0o400)]),
+                (FAILED, "cannot listen on .*: Permission denied", ["--unixsocket", data + "/socket"]),
+                (WRONG_SETTINGS, "cannot be opened: Permission denied", ["--config", self.file("secret.toml", "port = 1\n", 0)])]:
+            with self.subTest(pattern):
+                self.check(status, pattern, *arguments, prepare=obey_permissions)
+
+    def test_a_data_directory_on_a_read_only_file_system(self):
+        os.mkdir(self.data)
+        mounts = [["--bind", self.data, self.data], ["-o", "remount,bind,ro", self.data]]
+        for arguments in mounts:
+            done = subprocess.run(["mount", *arguments], capture_output=True, text=True)
+            if done.returncode != 0:
+                self.skipTest("mounting is not allowed here: " + done.stderr.strip())
+            self.addCleanup(subprocess.run, ["umount", "--lazy", self.data], capture_output=True)
+        self.check(FAILED, "cannot .*/LOCK: Read-only file system")
+
+    def test_limits_of_the_process_that_are_too_low(self):
+        limits = [("the limit of open files is 10, and the server needs at least", resource.RLIMIT_NOFILE, 10, []),
+                  ("the limit of open files is 200, and the server needs at least", resource.RLIMIT_NOFILE, 200,
+                   ["--threads", "100"]),
+                  ("File too large", resource.RLIMIT_FSIZE, 0, [])]
+        # Sanitizers need terabytes of addresses.
+        if not SANITIZED:
+            limits.append(("too little|Cannot allocate memory|not enough memory", resource.RLIMIT_AS, 96 << 20,
+                           ["--threads", "64"]))
+        for pattern, which, value, arguments in limits:
+            with self.subTest(pattern):
+                self.check(FAILED, pattern, *arguments, prepare=limit(which, value))
+
+
+if __name__ == "__main__":
+    unittest.main()

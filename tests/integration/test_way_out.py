@@ -1,0 +1,199 @@
+"""The way out of a full disk: deletions, a save and a start. sepald or another program may have filled the disk.
+
+It needs the right to mount. Without it, the tests are skipped.
+"""
+
+import os
+import shutil
+import threading
+import time
+import unittest
+
+from client import Client, Refused
+from disk_case import DiskCase
+from workload import DAEMON_ARGUMENTS, ERROR_RATE
+
+MB = 1 << 20
+SEGMENT_MB = 2
+RESERVE_MB = 8
+STARTS = 6
+ARGUMENTS = (*DAEMON_ARGUMENTS, "--journal-segment", "%dmb" % SEGMENT_MB, "--disk-reserve", "%dmb" % RESERVE_MB,
+             "--threads", "2")
+# The capacity of a filter with a file of its own, about 12 MB.
+BIG_FILTER = ("0.01", "10000000")
+
+
+def bytes_under(directory):
+    """The room of the files on the disk. A file that is removed meanwhile counts as 0."""
+    total, seen = 0, set()
+    for folder, _, names in os.walk(directory):
+        for name in names:
+            try:
+                status = os.lstat(os.path.join(folder, name))
+            except FileNotFoundError:
+                continue
+            if status.st_ino not in seen:
+                seen.add(status.st_ino)
+                total += status.st_blocks * 512
+    return total
+
+
+class WayOutTest(DiskCase):
+    daemon_arguments = ARGUMENTS
+
+    def add_until_refused(self, client, key="load"):
+        """Adds until -MISCONF. Returns how many items were answered before."""
+        count = 0
+        while True:
+            reply = client.pipeline([("BF.MADD", key, *range(count, count + 1000))])[0]
+            if isinstance(reply, Refused):
+                self.assertTrue(str(reply).startswith("MISCONF"), reply)
+                return count
+            count += 1000
+
+    def save(self, client):
+        """Waits for the end of a save that sepald has begun by itself, if there is one."""
+        while "already in progress" in str(reply := client.pipeline([("SAVE",)])[0]):
+            time.sleep(0.02)
+        self.assertEqual(reply, b"OK")
+
+    def adds_go_on(self, client, key="probe"):
+        self.eventually("writes are refused for ever",
+                        lambda: client.pipeline([("BF.ADD", key, "item")])[0] in (0, 1))
+
+    def wait_for_reserve(self, client):
+        self.eventually("there is no reserve", lambda: int(client.info()["disk_reserve_bytes"]) == RESERVE_MB * MB)
+
+    def test_deletions_and_a_save_succeed_on_a_full_disk_and_make_room(self):
+        self.on_disk_of(96)
+        for policy in ("everysec", "always"):
+            with self.subTest(policy):
+                self.check_way_out("--journal", policy)
+                shutil.rmtree(self.data)
+
+    def check_way_out(self, *arguments):
+        daemon = self.start(*arguments)
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "load", ERROR_RATE, "100000")
+            for key in ("kept", "one", "two", "three"):
+                client.call("BF.ADD", key, "alice")
+            self.wait_for_reserve(client)
+            self.fill()
+            self.add_until_refused(client)
+            self.assertEqual(client.call("DEL", "one"), 1)
+            self.assertEqual(client.call("UNLINK", "two"), 1)
+            self.assertEqual(client.call("EXPIRE", "three", "-1"), 1)
+            self.assertRegex(str(client.pipeline([("EXPIRE", "kept", "100")])[0]), "^MISCONF")
+            self.assertEqual(client.call("BF.EXISTS", "kept", "alice"), 1)
+            self.assertEqual(client.call("DEL", "load"), 1)
+            self.save(client)
+            self.adds_go_on(client)
+            self.add_until_refused(client)
+            self.assertEqual(client.call("FLUSHALL"), b"OK")
+            self.save(client)
+            self.adds_go_on(client)
+        daemon.kill()
+        os.remove(self.ballast)
+        daemon = self.start(*arguments)
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("BF.EXISTS", "probe", "item"), 1)
+            self.assertEqual(client.call("EXISTS", "kept", "one", "two", "three", "load"), 0)
+        daemon.kill()
+
+    def test_a_kill_on_a_full_disk_is_followed_by_a_start_that_serves_and_deletes(self):
+        self.on_disk_of(96)
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "load", ERROR_RATE, "100000")
+            client.call("BF.ADD", "kept", "alice")
+            client.call("BF.ADD", "gone", "alice")
+            self.wait_for_reserve(client)
+            self.fill()
+            count = self.add_until_refused(client)
+        some = range(0, count, 100)
+        for number in range(STARTS):
+            daemon.kill()
+            daemon = self.start()
+            with Client.of(daemon) as client:
+                self.assertEqual(client.call("BF.EXISTS", "kept", "alice"), 1)
+                self.assertEqual(client.call("BF.MEXISTS", "load", *some), [1] * len(some))
+                self.add_until_refused(client, "kept")
+                self.assertEqual(client.call("DEL", "gone"), 1 if number == 0 else 0)
+        daemon.kill()
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("EXISTS", "gone"), 0)
+            self.assertEqual(client.call("FLUSHALL"), b"OK")
+            self.save(client)
+            self.adds_go_on(client)
+            os.remove(self.ballast)
+            self.wait_for_reserve(client)
+
+    def test_room_that_is_freed_while_saves_do_not_fit_is_left_to_the_next_save(self):
+        self.on_disk_of(128)
+        daemon = self.start("--journal-save-percent", "0")
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "big", *BIG_FILTER)
+            client.call("BF.RESERVE", "other", *BIG_FILTER)
+            client.call("BF.ADD", "big", "alice")
+            client.call("BF.ADD", "other", "alice")
+            self.assertEqual(client.call("SAVE"), b"OK")
+            client.call("BF.ADD", "big", "bob")
+            client.call("BF.ADD", "other", "bob")
+            self.fill()
+            self.assertIsInstance(client.pipeline([("SAVE",)])[0], Refused)
+            self.add_until_refused(client, "big")
+            # Exactly the room that the save needs. If the journal took a part of it, no save could ever finish.
+            room = sum(int(client.call("BF.INFO", key, "SIZE")[0]) for key in ("big", "other"))
+            os.truncate(self.ballast, os.path.getsize(self.ballast) - room - MB)
+            self.adds_go_on(client, "big")
+            self.assertEqual(client.info()["rdb_last_bgsave_status"], "ok")
+
+    def test_filters_that_replace_each_other_do_not_fill_the_disk(self):
+        self.on_disk_of(1024)
+        daemon = self.start("--journal-save-min", "8mb", "--journal-size-max", "64mb",
+                            "--journal-size-max-percent", "0")
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "source", *BIG_FILTER)
+            client.call("BF.ADD", "source", "alice")
+            most, done = [0], threading.Event()
+
+            def watch():
+                while not done.wait(0.005):
+                    most[0] = max(most[0], bytes_under(self.data))
+
+            watcher = threading.Thread(target=watch)
+            watcher.start()
+            for _ in range(40):
+                self.assertEqual(client.call("COPY", "source", "target", "REPLACE"), 1)
+            done.set()
+            watcher.join()
+            size = int(client.info()["filter_bytes"])
+            # The bound, two generations, the reserve, and small files.
+            self.assertLess(most[0], (64 + RESERVE_MB + 4) * MB + 2 * size)
+            self.assertEqual(client.call("BF.EXISTS", "target", "alice"), 1)
+
+    def test_a_filter_larger_than_the_bound_is_refused(self):
+        self.on_disk_of(256)
+        daemon = self.start("--journal-size-max", "16mb", "--journal-size-max-percent", "0")
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "source", *BIG_FILTER)
+            reply = client.pipeline([("COPY", "source", "target")])[0]
+            self.assertRegex(str(reply), "MISCONF .*journal_size_max")
+            client.call("CONFIG", "SET", "journal-size-max", "100mb")
+            self.assertEqual(client.call("COPY", "source", "target"), 1)
+
+    def test_a_journal_at_its_bound_waits_for_a_save_and_look_ups_go_on(self):
+        self.on_disk_of(256)
+        daemon = self.start("--journal-save-percent", "0", "--journal-size-max", "8mb",
+                            "--journal-size-max-percent", "0")
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "load", "0.000001", "2000000")
+            for first in range(0, 1_500_000, 10_000):
+                self.assertEqual(len(client.call("BF.MADD", "load", *range(first, first + 10_000))), 10_000)
+            self.assertLessEqual(int(client.info()["journal_bytes"]), 8 * MB)
+            self.assertGreater(int(client.info()["rdb_saves"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

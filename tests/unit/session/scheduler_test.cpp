@@ -1,0 +1,377 @@
+// The scheduler of one worker, as its clients see it.
+#include <sepal/session/first_requests.hpp>
+#include <sepal/session/scheduler.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/session/scheduler_world.hpp"
+
+namespace sepal::session::scheduler_test {
+namespace {
+
+using test::Peer;
+using test::repeated;
+using test::request;
+using test::SchedulerWorld;
+using test::Sent;
+using test::StandingClock;
+
+const std::string ping = request({"PING"});
+const std::string pong = "+PONG\r\n";
+const std::string inline_ping = "PING\r\n";
+const std::string add = request({"BF.ADD", "k", "a"});
+
+// Too many bytes for a round.
+std::string long_pipeline() {
+  return repeated(inline_ping, round_bytes_max / inline_ping.size() + 1);
+}
+
+TEST_CASE("replies of a round leave when all of its clients have run", "[session]") {
+  SchedulerWorld world(2);
+  world.scheduler.begin_turn(0);
+  for (std::size_t i = 0; i < 2; ++i) {
+    world.peer(i).to_send = ping;
+    world.scheduler.ready(*world.clients[i], readable);
+    CHECK(world.state(i) == State::received);
+  }
+  CHECK(world.happenings.sent.empty());
+  world.finish();
+  // Both requests had run when the first reply left.
+  CHECK(world.happenings.sent == std::vector<Sent>{{1, 2}, {2, 2}});
+  CHECK(world.received(0) == pong);
+  CHECK(world.received(1) == pong);
+}
+
+TEST_CASE("replies of short batches do not wait for a long pipeline of their round", "[session]") {
+  SchedulerWorld world(3);
+  const StandingClock::Slow slow(std::chrono::microseconds(1));
+  world.turn({ping, ping, long_pipeline()});
+  REQUIRE(world.happenings.sent.size() == 3);
+  CHECK(world.happenings.sent[0] == Sent{1, 2});
+  CHECK(world.happenings.sent[1] == Sent{2, 2});
+  CHECK(world.happenings.sent[2].id == 3);
+}
+
+// Each batch takes as long as it may: the sum is what a client that asks now has to wait.
+TEST_CASE("the more clients have pipelines to run, the shorter is the batch of each", "[session]") {
+  const std::size_t clients = GENERATE(std::size_t{1}, std::size_t{4}, std::size_t{40});
+  SchedulerWorld world(clients);
+  const std::string pipeline = repeated(inline_ping, 12 * batch_requests_max);
+  const StandingClock::Slow slow(std::chrono::microseconds(2));
+  world.turn(std::vector<std::string>(clients, pipeline));
+  for (int turns = 0; turns < 3; ++turns) {
+    const std::uint64_t before = world.environment.stats.requests.get();
+    const SteadyTime began = StandingClock::now();
+    world.turn({});
+    const auto took = StandingClock::now() - began;
+    const std::uint64_t requests = world.environment.stats.requests.get() - before;
+    INFO(clients << " clients ran " << requests << " requests");
+    CHECK(requests >= clients * batch_clock_period);
+    CHECK(took <= 2 * std::max<std::chrono::nanoseconds>(turn_time_max, clients * batch_time_min));
+  }
+}
+
+TEST_CASE("replies of long batches are kept beyond their round, for a bounded time", "[session]") {
+  SchedulerWorld world(kept_max);
+  const auto run_all = [&world](std::chrono::microseconds look) {
+    const StandingClock::Slow slow(look);
+    world.happenings.sent.clear();
+    world.scheduler.begin_turn(0);
+    std::size_t first_sent_behind = 0;  // how many clients had run when the first reply left
+    for (std::size_t i = 0; i < kept_max && first_sent_behind == 0; ++i) {
+      world.peer(i).to_send = long_pipeline();
+      world.scheduler.ready(*world.clients[i], readable);
+      if (!world.happenings.sent.empty()) first_sent_behind = i + 1;
+    }
+    CHECK(world.happenings.sent.size() == first_sent_behind);
+    world.finish();
+    return first_sent_behind;
+  };
+  CHECK(run_all(long_run_min / 10) > 2);
+  CHECK(run_all(kept_time_max) == 2);
+}
+
+TEST_CASE("a client with a long pipeline runs one batch in each turn, and other clients run in between",
+          "[session]") {
+  SchedulerWorld world(2);
+  const std::size_t count = 5 * batch_requests_max - 1;
+  world.turn({repeated(inline_ping, count), ""});
+  std::string received = world.received(0);
+  while (world.scheduler.has_more()) {
+    CHECK(received.size() < count * pong.size());
+    world.turn({"", ping});
+    CHECK(world.received(1) == pong);
+    const std::string more = world.received(0);
+    CHECK(more.size() <= batch_requests_max * pong.size());
+    received += more;
+  }
+  CHECK((received == repeated(pong, count)));
+}
+
+TEST_CASE("if a stream takes a part of the replies, the rest follows when it takes more", "[session]") {
+  SchedulerWorld world;
+  world.peer().room = 3;
+  world.turn({ping + ping});
+  CHECK(world.received() == pong.substr(0, 3));
+  CHECK(world.state() == State::sending);
+  CHECK(world.peer().watched == writable);
+  {
+    const GateClosed closed(world.ground.gate);
+    std::vector<command::ClientState*> clients;
+    world.scheduler.collect(clients);
+    REQUIRE(clients.size() == 1);
+    CHECK(clients[0]->bytes_unsent == 2 * pong.size() - 3);
+  }
+  // The scheduler reads nothing meanwhile.
+  world.peer().to_send = ping;
+  world.happens(writable);
+  CHECK(world.received().empty());
+  world.peer().room = Peer::any_amount;
+  world.happens(writable);
+  CHECK(world.received() == (pong + pong).substr(3));
+  CHECK(world.peer().watched == readable);
+  world.happens(readable);
+  CHECK(world.received() == pong);
+}
+
+TEST_CASE("replies are held until the journal is durable, in the order of positions", "[session]") {
+  SchedulerWorld world(3);
+  world.ground.recording.awaited = 200;
+  world.turn({add});
+  world.ground.recording.awaited = 100;
+  world.turn({"", add + ping});
+  world.turn({"", "", ping});
+  CHECK(world.received(2) == pong);
+  CHECK(world.scheduler.awaits_journal());
+  world.ground.journal.durable = 100;
+  world.scheduler.settle(world.progress);
+  CHECK(world.received(0).empty());
+  CHECK(world.received(1) == ":0\r\n" + pong);
+  world.ground.journal.durable = 200;
+  world.scheduler.settle(world.progress);
+  CHECK(world.received(0) == ":1\r\n");
+  CHECK_FALSE(world.scheduler.awaits_journal());
+}
+
+TEST_CASE("a request waits for room in the journal, and is run once", "[session]") {
+  SchedulerWorld world;
+  world.ground.recording.grants_left = 0;
+  world.turn({ping + add + ping});
+  CHECK(world.received() == pong);
+  CHECK(world.state() == State::put_off);
+  CHECK(world.scheduler.awaits_journal());
+  world.turn({});
+  CHECK(world.state() == State::put_off);
+  world.ground.recording.grants_left = 100;
+  ++world.progress;
+  world.turn({});
+  CHECK(world.received() == ":1\r\n" + pong);
+  CHECK(world.ground.recording.operations().size() == 2);
+}
+
+TEST_CASE("progress of the journal while earlier replies are sent is not missed", "[session]") {
+  SchedulerWorld world;
+  world.ground.recording.grants_left = 0;
+  world.peer().room = 1;
+  world.turn({ping + add});
+  REQUIRE(world.state() == State::sending);
+  world.ground.recording.grants_left = 100;
+  ++world.progress;
+  world.turn({});
+  world.peer().room = Peer::any_amount;
+  world.happens(writable);
+  world.finish();
+  CHECK(world.received() == pong + ":1\r\n");
+}
+
+TEST_CASE("progress of the journal while earlier replies are held is not missed", "[session]") {
+  SchedulerWorld world;
+  world.turn({request({"BF.RESERVE", "k", "0.01", "100"})});
+  CHECK(world.received() == "+OK\r\n");
+  world.ground.recording.awaited = 100;
+  world.ground.recording.grants_left = 1;
+  world.turn({add + ping + request({"BF.ADD", "k", "b"})});
+  REQUIRE(world.state() == State::held);
+  world.ground.recording.grants_left = 100;
+  world.ground.journal.durable = 100;
+  ++world.progress;
+  world.scheduler.settle(world.progress);
+  CHECK(world.scheduler.has_more());
+  world.turn({});
+  CHECK(world.received() == ":1\r\n" + pong + ":1\r\n");
+}
+
+TEST_CASE("a late answer follows the replies that were sent, held or not taken before it", "[session]") {
+  const auto done = [](resp::Reply& reply) { reply.ok(); };
+  const std::string save = request({"SAVE"});
+  SECTION("while it waits") {
+    SchedulerWorld world;
+    world.turn({ping + save + ping});
+    CHECK(world.received() == pong);
+    world.scheduler.answer(1, done);
+    world.turn({});
+    CHECK(world.received() == "+OK\r\n" + pong);
+  }
+  SECTION("while earlier replies are sent") {
+    SchedulerWorld world;
+    world.peer().room = 1;
+    world.turn({ping + save + ping});
+    world.scheduler.answer(1, done);
+    world.peer().room = Peer::any_amount;
+    world.happens(writable);
+    world.turn({});
+    CHECK(world.received() == pong + "+OK\r\n" + pong);
+  }
+  SECTION("while earlier replies are held") {
+    SchedulerWorld world;
+    world.ground.recording.awaited = 100;
+    world.turn({add + save + ping});
+    world.scheduler.answer(1, done);
+    world.scheduler.settle(0);
+    CHECK(world.received().empty());
+    world.ground.journal.durable = 100;
+    world.turn({});
+    world.turn({});
+    CHECK(world.received() == ":1\r\n+OK\r\n" + pong);
+  }
+  SECTION("when nothing waits") {
+    SchedulerWorld world;
+    world.scheduler.answer(1, done);
+    world.scheduler.answer(77, done);
+    world.turn({ping});
+    CHECK(world.received() == pong);
+  }
+}
+
+TEST_CASE("the last reply is sent, further bytes of the peer are thrown away, then the client is removed",
+          "[session]") {
+  SchedulerWorld world;
+  world.turn({ping + request({"QUIT"}) + ping});
+  CHECK(world.received() == pong + "+OK\r\n");
+  CHECK(world.state() == State::lingering);
+  CHECK(world.left == 1);
+  world.turn({ping});
+  CHECK(world.received().empty());
+  CHECK(world.gone == 0);
+  const SteadyTime now = StandingClock::now();
+  world.scheduler.sweep(now, std::chrono::seconds(0));
+  CHECK(world.gone == 0);
+  world.scheduler.sweep(now + linger_max, std::chrono::seconds(0));
+  CHECK(world.gone == 1);
+  CHECK(world.left == 1);
+  CHECK(world.scheduler.empty());
+}
+
+TEST_CASE("a client without need to linger, or whose peer has ended, is removed at once", "[session]") {
+  SchedulerWorld world(2);
+  world.peer(0).lingers = false;
+  world.turn({request({"QUIT"})});
+  CHECK(world.peer(0).destroyed);
+  world.peer(1).ended = true;
+  world.happens(readable, 1);
+  CHECK(world.peer(1).destroyed);
+  CHECK(world.received(0) == "+OK\r\n");
+  CHECK(world.gone == 2);
+}
+
+TEST_CASE("a peer that has ended is still answered", "[session]") {
+  SchedulerWorld world;
+  world.peer().ended = true;
+  world.turn({ping});
+  CHECK(world.received() == pong);
+  world.happens(readable);
+  CHECK(world.peer().destroyed);
+}
+
+TEST_CASE("a stop runs the requests that have arrived from any number of clients, and removes the clients",
+          "[session]") {
+  SchedulerWorld world(2 * round_max + 3);
+  for (std::size_t i = 0; i < world.peers.size(); ++i) world.peer(i).to_send = ping;
+  world.turn({request({"SAVE"})});
+  world.peer(0).to_send.clear();
+  world.scheduler.stop();
+  world.scheduler.settle(0);
+  CHECK(world.peer(0).destroyed);
+  for (std::size_t i = 1; i < world.peers.size(); ++i) CHECK(world.received(i) == pong);
+  for (auto& peer : world.peers) peer->acknowledged = true;
+  world.scheduler.sweep(StandingClock::now(), std::chrono::seconds(0));
+  CHECK(world.scheduler.empty());
+}
+
+TEST_CASE("a stop waits for the journal, but not for ever", "[session]") {
+  SchedulerWorld world(2);
+  world.ground.recording.awaited = 100;
+  world.turn({add, add});
+  world.scheduler.stop();
+  world.scheduler.settle(0);
+  CHECK(world.state(0) == State::held);
+  CHECK(world.scheduler.cut_off() == 2);
+  CHECK(world.scheduler.empty());
+  CHECK(world.left == 2);
+  CHECK(world.gone == 2);
+}
+
+TEST_CASE("an event for a client that has gone does no harm", "[session]") {
+  SchedulerWorld world(4);
+  world.turn({repeated(inline_ping, 5 * batch_requests_max)});
+  world.ground.recording.awaited = 100;
+  world.turn({"", add});
+  world.ground.recording.grants_left = 0;
+  world.turn({"", "", add});
+  REQUIRE(world.state(0) == State::queued);
+  REQUIRE(world.state(1) == State::held);
+  REQUIRE(world.state(2) == State::put_off);
+  for (std::uint64_t id = 1; id <= 3; ++id) world.scheduler.kill(id);
+  CHECK(world.gone == 3);
+  world.ground.journal.durable = 100;
+  world.ground.recording.grants_left = 100;
+  ++world.progress;
+  world.turn({"", "", "", ping});
+  CHECK(world.received(3) == pong);
+  CHECK_FALSE(world.scheduler.has_more());
+  CHECK_FALSE(world.scheduler.awaits_journal());
+}
+
+TEST_CASE("a stop removes clients when the event that they wait for has come", "[session]") {
+  SchedulerWorld world(3);
+  world.peer(0).room = 1;
+  world.turn({ping});
+  world.ground.recording.grants_left = 0;
+  world.turn({"", add});
+  world.peer(2).room = 1;
+  world.turn({"", "", ping + request({"SAVE"})});
+  world.scheduler.stop();
+  world.scheduler.settle(world.progress);
+  CHECK(world.state(0) == State::sending);
+  CHECK(world.state(1) == State::put_off);
+  world.peer(0).room = Peer::any_amount;
+  world.happens(writable, 0);
+  CHECK(world.received(0) == pong);
+  CHECK(world.state(0) == State::lingering);
+  world.ground.recording.grants_left = 100;
+  ++world.progress;
+  world.turn({});
+  CHECK(world.received(1) == ":1\r\n");
+  CHECK(world.state(1) == State::lingering);
+  // The save may be waiting for the stop.
+  world.peer(2).room = Peer::any_amount;
+  world.happens(writable, 2);
+  CHECK(world.received(2) == pong);
+  CHECK(world.peer(2).destroyed);
+}
+
+TEST_CASE("the memory of sent replies is used for the next kept replies", "[session]") {
+  SchedulerWorld world;
+  const std::string echo = request({"ECHO", std::string(10'000, 'x')});
+  world.turn({echo});
+  world.turn({echo});
+  CHECK(world.reply_buffer.capacity() > 10'000);
+  CHECK(world.reply_buffer.capacity() < 50'000);
+}
+
+}  // namespace
+}  // namespace sepal::session::scheduler_test

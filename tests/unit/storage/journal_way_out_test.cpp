@@ -1,0 +1,245 @@
+// A journal on a full disk, or at its bound: which requests still get room.
+#include <sepal/storage/journal.hpp>
+#include <sepal/storage/reserve.hpp>
+
+#include <algorithm>
+
+#include "support/catch.hpp"
+#include "support/journal_fixture.hpp"
+
+namespace journal_way_out_test {
+
+using namespace sepal;
+using namespace sepal::storage;
+
+namespace {
+
+using keyspace::Admission;
+using keyspace::Change;
+using test::JournalFixture;
+
+constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 10;
+constexpr std::uint64_t reserve_bytes = Reserve::piece_count * piece_bytes;
+
+struct WayOutFixture : JournalFixture {
+  std::unique_ptr<Reserve> reserve;
+  std::uint64_t bytes_max = 0;
+  int room_asked = 0;
+
+  void open_journal(std::uint64_t position = 0) {
+    auto kept = Reserve::open(disk, directory, reserve_bytes);
+    REQUIRE(kept);
+    reserve = std::move(*kept);
+    auto opened = Journal::open(disk, directory, position, 1, test::small_journal,
+                                {.on_progress = [this] { ++progress_count; },
+                                 .on_save_needed = [this] { ++asked_count; },
+                                 .on_room_needed = [this] { ++room_asked; },
+                                 .bytes_max = [this] { return bytes_max; }},
+                                reserve.get());
+    REQUIRE(opened);
+    journal = std::move(*opened);
+    journal->work();
+  }
+
+  [[nodiscard]] std::uint64_t used() const {
+    std::uint64_t bytes = 0;
+    for (const auto& [path, contents] : disk.files()) bytes += contents.size();
+    return bytes;
+  }
+  // Makes all files of the journal, then leaves so many bytes free. Returns the disk's capacity.
+  std::uint64_t leave_room(std::uint64_t byte_count) {
+    REQUIRE(add(1));
+    journal->work();
+    journal->work();
+    const std::uint64_t capacity = used() + byte_count;
+    disk.set_capacity(capacity);
+    return capacity;
+  }
+
+  // Removes a key as a worker does. The journal has no thread here.
+  bool remove_key() {
+    for (int tries = 0; tries < 3; ++tries) {
+      const Admission admission = log().admit(test::add_bytes(1), Change::frees);
+      if (admission == Admission::refused) return false;
+      if (admission == Admission::granted) {
+        log().record(keyspace::Removed{key});
+        log().commit();
+        return true;
+      }
+      journal->work();
+    }
+    return false;
+  }
+  std::uint64_t fill_all() {
+    std::uint64_t adds = 0;
+    for (int rounds = 0; rounds < 100; ++rounds) {
+      adds += fill(10);
+      journal->work();
+      if (log().admit(test::add_bytes(10)) == Admission::refused) return adds;
+    }
+    FAIL("the disk is never full");
+    return adds;
+  }
+  [[nodiscard]] std::uint64_t removals() const {
+    const auto all = operations();
+    return static_cast<std::uint64_t>(std::ranges::count_if(all, [](const test::JournalOperation& each) {
+      return each.operation == format::Operation::removed;
+    }));
+  }
+};
+
+TEST_CASE_METHOD(WayOutFixture, "the reserve is made before the journal grows",
+                 "[storage][journal][reserve]") {
+  open_journal();
+  CHECK(reserve->whole());
+  CHECK(journal->status().accepting);
+}
+
+TEST_CASE_METHOD(WayOutFixture, "on a full disk, removals are accepted and durable",
+                 "[storage][journal][reserve][fault]") {
+  open_journal();
+  leave_room(2 * test::small_segment_bytes);
+  fill_all();
+  CHECK(reserve->whole());
+  for (int i = 0; i < 20; ++i) REQUIRE(remove_key());
+  CHECK(log().admit(test::add_bytes(1)) == Admission::refused);
+  CHECK(reserve->byte_count() == reserve_bytes - piece_bytes);
+  journal->work();
+  CHECK(journal->durable_position() == journal->position());
+  CHECK(removals() == 20);
+}
+
+TEST_CASE_METHOD(WayOutFixture, "removals leave half of the reserve to a save",
+                 "[storage][journal][reserve][fault]") {
+  open_journal();
+  leave_room(test::small_segment_bytes);
+  fill_all();
+  std::uint64_t removed = 0;
+  while (remove_key()) ++removed;
+  CHECK(removed > 100);
+  CHECK(reserve->byte_count() == reserve_bytes / 2);
+  CHECK_FALSE(journal->status().refusal.empty());
+  // After a save the journal removes its old segments.
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(remove_key());
+  CHECK(reserve->whole());
+  CHECK(add(1));
+}
+
+TEST_CASE_METHOD(WayOutFixture, "new room goes to the reserve first", "[storage][journal][reserve][fault]") {
+  open_journal();
+  const std::uint64_t full_at = leave_room(test::small_segment_bytes);
+  fill_all();
+  for (int i = 0; i < 20; ++i) REQUIRE(remove_key());
+  CHECK_FALSE(reserve->whole());
+  disk.set_capacity(full_at + piece_bytes);
+  journal->work();
+  CHECK(reserve->whole());
+  // Now all changes may use the segments that were made for removals.
+  CHECK(journal->status().accepting);
+  CHECK(add(1));
+}
+
+TEST_CASE_METHOD(WayOutFixture, "on a full disk, a journal begins in the room behind its old end",
+                 "[storage][journal][reserve][fault]") {
+  open_journal();
+  REQUIRE(add(7));
+  const std::uint64_t position = journal->position();
+  // The process dies, and the prepared segments are lost, as may happen on a real disk.
+  auto found = disk.crashed_copy(test::Survival::all, 1);
+  for (const std::string name : {"journal-000000000002", "journal-000000000003"})
+    REQUIRE(found->remove(Path("d") / name));
+  found->set_capacity(test::small_segment_bytes + reserve_bytes);
+  journal.reset();
+  auto kept = Reserve::open(*found, "d", reserve_bytes);
+  REQUIRE(kept);
+  auto opened = Journal::open(*found, "d", position, 1, test::small_journal, {}, kept->get());
+  REQUIRE(opened);
+  CHECK((*kept)->whole());
+  CHECK((*opened)->log(0).admit(100, Change::frees) == Admission::granted);
+  (*opened)->log(0).record(keyspace::Removed{key});
+  (*opened)->log(0).commit();
+  CHECK(test::operations_of(test::journal_files(found->files(), "d")).size() == 2);
+  REQUIRE((*opened)->stop());
+}
+
+TEST_CASE_METHOD(WayOutFixture, "a journal without any room refuses everything until there is some",
+                 "[storage][journal][reserve][fault]") {
+  disk.set_capacity(0);
+  open_journal();
+  CHECK_FALSE(journal->status().accepting);
+  CHECK(journal->status().refusal.find("No space left") != std::string::npos);
+  CHECK(log().admit(1) == Admission::refused);
+  CHECK_FALSE(remove_key());
+  disk.set_capacity(10 * test::small_segment_bytes);
+  journal->work();
+  CHECK(journal->status().accepting);
+  CHECK(add(1));
+  CHECK(remove_key());
+}
+
+TEST_CASE_METHOD(WayOutFixture, "a journal at its bound waits for a save, and accepts removals",
+                 "[storage][journal]") {
+  bytes_max = 4 * test::small_segment_bytes;
+  open_journal();
+  for (int rounds = 0; rounds < 20; ++rounds) {
+    fill(10);
+    journal->work();
+  }
+  CHECK(room_asked > 0);
+  CHECK(journal->status().byte_count <= bytes_max);
+  CHECK(journal->status().waits_for_save);
+  CHECK(journal->status().accepting);
+  CHECK(log().admit(test::add_bytes(10)) == Admission::later);
+  CHECK(remove_key());
+
+  journal->generation_saved(journal->position());
+  journal->work();
+  journal->work();
+  CHECK_FALSE(journal->status().waits_for_save);
+  CHECK(add(1));
+}
+
+TEST_CASE_METHOD(WayOutFixture, "a journal at its bound refuses changes once the save has failed",
+                 "[storage][journal][fault]") {
+  bytes_max = 4 * test::small_segment_bytes;
+  open_journal();
+  for (int rounds = 0; rounds < 20; ++rounds) {
+    fill(10);
+    journal->work();
+  }
+  journal->save_failed("cannot write d/pack-0: Input/output error", 0);
+  journal->work();
+  CHECK(log().admit(test::add_bytes(10)) == Admission::refused);
+  CHECK(journal->status().refusal.find("journal_size_max") != std::string::npos);
+  CHECK(journal->status().refusal.find("Input/output error") != std::string::npos);
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(add(1));
+}
+
+TEST_CASE_METHOD(WayOutFixture, "while a save does not fit, the journal leaves the free room to it",
+                 "[storage][journal][fault]") {
+  open_journal();
+  constexpr std::uint64_t lacking = 100'000;
+  const std::uint64_t capacity = leave_room(lacking);
+  journal->save_failed("cannot write d/pack-0: No space left on device", lacking);
+  fill_all();
+  CHECK(journal->status().byte_count == 3 * test::small_segment_bytes);
+  CHECK(*disk.free_bytes("d") == lacking);
+  CHECK(journal->status().refusal.find("save did not fit") != std::string::npos);
+  SECTION("until it has succeeded") {
+    journal->generation_saved(journal->position());
+    journal->work();
+    CHECK(add(1));
+  }
+  SECTION("until there is room for both") {
+    disk.set_capacity(capacity + test::small_segment_bytes);
+    journal->work();
+    CHECK(add(1));
+  }
+}
+
+}  // namespace
+}  // namespace journal_way_out_test

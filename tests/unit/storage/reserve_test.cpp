@@ -1,0 +1,86 @@
+#include <sepal/storage/reserve.hpp>
+
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/simulated_disk.hpp"
+
+namespace reserve_test {
+
+using namespace sepal;
+using namespace sepal::storage;
+
+namespace {
+
+constexpr std::uint64_t reserve_bytes = std::uint64_t{64} << 10;
+
+std::unique_ptr<Reserve> opened(test::SimulatedDisk& disk, std::uint64_t byte_count = reserve_bytes) {
+  REQUIRE(disk.make_directory("d"));
+  auto reserve = Reserve::open(disk, "d", byte_count);
+  REQUIRE(reserve);
+  return std::move(*reserve);
+}
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("a reserve is four files, which a start finds again", "[storage][reserve]") {
+  test::SimulatedDisk disk;
+  {
+    const auto reserve = opened(disk);
+    CHECK_FALSE(reserve->whole());
+    CHECK(reserve->byte_count() == 0);
+    REQUIRE(reserve->restore());
+    CHECK(reserve->whole());
+  }
+  CHECK(*disk.list("d") == Names{"reserve-1", "reserve-2", "reserve-3", "reserve-4"});
+  const auto again = opened(disk);
+  CHECK(again->whole());
+  CHECK(again->byte_count() == reserve_bytes);
+}
+
+TEST_CASE("reserve files of another size are removed, and all files if there is no reserve",
+          "[storage][reserve]") {
+  test::SimulatedDisk disk;
+  REQUIRE(opened(disk)->restore());
+  const auto larger = opened(disk, 2 * reserve_bytes);
+  CHECK(larger->byte_count() == 0);
+  CHECK(disk.list("d")->empty());
+  REQUIRE(larger->restore());
+  const auto none = opened(disk, 0);
+  CHECK(disk.list("d")->empty());
+  CHECK(none->whole());
+  REQUIRE(none->restore());
+  CHECK_FALSE(none->lend());
+  CHECK_FALSE(none->give_to_journal());
+}
+
+TEST_CASE("the journal gets half of the reserve, and a save all of the rest", "[storage][reserve]") {
+  test::SimulatedDisk disk;
+  const auto reserve = opened(disk);
+  REQUIRE(reserve->restore());
+  CHECK(reserve->give_to_journal());
+  CHECK(reserve->give_to_journal());
+  CHECK_FALSE(reserve->give_to_journal());
+  CHECK(reserve->byte_count() == reserve_bytes / 2);
+  CHECK(reserve->lend());
+  CHECK(disk.list("d")->empty());
+  CHECK(reserve->restore().error().code == Errc::in_use);
+  reserve->returned();
+  REQUIRE(reserve->restore());
+  CHECK(reserve->whole());
+}
+
+TEST_CASE("a reserve is made as large as the room allows, and completed later", "[storage][reserve][fault]") {
+  test::SimulatedDisk disk;
+  const auto reserve = opened(disk);
+  disk.set_capacity(reserve_bytes / 2);
+  CHECK(reserve->restore().error().code == Errc::disk_full);
+  CHECK(reserve->byte_count() == reserve_bytes / 2);
+  disk.set_capacity(reserve_bytes);
+  REQUIRE(reserve->restore());
+  CHECK(reserve->whole());
+}
+
+}  // namespace
+}  // namespace reserve_test
