@@ -74,7 +74,6 @@ bool Reserve::lend() {
   bool any = false;
   for (std::size_t piece = 0; piece < piece_count; ++piece) any = remove(piece) || any;
   if (!any) lent_ = false;
-  if (any) spdlog::warn("reserve lent to a save");
   return any;
 }
 
@@ -86,7 +85,10 @@ Result<void> Reserve::restore() {
     if (auto removed = disk_.remove(path(piece)); !removed) return removed;
     if (auto made = disk_.create_mapped(path(piece), piece_bytes_); !made) return made.error();
     there_[piece] = true;
-    if (whole()) spdlog::info("reserve made: bytes={}", byte_count());
+    if (!whole()) continue;
+    // A disk that stays full makes the server lend and make the reserve several times a second.
+    spdlog::log(std::exchange(made_once_, true) ? spdlog::level::debug : spdlog::level::info,
+                "reserve made: bytes={}", byte_count());
   }
   return {};
 }

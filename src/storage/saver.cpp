@@ -33,9 +33,15 @@ constexpr std::size_t filters_at_once = 128;
 // How often the saver looks whether the journal has grown too long.
 constexpr milliseconds journal_period{1000};
 
+// On a full disk under load, saves for room follow each other at once. One in this time is logged as info,
+// the others as debug.
+constexpr milliseconds room_log_period{10'000};
+
 // The pause between two tries of a save that has to succeed. It doubles after each failure.
 constexpr milliseconds retry_pause_min{1000};
 constexpr milliseconds retry_pause_max{60'000};
+
+constexpr std::string_view room_reason = "room";
 
 double seconds_between(SteadyTime from, SteadyTime to) {
   return std::chrono::duration<double>(to - from).count();
@@ -119,7 +125,7 @@ class Saver::Implementation {
 
  private:
   struct Order {
-    const char* reason = "";
+    std::string_view reason;
     Done done;
     bool demanded = false;
   };
@@ -162,7 +168,7 @@ class Saver::Implementation {
     looked_at_ = now;
     const bool may_try = now >= retry_at_;
     if (demanded_ && may_try) return Order{.reason = "journal incomplete", .done = {}};
-    if (room_wanted_ && may_try) return Order{.reason = "room", .done = {}};
+    if (room_wanted_ && may_try) return Order{.reason = room_reason, .done = {}};
     if (journal_is_long(journal_end, adopted_bytes) && may_try) return Order{.reason = "journal", .done = {}};
     if (options_.interval == milliseconds(0) || now < last_time_ + options_.interval) return std::nullopt;
     last_time_ = now;
@@ -226,9 +232,11 @@ class Saver::Implementation {
   // Carries out an order for which begin() has been called.
   Result<GenerationReport> save(const Order& order, const std::function<bool()>& go_on) {
     const SteadyTime start = steady_now();
+    choose_log_level(order, start);
     const Cut cut = take_whole_cut();
-    spdlog::info("save started: reason={} filters={} gate_seconds={:.6f} seconds={:.3f}", order.reason,
-                 cut.snapshot.entries.size(), cut.gate_seconds, seconds_between(start, steady_now()));
+    spdlog::log(log_level_, "save started: reason={} filters={} gate_seconds={:.6f} seconds={:.3f}",
+                order.reason, cut.snapshot.entries.size(), cut.gate_seconds,
+                seconds_between(start, steady_now()));
     SaveWatch watch(steady_now());
     const auto linking = order.demanded ? Linking::none : Linking::unchanged;
     const Result<void> journal_synced = sync_journal(cut.snapshot);
@@ -253,6 +261,8 @@ class Saver::Implementation {
     const Progress reached = status().progress;
     const std::uint64_t left = reached.bytes_total - std::min(reached.bytes_total, reached.bytes_done);
     if (!callbacks_.lend_reserve(left)) return report;
+    spdlog::log(log_level_ == spdlog::level::info ? spdlog::level::warn : log_level_,
+                "reserve lent to a save");
     report = directory_.save(snapshot, progress, linking);
     callbacks_.reserve_returned();
     return report;
@@ -333,11 +343,18 @@ class Saver::Implementation {
     return callbacks_.sync_journal(taken_until);
   }
 
+  void choose_log_level(const Order& order, SteadyTime now) {
+    const bool often = order.reason == room_reason && now < room_log_due_;
+    log_level_ = often ? spdlog::level::debug : spdlog::level::info;
+    if (order.reason == room_reason && !often) room_log_due_ = now + room_log_period;
+  }
+
   // Repeated failures are logged on the level debug only.
   void log(const Result<GenerationReport>& report, const Order& order, double seconds) const {
     if (report) {
-      spdlog::info("save finished: filters={} bytes={} linked_bytes={} seconds={:.3f} generation={}",
-                   report->filters, report->bytes, report->linked_bytes, seconds, report->name);
+      spdlog::log(log_level_,
+                  "save finished: filters={} bytes={} linked_bytes={} seconds={:.3f} generation={}",
+                  report->filters, report->bytes, report->linked_bytes, seconds, report->name);
       return;
     }
     const bool news = order.done || status().last_ok;
@@ -388,6 +405,10 @@ class Saver::Implementation {
   Gate& gate_;
   const SaverCallbacks callbacks_;
   std::atomic<bool> abandoned_{false};  // the running save has to end early
+
+  // Used by the thread that saves; save_at_stop() saves when the saver's own thread is idle for ever.
+  spdlog::level::level_enum log_level_ = spdlog::level::info;
+  SteadyTime room_log_due_;
 
   mutable Mutex mutex_;  // Lock order: the innermost; not held while the gate is closed.
   Condition wake_;       // signals a change of any member below

@@ -54,6 +54,7 @@ class Reserve {
   const std::uint64_t piece_bytes_;
   std::array<std::atomic<bool>, piece_count> there_{};
   std::atomic<bool> lent_{false};
+  bool made_once_ = false;  // used by the journal's thread
 };
 
 }  // namespace sepal::storage
