@@ -31,6 +31,10 @@ Result<void> may_adopt(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey
 Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
   const bool at_once = !context.changes.recording() ||
                        filter::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
+  if (!at_once && context.moment.in_transaction) {
+    context.reply.error(text::whole_in_transaction);
+    return Next::done;
+  }
   if (!at_once) {
     adoption.make = [made = std::move(filter)](const Making& making) -> Result<keyspace::FilterPtr> {
       if (auto room = making.hold(made->byte_count()); !room) return room.error();

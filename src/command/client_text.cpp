@@ -32,6 +32,7 @@ std::int64_t seconds_between(SteadyTime from, SteadyTime to) {
 
 std::string flags_of(const ClientState& client) {
   std::string flags;
+  if (client.transaction != nullptr) flags.push_back('x');
   if (client.no_evict) flags.push_back('e');
   if (client.no_touch) flags.push_back('T');
   return flags.empty() ? "N" : flags;
@@ -52,7 +53,11 @@ void append_client_line(std::string& text, const ClientState& client, SteadyTime
   line.field("fd", client.descriptor).field("name", client.name);
   line.field("age", seconds_between(client.connected_at, now)).field("idle", seconds_between(active, now));
   line.field("flags", flags_of(client)).count("db", client.database);
-  line.field("sub", "0").field("psub", "0").field("ssub", "0").field("multi", "-1").field("watch", "0");
+  line.field("sub", "0").field("psub", "0").field("ssub", "0");
+  line.field("multi", client.transaction == nullptr
+                          ? -1
+                          : static_cast<std::int64_t>(client.transaction->command_count()));
+  line.count("watch", client.watch == nullptr ? 0 : client.watch->key_count());
   line.count("qbuf", client.bytes_unparsed).count("omem", client.bytes_unsent).field("events", "r");
   line.field("cmd", client.last_command != nullptr ? client.last_command->name : "NULL");
   line.field("user", "default").field("redir", "-1").count("resp", client.protocol);

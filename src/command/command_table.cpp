@@ -19,6 +19,7 @@
 #include "table_expire.hpp"
 #include "table_keys.hpp"
 #include "table_server.hpp"
+#include "table_transactions.hpp"
 #include "table_whole.hpp"
 
 namespace sepal::command {
@@ -26,7 +27,7 @@ namespace {
 
 constexpr std::size_t top_row_count = std::size(bloom_rows) + std::size(connection_rows) +
                                       std::size(expire_rows) + std::size(key_rows) + std::size(server_rows) +
-                                      std::size(whole_rows);
+                                      std::size(transaction_rows) + std::size(whole_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
@@ -35,6 +36,7 @@ constexpr auto joined_and_sorted() {
   at = std::ranges::copy(expire_rows, at).out;
   at = std::ranges::copy(key_rows, at).out;
   at = std::ranges::copy(server_rows, at).out;
+  at = std::ranges::copy(transaction_rows, at).out;
   std::ranges::copy(whole_rows, at);
   std::ranges::sort(rows, {}, &CommandSpec::name);
   return rows;
@@ -58,7 +60,7 @@ constexpr std::size_t total_row_count = [] {
   return count;
 }();
 
-constexpr std::size_t slot_count = 128;
+constexpr std::size_t slot_count = 256;
 static_assert(slot_count >= 2 * top_row_count, "a fuller index means longer runs");
 
 // `name` is not empty.

@@ -15,6 +15,7 @@
 #include "database_number.hpp"
 #include "handlers.hpp"
 #include "parsed.hpp"
+#include "transaction_state.hpp"
 
 namespace sepal::command {
 namespace {
@@ -182,6 +183,7 @@ Next reset(Context& context) {
   client.name.clear();
   client.no_evict = false;
   client.no_touch = false;
+  end_transaction(client);
   client.authenticated = context.services.options.password.empty();
   set_protocol(context, 2);
   context.reply.simple("RESET");

@@ -10,6 +10,7 @@
 #include "command_index.hpp"
 #include "error_counts.hpp"
 #include "scratch.hpp"
+#include "transaction_state.hpp"
 
 namespace sepal::command {
 namespace {
@@ -186,6 +187,8 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& 
   const CommandSpec& spec = *request.spec;
   if (const std::string refused = refusal(services_, request); !refused.empty())
     return reject(request, refused, has_begun);
+  if (request.client.transaction != nullptr && !spec.flags.has(Flag::unqueued))
+    return queue(request, request.words.last(1), moment);
   if (spec.flags.has(Flag::alone) && !moment.alone) return {.next = Next::need_alone, .spec = &spec};
   keyspace::WorkerLog* const log = log_of(spec);
   switch (admit(log, request, request.words.size(), moment)) {
@@ -210,6 +213,7 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
                                              std::span<const std::string_view> last_words,
                                              const Moment& moment) {
   if (!refusal(services_, first).empty()) return {.next = Next::need_alone, .spec = first.spec};
+  if (first.client.transaction != nullptr) return queue(first, last_words, moment);
   const std::span<bool> answers = scratch_->flags(last_words.size());
   const Next next = answer_together(first, last_words, answers, moment);
   if (next == Next::done) {
@@ -233,7 +237,7 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
   SEPAL_ASSERT(!moment.alone, "requests of several clients share the gate");
   std::array<std::string_view, singles_max> last_words;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (!refusal(services_, requests[i]).empty()) return false;
+    if (!refusal(services_, requests[i]).empty() || requests[i].client.transaction != nullptr) return false;
     last_words[i] = requests[i].words.back();
   }
   std::array<bool, singles_max> answers;
@@ -270,9 +274,16 @@ void Dispatcher::collect_lines(const ClientState& client, const CommandSpec* spe
   if (filter != nullptr) filter->collect_lines(words.back(), lines);
 }
 
-// A request of which a part has run is a call that failed.
+// A request of which a part has run is a call that failed. A refused command ends in the failure of the
+// transaction that it was to be part of; a refused EXEC ends the transaction.
 Dispatcher::Outcome Dispatcher::reject(const Request& request, std::string_view text, bool has_begun) {
-  request.reply.error(text);
+  if (is_exec(*request.spec)) {
+    end_transaction(request.client);
+    request.reply.error(transaction_discarded(text));
+  } else {
+    if (request.client.transaction != nullptr) request.client.transaction->fail();
+    request.reply.error(text);
+  }
   CommandStats& row = stats_.commands[command_row(*request.spec)];
   (has_begun ? row.failed : row.rejected).add();
   count_errors(text, 1);
@@ -290,6 +301,10 @@ keyspace::WorkerLog* Dispatcher::log_of(const CommandSpec& spec) const {
 keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& request,
                                       std::size_t item_count, const Moment& moment) {
   if (log == nullptr) return keyspace::Admission::granted;
+  if (moment.in_transaction) {
+    record_.log = log;
+    return keyspace::Admission::granted;
+  }
   const CommandSpec& spec = *request.spec;
   const bool more = moment.alone || !services_.keyspace.mirrors().empty();
   const std::uint64_t bytes_max = more ? most_record_bytes(request, item_count, moment.alone)
@@ -326,7 +341,9 @@ Context Dispatcher::context_of(const Request& request, keyspace::WorkerLog* log,
           .changes = keyspace::Mutator(services_.keyspace, log),
           .record = record_,
           .partial = request.partial,
-          .alone = moment.alone};
+          .alone = moment.alone,
+          .dispatcher = *this,
+          .moment = moment};
 }
 
 Next Dispatcher::run_handler(Context& context) {
@@ -339,7 +356,8 @@ Next Dispatcher::run_handler(Context& context) {
     client.last_command = previous;
     return next;
   }
-  if (const std::uint64_t errors = context.reply.error_count() - errors_before; errors != 0) {
+  if (const std::uint64_t errors = context.reply.error_count() - errors_before - context.errors_told;
+      errors != 0) {
     stats_.commands[command_row(context.spec)].failed.add();
     count_errors(context.reply.last_error(), errors);
   }
@@ -348,6 +366,7 @@ Next Dispatcher::run_handler(Context& context) {
 
 Dispatcher::Outcome Dispatcher::run_unknown(const Request& request) {
   if (comes_from_a_browser(request.words[0])) return {.next = Next::close, .spec = nullptr};
+  if (request.client.transaction != nullptr) request.client.transaction->fail();
   request.reply.error(unknown_command(request.words));
   count_errors(request.reply.last_error(), 1);
   return {.next = Next::done, .spec = nullptr};

@@ -49,6 +49,12 @@ std::string wrong_arity(std::string_view command_name) {
   return text;
 }
 
+std::string transaction_discarded(std::string_view reason) {
+  constexpr std::string_view code = "ERR ";
+  if (reason.starts_with(code)) reason.remove_prefix(code.size());
+  return "EXECABORT Transaction discarded because of: " + std::string(reason);
+}
+
 std::string bad_expire_time(std::string_view command_name) {
   return "ERR invalid expire time in '" + std::string(command_name) + "' command";
 }

@@ -27,6 +27,13 @@ Next bf_madd(Context& context);
 Next bf_mexists(Context& context);
 Next bf_reserve(Context& context);
 
+// transaction_commands.cpp
+Next multi(Context& context);
+Next exec(Context& context);
+Next discard(Context& context);
+Next watch(Context& context);
+Next unwatch(Context& context);
+
 // mirror_commands.cpp
 Next bf_mirror(Context& context);
 

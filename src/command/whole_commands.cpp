@@ -19,6 +19,7 @@
 #include "handlers.hpp"
 #include "lookup.hpp"
 #include "mirror_state.hpp"
+#include "refuse.hpp"
 
 namespace sepal::command {
 namespace {
@@ -30,11 +31,6 @@ using Words = std::span<const std::string_view>;
 
 bool is_small(std::uint64_t image_bytes) {
   return image_bytes <= keyspace::recorded_image_bytes_max;
-}
-
-Next refuse(Context& context, std::string_view error) {
-  context.reply.error(error);
-  return Next::done;
 }
 
 // --- COPY -------------------------------------------------------------------------------------------------
@@ -151,6 +147,7 @@ Next restore_payload(Context& context, std::string_view payload, Adoption adopti
     adoption.answer(context.reply, filter.error());
     return Next::done;
   }
+  if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
   if (!copied_whole(context, payload)) return Next::more;
   adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
                       const Making& making) -> Result<FilterPtr> {
@@ -225,6 +222,7 @@ Next copy(Context& context) {
     answer_copy(context.reply, made.error());
     return Next::done;
   }
+  if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
   adoption.make = [frozen](const Making& making) -> Result<FilterPtr> {
     if (auto room = making.hold(frozen.filter()->byte_count()); !room) return room.error();
     return frozen.copy(making.limits, making.go_on);
@@ -256,6 +254,7 @@ Next dump(Context& context) {
     context.reply.bulk(payload);
     return Next::done;
   }
+  if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
   const auto run = [frozen, byte_count](const Making& making) -> Answer {
     auto room = making.hold(byte_count);
     auto payload = room ? payload_of(frozen, making.go_on) : Result<std::vector<std::string>>(room.error());

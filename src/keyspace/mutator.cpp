@@ -83,11 +83,10 @@ bool Mutator::try_add(DatabaseKey key, filter::Filter& filter, std::span<const s
 
 Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOptions& options) {
   auto created = keyspace_.create(key, options);
-  if (created && log_ != nullptr)
-    log_->record(Created{.key = key,
-                         .options = keyspace_.newest_plan().options,
-                         .first_layer = keyspace_.newest_plan().first_layer});
-  return created;
+  if (!created) return created;
+  return told(std::move(created), Created{.key = key,
+                                          .options = keyspace_.newest_plan().options,
+                                          .first_layer = keyspace_.newest_plan().first_layer});
 }
 
 Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std::string_view to) {

@@ -109,7 +109,7 @@ std::optional<command::Request> Session::single() {
   const std::size_t bytes = input_.unparsed().size();
   if (ahead_->progress != resp::Progress::complete || parser_.consumed() != bytes ||
       bytes > single_bytes_max || !command::Dispatcher::runs_together(ahead_->spec, parser_.words().size()) ||
-      input_ended_ || closing_ || waiting_ || has_output())
+      input_ended_ || closing_ || waiting_ || has_output() || client_.transaction != nullptr)
     return std::nullopt;
   return command::Request{.client = client_,
                           .reply = reply_,
@@ -279,7 +279,10 @@ void Session::run_together(Batch& batch, bool alone) {
   batch.clock.before(batch.pending_spec);
   const command::Dispatcher::Outcome outcome = environment_.dispatcher.run_together(
       pending_request(batch), std::span(environment_.last_words).first(batch.together),
-      {.now = batch.wall_now, .steady_now = batch.clock.now(), .alone = alone});
+      {.now = batch.wall_now,
+       .steady_now = batch.clock.now(),
+       .alone = alone,
+       .clock = environment_.steady_now});
   if (outcome.next != command::Next::done) return;
   batch.clock.after(outcome.spec, batch.together);
   batch.requests += batch.together;
@@ -297,8 +300,11 @@ bool Session::run_request(Batch& batch, bool alone) {
   // The requests before it are recorded now: their time is not that of its first part.
   if (may_run_in_parts(request)) batch.clock.settle();
   batch.clock.before(batch.pending_spec);
-  const command::Dispatcher::Outcome outcome = environment_.dispatcher.run(
-      request, {.now = batch.wall_now, .steady_now = batch.clock.now(), .alone = alone});
+  const command::Dispatcher::Outcome outcome =
+      environment_.dispatcher.run(request, {.now = batch.wall_now,
+                                            .steady_now = batch.clock.now(),
+                                            .alone = alone,
+                                            .clock = environment_.steady_now});
   if (outcome.next == command::Next::need_alone) {
     SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
     return false;

@@ -250,10 +250,9 @@ class Inspection {
   }
 
   Result<void> tell(const JournalFrame& frame) {
-    sink_(Fact("frame")
-              .number("offset", frame.offset)
-              .number("position", frame.position)
-              .number("bytes", frame.body.size()));
+    Fact fact("frame");
+    fact.number("offset", frame.offset).number("position", frame.position);
+    sink_(fact.number("bytes", frame.body.size()).text("group", frame.continues ? "continues" : "ends"));
     OperationDecoder decoder(frame.body);
     while (!decoder.at_end()) {
       const auto operation = decoder.next();

@@ -113,19 +113,36 @@ void JournalCore::append(std::span<const std::byte> body, std::uint64_t& reserve
   const std::uint64_t body_checksum = Checksum::of(body);
   const MutexLock lock(mutex_);
   append_frame(body, body_checksum);
-  const std::uint64_t from_reserve = std::min(reserve, format::frame_bytes(body.size()));
-  reserve -= from_reserve;
-  reserved_ -= from_reserve;
+  use_reserve(reserve, format::frame_bytes(body.size()));
 }
 
-void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t body_checksum) {
+// The lock is held for the whole group, so no sync ends within it, and no filler comes into it.
+void JournalCore::append_group(std::span<const std::vector<std::byte>> bodies, std::uint64_t& reserve) {
+  SEPAL_ASSERT(!bodies.empty(), "a group has a frame");
+  std::vector<std::uint64_t> checksums;
+  for (const auto& body : bodies) checksums.push_back(Checksum::of(body));
+  const MutexLock lock(mutex_);
+  for (std::size_t at = 0; at < bodies.size(); ++at) {
+    append_frame(bodies[at], checksums[at], at + 1 < bodies.size() ? format::frame_continues : 0);
+    use_reserve(reserve, format::frame_bytes(bodies[at].size()));
+  }
+}
+
+void JournalCore::use_reserve(std::uint64_t& reserve, std::uint64_t bytes) {
+  const std::uint64_t used = std::min(reserve, bytes);
+  reserve -= used;
+  reserved_ -= used;
+}
+
+void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t body_checksum,
+                               std::uint32_t flags) {
   const std::uint64_t bytes = format::frame_bytes(body.size());
   SEPAL_ASSERT(bytes <= frame_bytes_max_, "an operation that no segment has room for");
   if (!active_ || active_->room() < bytes) rotate();
   // The first frame since the last sync wakes the journal's thread, which may sleep without a timeout. Under
   // `always` settle() wakes it.
   if (policy() == JournalPolicy::everysec && !unsynced()) note_due();
-  active_->append(body, body_checksum, synced_);
+  active_->append(body, body_checksum, synced_, flags);
   position_.store(active_->end_position(), std::memory_order_release);
   ++frames_;
   if (active_->wants_pages()) {

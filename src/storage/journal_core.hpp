@@ -79,6 +79,8 @@ class JournalCore {
   keyspace::Admission refill(std::uint64_t& reserve, std::uint64_t needed_bytes, keyspace::Change change);
   // The caller has reserved the room.
   void append(std::span<const std::byte> body, std::uint64_t& reserve);
+  // Appends a group of frames: after a crash it is there whole or not at all.
+  void append_group(std::span<const std::vector<std::byte>> bodies, std::uint64_t& reserve);
   void request_sync();
 
   // --- any thread -----------------------------------------------------------------------------------------
@@ -148,7 +150,9 @@ class JournalCore {
  private:
   [[nodiscard]] std::uint64_t room() const SEPAL_REQUIRES(mutex_);
   [[nodiscard]] std::uint64_t unreserved() const SEPAL_REQUIRES(mutex_);
-  void append_frame(std::span<const std::byte> body, std::uint64_t body_checksum) SEPAL_REQUIRES(mutex_);
+  void append_frame(std::span<const std::byte> body, std::uint64_t body_checksum, std::uint32_t flags = 0)
+      SEPAL_REQUIRES(mutex_);
+  void use_reserve(std::uint64_t& reserve, std::uint64_t bytes) SEPAL_REQUIRES(mutex_);
   void append_resumed() SEPAL_REQUIRES(mutex_);
   void rotate() SEPAL_REQUIRES(mutex_);
   void raise_durable(std::uint64_t position) SEPAL_REQUIRES(mutex_);

@@ -43,7 +43,7 @@ void JournalLog::begin_add() {
 
 void JournalLog::added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
   // If something is pending, the gate is closed, and the operations must keep their order.
-  const bool gather = !pending_.empty();
+  const bool gather = in_group_ || !pending_.empty();
   const std::uint64_t named_bytes = format::frame_bytes(added_bytes_max(key.key.size(), 1));
   SEPAL_ASSERT(named_bytes < core_.frame_bytes_max(), "a key that no frame has room for");
   const std::size_t at_once_max = 1 + (core_.frame_bytes_max() - named_bytes) / sizeof(Fingerprint);
@@ -67,6 +67,27 @@ void JournalLog::record(const keyspace::Mutation& change) {
 }
 
 void JournalLog::commit() {
+  SEPAL_ASSERT(!in_group_, "a group is ended before the gate opens");
+  end_frame();
+}
+
+void JournalLog::begin_group() {
+  commit();
+  in_group_ = true;
+}
+
+void JournalLog::end_group() {
+  SEPAL_ASSERT(in_group_, "only a group that has begun ends");
+  in_group_ = false;
+  if (group_.empty()) return end_frame();
+  SEPAL_ASSERT(!pending_.empty(), "a full frame is put aside only for what comes behind it");
+  group_.emplace_back(pending_.bytes().begin(), pending_.bytes().end());
+  pending_.clear();
+  core_.append_group(group_, reserve_);
+  group_.clear();
+}
+
+void JournalLog::end_frame() {
   if (!pending_.empty()) append_frame();
 }
 
@@ -77,7 +98,11 @@ void JournalLog::make_room_in_frame(std::uint64_t operation_bytes_max) {
 }
 
 void JournalLog::append_frame() {
-  core_.append(pending_.bytes(), reserve_);
+  if (in_group_) {
+    group_.emplace_back(pending_.bytes().begin(), pending_.bytes().end());
+  } else {
+    core_.append(pending_.bytes(), reserve_);
+  }
   pending_.clear();
 }
 

@@ -1,7 +1,8 @@
 // A worker's log in the journal.
 //
 // Under the shared gate each add becomes a frame at once. With the gate closed, operations gather until
-// commit(), or until they fill a frame.
+// commit(), or until they fill a frame. Between begin_group() and end_group() they gather in memory, however
+// many frames they fill, and become one group of frames.
 #pragma once
 
 #include <sepal/keyspace/mutation_log.hpp>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "journal_core.hpp"
 #include "operation_encoder.hpp"
@@ -37,6 +39,8 @@ class JournalLog final : public keyspace::WorkerLog {
   using WorkerLog::admit;
   [[nodiscard]] keyspace::Admission admit(std::uint64_t bytes_max, keyspace::Change change) override;
   void commit() override;
+  void begin_group() override;
+  void end_group() override;
   [[nodiscard]] std::uint64_t settle(bool answered_known) override;
 
   // Called with the gate closed.
@@ -45,6 +49,7 @@ class JournalLog final : public keyspace::WorkerLog {
  private:
   void make_room_in_frame(std::uint64_t operation_bytes_max);
   void append_frame();
+  void end_frame();
   void wait_for_adds() const;
 
   JournalCore& core_;
@@ -52,6 +57,8 @@ class JournalLog final : public keyspace::WorkerLog {
   std::size_t own_;
   std::uint64_t reserve_ = 0;  // room of the journal that this worker has reserved
   OperationEncoder pending_;   // empty while the gate is shared
+  bool in_group_ = false;
+  std::vector<std::vector<std::byte>> group_;  // the full frames of the group, without the pending one
 };
 
 }  // namespace sepal::storage

@@ -23,7 +23,7 @@ format::FrameHead head_of(std::span<const std::byte> bytes) {
 
 bool may_be_frame(std::uint32_t body_bytes, std::uint32_t flags) {
   return body_bytes != 0 && body_bytes <= format::frame_body_bytes_max &&
-         (flags == 0 || flags == format::frame_filler);
+         (flags == 0 || flags == format::frame_filler || flags == format::frame_continues);
 }
 
 // `bytes` is the whole frame.
@@ -166,6 +166,7 @@ Result<std::uint64_t> JournalReader::frame_at(std::uint64_t end, JournalFrame& f
   if (!bytes) return bytes.error();
   if (bytes->size() < length || !verifies(head, frame.position, *bytes)) return std::uint64_t{0};
   if (head.flags != format::frame_filler) frame.body = bytes->subspan(sizeof head, head.body_bytes);
+  frame.continues = head.flags == format::frame_continues;
   return std::uint64_t{length};
 }
 
@@ -313,7 +314,9 @@ Result<std::uint64_t> JournalReader::synced_position_at(JournalFrame& frame) {
   return *length == 0 ? std::uint64_t{0} : synced;
 }
 
-Result<JournalEnd> JournalReader::end_before(const JournalFrame& frame) {
+Result<JournalEnd> JournalReader::end_before(const JournalFrame& frame, std::size_t segment) {
+  if (segment != current_)
+    if (auto entered = enter(segment); !entered) return entered.error();
   position_ = frame.position;
   ended_ = true;
   const auto tail = look_behind(position_);

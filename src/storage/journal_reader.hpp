@@ -40,6 +40,7 @@ struct JournalFrame {
   std::uint64_t position = 0;
   std::uint64_t offset = 0;  // in its segment's file
   std::span<const std::byte> body;
+  bool continues = false;  // the next frame is of the same group
 };
 
 // Where a journal ends, and what lies beyond.
@@ -81,8 +82,10 @@ class JournalReader {
 
   // Valid once next() has returned an empty span.
   [[nodiscard]] const JournalEnd& end() const { return end_; }
-  // Ends the journal before `frame`, one of those that the last next() returned.
-  Result<JournalEnd> end_before(const JournalFrame& frame);
+  // For end_before(): which segment the frames are in that the last next() returned.
+  [[nodiscard]] std::size_t segment_index() const { return current_; }
+  // Ends the journal before `frame`, which next() has returned; `segment` was the segment_index() then.
+  Result<JournalEnd> end_before(const JournalFrame& frame, std::size_t segment);
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};

@@ -30,9 +30,10 @@ void JournalSegment::begin(std::uint64_t first_position) {
 }
 
 void JournalSegment::append(std::span<const std::byte> body, std::uint64_t body_checksum,
-                            std::uint64_t synced_position) {
+                            std::uint64_t synced_position, std::uint32_t flags) {
   format::FrameHead head;
   head.body_bytes = static_cast<std::uint32_t>(body.size());
+  head.flags = flags;
   head.synced_position = synced_position;
   seal(head, body_checksum);
   std::memcpy(file_->bytes().data() + end_offset() + sizeof head, body.data(), body.size());

@@ -37,8 +37,10 @@ class JournalSegment {
 
   // Writes the header. Once, before any frame.
   void begin(std::uint64_t first_position);
-  // The caller has checked that `frame_bytes(body.size())` is within room().
-  void append(std::span<const std::byte> body, std::uint64_t body_checksum, std::uint64_t synced_position);
+  // The caller has checked that `frame_bytes(body.size())` is within room(). `flags` are those of a
+  // FrameHead.
+  void append(std::span<const std::byte> body, std::uint64_t body_checksum, std::uint64_t synced_position,
+              std::uint32_t flags = 0);
 
   // The length of a filler that ends the page; 0 if the page has ended, or if there is no room for a filler.
   [[nodiscard]] std::uint64_t filler_bytes() const;

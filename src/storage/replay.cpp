@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "damage.hpp"
+#include "frame_groups.hpp"
 #include "journal_applier.hpp"
 #include "journal_reader.hpp"
 
@@ -36,7 +37,9 @@ class Replay {
       const auto frames = reader_.next();
       if (!frames) return frames.error();
       if (frames->empty()) break;
-      if (auto applied = apply(*frames); !applied) return applied.error();
+      const auto applied =
+          groups_.take(*frames, reader_.segment_index(), [this](const auto& whole) { return apply(whole); });
+      if (!applied) return applied.error();
       if (resumed_) break;
       if (!go_on()) return fail(Errc::io, "given up before the end, as asked");
     }
@@ -105,7 +108,11 @@ class Replay {
   Result<ReplayReport> report() {
     JournalEnd end = reader_.end();
     if (resumed_) {
-      auto before = reader_.end_before(*resumed_);
+      auto before = reader_.end_before(*resumed_, reader_.segment_index());
+      if (!before) return before.error();
+      end = std::move(*before);
+    } else if (groups_.begun()) {
+      auto before = reader_.end_before(groups_.first().frame, groups_.first().segment);
       if (!before) return before.error();
       end = std::move(*before);
     }
@@ -134,6 +141,7 @@ class Replay {
   std::uint64_t cut_;
   std::uint64_t highest_;
   JournalApplier applier_;
+  FrameGroups groups_;
   std::uint64_t frames_ = 0;
   std::uint64_t bytes_ = 0;
   std::optional<JournalFrame> resumed_;

@@ -14,6 +14,7 @@
 
 #include "current_generation.hpp"
 #include "damage.hpp"
+#include "frame_groups.hpp"
 #include "generation_reader.hpp"
 #include "journal_applier.hpp"
 #include "journal_reader.hpp"
@@ -191,13 +192,26 @@ class Salvage {
   }
 
   Result<void> apply_all(JournalReader& reader, JournalApplier& applier) {
-    for (;;) {
+    FrameGroups groups;
+    bool goes_on = true;
+    while (goes_on) {
       const auto frames = reader.next();
-      if (!frames) return frames.error();
-      const auto goes_on = apply(applier, *frames, reader);
-      if (!goes_on) return about(reader.path().string(), goes_on.error());
-      if (frames->empty() || !*goes_on) return {};
+      if (frames && !frames->empty()) {
+        const auto applied =
+            groups.take(*frames, reader.segment_index(), [&](const auto& whole) -> Result<void> {
+              auto more = apply(applier, whole, reader);
+              goes_on = more && *more;
+              return more ? Result<void>() : more.error();
+            });
+        if (!applied) return about(reader.path().string(), applied.error());
+        continue;
+      }
+      if (!frames && groups.begun())
+        lose("a transaction at position " + std::to_string(groups.first().frame.position) +
+             ", of which the end is missing");
+      return frames ? Result<void>() : frames.error();
     }
+    return {};
   }
 
   // False: the journal ends here.

@@ -8,6 +8,7 @@
 
 #include "current_generation.hpp"
 #include "damage.hpp"
+#include "frame_groups.hpp"
 #include "generation_reader.hpp"
 #include "generation_writer.hpp"
 #include "journal_applier.hpp"
@@ -135,16 +136,32 @@ class Verification {
         disk_, directory_,
         {.cut = cut_, .highest_position = highest(), .synced = synced ? *synced : std::nullopt});
     if (!reader) return reader.error();
+    return journal(*reader);
+  }
+
+  Result<void> journal(JournalReader& reader) {
+    FrameGroups groups;
+    std::optional<JournalFrame> resumed;
+    const auto look = [&](std::span<const JournalFrame> frames) -> Result<void> {
+      for (const JournalFrame& frame : frames) {
+        if (resumes(frame)) resumed = frame;
+        if (resumed) break;
+        if (auto looked = look_at(frame, reader.path()); !looked) return looked;
+      }
+      return {};
+    };
     for (;;) {
-      const auto frames = reader->next();
+      const auto frames = reader.next();
       if (!frames) return frames.error();
       if (frames->empty()) break;
-      for (const JournalFrame& frame : *frames) {
-        if (resumes(frame)) return found_resumed(*reader, frame);
-        if (auto looked = look_at(frame, reader->path()); !looked) return looked;
-      }
+      if (auto taken = groups.take(*frames, reader.segment_index(), look); !taken) return taken;
+      if (resumed) return found_resumed(reader, *resumed);
     }
-    find_end(reader->end(), reader->segment_count());
+    if (groups.begun()) {
+      const auto end = reader.end_before(groups.first().frame, groups.first().segment);
+      if (!end) return end.error();
+    }
+    find_end(reader.end(), reader.segment_count());
     return files_without_records();
   }
 
@@ -192,7 +209,7 @@ class Verification {
   }
 
   Result<void> found_resumed(JournalReader& reader, const JournalFrame& frame) {
-    const auto end = reader.end_before(frame);
+    const auto end = reader.end_before(frame, reader.segment_index());
     if (!end) return end.error();
     find(Grade::harmless,
          end->path.string() + " from offset " + std::to_string(end->offset) +

@@ -134,6 +134,7 @@ class RecordingJournal {
   std::atomic<int> settled{0};                           // calls of settle(false)
   std::atomic<int> settled_known{0};                     // calls of settle(true)
   std::atomic<int> commits{0};
+  std::atomic<int> groups{0};
   std::atomic<bool> misused{false};  // added() was called without begin_add()
 
  private:
@@ -164,6 +165,11 @@ class RecordingJournal {
       journal_.admitted_bytes_ += bytes_max;
       return keyspace::Admission::granted;
     }
+    void begin_group() override {
+      commit();
+      ++journal_.groups;
+    }
+    void end_group() override { commit(); }
     void commit() override {
       ++journal_.commits;
       const MutexLock lock(journal_.mutex_);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 namespace sepal {
 
@@ -12,10 +11,11 @@ namespace sepal {
 // allocated in blocks of this size.
 inline constexpr std::size_t mapped_allocation_min = std::size_t{4} << 20;
 
-// Empties `text`. An assignment of an empty string would keep the allocation, because a short string is
+// Empties a string or a vector. An assignment of an empty one may keep the allocation: a short string is
 // copied into it.
-inline void free_memory(std::string& text) {
-  std::string().swap(text);
+template <class Container>
+void free_memory(Container& container) {
+  Container().swap(container);
 }
 
 }  // namespace sepal

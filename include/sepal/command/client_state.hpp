@@ -2,6 +2,8 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
+#include <sepal/command/transaction.hpp>
+#include <sepal/keyspace/watches.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -21,8 +23,7 @@ class Lifeline {
   }
   Lifeline(Lifeline&&) noexcept = default;
   Lifeline& operator=(Lifeline&&) noexcept = default;
-  // A copy of a client's state holds no lifeline: only the client itself may go.
-  Lifeline(const Lifeline&) {}
+  Lifeline(const Lifeline&) = delete;
   Lifeline& operator=(const Lifeline&) = delete;
 
   // The flag that becomes true when the client goes.
@@ -58,6 +59,8 @@ struct ClientState {
   SteadyTime connected_at{};
   SteadyTime last_request_at{};
   const CommandSpec* last_command = nullptr;  // for "cmd=" of CLIENT LIST; null before the first
+  std::unique_ptr<Transaction> transaction;   // from MULTI to EXEC; else null
+  std::shared_ptr<keyspace::Watch> watch;     // null: the client watches no key
   Lifeline lifeline;                          // tied while the client waits for a job that ends with it
   std::uint64_t request_count = 0;
   std::uint64_t bytes_read = 0;

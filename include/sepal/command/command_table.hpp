@@ -53,9 +53,12 @@ enum class Flag : std::uint32_t {
   no_async_loading = 1u << 10,
   no_multi = 1u << 11,
   module = 1u << 12,
+  skip_slowlog = 1u << 15,
   // Sepal's own, not shown by COMMAND:
-  alone = 1u << 13,   // always run with the gate closed
-  adopts = 1u << 14,  // may put a filter that came whole under a key
+  alone = 1u << 13,          // always run with the gate closed
+  adopts = 1u << 14,         // may put a filter that came whole under a key
+  unqueued = 1u << 16,       // runs at once between MULTI and EXEC
+  outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {
   std::uint32_t bits = 0;

@@ -81,11 +81,21 @@ struct Services {
 // Memory that the handlers of one worker reuse from request to request, so that the steady state allocates
 // nothing.
 class Scratch;
+class Dispatcher;
 
 // What a batch of requests has to do with the journal.
 struct BatchRecord {
   keyspace::WorkerLog* log = nullptr;  // the worker's log, once it admitted a request
   bool answered_known = false;  // an add was answered "known already" while other workers may be adding
+};
+
+// When and how requests run: those of a batch share it.
+struct Moment {
+  WallTime now;
+  SteadyTime steady_now;
+  bool alone = false;           // the gate is closed
+  bool in_transaction = false;  // EXEC runs them: the journal has room for all of them
+  SteadyTime (*clock)() = std::chrono::steady_clock::now;
 };
 
 struct Context {
@@ -103,6 +113,9 @@ struct Context {
   std::unique_ptr<PartialRun>& partial;  // of a handler that answers Next::more; the dispatcher deletes it
   bool alone = false;                    // the gate is closed
   bool counts_keys = true;  // false: a part before this one has counted its key as a hit or a miss
+  Dispatcher& dispatcher;   // for a handler that runs other commands
+  const Moment& moment;
+  std::uint64_t errors_told = 0;  // in the reply so far that the statistics have already
 };
 
 // A request as it came, with the place for its answer.
@@ -114,13 +127,6 @@ struct Request {
   // What the session keeps while a long request runs: null before its first part, and after its last.
   std::unique_ptr<PartialRun>& partial;
   std::size_t byte_count = 0;  // of the request as it came; 0 if it has few
-};
-
-// When and how requests run: those of a batch share it.
-struct Moment {
-  WallTime now;
-  SteadyTime steady_now;
-  bool alone = false;  // the gate is closed
 };
 
 // Confined to one worker.
@@ -173,6 +179,12 @@ class Dispatcher {
   // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
 
+  // For EXEC. Runs all commands of a transaction one after the other, and appends their replies as an array.
+  // later: nothing was done, run again when the journal has made progress. need_alone: nothing was done, run
+  // again with the gate closed; only a transaction of one command may be run without. If the journal refuses
+  // changes, the error is the reply, and nothing was done.
+  Next run_transaction(const Transaction& transaction, Context& context);
+
   // Called with the gate closed, before it opens: what ran alone is then in the journal.
   void commit();
 
@@ -195,6 +207,10 @@ class Dispatcher {
   [[nodiscard]] std::uint64_t most_record_bytes(const Request& request, std::size_t item_count,
                                                 bool alone) const;
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
+  Outcome queue(const Request& first, std::span<const std::string_view> last_words, const Moment& moment);
+  [[nodiscard]] keyspace::WorkerLog* log_of(const Transaction& transaction) const;
+  [[nodiscard]] std::uint64_t transaction_record_bytes(const Transaction& transaction, Context& context);
+  Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context);
   Next run_handler(Context& context);
   Outcome run_unknown(const Request& request);
   void count_requests(ClientState& client, std::uint64_t times, SteadyTime steady_now);

@@ -16,6 +16,9 @@ namespace sepal::command {
 // "ERR wrong number of arguments for 'bf.add' command"
 [[nodiscard]] std::string wrong_arity(std::string_view command_name);
 
+// "EXECABORT Transaction discarded because of: ...", with the text of why EXEC was refused.
+[[nodiscard]] std::string transaction_discarded(std::string_view reason);
+
 // "ERR invalid expire time in 'expire' command"
 [[nodiscard]] std::string bad_expire_time(std::string_view command_name);
 
@@ -43,6 +46,24 @@ inline constexpr std::string_view no_authentication = "NOAUTH Authentication req
 inline constexpr std::string_view over_memory = "OOM command not allowed when used memory > 'maxmemory'.";
 inline constexpr std::string_view loading = "LOADING Redis is loading the dataset in memory";
 inline constexpr std::string_view no_cluster = "ERR This instance has cluster support disabled";
+
+// Transactions.
+inline constexpr std::string_view exec_without_multi = "ERR EXEC without MULTI";
+inline constexpr std::string_view discard_without_multi = "ERR DISCARD without MULTI";
+inline constexpr std::string_view nested_multi = "ERR MULTI calls can not be nested";
+inline constexpr std::string_view watch_inside_multi = "ERR WATCH inside MULTI is not allowed";
+inline constexpr std::string_view not_in_transaction = "ERR Command not allowed inside a transaction";
+inline constexpr std::string_view transaction_failed =
+    "EXECABORT Transaction discarded because of previous errors.";
+inline constexpr std::string_view transaction_too_long =
+    "ERR the transaction is longer than its limit allows: 1048576 commands, 268435456 bytes of words";
+inline constexpr std::string_view transaction_too_large =
+    "ERR the transaction may record more than half of journal-size-max; send it in parts";
+inline constexpr std::string_view too_many_watched =
+    "ERR too many watched keys: the limit of a connection is 4096";
+inline constexpr std::string_view whole_in_transaction =
+    "ERR a filter as large as this one is copied by a job of its own; send the command outside of a "
+    "transaction";
 
 // BF commands. Some have no code in front, in the reference as well.
 inline constexpr std::string_view filter_not_found = "ERR not found";

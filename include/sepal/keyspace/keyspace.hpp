@@ -11,6 +11,7 @@
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
+#include <sepal/keyspace/watches.hpp>
 
 #include <array>
 #include <atomic>
@@ -121,6 +122,8 @@ class Keyspace {
                     WallTime now = {}) const;
 
   [[nodiscard]] const Mirrors& mirrors() const { return mirrors_; }
+  // Exclusive.
+  [[nodiscard]] Watches& watches() { return watches_; }
 
   // The bytes of filters, keys and tables, and those of hold(), as accounted.
   [[nodiscard]] std::uint64_t memory_used() const;
@@ -244,6 +247,7 @@ class Keyspace {
   mutable filter::PlanMemo plans_;
   std::optional<filter::FilterPlan> newest_plan_;
   Mirrors mirrors_;
+  Watches watches_;
   std::uint64_t filter_bytes_ = 0;
   std::array<std::uint64_t, database_count> contents_{};
   std::uint64_t contents_last_ = 0;

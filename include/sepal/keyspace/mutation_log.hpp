@@ -69,6 +69,10 @@ class WorkerLog : public MutationLog {
   [[nodiscard]] Admission admit(std::uint64_t bytes_max) { return admit(bytes_max, Change::any); }
   // Called with the gate closed, before it opens. Everything told since it closed is then in the record.
   virtual void commit() = 0;
+  // Called with the gate closed, and both before it opens. After a crash, what is told between them is in the
+  // record whole or not at all. No filter that is in a file is adopted between them.
+  virtual void begin_group() = 0;
+  virtual void end_group() = 0;
   // Called outside the gate, after a batch of which a request was admitted. If the batch answered an add with
   // "known already", this returns only when no other worker is still between begin_add() and added() with
   // what that add may have seen. Returns the journal position that must be durable before the replies go out,

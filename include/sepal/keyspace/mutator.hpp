@@ -71,10 +71,12 @@ class Mutator {
   bool try_add_mirrored(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
                         std::span<bool> added);
   void break_mirror(DatabaseKey source, MirrorState state);
-  // Tells the log of a change, if it was made: `made` is its success. Returns that.
+  // Tells the log and the watches of a change, if it was made: `made` is its success. Returns that.
   template <class Success>
   Success told(Success made, const Mutation& change) {
-    if (made && log_ != nullptr) log_->record(change);
+    if (!made) return made;
+    if (log_ != nullptr) log_->record(change);
+    keyspace_.watches().touch(change, keyspace_);
     return made;
   }
 

@@ -3,6 +3,10 @@
 //     journal-000000000007  =  SegmentHeader  frame*  zeros          one segment, of a fixed size on disk
 //     frame                 =  FrameHead  operation*  zeros up to a multiple of 8
 //                           or FrameHead  zeros              a filler (frame_filler): nothing to apply
+//     group                 =  frame*  frame                 all but the last have frame_continues
+//
+// A group has what one transaction changed. A journal that ends within a group ends before the group: the
+// group is applied whole or not at all. Nothing else stands between the frames of a group.
 //
 // A position is a place in the whole journal, in bytes. A frame's position is its segment's first_position
 // plus its offset behind the SegmentHeader. A segment ends where the next one begins. A segment file that
@@ -47,7 +51,9 @@ struct SegmentHeader {
 };
 static_assert(sizeof(SegmentHeader) == 64 && alignof(SegmentHeader) == 1);
 
-inline constexpr std::uint32_t frame_filler = 1;  // in FrameHead::flags
+// In FrameHead::flags, one of them at most:
+inline constexpr std::uint32_t frame_filler = 1;
+inline constexpr std::uint32_t frame_continues = 2;  // the next frame is of the same group
 
 struct FrameHead {
   U32 body_bytes = 0;  // bytes of the operations, without the zeros behind them; 0: no frame

@@ -25,9 +25,9 @@
 namespace sepal::storage::format {
 
 // A new kind of operation is a new version.
-inline constexpr std::uint32_t journal_version = 4;
+inline constexpr std::uint32_t journal_version = 5;
 // Earlier versions are read as well: 1 had no `expires`, 2 no shared shapes and no operation after `expires`,
-// 3 no items in `created`.
+// 3 no items in `created`, 4 no groups of frames (journal_format.hpp).
 [[nodiscard]] constexpr bool is_known_journal(std::uint32_t found) {
   return found >= 1 && found <= journal_version;
 }

@@ -1,0 +1,67 @@
+// The keys that clients watch (WATCH), so that a transaction runs only if none of them has changed.
+#pragma once
+
+#include <sepal/base/clock.hpp>
+#include <sepal/keyspace/mutation.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace sepal::keyspace {
+
+class Keyspace;
+
+// What one client watches. Guarded by the gate, as a ClientState is: changed by the client's worker, or with
+// the gate closed.
+class Watch {
+ public:
+  struct Key {
+    std::uint32_t database = 0;
+    std::string key;
+    bool existed = false;          // when the client began to watch it
+    std::uint64_t item_count = 0;  // of its filter at that moment
+  };
+
+  [[nodiscard]] std::size_t key_count() const { return keys_.size(); }
+  // Called with the gate closed. Whether a key was changed since the client began to watch it. An add counts
+  // as a change if the item was new. A key that has reached its deadline since then was changed.
+  [[nodiscard]] bool changed(const Keyspace& keyspace, WallTime now) const;
+
+ private:
+  friend class Watches;
+  std::vector<Key> keys_;
+  bool touched_ = false;
+};
+
+// All watches. Called with the gate closed.
+class Watches {
+ public:
+  // Adds a key to a client's watch. A key that it watches already is left as it is. The client ends its watch
+  // by giving up the pointer.
+  void add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Keyspace& keyspace, WallTime now);
+  // The change was made. Costs nothing while no client watches.
+  void touch(const Mutation& change, const Keyspace& keyspace) {
+    if (!by_key_.empty()) touch_watched(change, keyspace);
+  }
+
+ private:
+  struct Watcher {
+    std::weak_ptr<Watch> watch;
+    std::size_t index = 0;  // of the key in the watch
+  };
+  using Watching = std::vector<Watcher>;
+  void touch_watched(const Mutation& change, const Keyspace& keyspace);
+  void touch_key(DatabaseKey key, bool was_removed = false);
+  // Two databases have changed places, or one was emptied (`database` and `other` are the same).
+  void touch_database(std::uint32_t database, std::uint32_t other, const Keyspace& keyspace);
+  void drop_ended();
+
+  std::unordered_map<std::string, Watching> by_key_;  // the key's text, whatever its database
+  std::size_t dropped_at_ = 64;                       // the number of keys at which drop_ended() is due
+};
+
+}  // namespace sepal::keyspace

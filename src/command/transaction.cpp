@@ -1,0 +1,41 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
+#include <sepal/command/transaction.hpp>
+
+namespace sepal::command {
+
+void Transaction::queue(const CommandSpec& spec, std::span<const std::string_view> words, bool may_join) {
+  SEPAL_ASSERT(!words.empty(), "a command has a name");
+  ++command_count_;
+  if (may_join && !groups_.empty() && joins(groups_.back(), spec, words)) {
+    append(words.back());
+    ++groups_.back().command_count;
+    return;
+  }
+  groups_.push_back(
+      {.spec = &spec, .first_word = ends_.size(), .head_count = words.size() - 1, .command_count = 1});
+  for (const std::string_view each : words) append(each);
+}
+
+bool Transaction::joins(const Group& group, const CommandSpec& spec,
+                        std::span<const std::string_view> words) const {
+  if (group.spec != &spec || group.head_count + 1 != words.size()) return false;
+  // The first word is the command's name, which clients may spell in any case.
+  for (std::size_t at = 1; at < group.head_count; ++at)
+    if (word(group.first_word + at) != words[at]) return false;
+  return true;
+}
+
+void Transaction::append(std::string_view word) {
+  bytes_.append(word);
+  ends_.push_back(bytes_.size());
+}
+
+void Transaction::fail() {
+  failed_ = true;
+  free_memory(bytes_);
+  free_memory(ends_);
+  free_memory(groups_);
+}
+
+}  // namespace sepal::command

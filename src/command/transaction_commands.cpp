@@ -1,0 +1,237 @@
+// Handlers of MULTI, EXEC, DISCARD, WATCH and UNWATCH, and the part of the dispatcher that queues commands
+// and runs them (docs/decisions/0023-transactions.md).
+
+#include <sepal/base/assert.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "refuse.hpp"
+#include "scratch.hpp"
+#include "transaction_state.hpp"
+
+namespace sepal::command {
+namespace {
+
+// The most keys that one connection watches.
+constexpr std::size_t watched_keys_max = 4096;
+
+// EXEC runs so many commands together. The reply to each is ready before the next run begins.
+constexpr std::size_t run_together_max = 64;
+
+// A transaction takes at most this part of the journal's bound.
+constexpr std::uint64_t journal_part = 2;
+
+// The words of one command of a group.
+std::vector<std::string_view> words_of(const Transaction& transaction, const Transaction::Group& group,
+                                       std::size_t command) {
+  std::vector<std::string_view> words;
+  for (std::size_t at = 0; at < group.head_count; ++at)
+    words.push_back(transaction.word(group.first_word + at));
+  words.push_back(transaction.word(group.first_word + group.head_count + command));
+  return words;
+}
+
+bool any_denied_above_limit(const Transaction& transaction) {
+  return std::ranges::any_of(transaction.groups(),
+                             [](const auto& group) { return group.spec->flags.has(Flag::deny_oom); });
+}
+
+// A single command keeps its isolation as it is. More commands run with the gate closed: under the shared
+// gate, other workers would see some of them done and some not.
+bool needs_alone(const ClientState& client) {
+  return client.watch != nullptr || client.transaction->command_count() > 1;
+}
+
+}  // namespace
+
+Next multi(Context& context) {
+  if (context.client.transaction != nullptr) return refuse(context, text::nested_multi);
+  context.client.transaction = std::make_unique<Transaction>();
+  context.reply.ok();
+  return Next::done;
+}
+
+Next discard(Context& context) {
+  if (context.client.transaction == nullptr) return refuse(context, text::discard_without_multi);
+  end_transaction(context.client);
+  context.reply.ok();
+  return Next::done;
+}
+
+Next watch(Context& context) {
+  ClientState& client = context.client;
+  if (client.transaction != nullptr) return refuse(context, text::watch_inside_multi);
+  const auto keys = context.words.subspan(1);
+  const std::size_t watched = client.watch == nullptr ? 0 : client.watch->key_count();
+  if (keys.size() > watched_keys_max - watched) return refuse(context, text::too_many_watched);
+  if (client.watch == nullptr) client.watch = std::make_shared<keyspace::Watch>();
+  keyspace::Keyspace& keyspace = context.services.keyspace;
+  for (const std::string_view key : keys)
+    keyspace.watches().add(client.watch, {.database = client.database, .key = key}, keyspace, context.now);
+  context.reply.ok();
+  return Next::done;
+}
+
+Next unwatch(Context& context) {
+  context.client.watch.reset();
+  context.reply.ok();
+  return Next::done;
+}
+
+Next exec(Context& context) {
+  ClientState& client = context.client;
+  if (client.transaction == nullptr) return refuse(context, text::exec_without_multi);
+  if (!client.transaction->failed() && !context.alone && needs_alone(client)) return Next::need_alone;
+  if (client.transaction->failed()) {
+    end_transaction(client);
+    return refuse(context, text::transaction_failed);
+  }
+  if (client.watch != nullptr && client.watch->changed(context.services.keyspace, context.now)) {
+    end_transaction(client);
+    context.reply.null_array();
+    return Next::done;
+  }
+  if (any_denied_above_limit(*client.transaction) && context.services.keyspace.over_memory_limit()) {
+    end_transaction(client);
+    return refuse(context, transaction_discarded(text::over_memory));
+  }
+  // While the commands run, the client is in no transaction: else they would be queued again.
+  std::unique_ptr<Transaction> transaction = std::move(client.transaction);
+  const Next next = context.dispatcher.run_transaction(*transaction, context);
+  if (next == Next::later || next == Next::need_alone) {
+    client.transaction = std::move(transaction);
+  } else {
+    client.watch.reset();
+  }
+  return next;
+}
+
+Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std::string_view> last_words,
+                                      const Moment& moment) {
+  Transaction& transaction = *first.client.transaction;
+  const CommandSpec& spec = *first.spec;
+  if (spec.flags.has(Flag::no_multi) || spec.flags.has(Flag::outside_multi))
+    return reject(first, text::not_in_transaction, false);
+  keyspace::WorkerLog* const log = log_of(spec);
+  const bool frees = spec.frees != nullptr && spec.frees(first.words, moment.now);
+  const auto change = frees ? keyspace::Change::frees : keyspace::Change::any;
+  if (log != nullptr && log->admit(0, change) == keyspace::Admission::refused)
+    return reject(first, journal_refuses(services_.journal.status().refusal), false);
+  std::size_t byte_count = 0;
+  for (const std::string_view word : first.words) byte_count += word.size();
+  for (const std::string_view word : last_words) byte_count += word.size();
+  if (!transaction.failed() && !transaction.takes(last_words.size(), byte_count))
+    return reject(first, text::transaction_too_long, false);
+  if (!transaction.failed()) {
+    const bool may_join = runs_together(&spec, first.words.size());
+    std::vector<std::string_view>& words = scratch_->part_words;
+    words.assign(first.words.begin(), first.words.end());
+    for (const std::string_view word : last_words) {
+      words.back() = word;
+      transaction.queue(spec, words, may_join);
+    }
+  }
+  for (std::size_t queued = 0; queued < last_words.size(); ++queued) first.reply.raw("+QUEUED\r\n");
+  return {.next = Next::done, .spec = nullptr};
+}
+
+Next Dispatcher::run_transaction(const Transaction& transaction, Context& context) {
+  keyspace::WorkerLog* const log = log_of(transaction);
+  if (log != nullptr) {
+    const std::uint64_t bytes_max = transaction_record_bytes(transaction, context);
+    const std::uint64_t journal_bytes_max = services_.options.journal_bytes_max;
+    if (journal_bytes_max != 0 && bytes_max > journal_bytes_max / journal_part)
+      return refuse(context, transaction_discarded(text::transaction_too_large));
+    switch (log->admit(bytes_max, keyspace::Change::any)) {
+      case keyspace::Admission::granted:
+        break;
+      case keyspace::Admission::refused:
+        return refuse(context, transaction_discarded(journal_refuses(services_.journal.status().refusal)));
+      case keyspace::Admission::later:
+        return Next::later;
+    }
+  }
+  const bool is_group = log != nullptr && context.alone;
+  const std::size_t reply_bytes = context.reply.size();
+  context.reply.array(transaction.command_count());
+  if (is_group) log->begin_group();
+  Next next = Next::done;
+  for (const Transaction::Group& group : transaction.groups()) {
+    const Next ran = run_group(transaction, group, context);
+    if (ran == Next::need_alone) {
+      SEPAL_ASSERT(!context.alone && transaction.command_count() == 1, "nothing was done before it");
+      context.reply.truncate(reply_bytes);
+      return ran;
+    }
+    if (ran == Next::close) next = ran;
+  }
+  if (is_group) log->end_group();
+  return next;
+}
+
+// Null if the transaction changes nothing, or if the journal is off.
+keyspace::WorkerLog* Dispatcher::log_of(const Transaction& transaction) const {
+  for (const Transaction::Group& group : transaction.groups())
+    if (keyspace::WorkerLog* const log = log_of(*group.spec)) return log;
+  return nullptr;
+}
+
+// The most bytes that all commands record together.
+std::uint64_t Dispatcher::transaction_record_bytes(const Transaction& transaction, Context& context) {
+  std::uint64_t bytes = 0;
+  for (const Transaction::Group& group : transaction.groups()) {
+    if (!group.spec->flags.has(Flag::write)) continue;
+    const std::vector<std::string_view> words = words_of(transaction, group, 0);
+    const Request request{.client = context.client,
+                          .reply = context.reply,
+                          .spec = group.spec,
+                          .words = words,
+                          .partial = context.partial};
+    bytes += most_record_bytes(request, words.size() + group.command_count, context.alone);
+  }
+  return bytes;
+}
+
+Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Group& group,
+                           Context& context) {
+  const SteadyTime began = context.moment.clock();
+  Moment moment = context.moment;
+  moment.in_transaction = true;
+  Next next = Next::done;
+  for (std::size_t at = 0; at < group.command_count;) {
+    const std::vector<std::string_view> words = words_of(transaction, group, at);
+    std::unique_ptr<PartialRun> partial;
+    const Request request{.client = context.client,
+                          .reply = context.reply,
+                          .spec = group.spec,
+                          .words = words,
+                          .partial = partial};
+    const std::size_t count = std::min(run_together_max, group.command_count - at);
+    if (count > 1) {
+      scratch_->last_words.clear();
+      for (std::size_t item = 0; item < count; ++item)
+        scratch_->last_words.push_back(transaction.word(group.first_word + group.head_count + at + item));
+      if (run_together(request, scratch_->last_words, moment).next == Next::done) {
+        at += count;
+        continue;
+      }
+    }
+    const std::uint64_t errors_before = context.reply.error_count();
+    Next ran = Next::more;
+    while (ran == Next::more) ran = run_whole(request, moment).next;
+    if (ran == Next::need_alone) return ran;
+    SEPAL_ASSERT(ran == Next::done || ran == Next::close, "a command of a transaction answers at once");
+    if (ran == Next::close) next = ran;
+    count_requests(context.client, 1, moment.steady_now);
+    context.errors_told += context.reply.error_count() - errors_before;
+    ++at;
+  }
+  record(*group.spec, group.command_count, context.moment.clock() - began);
+  return next;
+}
+
+}  // namespace sepal::command

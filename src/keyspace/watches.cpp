@@ -1,0 +1,89 @@
+#include <sepal/keyspace/keyspace.hpp>
+#include <sepal/keyspace/watches.hpp>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace sepal::keyspace {
+
+bool Watch::changed(const Keyspace& keyspace, WallTime now) const {
+  if (touched_) return true;
+  return std::ranges::any_of(keys_, [&](const Key& watched) {
+    const filter::Filter* const filter =
+        keyspace.find({.database = watched.database, .key = watched.key}, now);
+    if (filter == nullptr) return watched.existed;
+    return !watched.existed || filter->item_count() != watched.item_count;
+  });
+}
+
+void Watches::add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Keyspace& keyspace,
+                  WallTime now) {
+  if (by_key_.size() >= dropped_at_) drop_ended();
+  Watching& watching = by_key_[std::string(key.key)];
+  std::erase_if(watching, [](const Watcher& each) { return each.watch.expired(); });
+  const bool known = std::ranges::any_of(watching, [&](const Watcher& each) {
+    return each.watch.lock() == watch && watch->keys_[each.index].database == key.database;
+  });
+  if (known) return;
+  const filter::Filter* const filter = keyspace.find(key, now);
+  watch->keys_.push_back({.database = key.database,
+                          .key = std::string(key.key),
+                          .existed = filter != nullptr,
+                          .item_count = filter == nullptr ? 0 : filter->item_count()});
+  watching.push_back({.watch = watch, .index = watch->keys_.size() - 1});
+}
+
+void Watches::touch_watched(const Mutation& change, const Keyspace& keyspace) {
+  std::visit(
+      [&]<class Change>(const Change& made) {
+        if constexpr (std::is_same_v<Change, FlushedAll>) {
+          for (std::uint32_t database = 0; database < database_count; ++database)
+            touch_database(database, database, keyspace);
+        } else if constexpr (std::is_same_v<Change, Flushed>) {
+          touch_database(made.database, made.database, keyspace);
+        } else if constexpr (std::is_same_v<Change, Swapped>) {
+          touch_database(made.database, made.other, keyspace);
+        } else if constexpr (!std::is_same_v<Change, Mirrored>) {
+          touch_key(made.key, std::is_same_v<Change, Removed>);
+          if constexpr (std::is_same_v<Change, Renamed>)
+            touch_key({.database = made.key.database, .key = made.target});
+          if constexpr (std::is_same_v<Change, Moved>)
+            touch_key({.database = made.to_database, .key = made.key.key});
+        }
+      },
+      change);
+}
+
+// A key that was past its deadline when the watch began did not exist for the client, so its removal later is
+// no change.
+void Watches::touch_key(DatabaseKey key, bool was_removed) {
+  const auto found = by_key_.find(std::string(key.key));
+  if (found == by_key_.end()) return;
+  for (const Watcher& each : found->second) {
+    const auto watch = each.watch.lock();
+    if (watch == nullptr || watch->keys_[each.index].database != key.database) continue;
+    watch->touched_ = watch->touched_ || watch->keys_[each.index].existed || !was_removed;
+  }
+}
+
+void Watches::touch_database(std::uint32_t database, std::uint32_t other, const Keyspace& keyspace) {
+  for (const auto& [key, watching] : by_key_) {
+    for (const Watcher& each : watching) {
+      const auto watch = each.watch.lock();
+      if (watch == nullptr) continue;
+      const Watch::Key& watched = watch->keys_[each.index];
+      if (watched.database != database && watched.database != other) continue;
+      const bool exists = keyspace.find({.database = watched.database, .key = key}) != nullptr;
+      watch->touched_ = watch->touched_ || watched.existed || exists;
+    }
+  }
+}
+
+void Watches::drop_ended() {
+  std::erase_if(by_key_, [](const auto& entry) {
+    return std::ranges::all_of(entry.second, [](const Watcher& each) { return each.watch.expired(); });
+  });
+  dropped_at_ = std::max<std::size_t>(2 * by_key_.size(), 64);
+}
+
+}  // namespace sepal::keyspace

@@ -1,0 +1,348 @@
+// MULTI, EXEC, DISCARD, WATCH and UNWATCH. What the reference answers is in tests/golden; here is what only
+// Sepal decides: the gate, the journal, the limits.
+#include <sepal/command/transaction.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/command/world.hpp"
+
+namespace transaction_test {
+
+namespace {
+
+using namespace sepal;
+using command::Next;
+using command::Transaction;
+using command::testing::World;
+using keyspace::Admission;
+using test::Recorded;
+
+constexpr std::string_view aborted = "-EXECABORT Transaction discarded because of previous errors.";
+
+struct JournaledWorld : World {
+  JournaledWorld() : World(keyspace::KeyspaceOptions{.seed = 1}) { services.logs = recording.all_logs(); }
+};
+
+TEST_CASE("one command of a transaction runs without closing the gate", "[command][transaction]") {
+  World world;
+  world.send({"BF.RESERVE", "a", "0.01", "100"});
+  world.alone_runs = 0;
+  world.send({"MULTI"});
+  CHECK(world.send({"BF.ADD", "a", "x"}) == "+QUEUED");
+  CHECK(world.send({"EXEC"}) == "*[:1]");
+  CHECK(world.alone_runs == 0);
+  SECTION("unless the command itself needs that") {
+    world.send({"MULTI"});
+    world.send({"BF.ADD", "new", "x"});
+    CHECK(world.send({"EXEC"}) == "*[:1]");
+    CHECK(world.alone_runs == 1);
+  }
+  SECTION("two commands close it once") {
+    world.send({"MULTI"});
+    world.send({"BF.ADD", "a", "x"});
+    world.send({"BF.EXISTS", "a", "x"});
+    CHECK(world.send({"EXEC"}) == "*[:0, :1]");
+    CHECK(world.alone_runs == 1);
+  }
+}
+
+TEST_CASE("a transaction is one group in the journal, with room for all of it", "[command][transaction]") {
+  JournaledWorld world;
+  world.send({"MULTI"});
+  for (int i = 0; i < 200; ++i) {
+    const std::string item = std::to_string(i);
+    world.send({"BF.ADD", i % 3 == 0 ? "a" : "b", item});
+  }
+  world.send({"EXPIRE", "a", "100"});
+  world.send({"RENAME", "b", "c"});
+  const std::uint64_t admitted_before = world.recording.admitted_bytes();
+  const int commits_before = world.recording.commits;
+  world.send({"EXEC"});
+  CHECK(world.recording.groups == 1);
+  CHECK(world.recording.commits == commits_before + 2);  // where the group begins, and where it ends
+  std::uint64_t bytes = 0;
+  for (const Recorded& each : world.recording.operations()) bytes += each.bytes();
+  CHECK(bytes > 200 * sizeof(Fingerprint));
+  CHECK(bytes <= world.recording.admitted_bytes() - admitted_before);
+  CHECK(world.send({"BF.CARD", "c"}) == ":133");
+}
+
+TEST_CASE("a transaction of look-ups records nothing", "[command][transaction]") {
+  JournaledWorld world;
+  world.send({"MULTI"});
+  world.send({"BF.EXISTS", "a", "x"});
+  world.send({"BF.EXISTS", "b", "x"});
+  CHECK(world.send({"EXEC"}) == "*[:0, :0]");
+  CHECK(world.recording.groups == 0);
+}
+
+TEST_CASE("EXEC waits for room in the journal, and its commands wait with it", "[command][transaction]") {
+  JournaledWorld world;
+  world.send({"MULTI"});
+  world.send({"BF.ADD", "a", "x"});
+  world.send({"BF.ADD", "a", "y"});
+  world.recording.grants_left = 0;
+  world.send({"EXEC"});
+  CHECK(world.outcome.next == Next::later);
+  CHECK(world.keyspace.total_size() == 0);
+  world.recording.grants_left = 10;
+  CHECK(world.send({"EXEC"}) == "*[:1, :1]");
+}
+
+TEST_CASE("a journal that refuses changes refuses the command, and then EXEC", "[command][transaction]") {
+  JournaledWorld world;
+  world.send({"MULTI"});
+  world.send({"BF.ADD", "a", "x"});
+  SECTION("while it is queued") {
+    world.recording.admission = Admission::refused;
+    CHECK(world.send({"BF.ADD", "a", "y"}).starts_with("-MISCONF Errors writing to the journal"));
+    world.recording.admission = Admission::granted;
+    CHECK(world.send({"EXEC"}) == aborted);
+  }
+  SECTION("when EXEC comes") {
+    world.recording.admission = Admission::refused;
+    CHECK(world.send({"EXEC"}).starts_with(
+        "-EXECABORT Transaction discarded because of: MISCONF Errors writing to the journal"));
+    world.recording.admission = Admission::granted;
+    CHECK(world.send({"EXEC"}) == "-ERR EXEC without MULTI");
+  }
+  CHECK(world.keyspace.total_size() == 0);
+}
+
+TEST_CASE("a transaction may record half of what the journal may hold", "[command][transaction]") {
+  JournaledWorld world;
+  world.options.journal_bytes_max = 4096;
+  world.send({"MULTI"});
+  world.send({"BF.ADD", "a", "x"});
+  world.send({"BF.ADD", "a", "y"});
+  CHECK(world.send({"EXEC"}) == "*[:1, :1]");
+  world.send({"MULTI"});
+  for (int i = 0; i < 20; ++i) world.send({"BF.ADD", std::to_string(i), "x"});
+  CHECK(world.send({"EXEC"}) ==
+        "-EXECABORT Transaction discarded because of: the transaction may record more than half of "
+        "journal-size-max; send it in parts");
+  CHECK(world.keyspace.total_size() == 1);
+}
+
+TEST_CASE("EXEC is refused where memory has run out for one of its commands", "[command][transaction]") {
+  World world;
+  world.send({"BF.RESERVE", "a", "0.01", "100"});
+  world.send({"MULTI"});
+  world.send({"BF.ADD", "a", "x"});
+  world.keyspace.set_memory_max(1);
+  CHECK(world.send({"EXEC"}) ==
+        "-EXECABORT Transaction discarded because of: OOM command not allowed when used memory > "
+        "'maxmemory'.");
+  world.send({"MULTI"});
+  world.send({"BF.EXISTS", "a", "x"});
+  CHECK(world.send({"EXEC"}) == "*[:0]");
+}
+
+TEST_CASE("commands that end later are not taken into a transaction", "[command][transaction]") {
+  const auto words =
+      GENERATE(std::vector<std::string_view>{"SAVE"}, std::vector<std::string_view>{"SHUTDOWN"},
+               std::vector<std::string_view>{"CONFIG", "REWRITE"},
+               std::vector<std::string_view>{"CONFIG", "SET", "maxmemory", "0"},
+               std::vector<std::string_view>{"BF.IMPORT", "a", "file"},
+               std::vector<std::string_view>{"BF.EXPORT", "a", "file"},
+               std::vector<std::string_view>{"BF.LOADCHUNK", "a", "1", "data"});
+  World world;
+  world.send({"MULTI"});
+  CHECK(world.send_words("a", words) == "-ERR Command not allowed inside a transaction");
+  CHECK(world.send({"EXEC"}) == aborted);
+}
+
+TEST_CASE("a filter that a job of its own would copy is refused, and the other commands run",
+          "[command][transaction]") {
+  World world;
+  world.send({"BF.RESERVE", "big", "0.01", "10000000"});
+  world.send({"MULTI"});
+  world.send({"COPY", "big", "other"});
+  world.send({"DUMP", "big"});
+  world.send({"BF.ADD", "big", "x"});
+  const std::string answer = world.send({"EXEC"});
+  CHECK(answer.starts_with("*[-ERR a filter as large as this one"));
+  CHECK(answer.ends_with(", :1]"));
+  CHECK(world.outcome.next == Next::done);
+}
+
+TEST_CASE("the session of a command within a transaction is that of the client", "[command][transaction]") {
+  World world;
+  world.send({"MULTI"});
+  world.send({"CLIENT", "SETNAME", "me"});
+  world.send({"SELECT", "3"});
+  world.send({"BF.ADD", "a", "x"});
+  world.send({"HELLO", "3"});
+  world.send({"BF.EXISTS", "a", "x"});
+  CHECK(world.send({"EXEC"}).ends_with("#t]"));
+  CHECK(world.connection("a").client.database == 3);
+  CHECK(world.connection("a").client.name == "me");
+}
+
+TEST_CASE("commands of a transaction count as calls, and their errors once", "[command][transaction]") {
+  World world;
+  const auto* const add = command::find_command("bf.add");
+  const auto* const exec = command::find_command("exec");
+  const auto& stats = world.workers[0];
+  world.send({"MULTI"});
+  for (const char* const item : {"x", "y", "z"}) world.send({"BF.ADD", "a", item});
+  CHECK(stats.commands[command::command_row(*add)].calls.get() == 0);
+  world.send({"BF.RESERVE", "a", "0.01", "100"});
+  world.send({"EXEC"});
+  CHECK(stats.commands[command::command_row(*add)].calls.get() == 3);
+  CHECK(stats.error_replies.get() == 1);
+  CHECK(stats.commands[command::command_row(*exec)].failed.get() == 0);
+}
+
+TEST_CASE("CLIENT LIST shows a transaction and a watch", "[command][transaction]") {
+  World world;
+  const auto line = [&] { return world.send({"CLIENT", "INFO"}); };
+  CHECK(line().find("flags=N ") != std::string::npos);
+  CHECK(line().find(" multi=-1 watch=0 ") != std::string::npos);
+  world.send({"WATCH", "a", "b", "a"});
+  CHECK(line().find(" multi=-1 watch=2 ") != std::string::npos);
+  world.send({"MULTI"});
+  world.send({"PING"});
+  world.send({"CLIENT", "INFO"});
+  CHECK(world.connection("a").client.transaction->command_count() == 2);
+}
+
+TEST_CASE("RESET ends a transaction and a watch", "[command][transaction]") {
+  World world;
+  world.send({"WATCH", "a"});
+  world.send({"MULTI"});
+  world.send({"BF.ADD", "a", "x"});
+  CHECK(world.send({"RESET"}) == "+RESET");
+  CHECK(world.send({"EXEC"}) == "-ERR EXEC without MULTI");
+  CHECK(world.connection("a").client.watch == nullptr);
+}
+
+TEST_CASE("any change of a watched key makes EXEC answer null", "[command][transaction]") {
+  const auto change = GENERATE(
+      std::vector<std::string_view>{"BF.ADD", "a", "new"}, std::vector<std::string_view>{"DEL", "a"},
+      std::vector<std::string_view>{"RENAME", "a", "b"},
+      std::vector<std::string_view>{"RENAME", "other", "a"}, std::vector<std::string_view>{"MOVE", "a", "5"},
+      std::vector<std::string_view>{"FLUSHDB"}, std::vector<std::string_view>{"FLUSHALL"},
+      std::vector<std::string_view>{"SWAPDB", "0", "7"}, std::vector<std::string_view>{"EXPIRE", "a", "100"},
+      std::vector<std::string_view>{"EXPIRE", "a", "-1"},
+      std::vector<std::string_view>{"COPY", "other", "a", "REPLACE"});
+  CAPTURE(change[0], change.back());
+  World world;
+  world.send({"BF.ADD", "a", "x"});
+  world.send({"BF.ADD", "other", "x"});
+  world.send({"WATCH", "a"});
+  world.send_words("b", change);
+  world.send({"MULTI"});
+  world.send({"PING"});
+  CHECK(world.send({"EXEC"}) == "*null");
+  SECTION("and the watch has ended") {
+    world.send({"MULTI"});
+    world.send({"PING"});
+    CHECK(world.send({"EXEC"}) == "*[+PONG]");
+  }
+}
+
+TEST_CASE("what does not change a watched key does not matter", "[command][transaction]") {
+  const auto no_change = GENERATE(
+      std::vector<std::string_view>{"BF.ADD", "a", "x"}, std::vector<std::string_view>{"BF.EXISTS", "a", "y"},
+      std::vector<std::string_view>{"DEL", "b"}, std::vector<std::string_view>{"RENAME", "other", "b"},
+      std::vector<std::string_view>{"SWAPDB", "3", "7"}, std::vector<std::string_view>{"PERSIST", "a"});
+  CAPTURE(no_change[0], no_change.back());
+  World world;
+  world.send({"BF.ADD", "a", "x"});
+  world.send({"BF.ADD", "other", "x"});
+  world.send({"WATCH", "a"});
+  world.send_words("b", no_change);
+  world.send({"MULTI"});
+  world.send({"PING"});
+  CHECK(world.send({"EXEC"}) == "*[+PONG]");
+}
+
+TEST_CASE("a key that was not there changes when it comes, whatever its way", "[command][transaction]") {
+  const auto change = GENERATE(std::vector<std::string_view>{"BF.ADD", "new", "x"},
+                               std::vector<std::string_view>{"RENAME", "a", "new"},
+                               std::vector<std::string_view>{"COPY", "a", "new"},
+                               std::vector<std::string_view>{"SWAPDB", "0", "1"});
+  CAPTURE(change[0], change.back());
+  World world;
+  world.send({"BF.ADD", "a", "x"});
+  world.send_from("b", {"SELECT", "1"});
+  world.send_from("b", {"BF.ADD", "new", "x"});
+  world.send_from("b", {"SELECT", "0"});
+  world.send({"WATCH", "new"});
+  world.send_words("b", change);
+  world.send({"DEL", "new"});
+  world.send({"MULTI"});
+  world.send({"PING"});
+  CHECK(world.send({"EXEC"}) == "*null");
+}
+
+TEST_CASE("a connection watches so many keys", "[command][transaction]") {
+  World world;
+  std::vector<std::string> keys;
+  for (int i = 0; i < 4096; ++i) keys.push_back(std::to_string(i));
+  std::vector<std::string_view> words{"WATCH"};
+  words.insert(words.end(), keys.begin(), keys.end());
+  CHECK(world.send_words("a", words) == "+OK");
+  CHECK(world.send({"WATCH", "one more"}) == "-ERR too many watched keys: the limit of a connection is 4096");
+  world.send({"UNWATCH"});
+  CHECK(world.send({"WATCH", "one more"}) == "+OK");
+  SECTION("and watches that have ended are forgotten") {
+    for (int round = 0; round < 10; ++round) {
+      world.send_words("b", words);
+      world.send_from("b", {"UNWATCH"});
+    }
+    CHECK(world.send({"BF.ADD", "17", "x"}) == ":1");
+  }
+}
+
+TEST_CASE("a transaction takes so many commands and bytes", "[command][transaction]") {
+  Transaction transaction;
+  CHECK(transaction.takes(command::transaction_commands_max, command::transaction_bytes_max));
+  CHECK_FALSE(transaction.takes(command::transaction_commands_max + 1, 1));
+  CHECK_FALSE(transaction.takes(1, command::transaction_bytes_max + 1));
+  const std::vector<std::string_view> words{"BF.ADD", "a", "item"};
+  transaction.queue(*command::find_command("bf.add"), words, true);
+  CHECK_FALSE(transaction.takes(command::transaction_commands_max, 1));
+  CHECK_FALSE(transaction.takes(1, command::transaction_bytes_max));
+  transaction.fail();
+  CHECK(transaction.groups().empty());
+}
+
+TEST_CASE("a transaction that is too long is refused", "[command][transaction]") {
+  World world;
+  world.send({"MULTI"});
+  Transaction& transaction = *world.connection("a").client.transaction;
+  const std::vector<std::string_view> words{"BF.ADD", "a", "x"};
+  for (std::size_t i = 0; i < command::transaction_commands_max; ++i)
+    transaction.queue(*command::find_command("bf.add"), words, true);
+  CHECK(world.send({"PING"}) ==
+        "-ERR the transaction is longer than its limit allows: 1048576 commands, 268435456 bytes of words");
+  CHECK(world.send({"PING"}) == "+QUEUED");
+  CHECK(world.send({"EXEC"}) == aborted);
+}
+
+TEST_CASE("neighbours that differ in their last word are kept as one group", "[command][transaction]") {
+  Transaction transaction;
+  const auto& add = *command::find_command("bf.add");
+  const auto queue = [&](std::vector<std::string_view> words, bool may_join = true) {
+    transaction.queue(add, words, may_join);
+  };
+  queue({"BF.ADD", "a", "1"});
+  queue({"bf.add", "a", "2"});
+  queue({"BF.ADD", "b", "3"});
+  queue({"BF.ADD", "b", "4", "5"});
+  queue({"BF.ADD", "b", "4", "6"}, false);
+  REQUIRE(transaction.groups().size() == 4);
+  CHECK(transaction.command_count() == 5);
+  CHECK(transaction.groups()[0].command_count == 2);
+  CHECK(transaction.word(transaction.groups()[0].first_word + 3) == "2");
+  CHECK(transaction.word(transaction.groups()[3].first_word + 3) == "6");
+}
+
+}  // namespace
+
+}  // namespace transaction_test
