@@ -68,11 +68,6 @@ storage::JournalBound journal_bound(const command::RuntimeOptions& options, std:
           .segment_bytes = segment_bytes};
 }
 
-storage::JournalPolicy policy_of(const command::RuntimeOptions& options) {
-  if (options.journal == "always") return storage::JournalPolicy::always;
-  return options.journal == "off" ? storage::JournalPolicy::off : storage::JournalPolicy::everysec;
-}
-
 std::string listening_text(const settings::Settings& settings, std::uint16_t port) {
   std::string text;
   for (const std::string& address : settings.server.bind) {
@@ -174,7 +169,7 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
   storage::JournalPolicy policy{};
   {
     const GateClosed closed(gate_);
-    policy = policy_of(settings_.runtime);
+    policy = settings_.runtime.journal;
   }
   auto reserve = storage::Reserve::open(*disk_, data_->path(), settings_.disk_reserve_bytes);
   if (!reserve) return reserve.error();
@@ -313,7 +308,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
     const auto saved = saver_->save_at_stop([] { return false; });
     if (!saved) outcome = saved.error();
   } else {
-    const bool kept = policy_of(settings_.runtime) != storage::JournalPolicy::off;
+    const bool kept = settings_.runtime.journal != storage::JournalPolicy::off;
     spdlog::log(kept ? spdlog::level::info : spdlog::level::warn,
                 "stopping without a save, as asked: changes={} in_journal={}", status().changes_since, kept);
   }
@@ -440,8 +435,8 @@ void Daemon::options_changed(const command::RuntimeOptions& options) {
   }
   // Changes that the running batch made before are recorded under the old policy.
   for (keyspace::WorkerLog* const log : serving_->services.logs) log->commit();
-  journal_->set_policy(policy_of(options));
-  note_policy(policy_of(options));
+  journal_->set_policy(options.journal);
+  note_policy(options.journal);
 }
 
 // A journal that was off lacks the changes of that time, until a save has them.

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -90,9 +91,9 @@ class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
   Descriptor descriptor_;
 };
 
-std::unique_ptr<spdlog::formatter> make_formatter(const std::string& format) {
+std::unique_ptr<spdlog::formatter> make_formatter(settings::LogFormat format) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  if (format == "json") {
+  if (format == settings::LogFormat::json) {
     formatter->add_flag<JsonText>('*').set_pattern(
         R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":"%*"})");
   } else {
@@ -103,7 +104,7 @@ std::unique_ptr<spdlog::formatter> make_formatter(const std::string& format) {
 
 }  // namespace
 
-Result<void> start_logging(const settings::LogOptions& options) {
+Result<void> start_logging(const settings::LogOptions& options, command::LogLevel level) {
   spdlog::sink_ptr sink;
   if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
@@ -116,7 +117,7 @@ Result<void> start_logging(const settings::LogOptions& options) {
   logger->set_formatter(make_formatter(options.format));
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
-  set_log_level(options.level);
+  set_log_level(level);
   return {};
 }
 
@@ -127,8 +128,8 @@ Result<Reopened> reopen_log() {
   return Reopened::yes;
 }
 
-void set_log_level(const std::string& level) {
-  spdlog::set_level(spdlog::level::from_str(level));
+void set_log_level(command::LogLevel level) {
+  spdlog::set_level(spdlog::level::from_str(std::string(name_of(level))));
 }
 
 }  // namespace sepal::app

@@ -3,12 +3,10 @@
 #include <sepal/base/result.hpp>
 #include <sepal/settings/settings.hpp>
 
-#include <string>
-
 namespace sepal::app {
 
-// Makes the default logger from `options`. Errors: io if the log file cannot be opened.
-Result<void> start_logging(const settings::LogOptions& options);
+// Makes the default logger. Errors: io if the log file cannot be opened.
+Result<void> start_logging(const settings::LogOptions& options, command::LogLevel level);
 
 // Whether there was a log file to open again.
 enum class Reopened : bool { no, yes };
@@ -17,7 +15,6 @@ enum class Reopened : bool { no, yes };
 // none. Errors: io; then the log goes on in the file that is open.
 Result<Reopened> reopen_log();
 
-// `level` is one of LogOptions::level.
-void set_log_level(const std::string& level);
+void set_log_level(command::LogLevel level);
 
 }  // namespace sepal::app

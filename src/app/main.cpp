@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   sepal::settings::Settings& settings = invocation->settings;
-  if (const auto logging = sepal::app::start_logging(settings.log); !logging) {
+  if (const auto logging = sepal::app::start_logging(settings.log, settings.runtime.log_level); !logging) {
     return complain(logging.error(), exit_failed);
   }
   if (const auto asked = sepal::ask_for_short_slices(); !asked)

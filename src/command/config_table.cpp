@@ -137,42 +137,31 @@ std::string set_memory(PendingConfig& pending, const Parameter&, std::string_vie
 // Sepal has one parameter for the journal ("journal"). Redis has two: "appendonly" says whether there is a
 // log, "appendfsync" says how it is synced.
 
-constexpr std::string_view journal_off = "off";
-constexpr std::string_view journal_policies[] = {journal_off, "everysec", "always"};
-
-void change_journal(RuntimeOptions& options, std::string_view policy) {
-  if (options.journal != journal_off) options.journal_when_on = options.journal;
-  options.journal = policy;
-  if (policy != journal_off) options.journal_when_on = policy;
-}
+using keyspace::JournalPolicy;
 
 std::string get_journal(const Context& context, const Parameter&) {
-  return context.services.options.journal;
+  return std::string(name_of(context.services.options.journal));
 }
 std::string set_journal(PendingConfig& pending, const Parameter&, std::string_view value) {
-  for (const std::string_view policy : journal_policies) {
-    if (!equal_ignoring_case(value, policy)) continue;
-    change_journal(pending.options, policy);
-    return {};
-  }
-  return "argument(s) must be one of the following: off, everysec, always";
+  const auto policy = choice_of<JournalPolicy>(lower_case(value));
+  if (!policy) return "argument(s) must be one of the following: off, everysec, always";
+  pending.options.set_journal(*policy);
+  return {};
 }
 
 std::string get_append_only(const Context& context, const Parameter&) {
-  return yes_or_no(context.services.options.journal != journal_off);
+  return yes_or_no(context.services.options.journal != JournalPolicy::off);
 }
 std::string set_append_only(PendingConfig& pending, const Parameter&, std::string_view value) {
   bool on = false;
   std::string wrong = store(parse_config_switch(value), on);
   if (!wrong.empty()) return wrong;
-  const bool is_on = pending.options.journal != journal_off;
-  if (on != is_on) change_journal(pending.options, on ? pending.options.journal_when_on : journal_off);
+  pending.options.set_journal(on ? pending.options.journal_when_on : JournalPolicy::off);
   return {};
 }
 
 std::string get_append_sync(const Context& context, const Parameter&) {
-  const RuntimeOptions& options = context.services.options;
-  return options.journal == journal_off ? options.journal_when_on : options.journal;
+  return std::string(name_of(context.services.options.journal_when_on));
 }
 // In Redis, "no" lets the system decide when to write. Sepal syncs each second instead, because that costs
 // clients nothing.
@@ -180,9 +169,9 @@ std::string set_append_sync(PendingConfig& pending, const Parameter&, std::strin
   const bool always = equal_ignoring_case(value, "always");
   if (!always && !equal_ignoring_case(value, "everysec") && !equal_ignoring_case(value, "no"))
     return "argument(s) must be one of the following: everysec, always, no";
-  const std::string_view policy = always ? "always" : "everysec";
-  pending.options.journal_when_on = policy;
-  if (pending.options.journal != journal_off) change_journal(pending.options, policy);
+  pending.options.journal_when_on = always ? JournalPolicy::always : JournalPolicy::everysec;
+  if (pending.options.journal != JournalPolicy::off)
+    pending.options.journal = pending.options.journal_when_on;
   return {};
 }
 
@@ -219,11 +208,11 @@ std::string set_save(PendingConfig& pending, const Parameter&, std::string_view 
 }
 
 // Redis's levels, each with Sepal's level. CONFIG GET answers the first Redis level of a Sepal level.
-constexpr std::pair<std::string_view, std::string_view> log_levels[] = {{"debug", "debug"},
-                                                                        {"verbose", "debug"},
-                                                                        {"notice", "info"},
-                                                                        {"warning", "warning"},
-                                                                        {"nothing", "error"}};
+constexpr std::pair<std::string_view, LogLevel> log_levels[] = {{"debug", LogLevel::debug},
+                                                                {"verbose", LogLevel::debug},
+                                                                {"notice", LogLevel::info},
+                                                                {"warning", LogLevel::warning},
+                                                                {"nothing", LogLevel::error}};
 
 std::string get_log_level(const Context& context, const Parameter&) {
   for (const auto& [theirs, ours] : log_levels)

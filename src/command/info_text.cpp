@@ -115,7 +115,7 @@ void append_persistence(const Context& context, InfoLines& lines) {
   lines.count("rdb_saves", save.saves_done).zeros({"rdb_last_cow_size", "rdb_last_load_keys_expired"});
   lines.count("rdb_last_load_keys_loaded", load.filters);
   const JournalStatus journal = context.services.journal.status();
-  const bool journal_on = context.services.options.journal != "off";
+  const bool journal_on = context.services.options.journal != keyspace::JournalPolicy::off;
   lines.count("aof_enabled", journal_on ? 1 : 0);
   lines.zeros({"aof_rewrite_in_progress", "aof_rewrite_scheduled"});
   lines.line("aof_last_rewrite_time_sec", "-1").line("aof_current_rewrite_time_sec", "-1");
@@ -192,7 +192,7 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("mirrors", services.keyspace.mirrors().size());
   lines.count("mirrors_broken", services.keyspace.mirrors().broken_count());
   lines.count("structure_changes", services.keyspace.structure_changes());
-  lines.line("journal_policy", services.options.journal).count("journal_position", journal.position);
+  lines.line("journal_policy", name_of(services.options.journal)).count("journal_position", journal.position);
   lines.count("journal_since_save", journal.position - save.journal_position);
   lines.count("journal_synced_position", journal.synced_position).count("journal_bytes", journal.bytes);
   lines.count("journal_syncs", journal.syncs).count("journal_failed_syncs", journal.failed_syncs);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "setting.hpp"
 
@@ -24,10 +25,6 @@ constexpr std::uint64_t threads_max = 1024;
 constexpr std::uint64_t path_length_max = 4095;
 constexpr std::uint64_t socket_path_length_max = 107;  // sockaddr_un holds no more
 constexpr std::uint64_t items_max = 1'000'000'000'000'000;
-
-constexpr std::array<std::string_view, 5> log_levels{"trace", "debug", "info", "warning", "error"};
-constexpr std::array<std::string_view, 2> log_formats{"text", "json"};
-constexpr std::array<std::string_view, 3> journal_policies{"off", "everysec", "always"};
 
 // The field at the end of a path of members: reach<&Settings::server, &ServerOptions::port>(settings).
 template <auto member, auto... rest>
@@ -47,12 +44,14 @@ Value get(const Settings& settings) {
     return static_cast<std::uint64_t>(field.count());
   } else if constexpr (std::is_integral_v<Field>) {
     return static_cast<std::uint64_t>(field);
+  } else if constexpr (std::is_enum_v<Field>) {
+    return std::string(name_of(field));
   } else {
     return field;
   }
 }
 
-// The row's range has been checked, so no number is truncated here.
+// The row's range has been checked, so no number is truncated here, and each word names a choice.
 template <auto... path>
 void set(Settings& settings, const Value& value) {
   auto& field = reach<path...>(settings);
@@ -61,6 +60,8 @@ void set(Settings& settings, const Value& value) {
     field = std::chrono::seconds(std::get<std::uint64_t>(value));
   } else if constexpr (std::is_integral_v<Field>) {
     field = static_cast<Field>(std::get<std::uint64_t>(value));
+  } else if constexpr (std::is_enum_v<Field>) {
+    field = choice_of<Field>(std::get<std::string>(value)).value_or(field);
   } else {
     field = std::get<Field>(value);
   }
@@ -69,18 +70,22 @@ void set(Settings& settings, const Value& value) {
 // A row for the field at the end of `path`.
 template <auto... path>
 constexpr Setting row(Setting setting) {
+  using Field = std::remove_cvref_t<decltype(reach<path...>(std::declval<Settings&>()))>;
+  if constexpr (std::is_enum_v<Field>) {
+    setting.kind = Kind::choice;
+    setting.choices = choice_names<Field>;
+  }
   setting.get = &get<path...>;
   setting.set = &set<path...>;
   return setting;
 }
 
-// CONFIG SET changes the level in RuntimeOptions. The row writes the level of the start as well, so both
-// always agree.
-constexpr Setting log_level_row(Setting setting) {
-  setting.get = &get<&Settings::runtime, &command::RuntimeOptions::log_level>;
+// The policy "off" must not make the server forget the policy that was there before.
+constexpr Setting journal_row(Setting setting) {
+  setting = row<&Settings::runtime, &command::RuntimeOptions::journal>(setting);
   setting.set = [](Settings& settings, const Value& value) {
-    settings.log.level = std::get<std::string>(value);
-    settings.runtime.log_level = std::get<std::string>(value);
+    const auto policy = choice_of<keyspace::JournalPolicy>(std::get<std::string>(value));
+    if (policy) settings.runtime.set_journal(*policy);
   };
   return setting;
 }
@@ -187,11 +192,9 @@ constexpr auto table = std::to_array<Setting>({
          .range = {0, seconds_max},
          .help = "time between saves; 0: only on command and at stop",
          .redis_name = "save"}),
-    row<&Settings::runtime, &RuntimeOptions::journal>(
+    journal_row(
         {.key = "journal",
          .group = "Data",
-         .kind = Kind::choice,
-         .choices = journal_policies,
          .help =
              "what the journal promises of an answered change: always (it survives a power cut), everysec "
              "(that, after a second; the end of the process at once) or off",
@@ -322,17 +325,10 @@ constexpr auto table = std::to_array<Setting>({
                           .kind = Kind::seed,
                           .help = "seed of the hash of new filters; auto: drawn once, kept with the data"}),
 
-    log_level_row({.key = "log_level",
-                   .group = "Log",
-                   .kind = Kind::choice,
-                   .choices = log_levels,
-                   .help = "the least that is logged",
-                   .redis_name = "loglevel"}),
-    row<&Settings::log, &LogOptions::format>({.key = "log_format",
-                                              .group = "Log",
-                                              .kind = Kind::choice,
-                                              .choices = log_formats,
-                                              .help = "how a line of the log looks"}),
+    row<&Settings::runtime, &RuntimeOptions::log_level>(
+        {.key = "log_level", .group = "Log", .help = "the least that is logged", .redis_name = "loglevel"}),
+    row<&Settings::log, &LogOptions::format>(
+        {.key = "log_format", .group = "Log", .help = "how a line of the log looks"}),
     row<&Settings::log, &LogOptions::file>({.key = "log_file",
                                             .group = "Log",
                                             .kind = Kind::text,
@@ -365,7 +361,6 @@ const Setting* find_setting(std::string_view key) {
 
 Result<void> complete(Settings& settings) {
   settings.server.worker_count = settings.threads == 0 ? core_count() : settings.threads;
-  if (settings.runtime.journal != "off") settings.runtime.journal_when_on = settings.runtime.journal;
   if (settings.server.bind.empty() && settings.server.unix_socket.empty()) {
     return fail(Errc::invalid_setting,
                 "bind names no address and unixsocket no path: nobody could connect; set one of them");

@@ -2,11 +2,14 @@
 // fakes.
 #pragma once
 
+#include <sepal/base/choice.hpp>
 #include <sepal/base/clock.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/client_state.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/resp/request_parser.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -21,6 +24,9 @@ namespace sepal::command {
 // The highest value of the setting that says how many filters may be uploaded at a time.
 inline constexpr std::uint32_t uploads_max = 1024;
 
+// The least that is logged.
+enum class LogLevel : std::uint8_t { trace, debug, info, warning, error };
+
 // Settings that CONFIG SET may change. Guarded by the gate: changed with the gate closed, read inside it.
 struct RuntimeOptions {
   std::string password;  // empty: none is asked for
@@ -32,9 +38,9 @@ struct RuntimeOptions {
   std::uint64_t output_bytes_max = 1ull << 20;
   std::chrono::seconds save_interval{3600};  // 0: only on command and at stop
   std::uint64_t save_bandwidth_bytes = 0;    // a second, except in the save at stop; 0: no limit
-  std::string log_level = "info";            // trace debug info warning error
-  std::string journal = "everysec";          // off everysec always
-  std::string journal_when_on = "everysec";  // what "appendonly yes" brings back; never off
+  LogLevel log_level = LogLevel::info;
+  keyspace::JournalPolicy journal = keyspace::JournalPolicy::everysec;          // changed by set_journal
+  keyspace::JournalPolicy journal_when_on = keyspace::JournalPolicy::everysec;  // the last that was not off
   // A save begins when the journal since the last save is longer than journal_save_min_bytes, and longer than
   // this percentage of the memory that keys and filters take.
   std::uint64_t journal_save_percent = 100;  // 0: never for that reason
@@ -48,6 +54,11 @@ struct RuntimeOptions {
   // Redis parameters that Sepal accepts without any effect, by lower-case name: CONFIG GET gives them back.
   // Only those that a client or the file set; docs/protocol.md lists all.
   std::map<std::string, std::string, std::less<>> without_effect;
+
+  void set_journal(keyspace::JournalPolicy policy) {
+    journal = policy;
+    if (policy != keyspace::JournalPolicy::off) journal_when_on = policy;
+  }
 };
 
 // The connections of all workers.
@@ -176,3 +187,7 @@ class ServerControl {
 };
 
 }  // namespace sepal::command
+
+template <>
+inline constexpr std::array<std::string_view, 5> sepal::choice_names<sepal::command::LogLevel>{
+    "trace", "debug", "info", "warning", "error"};

@@ -11,13 +11,19 @@
 // way have ended; begin_add() and added() are the two ends of a recording.
 #pragma once
 
+#include <sepal/base/choice.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/keyspace/mutation.hpp>
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace sepal::keyspace {
+
+// What the keeper of the record promises of a change that a client was told of (storage/journal.hpp).
+enum class JournalPolicy : std::uint8_t { off, everysec, always };
 
 // The most that one call of a MutationLog's member takes in the record, beside the bytes of the keys it
 // names, and of the fingerprints or the image.
@@ -81,3 +87,7 @@ class WorkerLog : public MutationLog {
 };
 
 }  // namespace sepal::keyspace
+
+template <>
+inline constexpr std::array<std::string_view, 3> sepal::choice_names<sepal::keyspace::JournalPolicy>{
+    "off", "everysec", "always"};

@@ -1,12 +1,14 @@
 // All settings of the daemon: built-in defaults, then a TOML file, then flags, into one checked struct.
 #pragma once
 
+#include <sepal/base/choice.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/server/server.hpp>
 #include <sepal/storage/journal.hpp>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -16,10 +18,11 @@
 
 namespace sepal::settings {
 
+enum class LogFormat : std::uint8_t { text, json };
+
 struct LogOptions {
-  std::string level = "info";   // trace debug info warning error
-  std::string format = "text";  // text json
-  std::string file;             // empty: standard error
+  LogFormat format = LogFormat::text;
+  std::string file;  // empty: standard error
 };
 
 // Only app reads this.
@@ -59,3 +62,7 @@ Result<Invocation> read_invocation(std::span<const std::string> arguments, std::
 Result<void> rewrite_config_file(const Settings& settings);
 
 }  // namespace sepal::settings
+
+template <>
+inline constexpr std::array<std::string_view, 2> sepal::choice_names<sepal::settings::LogFormat>{"text",
+                                                                                                 "json"};

@@ -37,7 +37,7 @@
 
 namespace sepal::storage {
 
-enum class JournalPolicy : std::uint8_t { off, everysec, always };
+using keyspace::JournalPolicy;
 
 // Smaller segments are for tests. Such a segment has no room for an operation of more than an eighth of it.
 inline constexpr std::uint64_t journal_segment_bytes_min = std::uint64_t{2} << 20;

@@ -113,7 +113,7 @@ TEST_CASE("CONFIG SET changes the values that the server uses", "[command]") {
   CHECK(world.options.parser.bulk_bytes_max == 2 << 20);
   CHECK(world.options.parser.request_bytes_max == 3 << 20);
   CHECK(world.options.password == "sesame");
-  CHECK(world.options.log_level == "debug");
+  CHECK(world.options.log_level == sepal::command::LogLevel::debug);
   CHECK(world.options.save_interval == std::chrono::seconds(900));
   REQUIRE(world.control.announced.size() == 1);
   CHECK(world.control.announced[0].clients_max == 50);

@@ -141,7 +141,7 @@ TEST_CASE("INFO shows the state of the journal", "[command]") {
   world.journal.state.refusal = "no space left";
   CHECK(has(world.send({"INFO", "persistence"}), "aof_last_write_status:err\r\n"));
   CHECK(has(world.send({"INFO", "sepal"}), "journal_refusing:1\r\njournal_refusal:no space left\r\n"));
-  world.options.journal = "off";
+  world.options.journal = sepal::keyspace::JournalPolicy::off;
   const std::string off = world.send({"INFO", "persistence"});
   CHECK(has(off, "aof_enabled:0\r\n"));
   CHECK_FALSE(has(off, "aof_current_size"));

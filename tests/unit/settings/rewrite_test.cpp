@@ -82,7 +82,7 @@ TEST_CASE("a rewritten file with every setting is read back unchanged", "[settin
   settings.keyspace.error_rate = 1e-6;
   settings.keyspace.memory_max = 3'000'000'001;
   settings.seed = 18446744073709551615ull;
-  settings.runtime.log_level = "error";
+  settings.runtime.log_level = command::LogLevel::error;
   rewrite(settings);
   const Settings read = load(file.path());
   CHECK(differences_from_defaults(read) == differences_from_defaults(settings));

@@ -127,8 +127,8 @@ TEST_CASE("every flag reaches its field", "[settings]") {
   CHECK(s.data_directory == "/var/lib/sepal");
   CHECK(s.import_directory == "/var/lib/imports");
   CHECK(s.runtime.save_interval == std::chrono::seconds(300));
-  CHECK(s.runtime.journal == "always");
-  CHECK(s.runtime.journal_when_on == "always");
+  CHECK(s.runtime.journal == keyspace::JournalPolicy::always);
+  CHECK(s.runtime.journal_when_on == keyspace::JournalPolicy::always);
   CHECK(s.journal_segment_bytes == 4u << 20);
   CHECK(s.runtime.journal_save_percent == 30);
   CHECK(s.runtime.journal_save_min_bytes == 1u << 20);
@@ -137,9 +137,8 @@ TEST_CASE("every flag reaches its field", "[settings]") {
   CHECK(s.runtime.password == "secret");
   CHECK(s.server.unix_socket == "/run/sepal.sock");
   CHECK(s.server.unix_socket_mode == 0660);
-  CHECK(s.log.level == "debug");
-  CHECK(s.runtime.log_level == "debug");
-  CHECK(s.log.format == "json");
+  CHECK(s.runtime.log_level == command::LogLevel::debug);
+  CHECK(s.log.format == LogFormat::json);
   CHECK(s.log.file == "/tmp/log");
   CHECK(s.runtime.idle_timeout == std::chrono::seconds(90));
   CHECK(s.runtime.tcp_keepalive == std::chrono::hours(1));
