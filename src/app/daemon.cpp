@@ -38,18 +38,12 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
   std::error_code unreadable;
   facts.executable = std::filesystem::read_symlink("/proc/self/exe", unreadable).string();
   facts.config_file = settings.config_file;
-  for (const std::string& address : settings.server.bind) {
-    facts.bind += (facts.bind.empty() ? "" : " ") + address;
-  }
   facts.data_directory = std::filesystem::absolute(settings.data_directory).string();
   if (!settings.import_directory.empty())
     facts.import_directory = std::filesystem::absolute(settings.import_directory).string();
-  facts.log_file = settings.log.file;
   facts.process_id = static_cast<std::uint64_t>(getpid());
   facts.worker_count = settings.server.worker_count;
-  facts.listen_backlog = settings.server.listen_backlog;
   facts.journal_segment_bytes = segment_bytes_of(settings);
-  facts.reserve_bytes = settings.disk_reserve_bytes;
   facts.started_at = std::chrono::steady_clock::now();
   facts.started_wall = std::chrono::system_clock::now();
   return facts;
@@ -210,8 +204,8 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
                       [this](std::uint64_t id, std::function<void(resp::Reply&)> append) {
                         serving_->server.answer(id, std::move(append));
                       }});
-  // Clients may have changed the options since they were read.
-  options_changed(settings_.runtime);
+  // Clients may have changed the settings since they were read.
+  settings_changed();
   serving_->services.load.running = false;
   return {};
 }
@@ -284,6 +278,7 @@ Daemon::Serving::Serving(Daemon& daemon)
                .clients = server,
                .persistence = daemon,
                .control = daemon,
+               .configuration = daemon.configuration_,
                .workers = daemon.worker_stats_,
                .journal = daemon.journal_view_,
                .adoptions = daemon.adopter_,
@@ -425,7 +420,11 @@ std::uint64_t Daemon::clients_possible() {
   return descriptors_->clients_possible();
 }
 
-void Daemon::options_changed(const command::RuntimeOptions& options) {
+void Daemon::settings_changed() {
+  const command::RuntimeOptions& options = settings_.runtime;
+  const keyspace::KeyspaceOptions& limits = settings_.keyspace;
+  keyspace_->set_memory_max(limits.memory_max);
+  keyspace_->set_defaults(limits.error_rate, limits.capacity, limits.expansion);
   set_log_level(options.log_level);
   if (saver_ == nullptr) return;
   saver_->set_options(saver_options(options));
@@ -451,10 +450,7 @@ void Daemon::note_saved(std::uint64_t position) {
 
 Result<void> Daemon::rewrite_config_for(std::uint64_t id) {
   if (settings_.config_file.empty()) return fail(Errc::not_found);
-  settings::Settings current = settings_;
-  current.keyspace = keyspace_->options();
-  background_.post(
-      [this, id, current = std::move(current)] { answer(id, settings::rewrite_config_file(current)); });
+  background_.post([this, id, current = settings_] { answer(id, settings::rewrite_config_file(current)); });
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <sepal/command/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/server/server.hpp>
+#include <sepal/settings/configuration.hpp>
 #include <sepal/settings/settings.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/journal.hpp>
@@ -60,6 +61,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<void> begin_service(const storage::Saver::Loaded& loaded, std::uint64_t position);
   [[nodiscard]] storage::SaverCallbacks saver_callbacks();
   Result<void> stop(command::StopMode mode);
+  // Called with the gate closed: the settings that CONFIG SET may change take effect.
+  void settings_changed();
   [[nodiscard]] std::uint64_t changes() const;
   [[nodiscard]] storage::SaverStatus saver_status() const;
   // They tell the stop signal whether the journal has everything that the last save lacks.
@@ -85,11 +88,11 @@ class Daemon final : private command::Persistence, private command::ServerContro
   [[nodiscard]] command::ProcessUsage usage() const override;
   void request_stop(command::StopMode mode) override { stop_signal_.request(mode); }
   std::uint64_t clients_possible() override;
-  void options_changed(const command::RuntimeOptions& options) override;
   Result<void> rewrite_config_for(std::uint64_t id) override;
 
   // The members are made in this order and destroyed in the reverse order.
-  settings::Settings settings_;
+  settings::Settings settings_;  // `runtime` and `keyspace` are guarded by the gate once clients are served
+  settings::Configuration configuration_{settings_, [this] { settings_changed(); }};
   StopSignal& stop_signal_;
   command::ServerFacts facts_;
   std::optional<Descriptors> descriptors_;  // guarded by the gate once clients are served

@@ -1,4 +1,4 @@
-#include "arguments.hpp"
+#include <sepal/command/arguments.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -4,6 +4,7 @@
 // handler changes nothing: it plans the new layer before the gate closes, and asks to run alone.
 // Alone, it adds the items one by one, and each item has its own outcome.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -13,7 +14,6 @@
 #include <cstring>
 #include <optional>
 
-#include "arguments.hpp"
 #include "bloom_options.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"

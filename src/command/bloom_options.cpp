@@ -1,11 +1,10 @@
 #include "bloom_options.hpp"
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include <optional>
 #include <utility>
-
-#include "arguments.hpp"
 
 namespace sepal::command {
 namespace {

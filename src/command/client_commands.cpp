@@ -1,5 +1,6 @@
 // Handlers of CLIENT.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -7,7 +8,6 @@
 #include <limits>
 #include <optional>
 
-#include "arguments.hpp"
 #include "client_text.hpp"
 #include "handlers.hpp"
 

@@ -1,5 +1,6 @@
 // Handlers of COMMAND, except COMMAND DOCS, and of every HELP subcommand.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -8,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "arguments.hpp"
 #include "command_index.hpp"
 #include "compatibility.hpp"
 #include "glob.hpp"

@@ -6,13 +6,13 @@
 // at the slot decides. A command has few subcommands, so they are searched one by one.
 
 #include <sepal/base/assert.hpp>
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/command_table.hpp>
 
 #include <algorithm>
 #include <array>
 #include <functional>
 
-#include "arguments.hpp"
 #include "command_index.hpp"
 #include "table_bloom.hpp"
 #include "table_connection.hpp"

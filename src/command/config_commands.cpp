@@ -1,13 +1,14 @@
 // Handlers of CONFIG.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "arguments.hpp"
 #include "config_table.hpp"
 #include "glob.hpp"
 #include "handlers.hpp"
@@ -38,10 +39,10 @@ std::string unknown_parameter(std::string_view name) {
 }
 
 // The error in the names; empty if there is none. All names are checked before any value.
-std::string refuse_names(std::span<const std::string_view> pairs) {
+std::string refuse_names(std::span<const Parameter> parameters, std::span<const std::string_view> pairs) {
   std::vector<const Parameter*> seen;
   for (std::size_t at = 0; at < pairs.size(); at += 2) {
-    const Parameter* const parameter = find_parameter(pairs[at]);
+    const Parameter* const parameter = find_parameter(parameters, pairs[at]);
     if (parameter == nullptr) return unknown_parameter(pairs[at]);
     if (parameter->guarded) return set_failed(parameter->name, "can't set protected config");
     if (parameter->set == nullptr) return set_failed(parameter->name, "can't set immutable config");
@@ -50,15 +51,6 @@ std::string refuse_names(std::span<const std::string_view> pairs) {
     seen.push_back(parameter);
   }
   return {};
-}
-
-PendingConfig pending_from(const Services& services) {
-  const keyspace::KeyspaceOptions& options = services.keyspace.options();
-  return {.options = services.options,
-          .memory_max = options.memory_max,
-          .error_rate = options.error_rate,
-          .capacity = options.capacity,
-          .expansion = options.expansion};
 }
 
 // As in the reference, only a changed value is compared with the system's limit.
@@ -71,24 +63,17 @@ std::string refuse_clients_max(Services& services, std::uint32_t wanted) {
                         std::to_string(possible));
 }
 
-void apply(Services& services, const PendingConfig& pending) {
-  services.options = pending.options;
-  if (services.keyspace.options().memory_max != pending.memory_max)
-    services.keyspace.set_memory_max(pending.memory_max);
-  services.keyspace.set_defaults(pending.error_rate, pending.capacity, pending.expansion);
-  services.control.options_changed(services.options);
-}
-
 }  // namespace
 
 Next config_get(Context& context) {
+  const std::vector<Parameter> all = parameters(context.services.configuration);
   std::vector<Shown> shown;
   for (const std::string_view word : context.words.subspan(2)) {
     if (!has_wildcard(word)) {
-      if (const Parameter* const parameter = find_parameter(word)) show(shown, *parameter, word);
+      if (const Parameter* const parameter = find_parameter(all, word)) show(shown, *parameter, word);
       continue;
     }
-    for (const Parameter& parameter : parameters())
+    for (const Parameter& parameter : all)
       if (matches(word, parameter.name, Case::ignored)) show(shown, parameter, parameter.name);
   }
   context.reply.map(shown.size());
@@ -105,24 +90,25 @@ Next config_set(Context& context) {
     context.reply.error(text::syntax);
     return Next::done;
   }
-  if (const std::string refused = refuse_names(pairs); !refused.empty()) {
+  const std::vector<Parameter> all = parameters(context.services.configuration);
+  if (const std::string refused = refuse_names(all, pairs); !refused.empty()) {
     context.reply.error(refused);
     return Next::done;
   }
-  PendingConfig pending = pending_from(context.services);
+  const std::unique_ptr<Configuration::Draft> draft = context.services.configuration.draft();
   for (std::size_t at = 0; at < pairs.size(); at += 2) {
-    const Parameter& parameter = *find_parameter(pairs[at]);
-    if (const std::string wrong = parameter.set(pending, parameter, pairs[at + 1]); !wrong.empty()) {
+    const Parameter& parameter = *find_parameter(all, pairs[at]);
+    if (const std::string wrong = parameter.set(*draft, parameter, pairs[at + 1]); !wrong.empty()) {
       context.reply.error(set_failed(parameter.name, wrong));
       return Next::done;
     }
   }
-  if (const std::string refused = refuse_clients_max(context.services, pending.options.clients_max);
+  if (const std::string refused = refuse_clients_max(context.services, draft->options().clients_max);
       !refused.empty()) {
     context.reply.error(refused);
     return Next::done;
   }
-  apply(context.services, pending);
+  draft->apply();
   context.reply.ok();
   return Next::done;
 }

@@ -15,17 +15,10 @@ template <class Value>
 using ConfigValue = std::variant<Value, std::string>;
 
 struct IntegerRange {
-  std::int64_t least;
-  std::int64_t greatest;
+  std::int64_t least = 0;
+  std::int64_t greatest = 0;
 };
 [[nodiscard]] ConfigValue<std::int64_t> parse_config_integer(std::string_view word, IntegerRange range);
-
-// "100mb", "1k" (1000), "1kb" (1024), "" (0).
-struct MemoryRange {
-  std::uint64_t least;
-  std::uint64_t greatest;
-};
-[[nodiscard]] ConfigValue<std::uint64_t> parse_config_memory(std::string_view word, MemoryRange range);
 
 [[nodiscard]] ConfigValue<bool> parse_config_switch(std::string_view word);
 
@@ -33,8 +26,5 @@ struct MemoryRange {
 // decides.
 // "" gives 0: no saves on a timer.
 [[nodiscard]] ConfigValue<std::chrono::seconds> parse_save_points(std::string_view word);
-
-// The shortest text that reads back as the same number: "0.01".
-[[nodiscard]] std::string real_text(double value);
 
 }  // namespace sepal::command

@@ -1,6 +1,7 @@
 // Handlers of commands on the connection.
 
 #include <sepal/base/free_memory.hpp>
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -9,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "arguments.hpp"
 #include "client_text.hpp"
 #include "compatibility.hpp"
 #include "database_number.hpp"

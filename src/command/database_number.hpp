@@ -1,6 +1,7 @@
 // Numbers of databases in requests.
 #pragma once
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
@@ -8,8 +9,6 @@
 #include <limits>
 #include <optional>
 #include <string_view>
-
-#include "arguments.hpp"
 
 namespace sepal::command {
 

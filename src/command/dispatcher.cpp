@@ -1,4 +1,5 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -6,7 +7,6 @@
 #include <array>
 #include <utility>
 
-#include "arguments.hpp"
 #include "command_index.hpp"
 #include "error_counts.hpp"
 #include "scratch.hpp"

@@ -1,3 +1,4 @@
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/keyspace/keyspace.hpp>
@@ -5,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "arguments.hpp"
 #include "mirror_state.hpp"
 
 namespace sepal::command {

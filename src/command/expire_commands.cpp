@@ -1,11 +1,11 @@
 // Handlers of commands on deadlines.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include <optional>
 
-#include "arguments.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
 #include "timing.hpp"

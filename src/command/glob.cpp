@@ -4,9 +4,9 @@
 
 #include "glob.hpp"
 
-#include <utility>
+#include <sepal/command/arguments.hpp>
 
-#include "arguments.hpp"
+#include <utility>
 
 namespace sepal::command {
 namespace {

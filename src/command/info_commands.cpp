@@ -1,11 +1,11 @@
 // INFO [section ...].
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 
 #include <algorithm>
 #include <span>
 
-#include "arguments.hpp"
 #include "handlers.hpp"
 #include "info_text.hpp"
 

@@ -1,11 +1,11 @@
 // Handlers of commands on keys.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include <optional>
 
-#include "arguments.hpp"
 #include "database_number.hpp"
 #include "filter_type.hpp"
 #include "handlers.hpp"

@@ -1,10 +1,10 @@
 // BF.MIRROR: items that are added to one filter (the source) are added to another one (the target) as well,
 // until the target takes the place of the source.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
-#include "arguments.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
 #include "mirror_state.hpp"

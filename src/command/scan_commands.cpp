@@ -1,5 +1,6 @@
 // KEYS and SCAN.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -11,7 +12,6 @@
 #include <string>
 #include <string_view>
 
-#include "arguments.hpp"
 #include "filter_type.hpp"
 #include "glob.hpp"
 #include "handlers.hpp"

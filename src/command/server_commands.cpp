@@ -1,9 +1,9 @@
 // Handlers of commands on the server as a whole.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
-#include "arguments.hpp"
 #include "compatibility.hpp"
 #include "handlers.hpp"
 

@@ -1,10 +1,11 @@
 #include "syntax.hpp"
 
+#include <sepal/command/arguments.hpp>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "arguments.hpp"
 #include "word_list.hpp"
 
 namespace sepal::command {

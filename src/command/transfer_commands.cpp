@@ -5,6 +5,7 @@
 // piece with the iterator that BF.SCANDUMP answered with it.
 
 #include <sepal/base/hash.hpp>
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/filter/dump.hpp>
@@ -12,7 +13,6 @@
 #include <utility>
 
 #include "adopting.hpp"
-#include "arguments.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
 #include "mirror_state.hpp"

@@ -3,6 +3,7 @@
 // the workers handles large filters and all files (adoptions.hpp).
 
 #include <sepal/command/adoptions.hpp>
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -13,7 +14,6 @@
 #include <utility>
 
 #include "adopting.hpp"
-#include "arguments.hpp"
 #include "database_number.hpp"
 #include "dump_payload.hpp"
 #include "handlers.hpp"

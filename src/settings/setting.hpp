@@ -37,21 +37,27 @@ struct Range {
   std::uint64_t max = 0;
 };
 
+// What CONFIG does with a setting: nothing, show it, or change it as well. Usual, in a row of the table: live
+// in Settings::runtime and Settings::keyspace, hidden elsewhere.
+enum class InConfig : std::uint8_t { usual, hidden, shown, live };
+
 // Immutable.
 struct Setting {
-  std::string_view key;    // in the file; the flag is the same with dashes
-  std::string_view group;  // heading in the help
-  Kind kind = Kind::text;
+  std::string_view key;      // in the file; the flag is the same with dashes
+  std::string_view group{};  // heading in the help; empty in the table: that of the row before
+  Kind kind = Kind::count;   // count: what follows from the type of the field
   Range range{};
   std::span<const std::string_view> choices{};
   std::string_view help{};
-  std::string_view
-      redis_name{};  // what redis.conf calls it, where that differs; only to guess what was meant
+  InConfig config = InConfig::usual;
+  std::string_view parameter{};   // its name in CONFIG, if that is not the key with dashes
+  std::string_view redis_name{};  // what else redis.conf calls it; only to guess what was meant
   bool secret = false;
   Value (*get)(const Settings&) = nullptr;
   void (*set)(Settings&, const Value&) = nullptr;
 
   [[nodiscard]] std::string flag() const;
+  [[nodiscard]] std::string parameter_name() const;
 };
 
 // All settings, in the order of the sample file.

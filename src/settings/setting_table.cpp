@@ -1,5 +1,5 @@
-// The table of settings. A row here gives a line of the file, a flag, a paragraph of the help and a default.
-// A new setting needs its row and a paragraph in config/sepald.toml, which a test asks for.
+// The table of settings. A row here gives a line of the file, a flag, a paragraph of the help, a parameter of
+// CONFIG and a default.
 #include <sepal/filter/filter.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/storage/journal.hpp>
@@ -67,27 +67,14 @@ void set(Settings& settings, const Value& value) {
   }
 }
 
-// A row for the field at the end of `path`.
-template <auto... path>
-constexpr Setting row(Setting setting) {
-  using Field = std::remove_cvref_t<decltype(reach<path...>(std::declval<Settings&>()))>;
-  if constexpr (std::is_enum_v<Field>) {
-    setting.kind = Kind::choice;
-    setting.choices = choice_names<Field>;
-  }
-  setting.get = &get<path...>;
-  setting.set = &set<path...>;
-  return setting;
-}
-
-// The policy "off" must not make the server forget the policy that was there before.
-constexpr Setting journal_row(Setting setting) {
-  setting = row<&Settings::runtime, &command::RuntimeOptions::journal>(setting);
-  setting.set = [](Settings& settings, const Value& value) {
-    const auto policy = choice_of<keyspace::JournalPolicy>(std::get<std::string>(value));
-    if (policy) settings.runtime.set_journal(*policy);
-  };
-  return setting;
+template <class Field>
+constexpr Kind kind_of() {
+  if (std::is_enum_v<Field>) return Kind::choice;
+  if (std::is_same_v<Field, std::chrono::seconds>) return Kind::seconds;
+  if (std::is_same_v<Field, double>) return Kind::rate;
+  if (std::is_same_v<Field, std::string>) return Kind::text;
+  if (std::is_same_v<Field, Seed>) return Kind::seed;
+  return std::is_integral_v<Field> ? Kind::count : Kind::addresses;
 }
 
 using command::RuntimeOptions;
@@ -95,66 +82,81 @@ using keyspace::KeyspaceOptions;
 using resp::ParserLimits;
 using server::ServerOptions;
 
-constexpr auto table = std::to_array<Setting>({
+// A row for the field at the end of `path`, which gives the row what it does not say itself.
+template <auto... path>
+constexpr Setting row(Setting setting) {
+  using Field = std::remove_cvref_t<decltype(reach<path...>(std::declval<Settings&>()))>;
+  constexpr bool live = (std::is_same_v<decltype(path), RuntimeOptions Settings::*> || ...) ||
+                        (std::is_same_v<decltype(path), KeyspaceOptions Settings::*> || ...);
+  if (setting.config == InConfig::usual) setting.config = live ? InConfig::live : InConfig::hidden;
+  if (setting.kind == Kind::count) setting.kind = kind_of<Field>();
+  if constexpr (std::is_enum_v<Field>) setting.choices = choice_names<Field>;
+  setting.get = &get<path...>;
+  setting.set = &set<path...>;
+  return setting;
+}
+
+// The policy "off" must not make the server forget the policy that was there before.
+constexpr Setting journal_row(Setting setting) {
+  setting = row<&Settings::runtime, &RuntimeOptions::journal>(setting);
+  setting.set = [](Settings& settings, const Value& value) {
+    const auto policy = choice_of<keyspace::JournalPolicy>(std::get<std::string>(value));
+    if (policy) settings.runtime.set_journal(*policy);
+  };
+  return setting;
+}
+
+// A row without a group belongs to the group of the row before it.
+template <std::size_t count>
+constexpr std::array<Setting, count> with_groups(std::array<Setting, count> rows) {
+  for (std::size_t i = 1; i < count; ++i)
+    if (rows[i].group.empty()) rows[i].group = rows[i - 1].group;
+  return rows;
+}
+
+constexpr auto table = with_groups(std::to_array<Setting>({
     row<&Settings::server, &ServerOptions::bind>(
         {.key = "bind",
          .group = "Network",
-         .kind = Kind::addresses,
          .range = {0, 16},
-         .help = "addresses to listen on; a leading '-' forgives one that the machine does not have"}),
+         .help = "addresses to listen on; a leading '-' forgives one that the machine does not have",
+         .config = InConfig::shown}),
     row<&Settings::server, &ServerOptions::port>(
         {.key = "port",
-         .group = "Network",
-         .kind = Kind::count,
          .range = {0, 65535},
          .help = "TCP port; 0 lets the system pick one, or with a UNIX socket means none"}),
     row<&Settings::server, &ServerOptions::listen_backlog>(
         {.key = "backlog",
-         .group = "Network",
-         .kind = Kind::count,
          .range = {1, 65535},
          .help = "connections that may wait to be accepted",
-         .redis_name = "tcp-backlog"}),
+         .config = InConfig::shown,
+         .parameter = "tcp-backlog"}),
     row<&Settings::server, &ServerOptions::unix_socket>(
         {.key = "unixsocket",
-         .group = "Network",
-         .kind = Kind::text,
          .range = {0, socket_path_length_max},
          .help = "path of a Unix socket to listen on as well; empty: none"}),
     row<&Settings::server, &ServerOptions::unix_socket_mode>({.key = "unixsocket_mode",
-                                                              .group = "Network",
                                                               .kind = Kind::permissions,
                                                               .range = {0, 0777},
                                                               .help = "permissions of that path, octal",
                                                               .redis_name = "unixsocketperm"}),
     row<&Settings::threads>({.key = "threads",
-                             .group = "Network",
-                             .kind = Kind::count,
                              .range = {0, threads_max},
                              .help = "threads that serve requests; 0: one for each core",
                              .redis_name = "io-threads"}),
 
-    row<&Settings::runtime, &RuntimeOptions::clients_max>({.key = "maxclients",
-                                                           .group = "Clients",
-                                                           .kind = Kind::count,
-                                                           .range = {1, 1'000'000},
-                                                           .help = "connections at a time"}),
+    row<&Settings::runtime, &RuntimeOptions::clients_max>(
+        {.key = "maxclients", .group = "Clients", .range = {1, 1'000'000}, .help = "connections at a time"}),
     row<&Settings::runtime, &RuntimeOptions::idle_timeout>(
         {.key = "timeout",
-         .group = "Clients",
-         .kind = Kind::seconds,
          .range = {0, seconds_max},
          .help = "idle time after which a connection is closed; 0: never"}),
     row<&Settings::runtime, &RuntimeOptions::tcp_keepalive>(
         {.key = "tcp_keepalive",
-         .group = "Clients",
-         .kind = Kind::seconds,
          .range = {0, seconds_max},
          .help = "idle time after which a new connection is probed; 0: never"}),
     row<&Settings::runtime, &RuntimeOptions::password>(
         {.key = "requirepass",
-         .group = "Clients",
-         .kind = Kind::text,
          .range = {0, resp::unauthenticated_bulk_bytes_max},
          .help = "password that clients must give by AUTH; empty: none (better in the file than as a flag, "
                  "which every user of the machine can see)",
@@ -163,90 +165,72 @@ constexpr auto table = std::to_array<Setting>({
     row<&Settings::runtime, &RuntimeOptions::uploads_max>(
         {.key = "uploads_max",
          .group = "Uploads",
-         .kind = Kind::count,
-         .range = {0, command::uploads_max},
+         .range = {0, 1024},
          .help = "filters that clients upload (BF.LOADCHUNK) at a time; 0: none may"}),
     row<&Settings::runtime, &RuntimeOptions::upload_timeout>(
         {.key = "upload_timeout",
-         .group = "Uploads",
-         .kind = Kind::seconds,
          .range = {1, seconds_max},
          .help = "time without a piece after which an upload is dropped"}),
 
     row<&Settings::data_directory>({.key = "dir",
                                     .group = "Data",
-                                    .kind = Kind::text,
                                     .range = {1, path_length_max},
                                     .help = "directory for the data; made when missing"}),
     row<&Settings::import_directory>(
         {.key = "import_dir",
-         .group = "Data",
-         .kind = Kind::text,
          .range = {0, path_length_max},
          .help =
              "directory of the files that BF.IMPORT reads and BF.EXPORT writes; empty: neither is taken"}),
     row<&Settings::runtime, &RuntimeOptions::save_interval>(
         {.key = "save_interval",
-         .group = "Data",
-         .kind = Kind::seconds,
          .range = {0, seconds_max},
          .help = "time between saves; 0: only on command and at stop",
          .redis_name = "save"}),
     journal_row(
         {.key = "journal",
-         .group = "Data",
          .help =
              "what the journal promises of an answered change: always (it survives a power cut), everysec "
              "(that, after a second; the end of the process at once) or off",
          .redis_name = "appendonly"}),
     row<&Settings::journal_segment_bytes>({.key = "journal_segment",
-                                           .group = "Data",
                                            .kind = Kind::bytes,
                                            .range = {storage::journal_segment_bytes_min, gb},
                                            .help = "size of a file of the journal; some are made ahead"}),
     row<&Settings::runtime, &RuntimeOptions::journal_save_percent>(
         {.key = "journal_save_percent",
-         .group = "Data",
-         .kind = Kind::count,
          .range = {0, seconds_max},
          .help =
              "a save begins when the journal is longer than this percentage of the memory in use; 0: never",
-         .redis_name = "auto-aof-rewrite-percentage"}),
+         .parameter = "auto-aof-rewrite-percentage"}),
     row<&Settings::runtime, &RuntimeOptions::journal_save_min_bytes>(
         {.key = "journal_save_min",
-         .group = "Data",
          .kind = Kind::bytes,
          .range = {0, memory_bytes_max},
          .help = "a shorter journal leads to no save",
-         .redis_name = "auto-aof-rewrite-min-size"}),
+         .parameter = "auto-aof-rewrite-min-size"}),
     row<&Settings::runtime, &RuntimeOptions::journal_bytes_max>(
         {.key = "journal_size_max",
-         .group = "Data",
          .kind = Kind::bytes,
          .range = {0, memory_bytes_max},
          .help = "room on the disk for the journal and the files it names, before a save has to end; 0: no "
                  "bound"}),
     row<&Settings::runtime, &RuntimeOptions::journal_bytes_max_percent>(
         {.key = "journal_size_max_percent",
-         .group = "Data",
-         .kind = Kind::count,
          .range = {0, seconds_max},
          .help = "the same as a share of the data; the larger of the two counts"}),
     row<&Settings::disk_reserve_bytes>(
         {.key = "disk_reserve",
-         .group = "Data",
          .kind = Kind::bytes,
          .range = {0, memory_bytes_max},
-         .help = "room that is kept on the disk for deletions, a save and a start when it is full; 0: none"}),
+         .help = "room that is kept on the disk for deletions, a save and a start when it is full; 0: none",
+         .config = InConfig::shown}),
     row<&Settings::runtime, &RuntimeOptions::save_bandwidth_bytes>(
         {.key = "save_bandwidth",
-         .group = "Data",
          .kind = Kind::bytes,
          .range = {0, bytes_max},
          .help =
              "bytes that a save writes in a second, but for the one at stop; 0: as many as the disk takes"}),
     row<&Settings::stop_seconds_max>({.key = "stop_seconds_max",
-                                      .group = "Data",
                                       .kind = Kind::seconds,
                                       .range = {1, seconds_max},
                                       .help = "time an orderly stop may take, its save included",
@@ -259,83 +243,72 @@ constexpr auto table = std::to_array<Setting>({
          .range = {0, memory_bytes_max},
          .help = "memory of all filters and keys; 0: what the machine or container has"}),
     row<&Settings::keyspace, &KeyspaceOptions::keys_max>({.key = "keys_max",
-                                                          .group = "Limits",
-                                                          .kind = Kind::count,
                                                           .range = {1, items_max},
-                                                          .help = "keys in all databases together"}),
+                                                          .help = "keys in all databases together",
+                                                          .config = InConfig::shown}),
     row<&Settings::keyspace, &KeyspaceOptions::layers_max>({.key = "layers_max",
-                                                            .group = "Limits",
-                                                            .kind = Kind::count,
                                                             .range = {1, 1024},
-                                                            .help = "layers that one filter may grow to"}),
+                                                            .help = "layers that one filter may grow to",
+                                                            .config = InConfig::shown}),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::bulk_bytes_max>(
         {.key = "item_bytes_max",
-         .group = "Limits",
          .kind = Kind::bytes,
          .range = {kb, bytes_max},
          .help = "length of an item, a key or any other argument",
-         .redis_name = "proto-max-bulk-len"}),
+         .parameter = "proto-max-bulk-len"}),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::request_bytes_max>(
         {.key = "request_bytes_max",
-         .group = "Limits",
          .kind = Kind::bytes,
          .range = {kb, bytes_max},
          .help = "length of a request",
-         .redis_name = "client-query-buffer-limit"}),
+         .parameter = "client-query-buffer-limit"}),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::argument_count_max>(
         {.key = "request_arguments_max",
-         .group = "Limits",
-         .kind = Kind::count,
          .range = {resp::unauthenticated_argument_count_max, 2'147'483'647},
-         .help = "arguments of a request, its name included"}),
+         .help = "arguments of a request, its name included",
+         .config = InConfig::shown}),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::line_bytes_max>(
         {.key = "line_bytes_max",
-         .group = "Limits",
          .kind = Kind::bytes,
          .range = {kb, gb},
-         .help = "length of a request written as a plain line"}),
+         .help = "length of a request written as a plain line",
+         .config = InConfig::shown}),
     row<&Settings::runtime, &RuntimeOptions::output_bytes_max>(
         {.key = "output_bytes_max",
-         .group = "Limits",
          .kind = Kind::bytes,
          .range = {kb, bytes_max},
          .help = "replies that may wait for a slow reader before its requests wait too",
+         .config = InConfig::shown,
          .redis_name = "client-output-buffer-limit"}),
 
     row<&Settings::keyspace, &KeyspaceOptions::error_rate>(
         {.key = "bf_error_rate",
          .group = "Filters that an add creates",
-         .kind = Kind::rate,
          .help = "share of absent items that may be answered with yes"}),
     row<&Settings::keyspace, &KeyspaceOptions::capacity>({.key = "bf_capacity",
-                                                          .group = "Filters that an add creates",
-                                                          .kind = Kind::count,
                                                           .range = {1, items_max},
                                                           .help = "items of the first layer",
-                                                          .redis_name = "bf-initial-size"}),
+                                                          .parameter = "bf-initial-size"}),
     row<&Settings::keyspace, &KeyspaceOptions::expansion>(
         {.key = "bf_expansion",
-         .group = "Filters that an add creates",
-         .kind = Kind::count,
          .range = {0, filter::expansion_max},
          .help = "a new layer holds this many times the last; 0: filters do not grow",
-         .redis_name = "bf-expansion-factor"}),
-    row<&Settings::seed>({.key = "seed",
-                          .group = "Filters that an add creates",
-                          .kind = Kind::seed,
-                          .help = "seed of the hash of new filters; auto: drawn once, kept with the data"}),
+         .parameter = "bf-expansion-factor"}),
+    row<&Settings::seed>(
+        {.key = "seed", .help = "seed of the hash of new filters; auto: drawn once, kept with the data"}),
 
-    row<&Settings::runtime, &RuntimeOptions::log_level>(
-        {.key = "log_level", .group = "Log", .help = "the least that is logged", .redis_name = "loglevel"}),
-    row<&Settings::log, &LogOptions::format>(
-        {.key = "log_format", .group = "Log", .help = "how a line of the log looks"}),
+    row<&Settings::runtime, &RuntimeOptions::log_level>({.key = "log_level",
+                                                         .group = "Log",
+                                                         .help = "the least that is logged",
+                                                         .config = InConfig::hidden,
+                                                         .redis_name = "loglevel"}),
+    row<&Settings::log, &LogOptions::format>({.key = "log_format", .help = "how a line of the log looks"}),
     row<&Settings::log, &LogOptions::file>({.key = "log_file",
-                                            .group = "Log",
-                                            .kind = Kind::text,
                                             .range = {0, path_length_max},
                                             .help = "file to log to; empty: standard error",
-                                            .redis_name = "logfile"}),
-});
+                                            .config = InConfig::shown,
+                                            .parameter = "logfile"}),
+}));
 
 std::uint32_t core_count() {
   return std::max(1u, std::thread::hardware_concurrency());
@@ -347,6 +320,10 @@ std::string Setting::flag() const {
   std::string name = "--" + std::string(key);
   std::replace(name.begin(), name.end(), '_', '-');
   return name;
+}
+
+std::string Setting::parameter_name() const {
+  return parameter.empty() ? flag().substr(2) : std::string(parameter);
 }
 
 std::span<const Setting> all_settings() {

@@ -8,8 +8,8 @@ const Setting* nearest_setting(std::string_view name) {
   NearestName nearest(name);
   const Setting* meant = nullptr;
   for (const Setting& setting : all_settings()) {
-    if (nearest.is_nearer(setting.key)) meant = &setting;
-    if (!setting.redis_name.empty() && nearest.is_nearer(setting.redis_name)) meant = &setting;
+    for (const std::string_view known : {setting.key, setting.parameter, setting.redis_name})
+      if (!known.empty() && nearest.is_nearer(known)) meant = &setting;
   }
   return meant;
 }

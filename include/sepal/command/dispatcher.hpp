@@ -66,6 +66,7 @@ struct Services {
   ClientDirectory& clients;
   Persistence& persistence;
   ServerControl& control;
+  Configuration& configuration;
   std::vector<WorkerStats>& workers;
   Journal& journal;
   Adoptions& adoptions;

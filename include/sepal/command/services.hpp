@@ -14,15 +14,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace sepal::command {
-
-// The highest value of the setting that says how many filters may be uploaded at a time.
-inline constexpr std::uint32_t uploads_max = 1024;
 
 // The least that is logged.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error };
@@ -52,7 +50,7 @@ struct RuntimeOptions {
   std::uint32_t uploads_max = 64;            // filters that are uploaded at a time
   std::chrono::seconds upload_timeout{300};  // an upload without a new piece for so long is dropped
   // Redis parameters that Sepal accepts without any effect, by lower-case name: CONFIG GET gives them back.
-  // Only those that a client or the file set; docs/protocol.md lists all.
+  // Only those that a client set; docs/protocol.md lists all.
   std::map<std::string, std::string, std::less<>> without_effect;
 
   void set_journal(keyspace::JournalPolicy policy) {
@@ -140,23 +138,19 @@ class Journal {
 
 enum class StopMode : std::uint8_t { save, no_save };
 
-// Facts about the process, for INFO, CONFIG GET and HELLO.
+// Facts about the process that do not stand in its settings, for INFO, CONFIG GET and HELLO.
 struct ServerFacts {
   std::string version;                     // Sepal's
   std::string run_id;                      // 40 hex digits, new at each start
   std::string operating_system = "Linux";  // with release and machine, where they are known
   std::string executable;
   std::string config_file;       // empty: none
-  std::string bind;              // as configured, blank separated
   std::string data_directory;    // absolute
   std::string import_directory;  // empty: none
-  std::string log_file;          // empty: standard error
   std::uint16_t port = 0;
   std::uint64_t process_id = 0;
   std::uint32_t worker_count = 1;
-  std::uint32_t listen_backlog = 511;
   std::uint64_t journal_segment_bytes = 0;
-  std::uint64_t reserve_bytes = 0;
   SteadyTime started_at{};
   WallTime started_wall{};
 };
@@ -166,6 +160,31 @@ struct ProcessUsage {
   double cpu_system_seconds = 0;
   std::uint64_t resident_bytes = 0;
   std::uint64_t resident_peak_bytes = 0;
+};
+
+// The settings that are parameters of CONFIG. Called inside the gate.
+class Configuration {
+ public:
+  struct Parameter {
+    std::string_view name;  // lower case; lives as long as the configuration
+    bool live = false;      // CONFIG SET may change it
+  };
+  // A copy of the settings, which CONFIG SET changes.
+  class Draft {
+   public:
+    virtual ~Draft() = default;
+    virtual RuntimeOptions& options() = 0;
+    // `name` is that of a live parameter. Returns the error in the value; empty if there is none.
+    virtual std::string set(std::string_view name, std::string_view value) = 0;
+    // Called with the gate closed. The changes take effect together.
+    virtual void apply() = 0;
+  };
+
+  virtual ~Configuration() = default;
+  [[nodiscard]] virtual std::vector<Parameter> parameters() const = 0;
+  // `name` is that of a parameter.
+  [[nodiscard]] virtual std::string get(std::string_view name) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<Draft> draft() = 0;
 };
 
 class ServerControl {
@@ -178,8 +197,6 @@ class ServerControl {
   // Called with the gate closed. The number of clients that the system's limit of descriptors allows, when
   // that limit is raised as far as it may be.
   virtual std::uint64_t clients_possible() = 0;
-  // Called with the gate closed, after CONFIG SET changed `options` or the keyspace's limits.
-  virtual void options_changed(const RuntimeOptions& options) = 0;
   // Called with the gate closed. Has a background job write the settings of this moment into the
   // configuration file; then the client `id` is answered: +OK, or why they could not be written. Errors:
   // not_found when there is no file.

@@ -1,8 +1,9 @@
 // The conversion of words to values, the matching of patterns, and other small parsers.
+#include <sepal/command/arguments.hpp>
+
 #include <cmath>
 #include <limits>
 
-#include "../../../src/command/arguments.hpp"
 #include "../../../src/command/config_values.hpp"
 #include "../../../src/command/glob.hpp"
 #include "../../../src/command/syntax.hpp"
@@ -74,20 +75,6 @@ TEST_CASE("a pattern with many stars is matched in little time", "[command]") {
   std::string pattern;
   for (int i = 0; i < 1000; ++i) pattern += "*a";
   CHECK_FALSE(matches(pattern + "b", std::string(5000, 'a')));
-}
-
-TEST_CASE("memory sizes may have the reference's units", "[command]") {
-  const MemoryRange any{.least = 0, .greatest = std::numeric_limits<std::uint64_t>::max()};
-  const auto bytes = [&](std::string_view word) { return parse_config_memory(word, any); };
-  CHECK(std::get<std::uint64_t>(bytes("10b")) == 10);
-  CHECK(std::get<std::uint64_t>(bytes("1k")) == 1000);
-  CHECK(std::get<std::uint64_t>(bytes("1KB")) == 1024);
-  CHECK(std::get<std::uint64_t>(bytes("2gb")) == 2ull << 30);
-  for (const char* word :
-       {"", "lots", "-1", "1.5gb", "b", "1tb", "18446744073709551616", "18446744073709551615kb"})
-    CHECK(std::get<std::string>(bytes(word)) == "argument must be a memory value");
-  CHECK(std::get<std::string>(parse_config_memory("1", {.least = 2, .greatest = 3})) ==
-        "argument must be between 2 and 3 inclusive");
 }
 
 TEST_CASE("the save point with the fewest changes is used", "[command]") {

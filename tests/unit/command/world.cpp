@@ -80,15 +80,24 @@ World::World(const keyspace::KeyspaceOptions& keyspace_options)
                .clients = clients,
                .persistence = persistence,
                .control = control,
+               .configuration = configuration,
                .workers = workers,
                .journal = journal,
                .adoptions = adoptions,
                .transfers = transfers},
       dispatcher(services, 0) {
+  settings.keyspace = keyspace_options;
   control.about.version = "0.0.1";
   control.about.run_id = std::string(40, 'a');
   control.about.data_directory = "/var/lib/sepal";
   control.about.started_at = steady_now - std::chrono::minutes(1);
+}
+
+void World::settings_changed() {
+  const keyspace::KeyspaceOptions& limits = settings.keyspace;
+  keyspace.set_memory_max(limits.memory_max);
+  keyspace.set_defaults(limits.error_rate, limits.capacity, limits.expansion);
+  announced.push_back(options);
 }
 
 World::Connection& World::connection(std::string_view name) {

@@ -5,6 +5,8 @@
 #include <sepal/command/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/resp/reply.hpp>
+#include <sepal/settings/configuration.hpp>
+#include <sepal/settings/settings.hpp>
 
 #include <functional>
 #include <initializer_list>
@@ -69,7 +71,6 @@ class FakeControl final : public ServerControl {
   [[nodiscard]] ProcessUsage usage() const override { return used; }
   void request_stop(StopMode mode) override { stops.push_back(mode); }
   std::uint64_t clients_possible() override { return most_clients; }
-  void options_changed(const RuntimeOptions& options) override { announced.push_back(options); }
   Result<void> rewrite_config_for(std::uint64_t id) override {
     if (has_config_file) rewriting_for.push_back(id);
     return has_config_file ? Result<void>() : fail(Errc::not_found);
@@ -78,7 +79,6 @@ class FakeControl final : public ServerControl {
   ServerFacts about;
   ProcessUsage used;
   std::vector<StopMode> stops;
-  std::vector<RuntimeOptions> announced;
   bool has_config_file = false;
   std::uint64_t most_clients = 1'000'000;
   std::vector<std::uint64_t> rewriting_for;
@@ -107,8 +107,11 @@ class World {
   std::string send_words(std::string_view connection, const std::vector<std::string_view>& words);
 
   sepal::test::FreeingHousekeeper housekeeper;
+  settings::Settings settings;
+  RuntimeOptions& options = settings.runtime;
   keyspace::Keyspace keyspace;
-  RuntimeOptions options;
+  std::vector<RuntimeOptions> announced;  // by CONFIG SET
+  settings::Configuration configuration{settings, [this] { settings_changed(); }};
   FakeClients clients;
   FakePersistence persistence;
   FakeControl control;
@@ -128,6 +131,8 @@ class World {
   std::function<void(int)> between_parts{};  // called with the number of parts that have run
 
  private:
+  void settings_changed();
+
   std::map<std::string, std::unique_ptr<Connection>, std::less<>> connections_;
 };
 

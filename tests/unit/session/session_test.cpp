@@ -479,7 +479,7 @@ TEST_CASE("a request that was looked ahead at is run once, after the requests th
   bytes = add;
   world.receive(bytes);
   world.look_ahead();
-  CHECK(run_other(request({"CONFIG", "SET", "requirepass", "secret"})) == "+OK\r\n");
+  world.ground.options.password = "secret";
   world.session.client().authenticated = false;
   CHECK(world.run() == Step::read);
   CHECK(world.taken_output() == "-NOAUTH Authentication required.\r\n");

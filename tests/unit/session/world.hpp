@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,11 +43,18 @@ class NoControl final : public command::ServerControl {
   [[nodiscard]] command::ProcessUsage usage() const override { return {}; }
   void request_stop(command::StopMode) override {}
   std::uint64_t clients_possible() override { return std::numeric_limits<std::uint64_t>::max(); }
-  void options_changed(const command::RuntimeOptions&) override {}
   Result<void> rewrite_config_for(std::uint64_t) override { return {}; }
 
  private:
   command::ServerFacts facts_;
+};
+
+// CONFIG has no settings.
+class NoConfiguration final : public command::Configuration {
+ public:
+  [[nodiscard]] std::vector<Parameter> parameters() const override { return {}; }
+  [[nodiscard]] std::string get(std::string_view) const override { return {}; }
+  [[nodiscard]] std::unique_ptr<Draft> draft() override { return nullptr; }
 };
 
 class NoClients final : public command::ClientDirectory {
@@ -70,6 +78,7 @@ struct Ground {
             .clients = clients,
             .persistence = persistence,
             .control = control,
+            .configuration = configuration,
             .workers = workers,
             .journal = journal,
             .adoptions = adoptions,
@@ -80,6 +89,7 @@ struct Ground {
   sepal::test::FreeingHousekeeper housekeeper;
   PendingSave persistence;
   NoControl control;
+  NoConfiguration configuration;
   keyspace::Keyspace keyspace;
   Gate gate;
   std::vector<command::WorkerStats> workers;
