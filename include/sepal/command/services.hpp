@@ -37,8 +37,9 @@ struct RuntimeOptions {
   std::chrono::seconds save_interval{3600};  // 0: only on command and at stop
   std::uint64_t save_bandwidth_bytes = 0;    // a second, except in the save at stop; 0: no limit
   LogLevel log_level = LogLevel::info;
-  keyspace::JournalPolicy journal = keyspace::JournalPolicy::everysec;          // changed by set_journal
-  keyspace::JournalPolicy journal_when_on = keyspace::JournalPolicy::everysec;  // the last that was not off
+  keyspace::JournalPolicy journal = keyspace::JournalPolicy::everysec;  // changed by set_journal
+  keyspace::JournalPolicy journal_when_on =
+      keyspace::JournalPolicy::everysec;  // of "appendonly yes"; never off
   // A save begins when the journal since the last save is longer than journal_save_min_bytes, and longer than
   // this percentage of the memory that keys and filters take.
   std::uint64_t journal_save_percent = 100;  // 0: never for that reason

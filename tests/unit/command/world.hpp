@@ -1,4 +1,4 @@
-// The dispatcher and a keyspace, with fakes for the modules above.
+// The dispatcher, a keyspace and the settings, with fakes for the other modules above.
 #pragma once
 
 #include <sepal/command/dispatcher.hpp>
