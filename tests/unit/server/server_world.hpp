@@ -43,11 +43,25 @@ struct ServerWorld {
     return client;
   }
 
-  // Copies of the clients' states, in the order of for_each.
-  std::vector<command::ClientState> clients() {
-    std::vector<command::ClientState> found;
+  // What tests look at of a client's state.
+  struct SeenClient {
+    std::uint64_t id;
+    std::string address;
+    std::string local_address;
+    bool authenticated;
+    std::uint64_t bytes_unsent;
+  };
+  // In the order of for_each.
+  std::vector<SeenClient> clients() {
+    std::vector<SeenClient> found;
     const GateClosed closed(ground.gate);
-    server.for_each([&found](command::ClientState& client) { found.push_back(client); });
+    server.for_each([&found](const command::ClientState& client) {
+      found.push_back({.id = client.id,
+                       .address = client.address,
+                       .local_address = client.local_address,
+                       .authenticated = client.authenticated,
+                       .bytes_unsent = client.bytes_unsent});
+    });
     return found;
   }
 
