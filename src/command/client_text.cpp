@@ -38,6 +38,11 @@ std::string flags_of(const ClientState& client) {
   return flags.empty() ? "N" : flags;
 }
 
+// -1: the client is in no transaction.
+std::int64_t queued_commands(const ClientState& client) {
+  return client.transaction == nullptr ? -1 : static_cast<std::int64_t>(client.transaction->command_count());
+}
+
 }  // namespace
 
 bool fits_client_line(std::string_view text) {
@@ -45,25 +50,26 @@ bool fits_client_line(std::string_view text) {
   return text.size() <= client_field_bytes_max && std::ranges::all_of(text, fits);
 }
 
+// The fields of Redis 7.4, all of them, in its order: libraries fail on an absent field, and on an unknown
+// one. Sepal keeps no buffer for a client that waits, so the fields about such buffers are zero.
 void append_client_line(std::string& text, const ClientState& client, SteadyTime now) {
   // A connection that has sent nothing yet has been idle since it was accepted.
   const SteadyTime active = std::max(client.last_request_at, client.connected_at);
+  const std::uint64_t queued_bytes = client.transaction == nullptr ? 0 : client.transaction->byte_count();
   Line line(text);
   line.count("id", client.id).field("addr", client.address).field("laddr", client.local_address);
   line.field("fd", client.descriptor).field("name", client.name);
   line.field("age", seconds_between(client.connected_at, now)).field("idle", seconds_between(active, now));
   line.field("flags", flags_of(client)).count("db", client.database);
-  line.field("sub", "0").field("psub", "0").field("ssub", "0");
-  line.field("multi", client.transaction == nullptr
-                          ? -1
-                          : static_cast<std::int64_t>(client.transaction->command_count()));
+  line.field("sub", "0").field("psub", "0").field("ssub", "0").field("multi", queued_commands(client));
   line.count("watch", client.watch == nullptr ? 0 : client.watch->key_count());
-  line.count("qbuf", client.bytes_unparsed).count("omem", client.bytes_unsent).field("events", "r");
-  line.field("cmd", client.last_command != nullptr ? client.last_command->name : "NULL");
+  line.count("qbuf", client.bytes_unparsed).field("qbuf-free", "0").field("argv-mem", "0");
+  line.count("multi-mem", queued_bytes).field("rbs", "0").field("rbp", "0").field("obl", "0");
+  line.field("oll", client.bytes_unsent == 0 ? "0" : "1").count("omem", client.bytes_unsent);
+  line.count("tot-mem", sizeof client + client.bytes_unparsed + client.bytes_unsent + queued_bytes);
+  line.field("events", "r").field("cmd", client.last_command != nullptr ? client.last_command->name : "NULL");
   line.field("user", "default").field("redir", "-1").count("resp", client.protocol);
   line.field("lib-name", client.library_name).field("lib-ver", client.library_version);
-  line.count("tot-net-in", client.bytes_read).count("tot-net-out", client.bytes_written);
-  line.count("tot-cmds", client.request_count);
   text.push_back('\n');
 }
 

@@ -16,7 +16,7 @@ inline constexpr std::size_t client_field_bytes_max = 1024;
 // printable ASCII. A NUL passes, as in the reference.
 [[nodiscard]] bool fits_client_line(std::string_view text);
 
-// "id=3 addr=127.0.0.1:50412 ... tot-cmds=17\n"
+// "id=3 addr=127.0.0.1:50412 ... lib-ver=\n"
 void append_client_line(std::string& text, const ClientState& client, SteadyTime now);
 
 }  // namespace sepal::command

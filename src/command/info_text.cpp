@@ -45,8 +45,11 @@ void append_clients(const Context& context, InfoLines& lines) {
   lines.count("connected_clients", context.services.clients.count());
   lines.zeros({"cluster_connections"});
   lines.count("maxclients", context.services.options.clients_max);
-  lines.zeros({"blocked_clients", "tracking_clients", "pubsub_clients", "watching_clients",
-               "clients_in_timeout_table", "total_blocking_keys", "total_blocking_keys_on_nokey"});
+  const keyspace::Watches& watches = context.services.keyspace.watches();
+  lines.zeros({"blocked_clients", "tracking_clients", "pubsub_clients"});
+  lines.count("watching_clients", watches.client_count()).zeros({"clients_in_timeout_table"});
+  lines.count("total_watched_keys", watches.key_count());
+  lines.zeros({"total_blocking_keys", "total_blocking_keys_on_nokey"});
 }
 
 void append_sizes(InfoLines& lines, std::string_view field, std::uint64_t bytes) {

@@ -68,8 +68,8 @@ Next watch(Context& context) {
   const auto keys = context.words.subspan(1);
   const std::size_t watched = client.watch == nullptr ? 0 : client.watch->key_count();
   if (keys.size() > watched_keys_max - watched) return refuse(context, text::too_many_watched);
-  if (client.watch == nullptr) client.watch = std::make_shared<keyspace::Watch>();
   keyspace::Keyspace& keyspace = context.services.keyspace;
+  if (client.watch == nullptr) client.watch = std::make_shared<keyspace::Watch>(keyspace.watches());
   for (const std::string_view key : keys)
     keyspace.watches().add(client.watch, {.database = client.database, .key = key}, keyspace, context.now);
   context.reply.ok();

@@ -6,6 +6,15 @@
 
 namespace sepal::keyspace {
 
+Watch::Watch(Watches& watches) : watches_(watches) {
+  watches_.client_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+Watch::~Watch() {
+  watches_.client_count_.fetch_sub(1, std::memory_order_relaxed);
+  watches_.key_count_.fetch_sub(keys_.size(), std::memory_order_relaxed);
+}
+
 bool Watch::changed(const Keyspace& keyspace, WallTime now) const {
   if (touched_) return true;
   return std::ranges::any_of(keys_, [&](const Key& watched) {
@@ -31,6 +40,7 @@ void Watches::add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Ke
                           .existed = filter != nullptr,
                           .item_count = filter == nullptr ? 0 : filter->item_count()});
   watching.push_back({.watch = watch, .index = watch->keys_.size() - 1});
+  key_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Watches::touch_watched(const Mutation& change, const Keyspace& keyspace) {

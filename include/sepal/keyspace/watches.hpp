@@ -4,6 +4,7 @@
 #include <sepal/base/clock.hpp>
 #include <sepal/keyspace/mutation.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,8 +16,10 @@ namespace sepal::keyspace {
 
 class Keyspace;
 
-// What one client watches. Guarded by the gate, as a ClientState is: changed by the client's worker, or with
-// the gate closed.
+class Watches;
+
+// What one client watches. The keyspace outlives it. Guarded by the gate, as a ClientState is: changed by the
+// client's worker, or with the gate closed.
 class Watch {
  public:
   struct Key {
@@ -26,6 +29,11 @@ class Watch {
     std::uint64_t item_count = 0;  // of its filter at that moment
   };
 
+  explicit Watch(Watches& watches);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
   [[nodiscard]] std::size_t key_count() const { return keys_.size(); }
   // Called with the gate closed. Whether a key was changed since the client began to watch it. An add counts
   // as a change if the item was new. A key that has reached its deadline since then was changed.
@@ -33,13 +41,18 @@ class Watch {
 
  private:
   friend class Watches;
+  Watches& watches_;
   std::vector<Key> keys_;
   bool touched_ = false;
 };
 
-// All watches. Called with the gate closed.
+// All watches. Called with the gate closed, but for the counts.
 class Watches {
  public:
+  // Any thread: the clients that watch keys, and the keys that they watch.
+  [[nodiscard]] std::uint64_t client_count() const { return client_count_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t key_count() const { return key_count_.load(std::memory_order_relaxed); }
+
   // Adds a key to a client's watch. A key that it watches already is left as it is. The client ends its watch
   // by giving up the pointer.
   void add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Keyspace& keyspace, WallTime now);
@@ -49,6 +62,7 @@ class Watches {
   }
 
  private:
+  friend class Watch;
   struct Watcher {
     std::weak_ptr<Watch> watch;
     std::size_t index = 0;  // of the key in the watch
@@ -60,6 +74,8 @@ class Watches {
   void touch_database(std::uint32_t database, std::uint32_t other, const Keyspace& keyspace);
   void drop_ended();
 
+  std::atomic<std::uint64_t> client_count_{0};
+  std::atomic<std::uint64_t> key_count_{0};
   std::unordered_map<std::string, Watching> by_key_;  // the key's text, whatever its database
   std::size_t dropped_at_ = 64;                       // the number of keys at which drop_ended() is due
 };

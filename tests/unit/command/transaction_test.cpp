@@ -204,6 +204,8 @@ TEST_CASE("CLIENT LIST shows a transaction and a watch", "[command][transaction]
   CHECK(line().find(" multi=-1 watch=0 ") != std::string::npos);
   world.send({"WATCH", "a", "b", "a"});
   CHECK(line().find(" multi=-1 watch=2 ") != std::string::npos);
+  CHECK(world.send({"INFO", "clients"}).find("watching_clients:1") != std::string::npos);
+  CHECK(world.send({"INFO", "clients"}).find("total_watched_keys:2") != std::string::npos);
   world.send({"MULTI"});
   world.send({"PING"});
   world.send({"CLIENT", "INFO"});
@@ -218,6 +220,8 @@ TEST_CASE("RESET ends a transaction and a watch", "[command][transaction]") {
   CHECK(world.send({"RESET"}) == "+RESET");
   CHECK(world.send({"EXEC"}) == "-ERR EXEC without MULTI");
   CHECK(world.connection("a").client.watch == nullptr);
+  CHECK(world.send({"INFO", "clients"}).find("watching_clients:0") != std::string::npos);
+  CHECK(world.send({"INFO", "clients"}).find("total_watched_keys:0") != std::string::npos);
 }
 
 TEST_CASE("any change of a watched key makes EXEC answer null", "[command][transaction]") {
