@@ -1,8 +1,9 @@
 // Handlers of the BF commands.
 //
-// Inside the shared gate, adding is all or nothing. If the key is free, or the filter might have to grow, the
-// handler changes nothing: it plans the new layer before the gate closes, and asks to run alone.
-// Alone, it adds the items one by one, and each item has its own outcome.
+// Inside the shared gate, adding to a filter is all or nothing. If the key is free, or the filter might have
+// to grow, the handler does not change the filter: it plans the new layer before the gate closes, and asks to
+// run alone. If the filter has a mirror, the target may have the items by then. Alone, the handler adds the
+// items one by one, and each item has its own outcome.
 
 #include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>

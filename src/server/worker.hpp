@@ -1,6 +1,7 @@
 // A thread with its own io_context, its own clients and its own side of the gate. It tells its scheduler
 // which streams are ready, that the journal has made progress and that time has passed; the scheduler decides
-// the rest. Nothing that the worker does blocks, except the gate.
+// the rest. The worker waits for no sync and for no client. It waits for the gate, for locks that are held
+// briefly (the journal's, a shard's), and at the end of a batch for adds that other workers are recording.
 #pragma once
 
 #include <sepal/base/descriptor.hpp>

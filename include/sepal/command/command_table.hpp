@@ -16,7 +16,8 @@ struct Context;
 // What the session does after a handler.
 enum class Next : std::uint8_t {
   done,        // the reply is complete
-  need_alone,  // nothing was done: run again with the gate closed
+  need_alone,  // nothing was answered: run again with the gate closed. Nothing was changed either, but the
+               // target of a mirror may have items already. To add them again does no harm.
   later,       // nothing was done: run again when the journal has made progress
   more,        // a part was done, see partial_run.hpp: run again for the rest, other clients may run before
   wait,        // no reply yet: read nothing more of this connection until Server::answer
@@ -25,7 +26,7 @@ enum class Next : std::uint8_t {
 
 using Handler = Next (*)(Context&);
 // Runs several requests that differ only in their last word, given as `last_words`, as if one after the
-// other. done: each has its answer, a boolean, in `answers`. need_alone: nothing was done, run them one by
+// other. done: each has its answer, a boolean, in `answers`. need_alone: as in Next, but run them one by
 // one. It returns nothing else, and replies nothing itself.
 using TogetherHandler = Next (*)(Context&, std::span<const std::string_view> last_words,
                                  std::span<bool> answers);

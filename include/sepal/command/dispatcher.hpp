@@ -1,5 +1,5 @@
-// Leads from a parsed request to its reply: finds the row, checks arity, authentication, memory, the journal
-// and whether the data is loaded, runs the handler, counts.
+// Leads from a parsed request to its reply. The session has found the row. The dispatcher checks arity,
+// authentication, memory, the journal and whether the data is loaded, runs the handler, and counts.
 #pragma once
 
 #include <sepal/base/clock.hpp>
@@ -148,7 +148,7 @@ class Dispatcher {
   // Whether run_together takes requests of this row (which may be null) with so many words each.
   [[nodiscard]] static bool runs_together(const CommandSpec* spec, std::size_t word_count);
   // As run, for several requests that differ in their last words only. `first` is the first of them;
-  // `last_words` has its last word as well. Next::done: all are answered. Next::need_alone: nothing was done,
+  // `last_words` has its last word as well. Next::done: all are answered. Next::need_alone: none is answered,
   // run them one by one.
   Outcome run_together(const Request& first, std::span<const std::string_view> last_words,
                        const Moment& moment);
@@ -163,7 +163,7 @@ class Dispatcher {
            one.words.size() == other.words.size() &&
            std::equal(one.words.begin() + 2, one.words.end() - 1, other.words.begin() + 2);
   }
-  // As run, for requests of different clients that are alike, at most singles_max. False: nothing was done,
+  // As run, for requests of different clients that are alike, at most singles_max. False: none is answered,
   // run them one by one. Inside the gate, not closed.
   static constexpr std::size_t singles_max = 64;
   bool run_singles(std::span<const Request> requests, const Moment& moment);

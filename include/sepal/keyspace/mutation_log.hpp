@@ -1,9 +1,9 @@
 // The keyspace's changes, told as they happen to a keeper of a record (the journal).
 //
-// Each worker has a log of its own, so that what it adds inside its side of the gate meets no other worker.
-// The changes, told in this order and applied in this order, lead from the keyspace at one moment to the
-// keyspace at another. Adds of different workers commute. All other changes happen with the gate closed, when
-// all logs are settled (committed).
+// Each worker has a log of its own. The logs share one lock, the journal's: a log takes it for the copy of a
+// frame. The changes, told in this order and applied in this order, lead from the keyspace at one moment to
+// the keyspace at another. Adds of different workers commute. All other changes happen with the gate closed,
+// when all logs are settled (committed).
 //
 // An add is recorded after its bits are set, because only then is the item known to be new. So there is an
 // instant in which another worker sees the item, and its record is nowhere. A worker that answers "known
@@ -32,7 +32,8 @@ inline constexpr std::uint64_t record_bytes_max = 128;
 // Images up to this length stand in the record itself.
 inline constexpr std::uint64_t recorded_image_bytes_max = std::uint64_t{64} << 10;
 
-// Confined to a worker, inside the gate. None of its members blocks.
+// Confined to a worker, inside the gate. None of its members waits for a disk. added() and record() may wait
+// for the journal's lock.
 class MutationLog {
  public:
   virtual ~MutationLog() = default;

@@ -20,8 +20,9 @@
 namespace sepal::server {
 
 struct ServerOptions {
-  std::vector<std::string> bind{"127.0.0.1"};  // addresses; a leading '-' forgives one that is not there
-  std::uint16_t port = 6379;                   // 0: the system picks; with a UNIX socket: no TCP
+  // Addresses. If an address begins with '-', the server ignores that this machine lacks it.
+  std::vector<std::string> bind{"127.0.0.1"};
+  std::uint16_t port = 6379;  // 0: the system picks; with a UNIX socket: no TCP
   std::uint32_t worker_count = 1;
   std::uint32_t listen_backlog = 511;
   std::string unix_socket;                // path; empty: none
@@ -42,8 +43,8 @@ class Server final : public command::ClientDirectory {
   Result<void> start();
   [[nodiscard]] std::uint16_t port() const;  // the one in use; after start()
 
-  // Any thread. The most client sockets that may be open at a time, with the ones that are closing; one more
-  // is refused in the same way as above maxclients. There is no bound until it is set.
+  // Any thread. The most client sockets that may be open at a time. Sockets that are closing count too. The
+  // server refuses a further socket, as it does above maxclients. There is no bound until it is set.
   void set_sockets_max(std::uint64_t count);
 
   // Accepts no more connections, lets running batches finish, sends what was answered (for at most

@@ -9,9 +9,9 @@
 //                                                                  ^^^ stash
 //     own      [ req ]
 //
-// So an idle connection holds nothing, and one system call takes a whole pipeline. A tail too large to be
-// copied for every few bytes that arrive stays where it is, and bytes are received behind it. That memory
-// doubles as bytes really arrive; it never grows by what a client announces.
+// So an idle connection holds nothing, and one system call takes a whole pipeline. The buffer does not copy a
+// large tail. It receives new bytes after it. The tail's memory doubles as bytes really arrive; it never
+// grows by what a client announces.
 #pragma once
 
 #include <cstddef>

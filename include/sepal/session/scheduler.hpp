@@ -74,7 +74,7 @@ class Scheduler {
   // What the worker has to know. Called from within the members below; `gone` is the last call about a
   // client.
   struct Observer {
-    std::function<void()> left;  // a client is none any more: its place is free
+    std::function<void()> left;  // the scheduler no longer counts this client; another may connect
     std::function<void()> gone;  // its stream is destroyed
   };
 
@@ -93,8 +93,8 @@ class Scheduler {
   // `journal_progress` grows whenever the journal is durable up to a further position, has room, or begins to
   // refuse.
   void begin_turn(std::uint64_t journal_progress);
-  // A client goes only in a member of the scheduler that concerns it, so each that is ready at the beginning
-  // of a turn may be named once in it.
+  // Until end_turn(), a turn destroys only clients that the worker has named in it already. So the worker may
+  // safely name each ready client once in a turn.
   void ready(Client& client, std::uint32_t events);
   // Runs what the round holds, then one batch of each client that was queued.
   void end_turn();
@@ -103,7 +103,7 @@ class Scheduler {
 
   // Clients are queued: another turn is to follow without waiting.
   [[nodiscard]] bool has_more() const { return !queue_.empty(); }
-  // Progress of the journal is to lead to settle() soon. Ask before reading the progress that settle() gets.
+  // True: the worker must call settle() when the journal progresses. Call this first, then read the progress.
   [[nodiscard]] bool awaits_journal() const { return !held_.empty() || !put_off_.empty(); }
 
   // --- between turns, followed by settle() ---

@@ -98,8 +98,8 @@ class Session {
     wait,       // a command answers later: read and run nothing until answer()
     hold,       // replies wait for the journal: read and run nothing until held_until() is durable: release()
     later,      // requests wait for the journal: read nothing until it has made progress, then call run().
-                // Where the output had to be sent or held first, call run() right behind that: the progress
-                // may have come meanwhile, and is not told twice.
+                // The scheduler may have to send or hold output first. Then it calls run() at once. The
+                // journal may have made progress meanwhile, and reports it only once.
     close,      // send the output, then close; the connection sees to it that the peer gets the last reply
   };
 

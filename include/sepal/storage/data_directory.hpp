@@ -65,8 +65,8 @@ struct LoadedFilter {
   std::string key;
   keyspace::FilterPtr filter;
   std::uint64_t cut_position = 0;  // at the cut of its generation
-  // Its layers and counts are from this position. It is before the cut only when they did not change from
-  // there until after the cut.
+  // Its layers and counts are from this position. The position may be before the cut. Then layers and counts
+  // did not change between it and the cut.
   std::uint64_t journal_position = 0;
   std::uint64_t offset = 0;  // where its record begins in its file
   keyspace::Deadline deadline = keyspace::no_deadline;

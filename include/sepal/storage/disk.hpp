@@ -39,8 +39,8 @@ class File {
   // others, and the system then counts them, and what it reads ahead behind them, as data. A system that does
   // not know the ranges gives the whole file.
   virtual Result<std::vector<DataRange>> data_ranges() = 0;
-  // Starts to send these bytes to the disk, after the bytes of the call before have arrived there. So sync()
-  // has little left to do, and the syncs of other threads do not wait behind all of a large file. Promises
+  // First waits until the disk has the previous call's bytes. Then starts to write these. So sync() has
+  // little left to do, and the syncs of other threads do not wait behind all of a large file. Promises
   // nothing.
   virtual Result<void> write_back(std::uint64_t offset, std::uint64_t byte_count) = 0;
   virtual Result<void> sync() = 0;  // contents and size survive power loss

@@ -98,8 +98,9 @@ class Journal {
 
   // Called with the gate closed: the position of a cut at this instant.
   [[nodiscard]] virtual std::uint64_t position() const = 0;
-  // Something is missing before this position: the journal was off, or a sync failed. No generation may mix
-  // states from before and after it, because nothing leads from the one to the other. 0: nothing is missing.
+  // Something is missing before this position: the journal was off, or a sync failed. Compare a state from
+  // before the position with one from after it. The journal lacks the changes between the two states. So a
+  // generation must not mix them. 0: nothing is missing.
   [[nodiscard]] virtual std::uint64_t gap() const = 0;
   // Everything before it survives a power cut, by syncs or by a generation.
   [[nodiscard]] virtual std::uint64_t durable_position() const = 0;

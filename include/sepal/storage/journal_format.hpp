@@ -15,8 +15,9 @@
 // What an operation is stands in journal_operations.hpp.
 //
 // The checksum of a frame covers its operations, its length, its position and what it says of the last sync.
-// So a reader never believes old bytes, or bytes of another place. `synced_position` tells damage from a torn
-// tail: everything below the highest one that any later frame names was once on disk.
+// So a reader never believes old bytes, or bytes of another place. Each frame names a synced position
+// (`synced_position`). Take the highest one in the later frames. Everything before it was on disk, so a bad
+// frame there is damage. A bad frame after it is a torn tail.
 //
 // A filler ends what a sync writes at the end of a page, so that no page is stored to again after it was
 // written: the store would wait for the file system, and a crash could tear what had been synced.

@@ -55,8 +55,8 @@ struct SaverCallbacks {
   // Bytes of the files that the journal names. A file goes when a generation has what is in it. Any thread.
   // May be empty.
   std::function<std::uint64_t()> adopted_bytes{};
-  // Something is missing from the journal before this position, which grows whenever that happens. Any
-  // thread. May be empty.
+  // The journal lacks changes before this position. Each new loss moves the position forward. Any thread. May
+  // be empty.
   std::function<std::uint64_t()> journal_gap;
   // Returns when the journal is on disk up to this position. Blocks. May be empty.
   std::function<Result<void>(std::uint64_t journal_position)> sync_journal;

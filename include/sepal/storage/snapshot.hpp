@@ -2,10 +2,10 @@
 //
 // The keys, filters, deadlines and mirrors are those of one instant: the cut, taken with the gate closed. A
 // save must not read the list of a filter's layers and their counts while workers change them. So these are
-// taken with the gate closed as well, but some filters at a time: no client waits for a million of them. What
-// a filter grew or counted since the cut may be in the generation, as may bits that were set since. Bits are
-// read last, outside the gate: they only ever go from 0 to 1. So the generation holds all that was added
-// before the cut, and a part of what came after.
+// taken with the gate closed as well, but some filters at a time: no client waits for a million of them. The
+// generation may also hold layers, counts and bits from after the cut. Bits are read last, outside the gate:
+// they only ever go from 0 to 1. So the generation holds all that was added before the cut, and a part of
+// what came after.
 //
 // The journal tells the rest exactly, because each filter has the position at which its layers were taken:
 // what was recorded before is in its layers and counts, what came after is not in the counts.
