@@ -24,7 +24,7 @@ set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 add_library(sepal_flags INTERFACE)
 target_compile_options(sepal_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wimplicit-fallthrough
-  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Werror=thread-safety>
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Wthread-safety-beta -Werror=thread-safety -Werror=thread-safety-beta>
   $<$<BOOL:${SEPAL_WERROR}>:-Werror>)
 if(SEPAL_SANITIZE)
   # For tests of things that a sanitizer changes, such as touched pages.

@@ -12,6 +12,8 @@
 #define SEPAL_SCOPED_CAPABILITY SEPAL_THREAD_ANNOTATION(scoped_lockable)
 #define SEPAL_GUARDED_BY(x) SEPAL_THREAD_ANNOTATION(guarded_by(x))
 #define SEPAL_PT_GUARDED_BY(x) SEPAL_THREAD_ANNOTATION(pt_guarded_by(x))
+// The lock order: -Wthread-safety-beta refuses to take one of these locks while this one is held.
+#define SEPAL_ACQUIRED_AFTER(...) SEPAL_THREAD_ANNOTATION(acquired_after(__VA_ARGS__))
 #define SEPAL_REQUIRES(...) SEPAL_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define SEPAL_REQUIRES_SHARED(...) SEPAL_THREAD_ANNOTATION(requires_shared_capability(__VA_ARGS__))
 #define SEPAL_ACQUIRE(...) SEPAL_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
