@@ -8,6 +8,7 @@ Gate::Gate(std::size_t side_count) : side_count_(side_count), sides_(std::make_u
 }
 
 void Gate::enter(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  SEPAL_ASSERT(side < side_count_, "a worker enters a side that the gate does not have");
   // Sequentially consistent, as the increment in close() is: either this load sees the closer and the worker
   // queues behind it, or the closer finds this side taken. Both are correct; the first keeps the closer from
   // starving.
@@ -30,7 +31,8 @@ void Gate::close() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
 
 void Gate::open() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   for (std::size_t side = side_count_; side-- > 0;) sides_[side].mutex.unlock();
-  closers_.fetch_sub(1);
+  const std::size_t closers_before = closers_.fetch_sub(1);
+  SEPAL_ASSERT(closers_before > 0, "the gate is opened more often than it was closed");
   turnstile_.unlock();
 }
 

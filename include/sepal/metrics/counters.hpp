@@ -4,6 +4,8 @@
 // add. A reader sums over the workers; the sum is approximate while they count.
 #pragma once
 
+#include <sepal/base/assert.hpp>
+
 #include <array>
 #include <atomic>
 #include <bit>
@@ -32,7 +34,10 @@ class Histogram {
   void add(std::uint64_t nanoseconds, std::uint64_t times = 1) {
     buckets_[bucket_of(nanoseconds)].add(times);
   }
-  [[nodiscard]] std::uint64_t count(std::size_t bucket) const { return buckets_[bucket].get(); }
+  [[nodiscard]] std::uint64_t count(std::size_t bucket) const {
+    SEPAL_ASSERT(bucket < bucket_count, "a bucket that the histogram does not have");
+    return buckets_[bucket].get();
+  }
   void reset() {
     for (Counter& bucket : buckets_) bucket.reset();
   }
