@@ -1,5 +1,6 @@
 #include "acceptor.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 
 #include <spdlog/spdlog.h>
@@ -29,6 +30,7 @@ constexpr std::chrono::milliseconds accept_pause{200};
 constexpr std::chrono::seconds refusal_log_period{60};
 // The most input of a refused client that is read and thrown away.
 constexpr std::size_t scrap_bytes = 64 * 1024;
+static_assert(accepts_per_turn_max > 0 && scrap_bytes > 0);
 
 // The connection was gone before accept(), or its network has a fault: the next connection may be fine.
 bool concerns_one_connection(int error) {
@@ -49,6 +51,7 @@ bool concerns_one_connection(int error) {
 
 template <class SocketAddress>
 std::string ip_text(const sockaddr_storage& storage) {
+  static_assert(sizeof(SocketAddress) <= sizeof(sockaddr_storage));
   const auto& address = reinterpret_cast<const SocketAddress&>(storage);
   std::array<char, INET6_ADDRSTRLEN> text{};
   if constexpr (std::is_same_v<SocketAddress, sockaddr_in>) {
@@ -85,13 +88,16 @@ Acceptor::Acceptor(std::span<const std::unique_ptr<Worker>> workers, ClientCount
     : workers_(workers),
       counts_(counts),
       scrap_(std::make_unique_for_overwrite<char[]>(scrap_bytes)),
-      context_(1) {}
+      context_(1) {
+  SEPAL_ASSERT(!workers.empty(), "the acceptor has no worker that takes connections");
+}
 
 Acceptor::~Acceptor() {
   stop();
 }
 
 Result<void> Acceptor::start(std::vector<Listener> listeners) {
+  SEPAL_ASSERT(!thread_.joinable() && doors_.empty(), "an acceptor is started once");
   spare_ = open_spare();
   for (Listener& listener : listeners) {
     auto door = std::make_unique<Door>(Door{.listener = std::move(listener),
@@ -112,6 +118,7 @@ Result<void> Acceptor::start(std::vector<Listener> listeners) {
 }
 
 void Acceptor::stop() {
+  SEPAL_ASSERT(thread_.get_id() != std::this_thread::get_id(), "the acceptor cannot wait for its own end");
   context_.stop();
   if (thread_.joinable()) thread_.join();
   // The acceptor's thread has ended, so no handler refers to a door any more.
@@ -160,6 +167,7 @@ bool Acceptor::has_room() const {
 // Returns false when no connection waits. accept() looks for a free descriptor before it looks for a
 // connection, so it also fails with EMFILE when none waits.
 bool Acceptor::refuse_with_spare(Door& door, int error) {
+  SEPAL_ASSERT(spare_.is_open(), "there is no spare descriptor to accept with");
   spare_.close();
   Descriptor descriptor(
       ::accept4(door.descriptor.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -170,6 +178,7 @@ bool Acceptor::refuse_with_spare(Door& door, int error) {
 }
 
 void Acceptor::turn_away(Descriptor descriptor, std::string_view reason) {
+  SEPAL_ASSERT(descriptor.is_open(), "a connection is turned away that is closed already");
   counts_.rejected.fetch_add(1, std::memory_order_relaxed);
   refuse(descriptor.number(), {scrap_.get(), scrap_bytes});
   ++refused_unlogged_;
@@ -193,6 +202,7 @@ void Acceptor::pause(Door& door, int error) {
 }
 
 void Acceptor::hand_over(Door& door, Descriptor descriptor) {
+  SEPAL_ASSERT(descriptor.is_open(), "a connection is handed over that is closed already");
   // A worker's load grows within adopt(), before its thread runs: so this choice also sees the connections
   // that were handed over a moment ago.
   const auto fewest = std::min_element(workers_.begin(), workers_.end(),

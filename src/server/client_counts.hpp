@@ -1,6 +1,8 @@
 // The numbers of clients of all workers: connected now, accepted and rejected so far.
 #pragma once
 
+#include <sepal/base/assert.hpp>
+
 #include <atomic>
 #include <cstdint>
 
@@ -21,7 +23,10 @@ struct ClientCounts {
     }
     return false;
   }
-  void leave_place() { connected.fetch_sub(1, std::memory_order_relaxed); }
+  void leave_place() {
+    const std::uint64_t connected_before = connected.fetch_sub(1, std::memory_order_relaxed);
+    SEPAL_ASSERT(connected_before > 0, "a client gives back a place that it did not take");
+  }
 };
 
 }  // namespace sepal::server

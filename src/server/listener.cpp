@@ -1,5 +1,7 @@
 #include "listener.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
@@ -101,6 +103,8 @@ std::string system_text(int error) {
 }
 
 std::optional<sockaddr_un> socket_address(const std::string& path) {
+  SEPAL_ASSERT(!path.empty(), "a socket without a path would be one without a name");
+  static_assert(sizeof(sockaddr_un) <= sizeof(sockaddr_storage));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return std::nullopt;

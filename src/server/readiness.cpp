@@ -23,6 +23,7 @@ epoll_event event_for(void* owner, std::uint32_t events) {
 }  // namespace
 
 Result<void> Readiness::open() {
+  SEPAL_ASSERT(!descriptor_.is_open(), "the set of a worker is opened once");
   const int set = ::epoll_create1(EPOLL_CLOEXEC);
   if (set < 0) return system_error("cannot watch connections");
   boost::system::error_code error;
@@ -33,12 +34,15 @@ Result<void> Readiness::open() {
 }
 
 Result<void> Readiness::add(int descriptor, void* owner, std::uint32_t events) {
+  SEPAL_ASSERT(descriptor_.is_open() && descriptor >= 0 && owner != nullptr,
+               "a socket is watched that is closed, or has no owner");
   epoll_event event = event_for(owner, events);
   if (::epoll_ctl(descriptor_.native_handle(), EPOLL_CTL_ADD, descriptor, &event) == 0) return {};
   return system_error("cannot watch a connection");
 }
 
 void Readiness::change(int descriptor, void* owner, std::uint32_t events) {
+  SEPAL_ASSERT(owner != nullptr, "events of a socket would name no owner");
   epoll_event event = event_for(owner, events);
   const int changed = ::epoll_ctl(descriptor_.native_handle(), EPOLL_CTL_MOD, descriptor, &event);
   SEPAL_ASSERT(changed == 0, "a descriptor that is changed was added and is open");

@@ -10,6 +10,7 @@
 // (docs/decisions/0006).
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/session/stream.hpp>
 
@@ -20,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <sys/epoll.h>
 
@@ -53,12 +55,14 @@ class Readiness {
   // Calls `ready` once, from the io_context, when take() has events. Wait again only after that call.
   template <class Ready>
   void wait(Ready ready) {
+    SEPAL_ASSERT(descriptor_.is_open(), "a worker waits for a set that is not open");
     descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read, std::move(ready));
   }
 
  private:
   // Sockets beyond this number are found by the next take().
   static constexpr std::size_t events_max = 256;
+  static_assert(events_max <= std::numeric_limits<int>::max(), "epoll_wait takes an int");
 
   boost::asio::posix::stream_descriptor descriptor_;
   std::array<epoll_event, events_max> found_;

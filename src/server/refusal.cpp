@@ -1,5 +1,7 @@
 #include "refusal.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <string_view>
 #include <sys/socket.h>
 
@@ -14,6 +16,8 @@ constexpr std::string_view clients_max_reply = "-ERR max number of clients reach
 // that the client has already sent is read and thrown away: to close a socket with unread input resets the
 // connection, and the client would lose the reply.
 void refuse(int descriptor, std::span<char> scrap) {
+  SEPAL_ASSERT(descriptor >= 0 && !scrap.empty(),
+               "a client is refused on a closed socket, or without memory to read into");
   static_cast<void>(::send(descriptor, clients_max_reply.data(), clients_max_reply.size(), MSG_NOSIGNAL));
   static_cast<void>(::shutdown(descriptor, SHUT_WR));
   static_cast<void>(::recv(descriptor, scrap.data(), scrap.size(), MSG_DONTWAIT));

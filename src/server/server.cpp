@@ -24,6 +24,7 @@ class Server::Implementation {
   }
 
   Result<void> start() {
+    SEPAL_ASSERT(!std::exchange(started_, true), "a server is started once");
     Result<std::vector<Listener>> listeners = open_listeners(options_);
     if (!listeners) return listeners.error();
     for (const Listener& listener : *listeners) port_ = std::max(port_, listener.port);
@@ -52,6 +53,7 @@ class Server::Implementation {
   ClientCounts counts_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Acceptor> acceptor_;  // after workers_, to be destroyed first: its thread calls them
+  bool started_ = false;
   std::uint16_t port_ = 0;
 };
 
@@ -82,6 +84,7 @@ void Server::stop(std::chrono::milliseconds patience) {
 // All workers are told, because only the client's own worker knows that it has the client. A shared table
 // would make every new connection take a lock, for a look-up that is rare.
 void Server::answer(std::uint64_t client_id, std::function<void(resp::Reply&)> append) {
+  SEPAL_ASSERT(client_id != 0, "an answer for no client");
   for (const auto& worker : implementation_->workers()) worker->answer(client_id, append);
 }
 

@@ -1,5 +1,7 @@
 #include "socket_stream.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <cerrno>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -22,22 +24,28 @@ session::Stream::Transfer transferred(ssize_t count) {
 }  // namespace
 
 SocketStream::SocketStream(Descriptor descriptor, StreamKind kind, Readiness& readiness)
-    : descriptor_(std::move(descriptor)), kind_(kind), readiness_(readiness) {}
+    : descriptor_(std::move(descriptor)), kind_(kind), readiness_(readiness) {
+  SEPAL_ASSERT(descriptor_.is_open(), "a stream without a socket");
+}
 
 Result<void> SocketStream::watch_for(session::Client& owner) {
+  SEPAL_ASSERT(owner_ == nullptr, "a socket has one owner");
   owner_ = &owner;
   return readiness_.add(descriptor_.number(), &owner, session::readable);
 }
 
 session::Stream::Transfer SocketStream::receive(std::span<char> into) {
+  SEPAL_ASSERT(!into.empty(), "a receive into no memory looks like the end of the stream");
   return transferred(::recv(descriptor_.number(), into.data(), into.size(), 0));
 }
 
 session::Stream::Transfer SocketStream::send(std::string_view bytes) {
+  SEPAL_ASSERT(!bytes.empty(), "a send of nothing looks like the end of the stream");
   return transferred(::send(descriptor_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
 }
 
 void SocketStream::watch(std::uint32_t events) {
+  SEPAL_ASSERT(owner_ != nullptr, "a socket is watched before it has an owner");
   readiness_.change(descriptor_.number(), owner_, events);
 }
 

@@ -1,5 +1,6 @@
 #include "worker.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/base/thread.hpp>
 
@@ -22,10 +23,13 @@ namespace {
 // One receive takes a whole pipeline.
 constexpr std::size_t read_buffer_bytes = 256 * 1024;
 static_assert(read_buffer_bytes < mapped_allocation_min, "what is left in it moves into a block of the heap");
+static_assert(read_buffer_bytes > session::round_bytes_max + session::copied_tail_bytes_max,
+              "the last client of a round has room behind the bytes of the others");
 constexpr std::chrono::milliseconds sweep_interval{1000};
 // At a stop the sweep looks for clients whose last reply has arrived: with sweep_interval, a stop could
 // take a second longer.
 constexpr std::chrono::milliseconds stop_sweep_interval{10};
+static_assert(stop_sweep_interval < sweep_interval);
 
 void set_option(int descriptor, int level, int option, int value) {
   // If the system refuses an option, the connection is slower, or the end of its peer is noticed later.
@@ -69,7 +73,10 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
       sweep_timer_(context_),
       deadline_timer_(context_),
       scheduler_(environment_,
-                 {.left = [&counts] { counts.leave_place(); }, .gone = [this] { socket_closed(); }}) {}
+                 {.left = [&counts] { counts.leave_place(); }, .gone = [this] { socket_closed(); }}) {
+  SEPAL_ASSERT(index < gate.side_count() && index < services.workers.size(),
+               "a worker without a side of the gate, or without statistics");
+}
 
 Worker::~Worker() {
   context_.stop();
@@ -77,6 +84,7 @@ Worker::~Worker() {
 }
 
 Result<void> Worker::start() {
+  SEPAL_ASSERT(!thread_.joinable(), "a worker is started once");
   if (auto opened = readiness_.open(); !opened) return opened;
   thread_ = std::thread([this] {
     name_this_thread(("worker-" + std::to_string(index_)).c_str());
@@ -92,10 +100,13 @@ void Worker::stop(SteadyTime deadline) {
 }
 
 void Worker::join() {
+  SEPAL_ASSERT(thread_.get_id() != std::this_thread::get_id(), "a worker cannot wait for its own end");
   if (thread_.joinable()) thread_.join();
 }
 
 void Worker::adopt(Accepted accepted) {
+  SEPAL_ASSERT(accepted.descriptor.is_open(), "the acceptor hands over a connection that is closed");
+  SEPAL_ASSERT(accepted.id != 0, "the acceptor hands over a connection without an id");
   // Before the post: the acceptor must count connections that are on their way. It is the only
   // caller, so it sees its own sums without an order.
   load_.fetch_add(1, std::memory_order_relaxed);
@@ -110,6 +121,7 @@ void Worker::kill(std::uint64_t id) {
 }
 
 void Worker::answer(std::uint64_t id, std::function<void(resp::Reply&)> append) {
+  SEPAL_ASSERT(append != nullptr, "an answer without a reply");
   boost::asio::post(context_, [this, id, append = std::move(append)] {
     scheduler_.answer(id, append);
     await_next();
@@ -206,6 +218,7 @@ void Worker::await_next() {
     });
   } else if (!std::exchange(awaiting_, true)) {
     readiness_.wait([this](const boost::system::error_code& error) {
+      SEPAL_ASSERT(awaiting_, "two waits for ready streams were under way");
       awaiting_ = false;
       if (!error) take_turn();
     });
@@ -214,6 +227,7 @@ void Worker::await_next() {
 
 // Posted behind all connections that the acceptor has handed over, so each of them is welcomed before.
 void Worker::begin_stop(SteadyTime deadline) {
+  SEPAL_ASSERT(!stopping_, "a worker is told to stop once");
   stopping_ = true;
   scheduler_.stop();
   deadline_timer_.expires_at(deadline);
@@ -228,12 +242,14 @@ void Worker::begin_stop(SteadyTime deadline) {
 // other threads post after that never run: they are destroyed with the io_context.
 bool Worker::end_when_empty() {
   if (!stopping_ || !scheduler_.empty()) return false;
+  SEPAL_ASSERT(load() == 0, "a worker ends while a socket of it is open");
   work_.reset();
   context_.stop();
   return true;
 }
 
 void Worker::cut_off_all() {
+  SEPAL_ASSERT(stopping_, "only a worker that stops cuts its clients off");
   if (const std::size_t count = scheduler_.cut_off(); count > 0)
     spdlog::warn("connections cut off at the stop: count={}", count);
   await_next();

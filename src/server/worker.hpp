@@ -4,6 +4,7 @@
 // briefly (the journal's, a shard's), and at the end of a batch for adds that other workers are recording.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/descriptor.hpp>
 #include <sepal/base/gate.hpp>
 #include <sepal/base/result.hpp>
@@ -91,7 +92,10 @@ class Worker {
   std::uint64_t journal_progress_to_act_on();
   // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
   // sees the lower count, it may rely on the descriptor to be free.
-  void socket_closed() { load_.fetch_sub(1, std::memory_order_release); }
+  void socket_closed() {
+    const std::uint64_t load_before = load_.fetch_sub(1, std::memory_order_release);
+    SEPAL_ASSERT(load_before > 0, "the worker closes more sockets than it was given");
+  }
   void begin_stop(SteadyTime deadline);
   bool end_when_empty();
   void cut_off_all();
