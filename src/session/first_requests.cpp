@@ -62,6 +62,7 @@ void FirstRequests::gather(std::span<Session* const> sessions, LinesAhead& lines
 }
 
 void FirstRequests::run(LinesAhead& lines) {
+  SEPAL_ASSERT(requests_.size() == sessions_.size(), "each request that runs together has a session");
   if (groups_.empty()) return;
   Dispatcher& dispatcher = environment_.dispatcher;
   const WallTime wall_now = std::chrono::system_clock::now();
@@ -69,6 +70,8 @@ void FirstRequests::run(LinesAhead& lines) {
   SteadyTime now = environment_.steady_now();
   for (const Group& group : groups_) {
     const auto requests = std::span(requests_).subspan(group.first, group.count);
+    SEPAL_ASSERT(group.count > 1 && requests.front().spec != nullptr,
+                 "a group of requests has several members and a row");
     const bool were_run = dispatcher.run_singles(requests, {.now = wall_now, .steady_now = now});
     const SteadyTime began = std::exchange(now, environment_.steady_now());
     const auto their_sessions = std::span(sessions_).subspan(group.first, group.count);

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/session/input_buffer.hpp>
 
@@ -25,6 +26,9 @@ std::size_t grown(std::size_t held, std::size_t expected) {
 }  // namespace
 
 std::span<char> InputBuffer::space(std::size_t bytes_expected) {
+  SEPAL_ASSERT(in_shared_ == nullptr, "a connection receives while its bytes are in the shared memory");
+  SEPAL_ASSERT(shared_.free().size() > copied_tail_bytes_max,
+               "the shared memory has no room for a tail and new bytes");
   const std::size_t held = end_ - begin_;
   // The room in front is for the tail: arrived() copies it there only if bytes really come.
   if (held <= copied_tail_bytes_max) return shared_.free().subspan(held);
@@ -37,6 +41,7 @@ std::span<char> InputBuffer::space(std::size_t bytes_expected) {
 }
 
 void InputBuffer::arrived(std::size_t byte_count) {
+  SEPAL_ASSERT(in_shared_ == nullptr, "bytes arrive twice without a batch in between");
   const std::size_t held = end_ - begin_;
   if (held <= copied_tail_bytes_max) {
     char* const part = shared_.free().data();
@@ -46,6 +51,8 @@ void InputBuffer::arrived(std::size_t byte_count) {
     end_ = held;
     shared_.use(held + byte_count);
   }
+  SEPAL_ASSERT(in_shared_ != nullptr || byte_count <= capacity_ - end_,
+               "more bytes arrived than there was room for");
   end_ += byte_count;
 }
 
@@ -88,6 +95,7 @@ void InputBuffer::shrink(std::size_t capacity) {
 }
 
 void InputBuffer::move_to_front() {
+  SEPAL_ASSERT(in_shared_ == nullptr, "bytes in the shared memory do not move");
   if (begin_ == 0) return;
   std::memmove(own_.get(), own_.get() + begin_, end_ - begin_);
   end_ -= begin_;
@@ -97,6 +105,7 @@ void InputBuffer::move_to_front() {
 // Uses realloc, not a new block: for large blocks the system moves pages instead of bytes, and memory never
 // holds the bytes twice. When realloc succeeds it has taken the old block, so own_ must not free it.
 bool InputBuffer::resize_own(std::size_t capacity) {
+  SEPAL_ASSERT(in_shared_ != nullptr || end_ <= capacity, "memory becomes smaller than the bytes in it");
   if (capacity_ < mapped_allocation_min && capacity >= mapped_allocation_min) return map_own(capacity);
   char* const resized = static_cast<char*>(std::realloc(own_.get(), capacity));
   if (resized == nullptr) return false;
@@ -109,6 +118,7 @@ bool InputBuffer::resize_own(std::size_t capacity) {
 // realloc would let a block of the heap grow where it is, and such a block can be neither moved nor given
 // back without a copy.
 bool InputBuffer::map_own(std::size_t capacity) {
+  SEPAL_ASSERT(in_shared_ == nullptr, "what is left in the shared memory fits into a block of the heap");
   char* const mapped = static_cast<char*>(std::malloc(capacity));
   if (mapped == nullptr) return false;
   if (end_ > begin_) std::memcpy(mapped + begin_, own_.get() + begin_, end_ - begin_);

@@ -5,6 +5,7 @@
 // changes (before the first request of the new command runs) and at the end of a batch.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/clock.hpp>
 #include <sepal/command/dispatcher.hpp>
 
@@ -34,6 +35,7 @@ class RunClock {
   // Call it after the request, or `times` requests together, ran. Null: the request did not reach its
   // handler; the requests after it are measured apart.
   void after(const command::CommandSpec* spec, std::uint64_t times = 1) {
+    SEPAL_ASSERT(times > 0, "no request has run");
     if (spec == nullptr || spec != spec_) follow(spec);
     times_ += times;
   }
@@ -60,7 +62,10 @@ class RunClock {
 
   // Reads the clock, and drops the time since the last reading, which was spent waiting. Call it only after
   // settle(), or requests that ran would be dropped too.
-  void skip_wait() { restart(clock_()); }
+  void skip_wait() {
+    SEPAL_ASSERT(times_ == 0, "requests that ran would not be recorded");
+    restart(clock_());
+  }
 
  private:
   // Each call of a subcommand is recorded before the next request runs. Else two CONFIG RESETSTAT in a row

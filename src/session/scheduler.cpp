@@ -30,7 +30,10 @@ Step asked_anew(Step step) {
 }  // namespace
 
 Scheduler::Scheduler(const Session::Environment& environment, Observer observer)
-    : environment_(environment), observer_(std::move(observer)), spares_(std::make_unique<SpareBuffers>()) {}
+    : environment_(environment), observer_(std::move(observer)), spares_(std::make_unique<SpareBuffers>()) {
+  SEPAL_ASSERT(observer_.left && observer_.gone,
+               "the worker is told when a client leaves and when it is gone");
+}
 Scheduler::~Scheduler() = default;
 
 State Scheduler::state_of(const Client& client) {
@@ -38,6 +41,8 @@ State Scheduler::state_of(const Client& client) {
 }
 
 Client& Scheduler::add(std::unique_ptr<Stream> stream, command::ClientState client) {
+  SEPAL_ASSERT(stream != nullptr, "a client without a stream");
+  SEPAL_ASSERT(!lingering_.contains(client.id), "a client that lingers has the same id");
   const std::uint64_t id = client.id;
   auto made = std::make_unique<Client>(environment_, std::move(stream), std::move(client));
   const auto [place, is_new] = clients_.emplace(id, std::move(made));
@@ -48,6 +53,7 @@ Client& Scheduler::add(std::unique_ptr<Stream> stream, command::ClientState clie
 // --- a turn ----------------------------------------------------------------------------------------------
 
 void Scheduler::begin_turn(std::uint64_t journal_progress) {
+  SEPAL_ASSERT(round_.empty(), "a turn begins within a round of the one before");
   runs_of_last_turn_ = std::exchange(runs_, 0);
   queue_waiting(journal_progress);
 }
@@ -55,10 +61,13 @@ void Scheduler::begin_turn(std::uint64_t journal_progress) {
 // Progress is told once, so the first call that sees it must queue all clients that wait for it.
 void Scheduler::queue_waiting(std::uint64_t journal_progress) {
   if (journal_progress == progress_seen_) return;
+  SEPAL_ASSERT(journal_progress > progress_seen_, "the progress of the journal goes back");
   progress_seen_ = journal_progress;
   for (const std::uint64_t id : put_off_) {
     Client* const client = find(id);
     if (client == nullptr) continue;
+    SEPAL_ASSERT(client->state == State::put_off,
+                 "a client that waits for room in the journal does nothing else");
     client->state = State::queued;
     queue_.push_back(id);
   }
@@ -113,6 +122,8 @@ void Scheduler::settle(std::uint64_t journal_progress) {
 }
 
 void Scheduler::receive(Client& client) {
+  SEPAL_ASSERT(client.state == State::reading, "a client receives while it has requests to run");
+  SEPAL_ASSERT(round_.size() < round_max, "a round has more clients than it may");
   const std::span<char> space = client.session.input_space();
   if (space.empty()) return close(client);
   const Stream::Transfer received = client.stream->receive(space);
@@ -183,6 +194,7 @@ std::chrono::nanoseconds Scheduler::next_batch_time() {
 // Keeps the client's replies for the end of the round if nothing but the client waits for them; else sends
 // them now. `step` follows when all replies are sent.
 void Scheduler::carry_on(Client& client, Step step) {
+  SEPAL_ASSERT(client.unsent().empty(), "a step follows before the replies of the one before are sent");
   client.then = step;
   if (!client.session.has_output()) return proceed(client);
   take_output(client);
@@ -218,6 +230,7 @@ void Scheduler::send_now(Client& client) {
 
 // Sends as much as the stream takes. False when the stream is broken.
 bool Scheduler::send(Client& client) {
+  SEPAL_ASSERT(!client.unsent().empty(), "nothing is left to send");
   const std::string_view unsent = client.unsent();
   const Stream::Transfer sent = client.stream->send(unsent);
   if (sent.status == Stream::Status::failed) return false;
@@ -240,7 +253,10 @@ void Scheduler::give_back(Client& client) {
 
 void Scheduler::send_kept() {
   for (const std::uint64_t id : kept_) {
-    if (Client* const client = find(id)) send_now(*client);
+    Client* const client = find(id);
+    if (client == nullptr) continue;
+    SEPAL_ASSERT(client->state == State::kept, "a client whose replies are kept does nothing else");
+    send_now(*client);
   }
   kept_.clear();
   due_ = false;
@@ -248,6 +264,7 @@ void Scheduler::send_kept() {
 
 // All replies are sent: takes the step that the last batch asked for.
 void Scheduler::proceed(Client& client) {
+  SEPAL_ASSERT(client.unsent().empty(), "a client goes on before its replies are sent");
   switch (client.then) {
     case Step::read:
       if (stopping_) return finish(client);
@@ -281,6 +298,7 @@ void Scheduler::proceed(Client& client) {
 // held_ is sorted by position. Positions do not always grow from client to client: one that ran early in a
 // round may have to wait for a later position than one that ran after it.
 void Scheduler::hold(Client& client) {
+  SEPAL_ASSERT(client.session.held_until() != 0, "a client waits for no position of the journal");
   client.state = State::held;
   const Held held{.position = client.session.held_until(), .id = client.id()};
   held_.insert(std::ranges::upper_bound(held_, held.position, {}, &Held::position), held);
@@ -293,7 +311,9 @@ void Scheduler::release_durable() {
   while (!held_.empty() && held_.front().position <= durable) {
     Client* const client = find(held_.front().id);
     held_.pop_front();
-    if (client != nullptr) carry_on(*client, asked_anew(client->session.release()));
+    if (client == nullptr) continue;
+    SEPAL_ASSERT(client->state == State::held, "a client whose replies are held does nothing else");
+    carry_on(*client, asked_anew(client->session.release()));
   }
 }
 
@@ -332,6 +352,7 @@ bool Scheduler::is_over(const Client& client, SteadyTime now, std::chrono::secon
 }
 
 void Scheduler::stop() {
+  SEPAL_ASSERT(!stopping_, "the scheduler is told to stop once");
   stopping_ = true;
   // Ids, because ready() may run a round, which may close other clients.
   std::vector<std::uint64_t> ids;
@@ -363,17 +384,22 @@ void Scheduler::collect(std::vector<command::ClientState*>& clients) {
 
 // Ends the client: all replies are sent, and no more will come.
 void Scheduler::finish(Client& client) {
+  SEPAL_ASSERT(client.state != State::lingering && client.unsent().empty(),
+               "a client ends twice, or before its replies are sent");
   if (client.peer_ended || (stopping_ && client.stream->all_is_acknowledged()) || !client.stream->end())
     return close(client);
   client.state = State::lingering;
   client.lingers_until = environment_.steady_now() + linger_max;
   watch(client, readable);
   // The map's node moves with its client: the address that the stream's events name stays good.
-  lingering_.insert(unlist(client));
+  const auto placed = lingering_.insert(unlist(client));
+  SEPAL_ASSERT(placed.inserted, "a client lingers under an id of its own");
 }
 
 // Reads what the peer of a lingering client still sends, and throws it away.
 void Scheduler::discard(Client& client) {
+  SEPAL_ASSERT(client.state == State::lingering,
+               "bytes of a client are thrown away that still runs requests");
   const Stream::Transfer received = client.stream->receive(client.session.input_space());
   if (received.status == Stream::Status::ended || received.status == Stream::Status::failed) close(client);
 }

@@ -90,11 +90,13 @@ Session::Session(const Environment& environment, command::ClientState client)
       last_run_until_(client_.connected_at) {}
 
 void Session::input_arrived(std::size_t byte_count) {
+  SEPAL_ASSERT(!single_was_run_ && !ahead_, "bytes arrive before the session has run what is there");
   input_.arrived(byte_count);
   bytes_in_ += byte_count;
 }
 
 void Session::look_ahead() {
+  SEPAL_ASSERT(suspended_ == nullptr && !ahead_, "the parser would lose a request that has not run");
   parser_.set_limits(environment_.services.options.parser);
   ahead_ = parse();
 }
@@ -106,6 +108,7 @@ void Session::collect_lines(LinesAhead& lines) const {
 
 // After the end of the input the session must also close, so the request then runs in run().
 std::optional<command::Request> Session::single() {
+  SEPAL_ASSERT(ahead_.has_value(), "a session is asked for its first request before it looked ahead");
   const std::size_t bytes = input_.unparsed().size();
   if (ahead_->progress != resp::Progress::complete || parser_.consumed() != bytes ||
       bytes > single_bytes_max || !command::Dispatcher::runs_together(ahead_->spec, parser_.words().size()) ||
@@ -121,6 +124,7 @@ std::optional<command::Request> Session::single() {
 // Inside the gate. The reply is in the session's own memory, not in the lent one: several sessions have such
 // a reply at a time.
 void Session::single_was_run(SteadyTime at) {
+  SEPAL_ASSERT(ahead_.has_value() && !single_was_run_, "a first request runs once");
   SEPAL_ASSERT(has_output(), "what was run has a reply");
   single_was_run_ = true;
   ahead_.reset();
@@ -134,6 +138,7 @@ void Session::single_was_run(SteadyTime at) {
 
 Session::Step Session::run(std::chrono::nanoseconds time_max) {
   SEPAL_ASSERT(held_until_ == 0, "nothing runs while replies are held");
+  SEPAL_ASSERT(partial_ == nullptr || suspended_ != nullptr, "a long request has lost its words");
   if (std::exchange(single_was_run_, false))
     return hold(end_batch(Step::read), std::exchange(single_position_, 0));
   if (closing_) return Step::close;
@@ -215,6 +220,7 @@ void Session::run_requests(Batch& batch, bool alone) {
 
 // The rest of a long reply leaves piece by piece, and nothing runs before it has left.
 void Session::fill_reply(Batch& batch) {
+  SEPAL_ASSERT(reply_.has_later(), "a reply has no rest to be filled in");
   SEPAL_ASSERT(!batch.holds_requests(), "what is taken together has short replies");
   reply_.fill(filled_bytes_max);
   if (reply_.has_later()) batch.ends(Step::drain);
@@ -239,6 +245,7 @@ void Session::take_requests(Batch& batch, bool alone) {
       !command::Dispatcher::runs_together(batch.pending_spec, together_words))
     return;
   batch.together = 1 + parser_.next_alike(input_.unparsed(), std::span(environment_.last_words).subspan(1));
+  SEPAL_ASSERT(batch.together <= together_max, "more requests are taken together than there are places for");
   input_.consume(parser_.consumed());
   batch.together_at = 1;
   if (batch.together > 1) {
@@ -252,6 +259,7 @@ void Session::take_requests(Batch& batch, bool alone) {
 // key after the other.
 void Session::take_similar(Batch& batch) {
   batch.similar = parser_.next_similar(input_.unparsed(), environment_.similar_words);
+  SEPAL_ASSERT(batch.similar <= similar_max, "more similar requests are taken than there are places for");
   batch.similar_at = 0;
   if (batch.similar == 0) return;
   input_.consume(parser_.consumed());
@@ -319,6 +327,7 @@ bool Session::run_request(Batch& batch, bool alone) {
     return true;
   }
   if (outcome.next == command::Next::more) {
+    SEPAL_ASSERT(partial_ != nullptr, "a request with more to run keeps its state");
     batch.clock.after_part(partial_->duration);
     batch.requests += command::part_items_max;
     if (batch.requests < batch_requests_max && batch.clock.now() < batch.ends_at) return !alone;
@@ -328,6 +337,7 @@ bool Session::run_request(Batch& batch, bool alone) {
   }
   batch.pending = {};
   batch.requests += share;
+  SEPAL_ASSERT(partial_ == nullptr, "a request that has ended keeps the state of a long one");
   batch.ran_slow = batch.ran_slow || may_be_slow(outcome.spec);
   if (goes_on && outcome.spec != nullptr) {
     batch.clock.after_last_part(*outcome.spec, duration_before);
@@ -382,12 +392,15 @@ void Session::put_back(Batch& batch) {
 
 // The long request stays in the input, and its words in the parser, until the next batch.
 void Session::suspend(Batch& batch) {
+  SEPAL_ASSERT(partial_ != nullptr && suspended_ == nullptr,
+               "only a long request is suspended, and only one at a time");
   SEPAL_ASSERT(!batch.holds_requests(), "what is taken together is short");
   suspended_ = batch.pending_spec;
   put_back(batch);
 }
 
 void Session::resume(Batch& batch) {
+  SEPAL_ASSERT(partial_ != nullptr && !ahead_, "a long request goes on with its own words");
   batch.pending = parser_.words();
   batch.pending_spec = std::exchange(suspended_, nullptr);
   batch.pending_at = input_.unparsed().data();
@@ -416,6 +429,7 @@ void Session::give_back_reply_buffer() {
 }
 
 void Session::take_output(std::string& into) {
+  SEPAL_ASSERT(held_until_ == 0 || !has_output(), "replies leave that the journal holds");
   reply_.swap_out(into);
   lent_ = false;
 }
@@ -444,6 +458,7 @@ Session::Step Session::settle(Step step) {
 // step.
 Session::Step Session::hold(Step step, std::uint64_t position) {
   if (position == 0 || position <= environment_.services.journal.durable_position()) return step;
+  SEPAL_ASSERT(held_until_ == 0 && held_.empty(), "replies are held already");
   // The replies move to the session's own memory: the lent buffer is for the sessions that run meanwhile.
   held_.assign(reply_.bytes());
   reply_.truncate(0);
@@ -473,6 +488,7 @@ void Session::output_sent(std::uint64_t byte_count, std::uint64_t bytes_left) {
 
 bool Session::answer(const std::function<void(resp::Reply&)>& append) {
   if (!waiting_) return false;
+  SEPAL_ASSERT(partial_ == nullptr, "a client waits while a part of its request has run");
   waiting_ = false;
   client_.lifeline.untie();
   lend_reply_buffer();

@@ -2,6 +2,7 @@
 // whose replies are kept would allocate a buffer of its own and grow it in several steps.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 
 #include <cstddef>
@@ -19,6 +20,7 @@ class SpareBuffers {
   // Gives spare memory to a text that has allocated none. Does nothing if there is no spare.
   void lend(std::string& text) {
     if (spares_.empty() || text.capacity() > std::string().capacity()) return;
+    SEPAL_ASSERT(text.empty(), "a text would lose its bytes for spare memory");
     spares_.back().swap(text);
     spares_.pop_back();
   }

@@ -14,6 +14,8 @@
 // grows by what a client announces.
 #pragma once
 
+#include <sepal/base/assert.hpp>
+
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -28,6 +30,7 @@ inline constexpr std::size_t read_bytes_min = 16 * 1024;
 inline constexpr std::size_t read_bytes_max = 256 * 1024;
 // A tail up to this size is copied in front of what arrives next.
 inline constexpr std::size_t copied_tail_bytes_max = 4 * 1024;
+static_assert(copied_tail_bytes_max < read_bytes_min && read_bytes_min <= read_bytes_max);
 
 // The memory that the connections of a worker receive into, each behind the bytes of the others. It begins
 // anew when no connection uses it any more. Confined to its worker.
@@ -38,10 +41,13 @@ class SharedInput {
   [[nodiscard]] std::span<char> free() const { return memory_.subspan(used_); }
   // One more connection uses so many bytes from the start of free().
   void use(std::size_t byte_count) {
+    SEPAL_ASSERT(byte_count <= memory_.size() - used_,
+                 "a connection uses more of the shared memory than is free");
     used_ += byte_count;
     ++users_;
   }
   void end_use() {
+    SEPAL_ASSERT(users_ > 0, "a connection ends its use of the shared memory twice");
     if (--users_ == 0) used_ = 0;
   }
 
@@ -69,9 +75,15 @@ class InputBuffer {
 
   [[nodiscard]] std::string_view unparsed() const { return {data() + begin_, end_ - begin_}; }
   // Drops bytes from the start of unparsed(). Moves nothing.
-  void consume(std::size_t byte_count) { begin_ += byte_count; }
+  void consume(std::size_t byte_count) {
+    SEPAL_ASSERT(byte_count <= end_ - begin_, "more bytes are consumed than have arrived");
+    begin_ += byte_count;
+  }
   // Takes back bytes that were dropped last, since the last space() or stash().
-  void take_back(std::size_t byte_count) { begin_ -= byte_count; }
+  void take_back(std::size_t byte_count) {
+    SEPAL_ASSERT(byte_count <= begin_, "more bytes are taken back than were consumed");
+    begin_ -= byte_count;
+  }
   void clear() { begin_ = end_; }
 
   // Ends the use of the shared buffer. The unparsed bytes move into own memory, and own memory that is too

@@ -47,11 +47,13 @@ inline constexpr std::size_t round_bytes_max = 4096;
 // to batch_time_min.
 inline constexpr std::chrono::microseconds turn_time_max{1000};
 inline constexpr std::chrono::microseconds batch_time_min{50};
+static_assert(batch_time_min <= turn_time_max && batch_time_min <= batch_time_max);
 // Replies of a batch that took long_run_min or more may be kept beyond their round, until the oldest was kept
 // for kept_time_max (plus the batch then running) or kept_max clients' replies are kept.
 inline constexpr std::chrono::microseconds long_run_min{10};
 inline constexpr std::chrono::microseconds kept_time_max{250};
 inline constexpr std::size_t kept_max = 16;
+static_assert(kept_max > 0 && long_run_min < kept_time_max);
 
 enum class State : std::uint8_t {
   reading,    // waits for bytes

@@ -28,6 +28,7 @@
 // lent for the length of a batch.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/clock.hpp>
 #include <sepal/base/gate.hpp>
 #include <sepal/command/dispatcher.hpp>
@@ -58,6 +59,7 @@ inline constexpr std::size_t batch_requests_max = 2048;
 // session looks at the clock once for so many requests (batch_clock_period), which count as above, and behind
 // each request that may take long.
 inline constexpr std::chrono::microseconds batch_time_max{500};
+static_assert(batch_requests_max > 0 && batch_time_max.count() > 0);
 inline constexpr std::size_t batch_clock_period = 64;
 // How long the gate stays closed behind a request that needed to be alone: in requests, which count as above,
 // and in time.
@@ -65,6 +67,7 @@ inline constexpr std::size_t alone_requests_max = 128;
 inline constexpr std::chrono::microseconds alone_time_max{200};
 // The session looks at the clock once for so many requests.
 inline constexpr std::size_t alone_clock_period = 4;
+static_assert(alone_clock_period <= alone_requests_max && alone_time_max < batch_time_max);
 
 // The most neighbours in a pipeline that are run together; the array has the last word of each.
 inline constexpr std::size_t together_max = 64;
@@ -108,7 +111,10 @@ class Session {
   // The memory to read into; valid until the next call of any member, or of a member of another session of
   // the worker. Empty when the system has no memory. Do not call it while requests wait to be run. The
   // environment's input must have more than copied_tail_bytes_max free.
-  [[nodiscard]] std::span<char> input_space() { return input_.space(parser_.bytes_expected()); }
+  [[nodiscard]] std::span<char> input_space() {
+    SEPAL_ASSERT(suspended_ == nullptr, "bytes are received behind a long request that has not run whole");
+    return input_.space(parser_.bytes_expected());
+  }
   // Call run() soon: until then the bytes take room in the environment's input.
   void input_arrived(std::size_t byte_count);
   // Call it once between input_arrived() and run(), inside the gate, as the three members that follow. It
@@ -122,7 +128,10 @@ class Session {
   // The first request was run at that time: run() has nothing left to do but give its reply.
   void single_was_run(SteadyTime at);
   // Call it before run(): the reply waits for this position of the journal; 0: it waits for none.
-  void hold_single(std::uint64_t position) { single_position_ = position; }
+  void hold_single(std::uint64_t position) {
+    SEPAL_ASSERT(single_was_run_, "a reply is held that is not there");
+    single_position_ = position;
+  }
   // The peer sends no more: requests that are complete are still run and answered.
   void input_ended() { input_ended_ = true; }
 
