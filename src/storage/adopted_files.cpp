@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/filter_file.hpp>
 #include <sepal/storage/journal_format.hpp>
@@ -54,6 +55,7 @@ bool AdoptedFiles::is_named(std::uint64_t number) {
 
 Result<keyspace::ImageFile> AdoptedFiles::write(const keyspace::FilterPtr& filter,
                                                 const ProgressSink& progress) {
+  SEPAL_ASSERT(filter != nullptr, "there is no filter to write aside");
   if (next_number_ > format::adopted_number_max)
     return fail(Errc::io, "cannot name a file after " +
                               (directory_ / format::adopted_name(format::adopted_number_max)).string() +
@@ -70,6 +72,7 @@ Result<keyspace::ImageFile> AdoptedFiles::write(const keyspace::FilterPtr& filte
 
 void AdoptedFiles::named(const NamedFile& file) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(file.number != 0, "a record names a file without a number");
   named_.push_back(file);
 }
 
@@ -81,6 +84,7 @@ std::uint64_t AdoptedFiles::byte_count() {
 }
 
 void AdoptedFiles::drop(std::uint64_t number) {
+  SEPAL_ASSERT(number != 0 && !is_named(number), "a file is dropped that a record names");
   if (const auto removed = disk_.remove(directory_ / format::adopted_name(number)); !removed)
     spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);
 }

@@ -1,5 +1,6 @@
 #include "chunk_loader.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
 
 #include <algorithm>
@@ -25,6 +26,8 @@ ChunkLoader::ChunkLoader(File& file, const Place& place, Fill fill)
           static_cast<std::size_t>((place.bitmap_bytes + format::chunk_bytes - 1) / format::chunk_bytes)) {}
 
 Result<std::vector<ChunkChecksums>> ChunkLoader::run(std::size_t thread_count, ProgressMeter& meter) {
+  SEPAL_ASSERT(thread_count >= 1, "no thread loads the chunks");
+  SEPAL_ASSERT(next_.load() == 0 && fill_, "a loader is used once, and fills its chunks in");
   std::vector<std::thread> others = start_others(thread_count - 1);
   std::uint64_t bytes_told = 0;
   Result<void> told;

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/snapshot_format.hpp>
 
@@ -53,6 +54,7 @@ class DataDirectory::Implementation {
   }
 
   Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress, Linking linking) {
+    SEPAL_ASSERT(lock_ != nullptr, "a save into a directory that is not locked");
     const auto number = next_number();
     if (!number) return number.error();
     const GenerationPlace place{.folder = folder(*number), .number = *number};

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/storage/filter_file.hpp>
 
 #include <memory>
@@ -60,6 +61,7 @@ Result<FilterFile> read_only_record(SealedReader& reader, const filter::FilterLi
 Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
                                       const ProgressSink& progress) {
   SEPAL_ASSERT(file.key.size() <= keyspace::key_bytes_max, "a key is within its limit");
+  SEPAL_ASSERT(file.filter != nullptr || !file.layers.empty(), "there is no filter to write");
   // In the same directory, because a rename across file systems fails. The file is synced before it is
   // renamed: otherwise a power cut could leave the target's name on an empty file.
   auto aside = disk.create_aside(target);

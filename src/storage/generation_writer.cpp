@@ -1,5 +1,7 @@
 #include "generation_writer.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,7 +31,10 @@ class SnapshotFilter {
   SnapshotFilter(const Snapshot& snapshot, const Place& at)
       : snapshot_(snapshot),
         entry_(at.entry),
-        layers_(std::span(snapshot.layers).subspan(at.first_layer, snapshot.layer_counts[at.entry])) {}
+        layers_(std::span(snapshot.layers).subspan(at.first_layer, snapshot.layer_counts[at.entry])) {
+    SEPAL_ASSERT(entry().filter != nullptr && !layers_.empty(),
+                 "a key of the snapshot names no filter, or one without layers");
+  }
 
   [[nodiscard]] const keyspace::CutEntry& entry() const { return snapshot_.entries[entry_]; }
   [[nodiscard]] std::span<const Snapshot::Layer> layers() const { return layers_; }
@@ -74,6 +79,10 @@ class GenerationWriter {
 
   Result<WrittenGeneration> run(const DataDirectoryOptions& options, const ProgressSink& progress) {
     SEPAL_ASSERT(snapshot_.layer_counts.size() == snapshot_.entries.size(), "a snapshot without its layers");
+    SEPAL_ASSERT(snapshot_.journal_positions.size() == snapshot_.entries.size(),
+                 "a filter of the snapshot has no position in the journal");
+    SEPAL_ASSERT(place_.number != 0 && place_.number <= format::generation_number_max,
+                 "a generation has a number that no name can have");
     sort_into_files(options);
     // Links come first: the rest is what has to be written.
     std::erase_if(own_, [this](const Place& at) { return link(SnapshotFilter(snapshot_, at)); });
@@ -107,6 +116,7 @@ class GenerationWriter {
       (own ? own_ : packed_).push_back(at);
       at.first_layer += filter.layers().size();
     }
+    SEPAL_ASSERT(at.first_layer == snapshot_.layers.size(), "the snapshot has layers of no filter");
   }
 
   // The reason for a refused link does not matter: the file is written instead.
@@ -132,6 +142,7 @@ class GenerationWriter {
 
   Result<void> write_filter_file(const std::string& name, std::span<const Place> filters,
                                  ProgressMeter& meter) {
+    SEPAL_ASSERT(!filters.empty(), "a file of no filters is written");
     auto file = disk_.create(place_.folder / name);
     if (!file) return file.error();
     SealedWriter writer(std::move(*file), buffer_);

@@ -1,4 +1,5 @@
 // The journal's thread: everything of the journal that waits for a disk.
+#include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/storage/journal.hpp>
 
@@ -23,6 +24,7 @@ constexpr std::uint64_t segment_bytes_unit = 4096;
 constexpr std::uint64_t frames_in_small_segment = 4;
 // Small segments that may be made beyond the bound of the journal, until a save succeeds.
 constexpr std::size_t freeing_segments_max = 8;
+static_assert(first_pages_bytes <= journal_segment_bytes_min);
 
 }  // namespace
 
@@ -57,7 +59,10 @@ class JournalThread final : public Journal {
     return {};
   }
 
-  [[nodiscard]] keyspace::WorkerLog& log(std::size_t worker) override { return *logs_[worker]; }
+  [[nodiscard]] keyspace::WorkerLog& log(std::size_t worker) override {
+    SEPAL_ASSERT(worker < logs_.size(), "a worker without a log");
+    return *logs_[worker];
+  }
   [[nodiscard]] std::uint64_t position() const override { return core_.position(); }
   [[nodiscard]] std::uint64_t gap() const override { return core_.gap(); }
   [[nodiscard]] std::uint64_t durable_position() const override { return core_.durable_position(); }
@@ -80,6 +85,8 @@ class JournalThread final : public Journal {
   }
 
   Result<void> sync_until(std::uint64_t position) override {
+    SEPAL_ASSERT(std::this_thread::get_id() != thread_.get_id(),
+                 "the thread of the journal would wait for itself");
     core_.ask_sync(position);
     if (!options_.threaded) work();
     return core_.await_sync(position);
@@ -89,6 +96,8 @@ class JournalThread final : public Journal {
 
   Result<void> stop() override {
     if (std::exchange(stopped_, true)) return last_sync_;
+    SEPAL_ASSERT(std::this_thread::get_id() != thread_.get_id(),
+                 "the thread of the journal cannot wait for its own end");
     core_.end();
     if (thread_.joinable()) thread_.join();
     if (core_.chores().sync) sync();
@@ -313,12 +322,15 @@ class JournalThread final : public Journal {
       }
       fresh_.push_back(std::move(*segment));
     }
+    SEPAL_ASSERT(std::ranges::all_of(fresh_, [](const auto& segment) { return segment->is_unused(); }),
+                 "the journal begins anew in a segment that was used");
     JournalSegments old = core_.restart(std::move(fresh_));
     fresh_.clear();
     let_go(std::move(old));
   }
 
   Result<std::unique_ptr<JournalSegment>> make_segment(std::uint64_t segment_bytes) {
+    SEPAL_ASSERT(segment_bytes > sizeof(format::SegmentHeader), "a segment has no room behind its header");
     if (next_number_ > format::segment_number_max)
       return fail(Errc::io, "cannot name a segment after " +
                                 (directory_ / format::segment_name(next_number_ - 1)).string() +
@@ -391,8 +403,10 @@ class JournalThread final : public Journal {
       spdlog::warn("journal segment not removed: reason=\"{}\"", removed.error().detail);
       return false;
     }
-    segment_count_.fetch_sub(1, std::memory_order_relaxed);
-    byte_count_.fetch_sub(byte_count, std::memory_order_relaxed);
+    const std::uint64_t count_before = segment_count_.fetch_sub(1, std::memory_order_relaxed);
+    const std::uint64_t bytes_before = byte_count_.fetch_sub(byte_count, std::memory_order_relaxed);
+    SEPAL_ASSERT(count_before > 0 && bytes_before >= byte_count,
+                 "more of the journal is removed than it has");
     return true;
   }
 

@@ -24,6 +24,7 @@ constexpr std::uint64_t reserves_in_segment_min = 64;
 
 constexpr milliseconds retry_delay_first{100};
 constexpr milliseconds retry_delay_max{2000};
+static_assert(retry_delay_first <= retry_delay_max);
 
 // Under `always`, a sync releases replies, and their clients ask again at once. The next sync waits for them:
 // for 1/gather_part of the time that the last sync took, and gather_max at most. Without the delay it would
@@ -60,7 +61,12 @@ JournalCore::JournalCore(const JournalOptions& options, std::uint64_t position)
       marked_(position),
       last_sync_(steady_now()),
       retry_delay_(retry_delay_first),
-      window_bytes_(window_bytes_min) {}
+      window_bytes_(window_bytes_min) {
+  SEPAL_ASSERT(options.segments_ahead >= 1, "a journal prepares no segment, and could never go on");
+  SEPAL_ASSERT(frame_bytes_max_ <= JournalSegment::room_of(options.segment_bytes),
+               "a segment has no room for one frame");
+  SEPAL_ASSERT(position <= format::position_max, "a journal begins at a position that none can have");
+}
 
 std::uint64_t JournalCore::room() const {
   std::uint64_t bytes = 0;
@@ -79,6 +85,8 @@ std::uint64_t JournalCore::unreserved() const {
 Admission JournalCore::refill(std::uint64_t& reserve, std::uint64_t needed_bytes, Change change) {
   const MutexLock lock(mutex_);
   if (!accepting(change)) return Admission::refused;
+  SEPAL_ASSERT(reserve <= reserved_, "a worker holds more room than all workers together");
+  SEPAL_ASSERT(needed_bytes > reserve, "a worker asks for room that it has");
   const std::uint64_t lacking = needed_bytes - reserve;
   const std::uint64_t available = unreserved();
   const bool frees = change == Change::frees;
@@ -106,6 +114,7 @@ Admission JournalCore::refill(std::uint64_t& reserve, std::uint64_t needed_bytes
 
 void JournalCore::release(std::uint64_t& reserve) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(reserve <= reserved_, "a worker gives back more room than is reserved");
   reserved_ -= std::exchange(reserve, 0);
 }
 
@@ -130,6 +139,7 @@ void JournalCore::append_group(std::span<const std::vector<std::byte>> bodies, s
 
 void JournalCore::use_reserve(std::uint64_t& reserve, std::uint64_t bytes) {
   const std::uint64_t used = std::min(reserve, bytes);
+  SEPAL_ASSERT(used <= reserved_, "a frame takes more room than is reserved");
   reserve -= used;
   reserved_ -= used;
 }
@@ -142,6 +152,9 @@ void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t bo
   // The first frame since the last sync wakes the journal's thread, which may sleep without a timeout. Under
   // `always` settle() wakes it.
   if (policy() == JournalPolicy::everysec && !unsynced()) note_due();
+  SEPAL_ASSERT(active_->end_position() == position(),
+               "the active segment does not end where the journal ends");
+  SEPAL_ASSERT(synced_ <= position(), "more was synced than was recorded");
   active_->append(body, body_checksum, synced_, flags);
   position_.store(active_->end_position(), std::memory_order_release);
   ++frames_;
@@ -186,6 +199,7 @@ void JournalCore::append_resumed() {
   OperationEncoder encoder;
   encoder.resumed();
   if (!resumed_due_ || room() < reserved_ + format::frame_bytes(encoder.bytes().size())) return;
+  SEPAL_ASSERT(policy() != JournalPolicy::off, "a journal that is off begins anew");
   resumed_due_ = false;
   append_frame(encoder.bytes(), Checksum::of(encoder.bytes()));
   gap_ = position_.load(std::memory_order_relaxed);
@@ -199,6 +213,8 @@ std::uint64_t JournalCore::gap() const {
 
 void JournalCore::generation_saved(std::uint64_t position) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(position <= position_.load(std::memory_order_relaxed),
+               "a generation was cut behind the end of the journal");
   saved_ = std::max(saved_, position);
   failed_save_ = {};
   // The save has given room back.
@@ -212,6 +228,7 @@ void JournalCore::generation_saved(std::uint64_t position) {
 }
 
 void JournalCore::save_failed(const std::string& reason, std::uint64_t lacking_bytes) {
+  SEPAL_ASSERT(!reason.empty(), "a save fails without a reason and would count as one that succeeded");
   const MutexLock lock(mutex_);
   failed_save_ = {.reason = reason, .lacking_bytes = lacking_bytes};
   retry_time_ = steady_now();
@@ -224,11 +241,13 @@ JournalCore::FailedSave JournalCore::failed_save() const {
 }
 
 void JournalCore::raise_durable(std::uint64_t position) {
+  SEPAL_ASSERT(position <= position_.load(std::memory_order_relaxed), "more is durable than was recorded");
   if (durable_.load(std::memory_order_relaxed) < position)
     durable_.store(position, std::memory_order_release);
 }
 
 void JournalCore::refuse(const std::string& reason) {
+  SEPAL_ASSERT(!reason.empty(), "the journal refuses changes without a reason");
   refusal_ = reason;
   accepting_.store(false, std::memory_order_relaxed);
   note_due();
@@ -256,6 +275,8 @@ void JournalCore::note_due() {
 
 void JournalCore::ask_sync(std::uint64_t position) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(position <= position_.load(std::memory_order_relaxed),
+               "a sync is asked for of what was not recorded");
   sync_asked_ = std::max(sync_asked_, position);
   note_due();
 }
@@ -390,12 +411,16 @@ JournalCore::Sync JournalCore::begin_sync() {
   if (active_) add(*active_);
   sync.position = position_.load(std::memory_order_relaxed);
   sync.frames = frames_;
+  SEPAL_ASSERT(sync.position >= sync_begun_, "a sync ends before the one before it");
   widen_window(sync.position - std::exchange(sync_begun_, sync.position));
   return sync;
 }
 
 void JournalCore::end_sync(const Sync& sync) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(sync.position >= synced_ && sync.position <= position_.load(std::memory_order_relaxed),
+               "a sync ends before the one before it, or behind the end of the journal");
+  SEPAL_ASSERT(!failed_, "a sync ends after one that failed");
   for (const Sync::Part& part : sync.parts) part.segment->synced(part.range.to);
   const SteadyTime now = steady_now();
   // With a single frame since the sync before, there is at most one client to wait for: no delay.
@@ -445,6 +470,7 @@ JournalSegments JournalCore::take_synced() {
 
 void JournalCore::took_over(const SyncedMark& mark) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(mark.segment_number != 0, "the journal takes over a segment without a number");
   newest_synced_ = mark;
   marked_ = 0;
   note_due();
@@ -475,6 +501,7 @@ std::optional<SyncedMark> JournalCore::take_mark(SteadyTime now) {
 
 void JournalCore::mark_written(const SyncedMark& mark) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(mark.position >= marked_, "SYNCED says less than it said before");
   marked_ = mark.position;
 }
 
@@ -486,6 +513,8 @@ bool JournalCore::wants_segment() const {
 }
 
 void JournalCore::add_segment(std::unique_ptr<JournalSegment> segment) {
+  SEPAL_ASSERT(segment->is_unused() && segment->room() >= frame_bytes_max_,
+               "a segment ahead is in use, or has no room for a frame");
   const MutexLock lock(mutex_);
   ahead_.push_back(std::move(segment));
   freeing_only_ = false;
@@ -501,6 +530,8 @@ bool JournalCore::wants_freeing_segment() const {
 }
 
 void JournalCore::add_freeing_segment(std::unique_ptr<JournalSegment> segment) {
+  SEPAL_ASSERT(segment->is_unused() && segment->room() >= frame_bytes_max_,
+               "a small segment is in use, or has no room for a frame");
   const MutexLock lock(mutex_);
   ahead_.push_back(std::move(segment));
   freeing_only_ = true;
@@ -523,6 +554,7 @@ void JournalCore::reserve_is_whole(bool whole) {
 }
 
 void JournalCore::preparing_failed(const std::string& reason) {
+  SEPAL_ASSERT(!reason.empty(), "no segment can be made, and there is no reason");
   const MutexLock lock(mutex_);
   preparing_error_ = reason;
   waits_for_save_ = false;
@@ -552,6 +584,8 @@ std::size_t JournalCore::segments_to_restart() const {
 JournalSegments JournalCore::restart(JournalSegments fresh) {
   const MutexLock lock(mutex_);
   if (!may_restart()) return fresh;
+  SEPAL_ASSERT(fresh.size() > ahead_.size(),
+               "the journal begins anew with less room than workers have reserved");
   JournalSegments old = std::move(written_);
   written_.clear();
   if (active_) old.push_back(std::move(active_));
@@ -583,6 +617,7 @@ std::vector<SegmentRange> JournalCore::next_pages() {
   if (!std::exchange(pages_due_, false)) return {active_->pages(near_bytes)};
   std::vector<SegmentRange> ranges{active_->next_pages(window_bytes_)};
   const std::uint64_t covered = ranges.back().to - ranges.back().from;
+  SEPAL_ASSERT(covered <= window_bytes_, "more pages are prepared than the window has");
   if (covered < window_bytes_ && !ahead_.empty())
     ranges.push_back(ahead_.front()->next_pages(window_bytes_ - covered));
   return ranges;

@@ -37,7 +37,9 @@ Admission JournalLog::admit(std::uint64_t bytes_max, keyspace::Change change) {
 // count odd, or already higher. The fence pairs with the one in wait_for_adds().
 void JournalLog::begin_add() {
   std::atomic<std::uint64_t>& count = add_counts_[own_].value;
-  count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  const std::uint64_t before = count.load(std::memory_order_relaxed);
+  SEPAL_ASSERT(before % 2 == 0, "an add begins before the one before it has ended");
+  count.store(before + 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
 }
 
@@ -57,7 +59,9 @@ void JournalLog::added(DatabaseKey key, std::span<const Fingerprint> fingerprint
   // Release, which pairs with the acquire loads in wait_for_adds(): a worker that sees the even count also
   // sees the position behind the frame.
   std::atomic<std::uint64_t>& count = add_counts_[own_].value;
-  count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  const std::uint64_t before = count.load(std::memory_order_relaxed);
+  SEPAL_ASSERT(before % 2 == 1, "an add ends that has not begun");
+  count.store(before + 1, std::memory_order_release);
 }
 
 void JournalLog::record(const keyspace::Mutation& change) {
@@ -98,6 +102,7 @@ void JournalLog::make_room_in_frame(std::uint64_t operation_bytes_max) {
 }
 
 void JournalLog::append_frame() {
+  SEPAL_ASSERT(!pending_.empty(), "a frame without an operation looks like the end of the journal");
   if (in_group_) {
     group_.emplace_back(pending_.bytes().begin(), pending_.bytes().end());
   } else {

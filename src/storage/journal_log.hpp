@@ -5,6 +5,7 @@
 // many frames they fill, and become one group of frames.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 
 #include <atomic>
@@ -29,7 +30,9 @@ class JournalLog final : public keyspace::WorkerLog {
  public:
   // `add_counts` has one count for each log; `own` is the index of this log's count.
   JournalLog(JournalCore& core, std::span<AddCount> add_counts, std::size_t own)
-      : core_(core), add_counts_(add_counts), own_(own) {}
+      : core_(core), add_counts_(add_counts), own_(own) {
+    SEPAL_ASSERT(own_ < add_counts_.size(), "the log of a worker has no count of its adds");
+  }
 
   [[nodiscard]] bool recording() const override { return core_.policy() != JournalPolicy::off; }
   void begin_add() override;

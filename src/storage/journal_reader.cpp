@@ -1,5 +1,6 @@
 #include "journal_reader.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
 
 #include <algorithm>
@@ -85,6 +86,7 @@ Result<void> JournalReader::find_start() {
 }
 
 Result<void> JournalReader::enter(std::size_t index) {
+  SEPAL_ASSERT(index < segments_.size(), "the reader enters a segment that is not there");
   current_ = index;
   return bytes_.open(*disk_, segments_[index]);
 }
@@ -98,6 +100,8 @@ std::size_t JournalReader::following() const {
 
 // The offset of a position in the current segment. A position beyond the segment gives its end.
 std::uint64_t JournalReader::offset_of(std::uint64_t position) const {
+  SEPAL_ASSERT(current_ < segments_.size() && position >= segments_[current_].first_position,
+               "a position before the segment that is read");
   const SegmentFile& segment = segments_[current_];
   const std::uint64_t room = segment.byte_count - std::min(segment.byte_count, data_begin);
   return data_begin + std::min(position - segment.first_position, room);
@@ -317,6 +321,7 @@ Result<std::uint64_t> JournalReader::synced_position_at(JournalFrame& frame) {
 Result<JournalEnd> JournalReader::end_before(const JournalFrame& frame, std::size_t segment) {
   if (segment != current_)
     if (auto entered = enter(segment); !entered) return entered.error();
+  SEPAL_ASSERT(frame.position <= position_, "the journal ends before a frame that was not read");
   position_ = frame.position;
   ended_ = true;
   const auto tail = look_behind(position_);

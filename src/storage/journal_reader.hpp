@@ -20,6 +20,7 @@
 // generation finds it there.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/storage/disk.hpp>
 #include <sepal/storage/journal_format.hpp>
@@ -72,7 +73,10 @@ class JournalReader {
   // journal has ended. Errors as open().
   Result<std::span<const JournalFrame>> next();
   // The segment of the frames that next() gave.
-  [[nodiscard]] const SegmentFile& segment() const { return segments_[current_]; }
+  [[nodiscard]] const SegmentFile& segment() const {
+    SEPAL_ASSERT(current_ < segments_.size(), "the reader is in no segment yet");
+    return segments_[current_];
+  }
   [[nodiscard]] const Path& path() const { return segment().path; }
 
   // How many bytes there are to read, the empty end of the last segment included.
@@ -81,7 +85,10 @@ class JournalReader {
   [[nodiscard]] std::size_t segment_count() const { return segments_.size(); }
 
   // Valid once next() has returned an empty span.
-  [[nodiscard]] const JournalEnd& end() const { return end_; }
+  [[nodiscard]] const JournalEnd& end() const {
+    SEPAL_ASSERT(ended_, "the end of the journal is asked for before it is found");
+    return end_;
+  }
   // For end_before(): which segment the frames are in that the last next() returned.
   [[nodiscard]] std::size_t segment_index() const { return current_; }
   // Ends the journal before `frame`, which next() has returned; `segment` was the segment_index() then.

@@ -20,6 +20,9 @@ constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 }  // namespace
 
 void JournalSegment::begin(std::uint64_t first_position) {
+  SEPAL_ASSERT(is_unused(), "a segment begins once");
+  SEPAL_ASSERT(first_position <= format::position_max, "a segment begins at a position that none can have");
+  begun_ = true;
   first_position_ = first_position;
   format::SegmentHeader header;
   header.segment_number = number_;
@@ -31,6 +34,8 @@ void JournalSegment::begin(std::uint64_t first_position) {
 
 void JournalSegment::append(std::span<const std::byte> body, std::uint64_t body_checksum,
                             std::uint64_t synced_position, std::uint32_t flags) {
+  SEPAL_ASSERT(begun_ && !body.empty() && format::frame_bytes(body.size()) <= room(),
+               "a frame is empty, or its segment has no room for it");
   format::FrameHead head;
   head.body_bytes = static_cast<std::uint32_t>(body.size());
   head.flags = flags;
@@ -55,6 +60,10 @@ std::uint64_t JournalSegment::filler_bytes() const {
 }
 
 void JournalSegment::append_filler(std::uint64_t bytes, std::uint64_t synced_position) {
+  SEPAL_ASSERT(begun_ && bytes >= format::frame_bytes(1) && bytes <= room(),
+               "a filler is no frame, or its segment has no room for it");
+  SEPAL_ASSERT(bytes % format::frame_alignment == 0,
+               "the frame behind a filler would stand at no multiple of its alignment");
   format::FrameHead head;
   head.body_bytes = static_cast<std::uint32_t>(bytes - sizeof head);
   head.flags = format::frame_filler;
@@ -76,6 +85,7 @@ void JournalSegment::write_head(const format::FrameHead& head) {
 }
 
 SegmentRange JournalSegment::pages(std::uint64_t byte_count) const {
+  SEPAL_ASSERT(byte_count > 0, "no pages are asked for");
   const std::uint64_t from = end_offset();
   return {.file = file_.get(),
           .from = from,

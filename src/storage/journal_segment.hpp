@@ -1,6 +1,7 @@
 // One segment of the journal while it is written.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/storage/disk.hpp>
 #include <sepal/storage/journal_format.hpp>
 
@@ -23,7 +24,12 @@ struct SegmentRange {
 class JournalSegment {
  public:
   JournalSegment(std::unique_ptr<MappedFile> file, std::uint64_t number)
-      : file_(std::move(file)), number_(number) {}
+      : file_(std::move(file)), number_(number) {
+    SEPAL_ASSERT(number_ != 0 && number_ <= format::segment_number_max,
+                 "a segment has a number that no name can have");
+    SEPAL_ASSERT(file_->bytes().size() > sizeof(format::SegmentHeader),
+                 "a segment has no room behind its header");
+  }
 
   [[nodiscard]] static constexpr std::uint64_t room_of(std::uint64_t segment_bytes) {
     return segment_bytes - sizeof(format::SegmentHeader);
@@ -34,6 +40,8 @@ class JournalSegment {
   [[nodiscard]] std::uint64_t first_position() const { return first_position_; }
   [[nodiscard]] std::uint64_t room() const { return room_of(file_->bytes().size()) - used_; }
   [[nodiscard]] std::uint64_t end_position() const { return first_position_ + used_; }
+  // No header and no frame was written into it.
+  [[nodiscard]] bool is_unused() const { return !begun_ && used_ == 0; }
 
   // Writes the header. Once, before any frame.
   void begin(std::uint64_t first_position);
@@ -50,7 +58,11 @@ class JournalSegment {
   [[nodiscard]] SegmentRange unsynced() const {
     return {.file = file_.get(), .from = synced_, .to = end_offset()};
   }
-  void synced(std::uint64_t offset) { synced_ = offset; }
+  void synced(std::uint64_t offset) {
+    SEPAL_ASSERT(offset >= synced_ && offset <= end_offset(),
+                 "a segment is synced backwards, or behind its end");
+    synced_ = offset;
+  }
 
   // The range that is stored into next, within the file.
   [[nodiscard]] SegmentRange pages(std::uint64_t byte_count) const;
@@ -66,6 +78,7 @@ class JournalSegment {
   std::unique_ptr<MappedFile> file_;
   std::uint64_t number_;
   std::uint64_t first_position_ = 0;
+  bool begun_ = false;           // it has its header
   std::uint64_t used_ = 0;       // by frames
   std::uint64_t synced_ = 0;     // offset in the file
   std::uint64_t pages_low_ = 0;  // offset in the file; beyond it pages are wanted

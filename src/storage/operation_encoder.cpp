@@ -1,10 +1,12 @@
 #include "operation_encoder.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <variant>
 
@@ -17,6 +19,9 @@ using keyspace::DatabaseKey;
 static_assert(sizeof(Fingerprint) == 16 && offsetof(Fingerprint, low) == 0 &&
                   offsetof(Fingerprint, high) == 8,
               "fingerprints are copied as they stand");
+
+static_assert(keyspace::database_count <= std::numeric_limits<std::uint8_t>::max() + 1,
+              "the number of a database is a byte");
 
 template <class... Changes>
 constexpr std::uint64_t longest_record(const std::variant<Changes...>* /*changes*/) {
@@ -109,6 +114,7 @@ bool OperationEncoder::names_last_key(DatabaseKey key) const {
 }
 
 void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t count) {
+  SEPAL_ASSERT(key.database < keyspace::database_count, "an operation on a key of no database");
   const bool same_key = names_last_key(key);
   last_ = {};
   last_.operation = static_cast<std::uint8_t>(operation);
@@ -126,6 +132,7 @@ void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t c
 }
 
 void OperationEncoder::begin_keyless(Operation operation, std::uint32_t database) {
+  SEPAL_ASSERT(database < keyspace::database_count, "an operation on no database");
   last_ = {};
   last_.operation = static_cast<std::uint8_t>(operation);
   last_.database = static_cast<std::uint8_t>(database);
@@ -133,6 +140,8 @@ void OperationEncoder::begin_keyless(Operation operation, std::uint32_t database
 }
 
 void OperationEncoder::store_last_head() {
+  SEPAL_ASSERT(last_offset_ + sizeof last_ <= bytes_.size(),
+               "the head of the last operation lies behind the end of the frame");
   std::memcpy(bytes_.data() + last_offset_, &last_, sizeof last_);
 }
 

@@ -1,5 +1,7 @@
 #include "record_writer.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <cstring>
 #include <limits>
 #include <string>
@@ -11,11 +13,13 @@ namespace {
 // Reads the bitmaps of one filter as if they were one.
 class BitmapReader {
  public:
-  explicit BitmapReader(const Record& record) : layer_(record.layers.data()) {}
+  explicit BitmapReader(const Record& record)
+      : layer_(record.layers.data()), end_(layer_ + record.layers.size()) {}
 
   // Fills `to`; the caller asks for no more bytes than are left.
   void copy_next(std::span<std::byte> to) {
     while (!to.empty()) {
+      SEPAL_ASSERT(layer_ != end_, "more bits are copied than the filter has");
       const std::uint64_t left = layer_->view.plan().byte_count() - offset_;
       const std::size_t count = left < to.size() ? static_cast<std::size_t>(left) : to.size();
       layer_->view.copy_bits(offset_, to.first(count));
@@ -29,6 +33,7 @@ class BitmapReader {
 
  private:
   const Snapshot::Layer* layer_;
+  const Snapshot::Layer* end_;
   std::uint64_t offset_ = 0;
 };
 
@@ -53,6 +58,8 @@ Result<void> RecordWriter::write_header(std::uint64_t record_count) {
 }
 
 Result<void> RecordWriter::write_record(const Record& record) {
+  SEPAL_ASSERT(record.database < keyspace::database_count && !record.layers.empty(),
+               "a record of no database, or of a filter without layers");
   if (record.key.size() > std::numeric_limits<std::uint32_t>::max())
     return fail(Errc::too_large, "cannot save a key of " + std::to_string(record.key.size()) + " bytes");
   if (head_bytes(record) > SaveBuffer::capacity) {
@@ -76,6 +83,7 @@ Result<void> RecordWriter::write_long_head(const Record& record) {
 
 // Writes head, key and image header, one behind the other.
 void RecordWriter::fill_head(const Record& record, std::span<std::byte> into) {
+  SEPAL_ASSERT(into.size() == head_bytes(record), "the head of a record has another length than its place");
   const std::size_t image_at = sizeof(format::RecordHead) + record.key.size();
   format::RecordHead head;
   head.database = record.database;

@@ -106,16 +106,14 @@ class Replay {
   }
 
   Result<ReplayReport> report() {
-    JournalEnd end = reader_.end();
     if (resumed_) {
-      auto before = reader_.end_before(*resumed_, reader_.segment_index());
+      const auto before = reader_.end_before(*resumed_, reader_.segment_index());
       if (!before) return before.error();
-      end = std::move(*before);
     } else if (groups_.begun()) {
-      auto before = reader_.end_before(groups_.first().frame, groups_.first().segment);
+      const auto before = reader_.end_before(groups_.first().frame, groups_.first().segment);
       if (!before) return before.error();
-      end = std::move(*before);
     }
+    JournalEnd end = reader_.end();
     const JournalApplier::Counts& counts = applier_.counts();
     return ReplayReport{.position = std::max(end.position, highest_),
                         .segments = reader_.segment_count(),

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/storage/reserve.hpp>
 
 #include <spdlog/spdlog.h>
@@ -26,6 +27,7 @@ Result<std::unique_ptr<Reserve>> Reserve::open(Disk& disk, Path directory, std::
 }
 
 Path Reserve::path(std::size_t piece) const {
+  SEPAL_ASSERT(piece < piece_count, "a piece that the reserve does not have");
   return directory_ / ("reserve-" + std::to_string(piece + 1));
 }
 
@@ -70,7 +72,8 @@ bool Reserve::give_to_journal() {
 
 bool Reserve::lend() {
   // Set before the pieces go: the journal's thread must not make them again meanwhile (restore()).
-  lent_ = true;
+  const bool was_lent = lent_.exchange(true);
+  SEPAL_ASSERT(!was_lent, "a reserve is lent twice");
   bool any = false;
   for (std::size_t piece = 0; piece < piece_count; ++piece) any = remove(piece) || any;
   if (!any) lent_ = false;

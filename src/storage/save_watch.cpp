@@ -9,6 +9,8 @@ namespace sepal::storage {
 
 SteadyTime::duration SaveWatch::pause(const Progress& progress, std::uint64_t bytes_per_second_max,
                                       SteadyTime now) {
+  // A save that borrows the reserve is written a second time, from the beginning.
+  bytes_paid_ = std::min(bytes_paid_, progress.bytes_done);
   const std::uint64_t bytes = progress.bytes_done - std::exchange(bytes_paid_, progress.bytes_done);
   // If the disk was slower than the limit for a while, the save does not make up for that time later.
   paid_until_ = std::max(paid_until_, now);

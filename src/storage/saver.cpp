@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/storage/saver.hpp>
@@ -40,6 +41,7 @@ constexpr milliseconds room_log_period{10'000};
 // The pause between two tries of a save that has to succeed. It doubles after each failure.
 constexpr milliseconds retry_pause_min{1000};
 constexpr milliseconds retry_pause_max{60'000};
+static_assert(retry_pause_min <= retry_pause_max && gate_closed_max.count() > 0 && filters_at_once > 0);
 
 constexpr std::string_view room_reason = "room";
 
@@ -54,6 +56,9 @@ class Saver::Implementation {
   Implementation(DataDirectory& directory, keyspace::Keyspace& keyspace, Gate& gate, SaverCallbacks callbacks,
                  const Loaded& loaded)
       : directory_(directory), keyspace_(keyspace), gate_(gate), callbacks_(std::move(callbacks)) {
+    SEPAL_ASSERT(callbacks_.changes, "a saver that cannot ask for changes would never save");
+    SEPAL_ASSERT((callbacks_.lend_reserve == nullptr) == (callbacks_.reserve_returned == nullptr),
+                 "a reserve is lent and never given back, or the other way round");
     status_.last_success = loaded.at;
     status_.journal_position = loaded.journal_position;
     status_.changes_saved = loaded.changes;
@@ -63,6 +68,8 @@ class Saver::Implementation {
   ~Implementation() { stop(); }
 
   void set_options(const SaverOptions& options) {
+    SEPAL_ASSERT(options.interval.count() >= 0 && options.journal_share >= 0,
+                 "a saver would save before the last save");
     const MutexLock lock(mutex_);
     options_ = options;
     wake_.notify_all();
@@ -93,6 +100,7 @@ class Saver::Implementation {
   }
 
   Result<GenerationReport> save_at_stop(const std::function<bool()>& give_up) {
+    SEPAL_ASSERT(give_up, "the last save could not be given up");
     wait_for_orders(give_up);
     if (give_up()) return fail(Errc::io, "the last save was given up, as asked");
     const std::uint64_t now = callbacks_.changes();
@@ -112,6 +120,7 @@ class Saver::Implementation {
       ending_ = true;
       wake_.notify_all();
     }
+    SEPAL_ASSERT(std::this_thread::get_id() != thread_.get_id(), "the saver cannot wait for its own end");
     if (thread_.joinable()) thread_.join();
   }
 
@@ -136,6 +145,7 @@ class Saver::Implementation {
       const auto report = save(*order, [this] { return !abandoned_.load(); });
       if (order->done) order->done(report);
       const MutexLock lock(mutex_);
+      SEPAL_ASSERT(busy_, "the saver ends a save that it has not begun");
       busy_ = false;
       wake_.notify_all();
     }
@@ -155,6 +165,7 @@ class Saver::Implementation {
       if (!order_) continue;
       Order order = std::move(*order_);
       order_.reset();
+      SEPAL_ASSERT(!busy_, "the saver takes an order while it saves");
       busy_ = true;
       begin(order);
       return order;
@@ -222,6 +233,7 @@ class Saver::Implementation {
   }
 
   void begin(Order& order) SEPAL_REQUIRES(mutex_) {
+    SEPAL_ASSERT(!status_.running, "a save begins while another runs");
     order.demanded = std::exchange(demanded_, false);
     demanded_runs_ = order.demanded;
     status_.running = true;
@@ -366,6 +378,7 @@ class Saver::Implementation {
   void record(const Result<GenerationReport>& report, const Order& order, const Cut& cut,
               milliseconds duration) {
     const MutexLock lock(mutex_);
+    SEPAL_ASSERT(status_.running, "a save ends that has not begun");
     status_.running = false;
     status_.last_ok = report.ok();
     status_.last_error = report ? std::string() : report.error().detail;
@@ -377,6 +390,8 @@ class Saver::Implementation {
       retry_pause_ = std::min(2 * retry_pause_, retry_pause_max);
       return;
     }
+    SEPAL_ASSERT(cut.snapshot.journal_position >= status_.journal_position,
+                 "a save is older than the one before it");
     retry_at_ = last_time_;
     retry_pause_ = retry_pause_min;
     room_wanted_ = false;
@@ -410,8 +425,9 @@ class Saver::Implementation {
   spdlog::level::level_enum log_level_ = spdlog::level::info;
   SteadyTime room_log_due_;
 
-  mutable Mutex mutex_;  // Lock order: the innermost; not held while the gate is closed.
-  Condition wake_;       // signals a change of any member below
+  // Lock order: the innermost; not held while the gate is closed.
+  mutable Mutex mutex_ SEPAL_ACQUIRED_AFTER(gate_);
+  Condition wake_;  // signals a change of any member below
   SaverOptions options_ SEPAL_GUARDED_BY(mutex_);
   SteadyTime last_time_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // the last save, or look for changes
   SteadyTime looked_at_ SEPAL_GUARDED_BY(mutex_) = steady_now();  // when the saver last looked for a due save

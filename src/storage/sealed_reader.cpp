@@ -1,5 +1,7 @@
 #include "sealed_reader.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <algorithm>
 
 #include "damage.hpp"
@@ -43,6 +45,8 @@ Result<std::string> SealedReader::take_text(std::size_t count) {
 }
 
 Result<std::span<const std::byte>> SealedReader::take_sealed(std::size_t count, std::string_view what) {
+  SEPAL_ASSERT(count <= LoadBuffer::capacity - format::checksum_bytes,
+               "the buffer does not hold the bytes and their checksum");
   const std::uint64_t start = offset_;
   const auto bytes = take(count + format::checksum_bytes);
   if (!bytes) return bytes.error();
@@ -71,6 +75,7 @@ Result<void> SealedReader::refill() {
   end_ -= begin_;
   begin_ = 0;
   const std::uint64_t at = offset_ + end_;
+  SEPAL_ASSERT(at <= byte_count_, "the reader is behind the end of its file");
   const std::uint64_t left = byte_count_ - at;
   const std::size_t room = buffer_.size() - end_;
   const auto count = left < room ? static_cast<std::size_t>(left) : room;

@@ -1,5 +1,7 @@
 #include "sealed_writer.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -23,6 +25,7 @@ Result<void> SealedWriter::append(std::span<const std::byte> bytes) {
 }
 
 Result<std::span<std::byte>> SealedWriter::append_place(std::size_t count) {
+  SEPAL_ASSERT(!finished_, "bytes are appended to a file that is sealed");
   SEPAL_ASSERT(count <= SaveBuffer::capacity, "a place larger than the buffer");
   if (count > SaveBuffer::capacity - used_) {
     if (auto flushed = flush(); !flushed) return flushed.error();
@@ -39,6 +42,7 @@ Result<void> SealedWriter::append_checksum(std::uint64_t checksum) {
 }
 
 Result<SealedWriter::Sealed> SealedWriter::finish() {
+  SEPAL_ASSERT(!std::exchange(finished_, true), "a file is sealed once");
   if (auto flushed = flush(); !flushed) return flushed.error();
   if (auto synced = file_->sync(); !synced) return synced.error();
   return Sealed{.byte_count = written_, .seal = seal_.value()};

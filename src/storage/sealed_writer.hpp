@@ -1,6 +1,7 @@
 // Writes a filter file from front to back through one buffer, and computes its seal (snapshot_format.hpp).
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/storage/disk.hpp>
@@ -27,7 +28,9 @@ class SaveBuffer {
 // Confined. Blocks. Errors of all members: those of File.
 class SealedWriter {
  public:
-  SealedWriter(std::unique_ptr<File> file, SaveBuffer& buffer) : file_(std::move(file)), buffer_(buffer) {}
+  SealedWriter(std::unique_ptr<File> file, SaveBuffer& buffer) : file_(std::move(file)), buffer_(buffer) {
+    SEPAL_ASSERT(file_ != nullptr, "there is no file to write to");
+  }
 
   // Appends bytes of any length.
   Result<void> append(std::span<const std::byte> bytes);
@@ -51,6 +54,7 @@ class SealedWriter {
   std::size_t used_ = 0;       // bytes in the buffer
   std::uint64_t written_ = 0;  // bytes of the file
   std::uint64_t written_back_ = 0;
+  bool finished_ = false;
   Checksum seal_;
 };
 

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/storage/snapshot.hpp>
 
 #include <algorithm>
@@ -8,7 +9,9 @@ namespace {
 
 // Takes the layers of all entries that have none yet.
 void take_layers(Snapshot& snapshot, std::uint64_t journal_position) {
+  SEPAL_ASSERT(journal_position >= snapshot.journal_position, "layers are taken before the cut");
   for (std::size_t entry = snapshot.layer_counts.size(); entry < snapshot.entries.size(); ++entry) {
+    SEPAL_ASSERT(snapshot.entries[entry].filter != nullptr, "a key of the snapshot names no filter");
     const filter::Filter& filter = *snapshot.entries[entry].filter;
     const std::uint32_t layer_count = filter.layer_count();
     snapshot.journal_positions.push_back(journal_position);
@@ -36,6 +39,7 @@ SnapshotTaker::SnapshotTaker(keyspace::Keyspace& keyspace, WallTime now, std::ui
 }
 
 void SnapshotTaker::reserve() {
+  SEPAL_ASSERT(cut_ != nullptr && snapshot_.entries.empty(), "memory is reserved after the first step");
   snapshot_.entries.reserve(cut_->size());
   snapshot_.journal_positions.reserve(cut_->size());
   snapshot_.layer_counts.reserve(cut_->size());
@@ -44,12 +48,16 @@ void SnapshotTaker::reserve() {
 }
 
 bool SnapshotTaker::step(std::size_t filter_count, std::uint64_t journal_position) {
+  SEPAL_ASSERT(cut_ != nullptr && filter_count > 0,
+               "a snapshot takes a step after its last, or one of no filters");
   const bool last = cut_->step(filter_count, snapshot_.entries);
   take_layers(snapshot_, journal_position);
   return last;
 }
 
 Snapshot SnapshotTaker::finish() {
+  SEPAL_ASSERT(cut_ != nullptr && snapshot_.layer_counts.size() == snapshot_.entries.size(),
+               "a snapshot is finished twice, or lacks layers");
   cut_.reset();
   return std::move(snapshot_);
 }

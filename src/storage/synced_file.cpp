@@ -1,5 +1,6 @@
 #include "synced_file.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/storage/journal_format.hpp>
 
 #include <array>
@@ -58,6 +59,8 @@ Result<std::optional<SyncedMark>> read_synced(Disk& disk, const Path& path) {
 }
 
 Result<void> SyncedFile::write(const SyncedMark& mark) {
+  SEPAL_ASSERT(mark.segment_number != 0 && mark.position <= format::position_max,
+               "SYNCED names no segment, or a position that none can have");
   if (file_ == nullptr) return make(mark);
   Result<void> done = write_slot(next_slot_, mark);
   if (done) done = file_->sync();
@@ -85,6 +88,7 @@ Result<void> SyncedFile::make(const SyncedMark& mark) {
 }
 
 Result<void> SyncedFile::write_slot(std::size_t slot, const SyncedMark& mark) {
+  SEPAL_ASSERT(slot < format::synced_slot_offsets.size(), "a slot that SYNCED does not have");
   format::SyncedSlot bytes;
   bytes.segment_number = mark.segment_number;
   bytes.first_position = mark.first_position;

@@ -1,5 +1,7 @@
 #include "tolerant_disk.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -92,6 +94,7 @@ Error TolerantDisk::unreadable_file(const Path& path, const Error& error) {
 }
 
 void TolerantDisk::note(const Path& path, const Error& error, const DataRange& piece) {
+  SEPAL_ASSERT(piece.begin <= piece.end, "a piece that cannot be read ends before it begins");
   const MutexLock lock(mutex_);
   Trouble& trouble = troubles_[path];
   if (trouble.reason.empty()) trouble.reason = error.detail;

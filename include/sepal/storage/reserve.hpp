@@ -6,6 +6,7 @@
 //     all of them         a save may borrow them until it ends
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/storage/disk.hpp>
 
@@ -23,6 +24,7 @@ class Reserve {
  public:
   static constexpr std::size_t piece_count = 4;
   static constexpr std::size_t journal_piece_count = 2;
+  static_assert(journal_piece_count < piece_count, "a save finds more than the journal may take");
 
   // The reserve has about so many bytes; 0: no reserve is kept. Removes pieces of another size, makes no
   // pieces. Blocks. Errors: those of Disk.
@@ -38,7 +40,10 @@ class Reserve {
   bool give_to_journal();
   // Removes all pieces, and keeps them away until returned(). False when no piece is there. Blocks.
   bool lend();
-  void returned() { lent_ = false; }
+  void returned() {
+    const bool was_lent = lent_.exchange(false);
+    SEPAL_ASSERT(was_lent, "a reserve is returned that was not lent");
+  }
   // Makes the missing pieces; called on the journal's thread. Blocks. Errors: in_use while lent, those of
   // Disk.
   Result<void> restore();
