@@ -1,6 +1,8 @@
 // Which bytes of an upload have come, in pieces of any order.
 #pragma once
 
+#include <sepal/base/assert.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +27,7 @@ class CoveredRanges {
     while (next != ranges_.end() && next->first <= end) {
       begin = std::min(begin, next->first);
       end = std::max(end, next->second);
+      SEPAL_ASSERT(next->second - next->first <= byte_count_, "a range is longer than all ranges together");
       byte_count_ -= next->second - next->first;
       next = ranges_.erase(next);
     }

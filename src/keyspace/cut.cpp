@@ -26,6 +26,8 @@ void Cut::end() {
 }
 
 bool Cut::step(std::size_t entry_count, std::vector<CutEntry>& to) {
+  SEPAL_ASSERT(running_ == this && database_ < database_count, "a cut takes a step after its last");
+  SEPAL_ASSERT(entry_count > 0, "a cut takes a step of no keys, and would never end");
   const std::size_t end = to.size() + entry_count;
   std::move(kept_.begin(), kept_.end(), std::back_inserter(to));
   kept_.clear();
@@ -50,6 +52,7 @@ bool Cut::to_come(std::uint32_t database, std::string_view key) const {
 }
 
 void Cut::keep(const KeyTable& table, std::string_view key) {
+  SEPAL_ASSERT(running_ == this, "a cut that has ended keeps a key");
   // The search is by table, because the key's database may have been swapped with another since. After a
   // flush the key is in another table, of which the cut knows nothing.
   const auto* const at = std::ranges::find(tables_, &table, [](const auto& each) { return each.get(); });

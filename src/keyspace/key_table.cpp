@@ -85,6 +85,8 @@ FilterPtr KeyTable::take(std::string_view key) {
   FilterPtr filter = segment.take(index);
   reorder(segment, earliest_before);
   if (segment.is_sparse()) refit(slot, segment.size(), segment.earliest() != no_deadline);
+  SEPAL_ASSERT(size_ > 0 && long_key_bytes_ >= StoredKey::heap_bytes(key.size()),
+               "a table loses more keys than it has");
   long_key_bytes_ -= StoredKey::heap_bytes(key.size());
   --size_;
   merge(hash);
@@ -118,6 +120,7 @@ void KeyTable::set_deadline(std::string_view key, Deadline deadline) {
 }
 
 void KeyTable::count_deadline(Deadline before, Deadline after) {
+  SEPAL_ASSERT(before == no_deadline || deadline_count_ > 0, "a table loses more deadlines than it has");
   deadline_count_ -= before == no_deadline ? 0 : 1;
   deadline_count_ += after == no_deadline ? 0 : 1;
   deadline_sum_ -= static_cast<std::uint64_t>(before);
@@ -127,7 +130,10 @@ void KeyTable::count_deadline(Deadline before, Deadline after) {
 void KeyTable::reorder(Segment& segment, Deadline earliest_before) {
   const Deadline earliest = segment.earliest();
   if (earliest == earliest_before) return;
-  if (earliest_before != no_deadline) order_.erase({earliest_before, &segment});
+  if (earliest_before != no_deadline) {
+    const std::size_t erased = order_.erase({earliest_before, &segment});
+    SEPAL_ASSERT(erased == 1, "a segment with a deadline is not in the order of deadlines");
+  }
   if (earliest != no_deadline) order_.emplace(earliest, &segment);
 }
 
@@ -135,7 +141,8 @@ std::optional<std::string_view> KeyTable::earliest_key() const {
   if (order_.empty()) return std::nullopt;
   const auto& [deadline, segment] = *order_.begin();
   std::size_t index = 0;
-  while (segment->deadline(index) != deadline) ++index;
+  while (index < segment->size() && segment->deadline(index) != deadline) ++index;
+  SEPAL_ASSERT(index < segment->size(), "no key of a segment has its earliest deadline");
   return segment->at(index).key.view();
 }
 
@@ -149,6 +156,7 @@ void KeyTable::prefetch(std::span<const std::string_view> keys) const {
 
 // Each loop reads what the loop before has asked for.
 void KeyTable::prefetch_few(std::span<const std::string_view> keys) const {
+  SEPAL_ASSERT(keys.size() <= prefetch_window, "more keys are asked for at once than there are places for");
   std::array<std::uint64_t, prefetch_window> hashes;
   std::array<const Segment*, prefetch_window> segments;
   std::array<const Entry*, prefetch_window> entries;
@@ -177,6 +185,7 @@ void KeyTable::line_up(const Segment& segment, std::uint64_t hash_min, std::vect
 }
 
 KeyTable::Turn KeyTable::next_of(std::vector<Turn>& turns) {
+  SEPAL_ASSERT(!turns.empty(), "no entry waits for its turn");
   std::pop_heap(turns.begin(), turns.end(), &KeyTable::is_after);
   const Turn turn = turns.back();
   turns.pop_back();
@@ -240,19 +249,26 @@ bool KeyTable::may_split(const Segment& segment) const {
 }
 
 void KeyTable::place(std::size_t slot, std::unique_ptr<Segment> segment) {
+  SEPAL_ASSERT(segment->depth() <= depth_, "a segment is deeper than the directory");
   segment_bytes_ += segment->byte_count();
   reorder(*segment, no_deadline);
   ++segments_at_depth_[segment->depth()];
   const std::size_t places = std::size_t{1} << (depth_ - segment->depth());
+  SEPAL_ASSERT(slot % places == 0 && slot + places <= directory_.size(),
+               "a segment stands in places of another");
   std::fill_n(directory_.begin() + static_cast<std::ptrdiff_t>(slot), places, segment.release());
 }
 
 void KeyTable::drop(std::size_t slot) {
   const std::unique_ptr<Segment> segment(directory_[slot]);
+  SEPAL_ASSERT(segment->byte_count() <= segment_bytes_, "a segment takes more memory than all segments");
   segment_bytes_ -= segment->byte_count();
   // take_from() has left this deadline as it was, so it still finds the segment in order_.
-  if (const Deadline earliest = segment->earliest(); earliest != no_deadline)
-    order_.erase({earliest, segment.get()});
+  if (const Deadline earliest = segment->earliest(); earliest != no_deadline) {
+    const std::size_t erased = order_.erase({earliest, segment.get()});
+    SEPAL_ASSERT(erased == 1, "a segment that goes is not in the order of deadlines");
+  }
+  SEPAL_ASSERT(segments_at_depth_[segment->depth()] > 0, "more segments of a depth go than there are");
   --segments_at_depth_[segment->depth()];
 }
 
@@ -260,6 +276,7 @@ void KeyTable::drop(std::size_t slot) {
 void KeyTable::refit(std::size_t slot, std::size_t entry_count, bool with_deadlines) {
   slot = slot_begin(slot);
   Segment& segment = *directory_[slot];
+  SEPAL_ASSERT(entry_count >= segment.size(), "a block is made that has no room for the entries");
   auto fitting = Segment::create(segment.depth(), entry_count, with_deadlines);
   fitting->take_from(segment, 0);
   drop(slot);
@@ -321,6 +338,7 @@ void KeyTable::double_directory() {
 }
 
 void KeyTable::halve_directory() {
+  SEPAL_ASSERT(depth_ > 0, "a directory of one place is halved");
   std::vector<Segment*> halved;
   halved.reserve(directory_.size() / 2);
   for (std::size_t slot = 0; slot < directory_.size(); slot += 2) halved.push_back(directory_[slot]);

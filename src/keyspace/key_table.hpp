@@ -134,6 +134,8 @@ class KeyTable {
   static constexpr std::size_t merged_size_max = Segment::capacity_max / 2;
   static constexpr std::size_t prefetch_window = 32;
   static constexpr int any_tries_max = 100;
+  static_assert(position_bits <= 53, "a double keeps a cursor as it is");
+  static_assert(depth_limit < 64 && merged_size_max > 0 && merged_size_max < Segment::capacity_max);
 
   // An entry of a segment that waits for its turn.
   struct Turn {

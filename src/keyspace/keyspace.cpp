@@ -18,6 +18,7 @@ namespace {
 // What a filter may take when neither a limit nor the machine's memory is known: more than any machine has,
 // yet small enough that sums of a few such numbers do not wrap.
 constexpr std::uint64_t unbounded_bytes = std::uint64_t{1} << 62;
+static_assert(database_count > 0);
 
 Error too_long() {
   return fail(Errc::key_too_long, "a key is longer than " + std::to_string(key_bytes_max) + " bytes");
@@ -189,6 +190,7 @@ const filter::FilterPlan& Keyspace::newest_plan() const {
 }
 
 filter::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
+  SEPAL_ASSERT(filter != nullptr, "a key that would name no filter");
   filter::Filter& inserted = *filter;
   about_to_change(key);
   table(key.database).insert(key.key, std::move(filter));
@@ -217,6 +219,7 @@ Result<void> Keyspace::recreate(DatabaseKey key, const filter::FilterOptions& op
 Result<void> Keyspace::append_layer(filter::Filter& filter, const filter::LayerPlan& plan) {
   const std::uint64_t bytes_before = filter.byte_count();
   if (auto appended = filter.append_layer(plan, machine_limits()); !appended) return appended;
+  SEPAL_ASSERT(filter.byte_count() > bytes_before, "a filter takes no memory for a further layer");
   filter_bytes_ += filter.byte_count() - bytes_before;
   settle_newest_layer(filter);
   changed();
@@ -231,6 +234,7 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter, Deadline deadline)
   FilterPtr* const present = keys.find(key.key);
   if (present == nullptr && total_size() >= options_.keys_max) return fail(Errc::key_limit);
   const std::uint64_t bytes_freed = present == nullptr ? 0 : (*present)->byte_count();
+  SEPAL_ASSERT(bytes_freed <= least_bytes(), "a filter takes more memory than all keys together");
   const std::uint64_t entry_bytes = present == nullptr ? KeyTable::entry_bytes(key.key) : 0;
   const auto bytes_needed = checked_add(filter->byte_count(), entry_bytes);
   if (!bytes_needed || *bytes_needed > bytes_beside(least_bytes() - bytes_freed))
@@ -259,6 +263,7 @@ Result<void> Keyspace::readopt(DatabaseKey key, FilterPtr filter, Deadline deadl
 }
 
 void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
+  SEPAL_ASSERT(filter != nullptr, "a key that would name no filter");
   about_to_change(key);
   KeyTable& keys = table(key.database);
   FilterPtr* const present = keys.find(key.key);
@@ -268,7 +273,7 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
     if (layer.fresh()) housekeeper_.settle(filter, layer);
   if (replaces) {
     drop_mirror(**present);
-    filter_bytes_ -= (*present)->byte_count();
+    forget_bytes((*present)->byte_count());
     housekeeper_.dispose(std::exchange(*present, std::move(filter)));
   } else {
     keys.insert(key.key, std::move(filter));
@@ -279,6 +284,7 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
 }
 
 void Keyspace::store_deadline(DatabaseKey key, Deadline deadline) {
+  SEPAL_ASSERT(deadline >= 0, "a deadline before all time");
   const Deadline earliest = earliest_deadline();
   table(key.database).set_deadline(key.key, deadline);
   if (deadline != no_deadline && (earliest == no_deadline || deadline < earliest))
@@ -307,6 +313,7 @@ filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fin
   const std::uint64_t bytes_before = filter.byte_count();
   const auto outcome = filter.add_alone(item, filter_limits(bytes_before), &plans_);
   const std::uint64_t bytes_after = filter.byte_count();
+  SEPAL_ASSERT(bytes_after >= bytes_before, "a filter has become smaller by an add");
   if (bytes_after != bytes_before) {
     filter_bytes_ += bytes_after - bytes_before;
     settle_newest_layer(filter);
@@ -324,7 +331,7 @@ bool Keyspace::remove(DatabaseKey key) {
   FilterPtr removed = table(key.database).take(key.key);
   if (removed == nullptr) return false;
   drop_mirror(*removed);
-  filter_bytes_ -= removed->byte_count();
+  forget_bytes(removed->byte_count());
   housekeeper_.dispose(std::move(removed));
   count_table(key.database);
   changed();
@@ -344,7 +351,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   const filter::Filter& filter = *moved;
   if (FilterPtr* const present = keys.find(to)) {
     drop_mirror(**present);
-    filter_bytes_ -= (*present)->byte_count();
+    forget_bytes((*present)->byte_count());
     housekeeper_.dispose(std::exchange(*present, std::move(moved)));
   } else {
     keys.insert(to, std::move(moved));
@@ -376,6 +383,7 @@ Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
 
 // A cut goes by tables, so it needs no word of a swap.
 void Keyspace::swap(std::uint32_t database, std::uint32_t other) {
+  SEPAL_ASSERT(database < database_count && other < database_count, "a database beyond the last is swapped");
   std::swap(databases_[database], databases_[other]);
   std::swap(table_bytes_of_[database], table_bytes_of_[other]);
   std::swap(contents_[database], contents_[other]);
@@ -395,6 +403,7 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
 
 // The housekeeper gets the table as it is: no filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
+  SEPAL_ASSERT(database < database_count, "a database beyond the last is flushed");
   mirrors_.drop_database(database);
   housekeeper_.dispose_database(std::move(databases_[database]));
   databases_[database] = std::make_shared<KeyTable>(options_.key_seed);
@@ -408,7 +417,7 @@ void Keyspace::flush(std::uint32_t database) {
   // A filter grows without telling its database, so the bytes are summed here: over the keys that go or the
   // keys that stay, whichever are fewer. No keys stay where only one database is used.
   if (flushed_size <= total_size() - flushed_size) {
-    filter_bytes_ -= filter_bytes_of(database);
+    forget_bytes(filter_bytes_of(database));
   } else {
     filter_bytes_ = 0;
     for (std::uint32_t other = 0; other < database_count; ++other)
@@ -432,6 +441,8 @@ void Keyspace::set_memory_max(std::uint64_t bytes) {
 }
 
 void Keyspace::set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion) {
+  SEPAL_ASSERT(error_rate > 0 && error_rate < 1 && capacity > 0,
+               "no filter could be created with these defaults");
   options_.error_rate = error_rate;
   options_.capacity = capacity;
   options_.expansion = expansion;
@@ -457,8 +468,14 @@ std::vector<CutEntry> Keyspace::cut() const {
   return entries;
 }
 
+void Keyspace::forget_bytes(std::uint64_t byte_count) {
+  SEPAL_ASSERT(byte_count <= filter_bytes_, "filters that go take more memory than all filters");
+  filter_bytes_ -= byte_count;
+}
+
 void Keyspace::count_table(std::uint32_t database) {
   const std::uint64_t bytes = databases_[database]->byte_count();
+  SEPAL_ASSERT(table_bytes_of_[database] <= table_bytes_, "a table takes more memory than all tables");
   table_bytes_ += bytes - std::exchange(table_bytes_of_[database], bytes);
 }
 

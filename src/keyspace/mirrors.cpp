@@ -16,6 +16,7 @@ std::vector<Mirror> Mirrors::all() const {
 }
 
 void Mirrors::add(const Mirror& mirror, filter::Filter& source, filter::Filter& target) {
+  SEPAL_ASSERT(&source != &target, "a filter that is its own mirror");
   SEPAL_ASSERT(links_.size() < mirrors_max && of(source) == nullptr && of(target) == nullptr,
                "a mirror that may not be");
   links_.push_back(std::make_unique<Link>(Link{.mirror = mirror, .source = &source, .target = &target}));
@@ -26,6 +27,7 @@ void Mirrors::add(const Mirror& mirror, filter::Filter& source, filter::Filter& 
 
 void Mirrors::set_state(const filter::Filter& source, MirrorState state) {
   SEPAL_ASSERT(from(source) != nullptr, "the state of a mirror that is there");
+  SEPAL_ASSERT(state != MirrorState::off, "a mirror that ends is dropped, and has no state");
   ends_.at(&source)->mirror.state = state;
 }
 
@@ -40,8 +42,8 @@ void Mirrors::rename(const filter::Filter& end, std::string_view key) {
 bool Mirrors::drop(const filter::Filter& end) {
   const Link* const link = of(end);
   if (link == nullptr) return false;
-  ends_.erase(link->source);
-  ends_.erase(link->target);
+  const std::size_t erased = ends_.erase(link->source) + ends_.erase(link->target);
+  SEPAL_ASSERT(erased == 2, "a mirror that goes has lost one of its ends");
   std::erase_if(links_, [&](const auto& each) { return each.get() == link; });
   measure_keys();
   return true;
@@ -65,6 +67,7 @@ void Mirrors::swap_databases(std::uint32_t database, std::uint32_t other) {
 }
 
 void Mirrors::measure_keys() {
+  SEPAL_ASSERT(ends_.size() == 2 * links_.size(), "each mirror has two ends");
   key_bytes_max_ = 0;
   for (const auto& link : links_)
     key_bytes_max_ = std::max({key_bytes_max_, link->mirror.source.size(), link->mirror.target.size()});

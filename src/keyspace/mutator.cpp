@@ -33,6 +33,7 @@ class AddsAlone {
   }
   void tell() {
     if (fingerprints_.empty()) return;
+    SEPAL_ASSERT(log_ != nullptr, "items wait to be told, and there is no log");
     if (earlier_ != nullptr) earlier_->tell();
     log_->begin_add();
     log_->added(key_, fingerprints_);
@@ -96,6 +97,7 @@ Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std:
 }
 
 Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline, const ImageFile& file) {
+  SEPAL_ASSERT(filter != nullptr, "a key would adopt no filter");
   std::vector<std::byte> image;
   if (log_ != nullptr && file.number == 0) {
     image = filter::whole_image(*filter);
@@ -164,7 +166,10 @@ void Mutator::add_alone(DatabaseKey key, filter::Filter& filter, std::span<const
 
 void Mutator::break_mirror(DatabaseKey source, MirrorState state) {
   keyspace_.set_mirror_state(source, state);
-  const Mirror& broken = keyspace_.mirrors().from(*keyspace_.find(source))->mirror;
+  const filter::Filter* const filter = keyspace_.find(source);
+  const Mirrors::Link* const link = filter == nullptr ? nullptr : keyspace_.mirrors().from(*filter);
+  SEPAL_ASSERT(link != nullptr && state != MirrorState::whole, "a mirror breaks that is not there");
+  const Mirror& broken = link->mirror;
   told(true, Mirrored{.key = source,
                       .target = broken.target,
                       .state = broken.state,

@@ -60,6 +60,7 @@ void Segment::insert(std::uint64_t hash, std::string_view key, FilterPtr filter)
 }
 
 FilterPtr Segment::take(std::size_t index) {
+  SEPAL_ASSERT(index < size_, "an entry is taken that the segment does not have");
   FilterPtr filter = std::move(at(index).filter);
   if (with_deadlines_) {
     // The entry's deadline goes first. The swap then moves the last deadline into the hole, and leaves none
@@ -77,6 +78,8 @@ FilterPtr Segment::take(std::size_t index) {
 }
 
 void Segment::set_deadline(std::size_t index, Deadline deadline) {
+  SEPAL_ASSERT(with_deadlines_ && index < size_,
+               "a segment without room for deadlines, or without the entry, gets one");
   Deadline& earliest = deadlines()[capacity_];
   const Deadline before = std::exchange(deadlines()[index], deadline);
   if (deadline != no_deadline && (earliest == no_deadline || deadline <= earliest)) {
@@ -96,8 +99,10 @@ void Segment::find_earliest() {
 }
 
 void Segment::take_from(Segment& other, std::size_t first_index) {
+  SEPAL_ASSERT(&other != this && first_index <= other.size_, "entries are taken from where there are none");
   const std::size_t moved = other.size_ - first_index;
   SEPAL_ASSERT(moved <= capacity_ - size_, "entries beyond the places of their segment");
+  SEPAL_ASSERT(with_deadlines_ || other.earliest() == no_deadline, "entries would lose their deadlines");
   std::memcpy(tags() + size_, other.tags() + first_index, moved);
   std::uninitialized_move_n(other.entries() + first_index, moved, entries() + size_);
   std::destroy_n(other.entries() + first_index, moved);

@@ -6,6 +6,7 @@
 // The last byte tells which: no length of a short key reaches the marker.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 
 #include <array>
@@ -27,6 +28,7 @@ class StoredKey {
       bytes_[last] = static_cast<char>(key.size());
       return;
     }
+    SEPAL_ASSERT(key.size() >> length_bits == 0, "the length of a key reaches its marker");
     char* const copy = new char[key.size()];
     std::memcpy(copy, key.data(), key.size());
     std::memcpy(bytes_.data(), &copy, sizeof copy);

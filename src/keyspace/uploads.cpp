@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/filter/dump.hpp>
 #include <sepal/filter/redisbloom.hpp>
 #include <sepal/keyspace/uploads.hpp>
@@ -48,7 +49,10 @@ class Uploads::Upload {
         total_bytes_(header_.image.bitmap_bytes()),
         held_bytes_(filter->byte_count()),
         timeout_(timeout),
-        filter_(std::move(filter)) {}
+        filter_(std::move(filter)) {
+    SEPAL_ASSERT(total_bytes_ > 0 && held_bytes_ >= total_bytes_,
+                 "an upload holds less memory than its bits take");
+  }
 
   Outcome load(const UploadPiece& piece, std::uint32_t layers_max, WallTime now) {
     // Decoded before the lock, so that clients of one upload verify their checksums side by side.
@@ -121,9 +125,12 @@ class Uploads::Upload {
   }
 
   Outcome fill(std::uint64_t offset, std::span<const std::byte> bytes) SEPAL_REQUIRES(mutex_) {
+    SEPAL_ASSERT(offset <= total_bytes_ && bytes.size() <= total_bytes_ - offset,
+                 "a piece reaches beyond the filter");
     // A filter that is whole may be looked at already, so its bits must not change.
     if (filter_ == nullptr || covered_.byte_count() == total_bytes_) return Outcome::taken;
     if (!covered_.add(offset, offset + bytes.size())) return Outcome::bad_data;
+    SEPAL_ASSERT(covered_.byte_count() <= total_bytes_, "more bytes of a filter have come than it has");
     for (std::uint32_t i = 0; !bytes.empty(); ++i) {
       const std::uint64_t layer_bytes = header_.image.layers[i].plan.byte_count();
       if (offset >= layer_bytes) {
@@ -144,7 +151,7 @@ class Uploads::Upload {
   const std::uint64_t held_bytes_;
   const std::chrono::seconds timeout_;
   std::atomic<Deadline> until_{no_deadline};                        // Relaxed: nothing is ordered by it.
-  mutable Mutex mutex_;                                             // Lock order: last.
+  mutable Mutex mutex_ SEPAL_ACQUIRED_AFTER(&Uploads::mutex_);      // Lock order: last.
   FilterPtr filter_ SEPAL_GUARDED_BY(mutex_);                       // null once it is taken
   const filter::Filter* taken_ SEPAL_GUARDED_BY(mutex_) = nullptr;  // only compared: it may be gone
   bool adopted_ SEPAL_GUARDED_BY(mutex_) = false;
@@ -162,6 +169,7 @@ Uploads::Upload* Uploads::find(DatabaseKey key) const {
 
 // The housekeeper gives the memory back, so no request waits for that.
 void Uploads::discard(Upload& upload) {
+  SEPAL_ASSERT(!upload.taken(), "the memory of an upload is given back twice");
   keyspace_.release(upload.held_bytes());
   keyspace_.dispose(upload.give_up());
 }

@@ -235,7 +235,8 @@ class Keyspace {
   void settle_newest_layer(filter::Filter& filter);
   void drop_mirror(const filter::Filter& end);
   void store_deadline(DatabaseKey key, Deadline deadline);
-  void about_to_change(DatabaseKey key);     // call it before what the key names changes
+  void about_to_change(DatabaseKey key);  // call it before what the key names changes
+  void forget_bytes(std::uint64_t byte_count);
   void count_table(std::uint32_t database);  // after each change of the table
   void account();                            // brings the gauges up to date
   void changed();                            // after each change of structure: counts it, and accounts
