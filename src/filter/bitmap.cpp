@@ -43,6 +43,8 @@ constexpr std::uint64_t mapped_bytes_min = 256 << 10;
 constexpr std::ptrdiff_t untouched_pages_max = 16;
 // The kernel takes so much back in some hundred microseconds.
 constexpr std::uint64_t freed_piece_bytes = 4 * huge_page_bytes;
+static_assert(huge_page_bytes % page_bytes == 0 && mapped_bytes_min % page_bytes == 0 &&
+              page_bytes % cache_line_bytes == 0);
 
 constexpr std::uint64_t rounded_up(std::uint64_t number, std::uint64_t unit) {
   return (number + unit - 1) / unit * unit;
@@ -82,6 +84,7 @@ void* map(std::uint64_t bytes, Paging paging) {
 }  // namespace
 
 std::optional<Bitmap> Bitmap::allocate(std::uint64_t bytes, Paging paging) {
+  SEPAL_ASSERT(bytes > 0 && bytes % sizeof(std::uint64_t) == 0, "a bitmap has whole words");
   if (bytes >= mapped_bytes_min) {
     void* const mapped = map(rounded_up(bytes, page_bytes), paging);
     if (mapped == MAP_FAILED) return std::nullopt;

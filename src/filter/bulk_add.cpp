@@ -69,6 +69,7 @@ bool BulkAdd::add(std::uint32_t batch, std::span<const Fingerprint> items, Works
     claim.items = absent_of(claim.items, filter_.stack(), claim.older_layers, workspace.absent_);
   const std::uint64_t added = add_by_region(batch, claim, workspace);
   end_.wait_for(batch);
+  SEPAL_ASSERT(added <= claim.room, "more items were added than room was claimed for");
   claim.layer->give_back(claim.room - added);
   end_.pass(batch);
   return accepted;
@@ -109,6 +110,8 @@ std::uint64_t BulkAdd::add_by_region(std::uint32_t batch, const Claim& claim, Wo
   auto& sorted = workspace.sorted_;
   if (sorted.size() < claim.items.size()) sorted.resize(claim.items.size());
   for (const Fingerprint& item : claim.items) sorted[ends[regions.of(item)]++] = item;
+  SEPAL_ASSERT(ends[region_count - 1] == claim.items.size(),
+               "the regions do not have all items of the batch");
   std::span<const Fingerprint> rest(sorted.data(), claim.items.size());
   std::uint64_t added = 0;
   for (std::size_t region = 0; region < region_count; ++region) {

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/filter/dump.hpp>
 
@@ -15,6 +16,7 @@ constexpr std::array<char, 4> dump_magic = {'S', 'P', 'L', 'C'};
 constexpr std::uint16_t dump_version = 1;
 constexpr std::size_t dump_head_bytes = 40;
 constexpr std::size_t dump_checksum_bytes = 8;
+static_assert(dump_data_bytes_max % sizeof(std::uint64_t) == 0, "pieces begin at whole words");
 
 // A big layer's identity is unique in this process, and a filter keeps the layers that it has.
 std::uint64_t identity_of(const Filter& filter, std::uint64_t process) {
@@ -42,6 +44,8 @@ std::vector<std::byte> encode_piece(const DumpPiece& piece, std::size_t data_byt
 }
 
 void seal(std::vector<std::byte>& bytes) {
+  SEPAL_ASSERT(bytes.size() >= dump_head_bytes + dump_checksum_bytes,
+               "a piece is sealed that has no place for its checksum");
   const auto sealed = std::span(bytes).first(bytes.size() - dump_checksum_bytes);
   store_little_endian(bytes.data() + sealed.size(), Checksum::of(sealed));
 }
@@ -60,6 +64,7 @@ void copy_bits(const Filter& filter, std::uint64_t offset, std::span<std::byte> 
       offset -= byte_count;
     }
   }
+  SEPAL_ASSERT(to.empty(), "more bits are copied than the filter has");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Reading little-endian fields one behind the other.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/base/result.hpp>
 
@@ -23,6 +24,7 @@ class FieldReader {
 
   template <class Integer>
   Integer integer() {
+    SEPAL_ASSERT(sizeof(Integer) <= bytes_.size(), "a field is read behind the end of what was checked");
     const auto value = load_little_endian<Integer>(bytes_.data());
     bytes_ = bytes_.subspan(sizeof value);
     return value;

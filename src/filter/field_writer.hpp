@@ -1,6 +1,7 @@
 // Writing little-endian fields one behind the other.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 
 #include <algorithm>
@@ -18,10 +19,12 @@ class FieldWriter {
 
   template <class Integer>
   void integer(Integer value) {
+    SEPAL_ASSERT(sizeof value <= bytes_.size(), "a field is written behind the end of its place");
     store_little_endian(bytes_.data(), value);
     bytes_ = bytes_.subspan(sizeof value);
   }
   void bytes(std::span<const std::byte> from) {
+    SEPAL_ASSERT(from.size() <= bytes_.size(), "bytes are written behind the end of their place");
     std::ranges::copy(from, bytes_.begin());
     bytes_ = bytes_.subspan(from.size());
   }

@@ -5,6 +5,7 @@
 //
 // Batches. The items of a window are hashed, and their blocks are asked for from memory, before the window
 // ahead of it is tested: the waits for memory overlap with each other and with the work.
+#include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
 #include <sepal/filter/filter.hpp>
 
@@ -39,6 +40,7 @@ std::uint64_t list_footprint(std::size_t younger) {
 // An item's shard is asked for so many items before the item is added. That is long enough for a line to come
 // from another core, and no more lines than a core can have on their way.
 constexpr std::size_t shards_ahead = 16;
+static_assert(recorded_items_max >= window_items_max, "a window of new items fits into one piece");
 
 // Collects the new items of a batch and tells the recorder of them in pieces. Every item is written down, and
 // its place is kept only if it was new: a branch would be guessed wrong for every second item.
@@ -239,6 +241,7 @@ bool Filter::add_recorded(std::span<const Fingerprint> fingerprints) {
 }
 
 void Filter::append(std::unique_ptr<Layer> layer) {
+  SEPAL_ASSERT(layer != nullptr, "a filter grows by no layer");
   if (younger_ == nullptr) younger_ = std::make_unique<std::vector<std::unique_ptr<Layer>>>();
   // One place more, not twice as many: there are at most a few dozen layers, and their memory is accounted
   // for.
@@ -354,6 +357,7 @@ bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> ad
     if (!newest.claim(room)) return false;
     count = add_absent(items, added, recorder, [] { return true; });
   }
+  SEPAL_ASSERT(count <= room, "more items were added than room was claimed for");
   newest.give_back(room - count);
   return true;
 }
@@ -414,6 +418,8 @@ Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans) {
 }
 
 std::uint64_t Filter::bytes_with_place() const {
+  SEPAL_ASSERT(byte_count() >= list_footprint(layer_count() - 1),
+               "the list of layers takes more memory than the filter");
   return byte_count() - list_footprint(layer_count() - 1) + list_footprint(layer_count());
 }
 

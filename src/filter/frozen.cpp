@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/filter/frozen.hpp>
 
@@ -15,6 +16,7 @@ constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
 template <class Step>
 Result<void> in_pieces(std::uint64_t bitmap_bytes, std::uint64_t piece_bytes_max, const GoOn& go_on,
                        const Step& step) {
+  SEPAL_ASSERT(piece_bytes_max > 0, "pieces of no bytes would never end");
   for (std::uint64_t done = 0; done < bitmap_bytes;) {
     const std::uint64_t count = std::min(piece_bytes_max, bitmap_bytes - done);
     step(done, static_cast<std::size_t>(count));

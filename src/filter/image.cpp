@@ -111,6 +111,7 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
 
 void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::span<std::byte> to) {
   for (std::size_t index = 0; !to.empty(); ++index) {
+    SEPAL_ASSERT(index < layers.size(), "more bits are copied than the filter has");
     const std::uint64_t layer_bytes = layers[index].plan().byte_count();
     if (offset >= layer_bytes) {
       offset -= layer_bytes;
@@ -125,6 +126,7 @@ void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::spa
 
 void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> from) {
   for (std::uint32_t index = 0; !from.empty(); ++index) {
+    SEPAL_ASSERT(index < filter.layer_count(), "more bits are filled in than the filter has");
     const std::uint64_t layer_bytes = filter.layer(index).plan().byte_count();
     if (offset >= layer_bytes) {
       offset -= layer_bytes;

@@ -111,6 +111,8 @@ Layer::Layer(const LayerPlan& plan, Store store, bool fresh)
 
 Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
   SEPAL_ASSERT(item_count <= plan.capacity, "a layer holds no more than its capacity");
+  SEPAL_ASSERT(plan.block_count > 0 && plan.probe_count > 0,
+               "a layer without blocks or probes would hold every item");
   if (is_small(plan)) return ::new (place) Layer(plan, item_count);
   auto shards = Shards::allocate(plan);
   if (shards == nullptr) return nullptr;
@@ -204,7 +206,9 @@ bool Layer::claim(std::uint64_t items) {
 
 void Layer::give_back(std::uint64_t items) {
   if (!small_) return store().shards->give_back(items);
-  if (items > 0) room_.fetch_add(static_cast<std::uint32_t>(items), std::memory_order_relaxed);
+  if (items == 0) return;
+  const std::uint32_t before = room_.fetch_add(static_cast<std::uint32_t>(items), std::memory_order_relaxed);
+  SEPAL_ASSERT(items <= capacity_ - before, "more room is given back than was claimed");
 }
 
 void Layer::prefetch_room() const {
@@ -222,6 +226,7 @@ void Layer::touch(const Fingerprint& fingerprint) const {
 }
 
 void Layer::move_to_huge_page(std::uint64_t piece) const {
+  SEPAL_ASSERT(!small_, "a small layer has no pieces");
   const Bitmap& bitmap = store().bitmap;
   bitmap.move_to_huge_page(piece);
   if (piece + 1 == bitmap.piece_count()) fresh_.store(false, std::memory_order_relaxed);
@@ -258,6 +263,7 @@ bool Layer::add_claimed(const Fingerprint& fingerprint) {
 }
 
 std::uint64_t Layer::add_run(std::span<const Fingerprint> items, std::size_t count) {
+  SEPAL_ASSERT(count <= items.size(), "a run has more items than there are");
   if (count == 0) return 0;
   const Blocks shape = blocks();
   const std::uint64_t added = set_items(shape, items, count);

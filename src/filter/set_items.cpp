@@ -1,5 +1,7 @@
 #include "set_items.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <algorithm>
 
 #include "probe.hpp"
@@ -22,6 +24,8 @@ constexpr std::uint32_t line_words = 8;
 }  // namespace
 
 std::uint64_t set_items(const Blocks& blocks, std::span<const Fingerprint> items, std::size_t count) {
+  SEPAL_ASSERT(count <= items.size() && !blocks.anywhere(),
+               "a run has more items than there are, or its layer has no blocks");
   // A copy: the compiler cannot know that the stores leave the shape alone.
   const Blocks shape = blocks;
   const std::size_t block_lines = std::max<std::size_t>(shape.block_bits / (line_words * word_bits), 1);

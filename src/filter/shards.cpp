@@ -1,5 +1,7 @@
 #include "shards.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <new>
@@ -17,6 +19,7 @@ constexpr std::uint64_t shard_count_max = 2048;
 // that a shard seldom refills.
 constexpr std::uint64_t reserve_max = 64;
 constexpr std::uint64_t reserves_of_pool = 4;
+static_assert(reserve_max > 0 && reserves_of_pool > 0 && shard_count_max > 0);
 
 struct Division {
   std::uint32_t shard_count;
@@ -24,6 +27,7 @@ struct Division {
 };
 
 Division division_of(const LayerPlan& plan) {
+  SEPAL_ASSERT(plan.block_count > 0, "a layer without blocks has no shards");
   const std::uint64_t wanted =
       std::clamp<std::uint64_t>(plan.byte_count() / shard_bytes_min, 1, shard_count_max);
   const std::uint64_t blocks = (plan.block_count + wanted - 1) / wanted;
@@ -63,6 +67,7 @@ void Shards::give_back(std::uint64_t items) {
 }
 
 bool Shards::refill(Shard& shard) {
+  SEPAL_ASSERT(shard.reserve == 0, "a shard gets a reserve while it has one");
   const std::uint64_t room = pool_.room.load(std::memory_order_relaxed);
   const std::uint64_t shared_room = room / (reserves_of_pool * shard_count_);
   std::uint64_t chunk = shard_count_ == 1 ? 1 : std::clamp<std::uint64_t>(shared_room, 1, reserve_max);
@@ -106,6 +111,7 @@ void Shards::count(std::uint64_t items) {
 }
 
 void Shards::restore(std::uint64_t capacity, std::uint64_t item_count) {
+  SEPAL_ASSERT(item_count <= capacity, "a layer holds no more than its capacity");
   shards_[0].item_count.store(item_count, std::memory_order_relaxed);
   pool_.room.store(capacity - item_count, std::memory_order_relaxed);
 }
