@@ -79,6 +79,8 @@ void Reply::simple(std::string_view text) {
 }
 
 void Reply::error(std::string_view text) {
+  SEPAL_ASSERT(!text.empty(), "an error without a text");
+  SEPAL_ASSERT(!has_later(), "an error would stand within a long value");
   const std::size_t begin = buffer_.size() + 1;
   line('-', text);
   last_error_.assign(buffer_, begin, text.size());
@@ -122,6 +124,7 @@ void Reply::real(double value) {
 }
 
 void Reply::bulk_later(std::vector<std::string> pieces) {
+  SEPAL_ASSERT(!has_later(), "a long value ends before the next one begins");
   std::size_t size = 0;
   for (const std::string& piece : pieces) size += piece.size();
   count('$', size);
@@ -138,17 +141,21 @@ void Reply::raw_later(std::vector<std::string> pieces) {
 }
 
 void Reply::fill(std::size_t size_max) {
+  SEPAL_ASSERT(size_max > 0, "a reply is filled up to no bytes, and would never end");
   while (has_later() && buffer_.size() < size_max) {
     std::string& piece = later_->pieces[later_->piece];
     const std::string_view rest =
         std::string_view(piece).substr(later_->offset).substr(0, size_max - buffer_.size());
     buffer_.append(rest);
     later_->offset += rest.size();
+    SEPAL_ASSERT(rest.size() <= later_->bytes_left, "a long value has more bytes than were counted");
     later_->bytes_left -= rest.size();
     if (later_->offset < piece.size()) continue;
     free_memory(piece);
     later_->offset = 0;
-    if (++later_->piece == later_->pieces.size()) later_.reset();
+    if (++later_->piece < later_->pieces.size()) continue;
+    SEPAL_ASSERT(later_->bytes_left == 0, "a long value ends before all bytes that were counted");
+    later_.reset();
   }
 }
 

@@ -46,6 +46,7 @@ constexpr std::uint64_t array_count_max = std::numeric_limits<std::int32_t>::max
 // What a parser keeps between bursts of requests: words, and bytes of inline words.
 constexpr std::size_t words_kept_max = 4096;
 constexpr std::size_t unquoted_bytes_kept_max = 4096;
+static_assert(unauthenticated_argument_count_max <= array_count_max);
 
 // Reads digits, a CR and one more byte; returns what follows, or null for anything else, including a leading
 // zero or a number that goes on behind short_length_digits_max or `end`.
@@ -258,6 +259,7 @@ std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTw
 
 // Words of an inline request with quotes may lie in unquoted_, which has not moved.
 void RequestParser::input_moved(std::string_view input, const char* now) {
+  SEPAL_ASSERT(stage_ == Stage::first_line, "the words of a request that is not whole are moved");
   head_ = {};
   move_words(words_, input.data(), input.size(), now);
 }
@@ -314,6 +316,7 @@ Progress RequestParser::proceed(std::string_view input, bool authenticated) {
     --words_left_;
     stage_ = Stage::bulk_header;
   }
+  SEPAL_ASSERT(at_ <= input.size(), "a request ends behind the bytes that have arrived");
   move_words(words_, words_in_, at_, input.data());
   const std::size_t taken = at_;
   restart();
@@ -322,6 +325,7 @@ Progress RequestParser::proceed(std::string_view input, bool authenticated) {
 }
 
 Progress RequestParser::read_inline(std::string_view input) {
+  SEPAL_ASSERT(stage_ == Stage::first_line && at_ == 0, "an inline request begins inside another request");
   // The line ends within so many bytes, or it breaks one of the limits.
   const bool line_limit_is_lower = limits_.line_bytes_max < limits_.request_bytes_max;
   const std::uint64_t bytes_max =
@@ -400,6 +404,7 @@ Progress RequestParser::find_length_line(std::string_view input, std::string_vie
 }
 
 Progress RequestParser::refuse(std::string_view what) {
+  SEPAL_ASSERT(stage_ != Stage::malformed, "a request is refused twice");
   error_text_ = "ERR Protocol error: ";
   error_text_ += what;
   stage_ = Stage::malformed;

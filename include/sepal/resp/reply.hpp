@@ -2,6 +2,8 @@
 // the session sends it.
 #pragma once
 
+#include <sepal/base/assert.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,7 +61,11 @@ class Reply {
   [[nodiscard]] std::uint64_t error_count() const { return error_count_; }  // over the life of this object
   // The text of the last error appended (without '-'), for the statistics of errors by their first word.
   [[nodiscard]] std::string_view last_error() const { return last_error_; }
-  void truncate(std::size_t size) { buffer_.resize(size); }  // drops what was appended behind that size
+  // Drops what was appended behind that size.
+  void truncate(std::size_t size) {
+    SEPAL_ASSERT(size <= buffer_.size(), "a reply is cut behind its end");
+    buffer_.resize(size);
+  }
   // Hands over the bytes and leaves an empty buffer. `into` is emptied and becomes the new buffer, so two
   // buffers serve a connection for ever.
   void swap_out(std::string& into) {
