@@ -1,5 +1,6 @@
 #include "adopting.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/filter/image.hpp>
 
@@ -29,6 +30,8 @@ Result<void> may_adopt(const keyspace::Keyspace& keyspace, keyspace::DatabaseKey
 }
 
 Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
+  SEPAL_ASSERT(filter != nullptr && adoption.answer,
+               "a filter that is not there is adopted, or its client gets no answer");
   const bool at_once = !context.changes.recording() ||
                        filter::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
   if (!at_once && context.moment.in_transaction) {

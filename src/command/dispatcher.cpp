@@ -67,6 +67,7 @@ std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::stri
 
 // No look ahead for a key and an item that are longer than this together.
 constexpr std::size_t looked_ahead_bytes_max = 1024;
+static_assert(part_items_max > 0 && part_bytes_max > 0 && part_items_max <= whole_items_max);
 
 bool is_cut(const Request& request) {
   if (request.words.size() <= whole_items_max && request.byte_count <= whole_bytes_max) return false;
@@ -80,6 +81,8 @@ bool is_cut(const Request& request) {
 // words of the request anew: where they are many or long, a part gets more items, so that this takes less
 // time than the items.
 std::size_t end_of_part(std::span<const std::string_view> words, std::size_t first, std::size_t begin) {
+  SEPAL_ASSERT(first > 0 && begin >= first && begin < words.size(),
+               "a part of a request begins where it has no item");
   std::size_t first_bytes = 0;
   for (const std::string_view word : words.first(first)) first_bytes += word.size();
   const std::size_t items_max = std::max(part_items_max, 4 * first + first_bytes / 4);
@@ -128,7 +131,10 @@ Dispatcher::Dispatcher(Services& services, std::size_t worker)
     : services_(services),
       worker_(worker),
       stats_(services.workers[worker]),
-      scratch_(std::make_unique<Scratch>()) {}
+      scratch_(std::make_unique<Scratch>()) {
+  SEPAL_ASSERT(worker < services.workers.size() && services.logs.size() == services.workers.size(),
+               "a worker without statistics, or without a place for its log");
+}
 Dispatcher::~Dispatcher() = default;
 
 Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment) {
@@ -157,6 +163,8 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
   const bool is_first = partial.next_word == 0;
   const std::size_t begin = is_first ? items_at : partial.next_word;
   const std::size_t end = end_of_part(words, items_at, begin);
+  SEPAL_ASSERT(end > begin && end <= words.size(),
+               "a part of a request has no item, and the request would never end");
   scratch_->part_words.assign(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(items_at));
   scratch_->part_words.insert(scratch_->part_words.end(), words.begin() + static_cast<std::ptrdiff_t>(begin),
                               words.begin() + static_cast<std::ptrdiff_t>(end));
@@ -212,6 +220,8 @@ bool Dispatcher::runs_together(const CommandSpec* spec, std::size_t word_count) 
 Dispatcher::Outcome Dispatcher::run_together(const Request& first,
                                              std::span<const std::string_view> last_words,
                                              const Moment& moment) {
+  SEPAL_ASSERT(first.spec != nullptr && first.partial == nullptr && !last_words.empty(),
+               "requests run together that have no row, or one of them is long");
   if (!refusal(services_, first).empty()) return {.next = Next::need_alone, .spec = first.spec};
   if (first.client.transaction != nullptr) return queue(first, last_words, moment);
   const std::span<bool> answers = scratch_->flags(last_words.size());
@@ -379,6 +389,7 @@ void Dispatcher::count_requests(ClientState& client, std::uint64_t times, Steady
 }
 
 void Dispatcher::count_errors(std::string_view text, std::uint64_t times) {
+  SEPAL_ASSERT(!text.empty() && times > 0, "an error without a text is counted");
   stats_.error_replies.add(times);
   stats_.errors->add(text, times);
 }

@@ -16,6 +16,7 @@ namespace sepal::command {
 // The most distinct first words that are counted, as in the reference. The bound is for errors that a client
 // can make begin with a word of its own; all other texts are Sepal's.
 inline constexpr std::size_t error_words_max = 128;
+static_assert(error_words_max > 0);
 
 // Synchronised.
 class WorkerStats::ErrorCounts {

@@ -21,6 +21,7 @@ std::int64_t number_in(std::string_view first_line) {
 }  // namespace
 
 void PartialRun::join(std::string_view reply) {
+  SEPAL_ASSERT(kind_ != Kind::error, "a request goes on after a part of it has failed");
   const std::size_t first_line_bytes = reply.find(line_end);
   SEPAL_ASSERT(first_line_bytes != std::string_view::npos, "a part answers one whole value");
   const std::string_view first_line = reply.substr(0, first_line_bytes);
