@@ -1,5 +1,6 @@
 #include "adopter.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
@@ -27,6 +28,8 @@ Adopter::~Adopter() {
 }
 
 void Adopter::begin(Parts parts) {
+  SEPAL_ASSERT(!parts_ && !thread_.joinable(), "the adopter begins once");
+  SEPAL_ASSERT(parts.room && parts.answer, "the adopter cannot ask for room, or answer a client");
   parts_.emplace(std::move(parts));
   thread_ = std::thread([this] { serve(); });
 }
@@ -49,6 +52,7 @@ void Adopter::journal_progressed() {
 }
 
 void Adopter::adopt(command::ClientState& client, command::Adoption adoption) {
+  SEPAL_ASSERT(adoption.make && adoption.answer, "an adoption without a filter, or without an answer");
   const std::string_view what = adoption.what;
   enqueue(client, what,
           [this, held = std::make_shared<command::Adoption>(std::move(adoption))](const Job& job) {
@@ -60,12 +64,14 @@ void Adopter::adopt(command::ClientState& client, command::Adoption adoption) {
 }
 
 void Adopter::run(command::ClientState& client, command::Errand errand) {
+  SEPAL_ASSERT(errand.run, "an errand without anything to do");
   enqueue(client, errand.what,
           [this, run = std::move(errand.run)](const Job& job) { return run(making(job)); });
 }
 
 void Adopter::enqueue(command::ClientState& client, std::string_view what,
                       std::function<command::Answer(const Job& job)> perform) {
+  SEPAL_ASSERT(parts_.has_value(), "a client asks for a filter before the adopter begins");
   {
     const MutexLock lock(mutex_);
     waiting_.push_back({.what = what,
@@ -146,6 +152,7 @@ Result<void> Adopter::make_and_adopt(const Job& job, const command::Adoption& ad
 // closed, whether a file is needed.
 Result<void> Adopter::settle_in(const Job& job, const command::Adoption& adoption,
                                 const keyspace::FilterPtr& filter) {
+  SEPAL_ASSERT(filter != nullptr, "there is no filter to settle in");
   const bool in_record = filter::whole_image_bytes(*filter) <= keyspace::recorded_image_bytes_max;
   keyspace::ImageFile file;
   std::optional<Result<void>> outcome;
@@ -198,6 +205,7 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
     if (admission == Admission::refused) return fail(Errc::not_recorded, parts_->journal.status().refusal);
   }
   keyspace::Mutator mutator(parts_->keyspace, log);
+  SEPAL_ASSERT(adoption.database < keyspace::database_count, "a filter is adopted into no database");
   mutator.expire(key, std::chrono::system_clock::now());
   Result<void> adopted = command::may_adopt(parts_->keyspace, key, adoption.replace);
   if (adopted) {

@@ -94,7 +94,8 @@ class Adopter final : public command::Adoptions {
   std::atomic<std::uint64_t> bytes_done_{0};
   std::atomic<std::uint64_t> bytes_total_{0};
 
-  mutable Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
+  // Lock order: after the gate; nothing is locked inside.
+  mutable Mutex mutex_ SEPAL_ACQUIRED_AFTER(parts_->gate);
   Condition changed_;
   std::deque<Job> waiting_ SEPAL_GUARDED_BY(mutex_);
   std::string_view what_ SEPAL_GUARDED_BY(mutex_);  // the kind of the job under way

@@ -1,5 +1,6 @@
 #include "background.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 
 #include <utility>
@@ -19,8 +20,10 @@ Background::~Background() {
 }
 
 void Background::post(Task task) {
+  SEPAL_ASSERT(task, "a task without anything to do");
   {
     const MutexLock lock(mutex_);
+    SEPAL_ASSERT(!stopping_, "a task comes after the stop, and would never run");
     waiting_.push_back(std::move(task));
   }
   changed_.notify_all();
@@ -28,11 +31,13 @@ void Background::post(Task task) {
 
 // A task's destruction frees what the task holds, unless a save still uses it.
 void Background::dispose(keyspace::FilterPtr filter) {
+  SEPAL_ASSERT(filter != nullptr, "no filter is disposed of");
   const bool may_settle = filter->has_pieces();
   post([this, held = std::move(filter), may_settle] { dropped_ = dropped_ || may_settle; });
 }
 
 void Background::dispose_database(std::shared_ptr<const void> database) {
+  SEPAL_ASSERT(database != nullptr, "no database is disposed of");
   post([this, held = std::move(database)] { dropped_ = true; });
 }
 

@@ -1,5 +1,6 @@
 #include "expiry.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
@@ -25,6 +26,7 @@ constexpr microseconds pause_min{200};
 constexpr milliseconds full_journal_pause{100};
 // The wall clock may be changed. So it is read at least this often while there are deadlines.
 constexpr milliseconds look_period{1000};
+static_assert(keys_at_once > 0 && pause_ratio > 0 && pause_min.count() > 0);
 
 Deadline sooner(Deadline a, Deadline b) {
   if (a == no_deadline || b == no_deadline) return std::max(a, b);
@@ -73,6 +75,7 @@ Expiry::~Expiry() {
 }
 
 void Expiry::begin(const Parts& parts) {
+  SEPAL_ASSERT(!thread_.joinable(), "the removal of keys begins once");
   due_at(parts.keyspace.earliest_deadline());
   thread_ = std::thread([this, parts] { run(parts); });
 }

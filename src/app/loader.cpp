@@ -1,5 +1,7 @@
 #include "loader.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <spdlog/spdlog.h>
 
 #include <chrono>
@@ -33,7 +35,9 @@ Loader::Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& st
       status_(status),
       give_up_(std::move(give_up)),
       start_(steady_now()),
-      logged_(start_) {}
+      logged_(start_) {
+  SEPAL_ASSERT(give_up_, "a load could not be given up");
+}
 
 Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
   filter::FilterLimits limits;
@@ -51,6 +55,7 @@ Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
 Result<void> Loader::take(std::span<storage::LoadedFilter> filters) {
   const GateClosed closed(gate_);
   for (storage::LoadedFilter& loaded : filters) {
+    SEPAL_ASSERT(loaded.filter != nullptr, "a key is loaded without its filter");
     auto done =
         keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline);
     if (!done) return done;

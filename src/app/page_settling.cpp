@@ -1,5 +1,6 @@
 #include "page_settling.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ constexpr std::chrono::milliseconds busy_pause = 2ms;
 constexpr int pause_share = 4;
 constexpr std::chrono::milliseconds idle_pause_min = 50ms;
 constexpr std::chrono::milliseconds idle_pause_max = 10s;
+static_assert(busy_pause <= idle_pause_min && idle_pause_min <= idle_pause_max && looked_at_in_step > 0);
 
 // How long this thread has used a core. Time in which it waits for a core does not count: that takes nothing
 // from the workers.
@@ -45,6 +47,7 @@ PageSettling::~PageSettling() {
 }
 
 void PageSettling::add(filter::FilterPtr filter, filter::LayerView layer) {
+  SEPAL_ASSERT(filter != nullptr && layer.piece_count() > 0, "a layer without pieces has no pages to settle");
   Filters added;
   added.emplace_back();
   added.back().filter = std::move(filter);
@@ -166,6 +169,7 @@ bool PageSettling::move_a_piece() {
   for (auto each = filters_.begin(); each != filters_.end(); ++each) {
     const auto layer = std::ranges::find_if(each->layers, &Layer::ready);
     if (layer == each->layers.end()) continue;
+    SEPAL_ASSERT(layer->moved < layer->in_use, "a piece is moved that is not in use");
     layer->view.move_to_huge_page(layer->moved);
     ++layer->moved;
     if (!std::ranges::all_of(each->layers, &Layer::settled)) return true;
@@ -180,6 +184,7 @@ bool PageSettling::move_a_piece() {
 // Whether more pieces are in use than at the last look.
 bool PageSettling::look_at(Layer& layer) {
   const std::uint64_t known = layer.in_use;
+  SEPAL_ASSERT(layer.moved <= known, "more pieces were moved than are in use");
   const std::uint64_t end = std::min(known + looked_at_in_step, layer.view.piece_count());
   while (layer.in_use < end && layer.view.in_use(layer.in_use)) ++layer.in_use;
   return layer.in_use > known;
