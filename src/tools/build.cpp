@@ -1,5 +1,6 @@
 #include "build.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
 #include <sepal/filter/bulk_add.hpp>
 #include <sepal/filter/image.hpp>
@@ -49,7 +50,10 @@ class FirstError {
 class Builder {
  public:
   Builder(storage::Disk& disk, const BuildRequest& request, Progress& progress)
-      : disk_(disk), request_(request), progress_(progress) {}
+      : disk_(disk), request_(request), progress_(progress) {
+    SEPAL_ASSERT(request.thread_count >= 1 && !request.inputs.empty(),
+                 "a filter is built of nothing, or by no thread");
+  }
 
   Result<BuildReport> run() {
     auto done = look_at_inputs();

@@ -1,5 +1,7 @@
 #include "fingerprint_spool.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
@@ -42,6 +44,7 @@ Result<void> FingerprintSpool::write(std::uint32_t batch, std::span<const Finger
   {
     const MutexLock lock(mutex_);
     if (batches_.size() <= batch) batches_.resize(batch + std::size_t{1});
+    SEPAL_ASSERT(batches_[batch].item_count == 0, "a batch is written twice");
     batches_[batch] = {.first_item = item_count_, .item_count = items.size()};
     offset = item_count_ * sizeof(Fingerprint);
     item_count_ += items.size();
@@ -62,6 +65,7 @@ Result<void> FingerprintSpool::read(std::uint32_t batch, std::vector<Fingerprint
   Place place;
   {
     const MutexLock lock(mutex_);
+    SEPAL_ASSERT(batch < batches_.size(), "a batch is read that was not written");
     place = batches_[batch];
   }
   items.resize(place.item_count);

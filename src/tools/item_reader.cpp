@@ -1,5 +1,7 @@
 #include "item_reader.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <utility>
 
 namespace sepal::tools {
@@ -39,6 +41,7 @@ Result<bool> ItemReader::read(NumberedBlock& block) {
 }
 
 void ItemReader::counted(const NumberedBlock& block, std::uint64_t item_count) {
+  SEPAL_ASSERT(block.input < paths_.size(), "items are counted for an input that is not there");
   item_counts_[block.input].fetch_add(item_count, std::memory_order_relaxed);
 }
 

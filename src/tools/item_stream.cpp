@@ -24,6 +24,8 @@ void ItemBlock::append(std::string_view bytes) {
 ItemStream::ItemStream(std::unique_ptr<ByteSource> source, const ItemStreamOptions& options)
     : source_(std::move(source)), options_(options) {
   SEPAL_ASSERT(options.block_bytes <= options.item_bytes_max, "a block is no longer than the longest item");
+  SEPAL_ASSERT(source_ != nullptr && options.block_bytes > 0,
+               "items come from no source, or in blocks of no bytes");
 }
 
 Result<bool> ItemStream::next(ItemBlock& block) {
@@ -58,6 +60,7 @@ bool ItemStream::cut(ItemBlock& block, bool at_end) {
   const std::size_t whole_bytes =
       rest_is_item ? block.used_ : whole_items_bytes(options_.format, block.bytes(), options_.item_bytes_max);
   if (whole_bytes == 0) return false;
+  SEPAL_ASSERT(whole_bytes <= block.used_, "the items of a block reach behind its end");
   carried_ = block.bytes().substr(whole_bytes);
   block.used_ = whole_bytes;
   return true;

@@ -1,5 +1,6 @@
 #include "merge.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/storage/filter_file.hpp>
 
@@ -49,6 +50,7 @@ std::string difference(const ImageHeader& a, const ImageHeader& b) {
 void unite(filter::Filter& into, const filter::Filter& from) {
   const auto layers_into = into.layers();
   const auto layers_from = from.layers();
+  SEPAL_ASSERT(layers_into.size() == layers_from.size(), "filters of different layers are merged");
   std::vector<std::byte> united(piece_bytes);
   std::vector<std::byte> other(piece_bytes);
   for (std::uint32_t layer = 0; layer < layers_into.size(); ++layer) {
@@ -83,7 +85,9 @@ struct Counts {
 class Merger {
  public:
   Merger(storage::Disk& disk, const MergeRequest& request, Progress& progress)
-      : disk_(disk), request_(request), progress_(progress) {}
+      : disk_(disk), request_(request), progress_(progress) {
+    SEPAL_ASSERT(!request.inputs.empty(), "there are no filters to merge");
+  }
 
   Result<MergeReport> run() {
     for (const storage::Path& path : request_.inputs) {
@@ -127,6 +131,7 @@ class Merger {
   }
 
   void note_counts(const ImageHeader& header) {
+    SEPAL_ASSERT(counts_.size() == header.layers.size(), "filters of different layers are counted");
     for (std::size_t i = 0; i < counts_.size(); ++i) {
       counts_[i].largest = std::max(counts_[i].largest, header.layers[i].item_count);
       counts_[i].sum += header.layers[i].item_count;
