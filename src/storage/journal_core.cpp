@@ -154,7 +154,6 @@ void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t bo
   if (policy() == JournalPolicy::everysec && !unsynced()) note_due();
   SEPAL_ASSERT(active_->end_position() == position(),
                "the active segment does not end where the journal ends");
-  SEPAL_ASSERT(synced_ <= position(), "more was synced than was recorded");
   active_->append(body, body_checksum, synced_, flags);
   position_.store(active_->end_position(), std::memory_order_release);
   ++frames_;

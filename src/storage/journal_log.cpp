@@ -102,7 +102,6 @@ void JournalLog::make_room_in_frame(std::uint64_t operation_bytes_max) {
 }
 
 void JournalLog::append_frame() {
-  SEPAL_ASSERT(!pending_.empty(), "a frame without an operation looks like the end of the journal");
   if (in_group_) {
     group_.emplace_back(pending_.bytes().begin(), pending_.bytes().end());
   } else {

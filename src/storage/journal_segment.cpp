@@ -34,8 +34,7 @@ void JournalSegment::begin(std::uint64_t first_position) {
 
 void JournalSegment::append(std::span<const std::byte> body, std::uint64_t body_checksum,
                             std::uint64_t synced_position, std::uint32_t flags) {
-  SEPAL_ASSERT(begun_ && !body.empty() && format::frame_bytes(body.size()) <= room(),
-               "a frame is empty, or its segment has no room for it");
+  SEPAL_ASSERT(begun_ && !body.empty(), "a frame is empty, or its segment has not begun");
   format::FrameHead head;
   head.body_bytes = static_cast<std::uint32_t>(body.size());
   head.flags = flags;
