@@ -53,14 +53,12 @@ Client& Scheduler::add(std::unique_ptr<Stream> stream, command::ClientState clie
 // --- a turn ----------------------------------------------------------------------------------------------
 
 void Scheduler::begin_turn(std::uint64_t journal_progress) {
-  SEPAL_ASSERT(round_.empty(), "a turn begins within a round of the one before");
   runs_of_last_turn_ = std::exchange(runs_, 0);
   queue_waiting(journal_progress);
 }
 
 // Progress is told once, so the first call that sees it must queue all clients that wait for it.
-void Scheduler::queue_waiting(std::uint64_t journal_progress) {
-  if (journal_progress == progress_seen_) return;
+void Scheduler::queue_put_off(std::uint64_t journal_progress) {
   SEPAL_ASSERT(journal_progress > progress_seen_, "the progress of the journal goes back");
   progress_seen_ = journal_progress;
   for (const std::uint64_t id : put_off_) {
@@ -123,7 +121,6 @@ void Scheduler::settle(std::uint64_t journal_progress) {
 
 void Scheduler::receive(Client& client) {
   SEPAL_ASSERT(client.state == State::reading, "a client receives while it has requests to run");
-  SEPAL_ASSERT(round_.size() < round_max, "a round has more clients than it may");
   const std::span<char> space = client.session.input_space();
   if (space.empty()) return close(client);
   const Stream::Transfer received = client.stream->receive(space);
@@ -194,7 +191,6 @@ std::chrono::nanoseconds Scheduler::next_batch_time() {
 // Keeps the client's replies for the end of the round if nothing but the client waits for them; else sends
 // them now. `step` follows when all replies are sent.
 void Scheduler::carry_on(Client& client, Step step) {
-  SEPAL_ASSERT(client.unsent().empty(), "a step follows before the replies of the one before are sent");
   client.then = step;
   if (!client.session.has_output()) return proceed(client);
   take_output(client);

@@ -245,7 +245,6 @@ void Session::take_requests(Batch& batch, bool alone) {
       !command::Dispatcher::runs_together(batch.pending_spec, together_words))
     return;
   batch.together = 1 + parser_.next_alike(input_.unparsed(), std::span(environment_.last_words).subspan(1));
-  SEPAL_ASSERT(batch.together <= together_max, "more requests are taken together than there are places for");
   input_.consume(parser_.consumed());
   batch.together_at = 1;
   if (batch.together > 1) {
@@ -259,7 +258,6 @@ void Session::take_requests(Batch& batch, bool alone) {
 // key after the other.
 void Session::take_similar(Batch& batch) {
   batch.similar = parser_.next_similar(input_.unparsed(), environment_.similar_words);
-  SEPAL_ASSERT(batch.similar <= similar_max, "more similar requests are taken than there are places for");
   batch.similar_at = 0;
   if (batch.similar == 0) return;
   input_.consume(parser_.consumed());
@@ -301,7 +299,6 @@ void Session::run_together(Batch& batch, bool alone) {
 // False: the request stays pending. It needs the gate closed, or a part of it has run with the gate closed,
 // and other workers get their turn before the next part.
 bool Session::run_request(Batch& batch, bool alone) {
-  const std::size_t share = share_of(batch.pending.size());
   const bool goes_on = partial_ != nullptr;
   const std::chrono::nanoseconds duration_before = goes_on ? partial_->duration : std::chrono::nanoseconds(0);
   const command::Request request = pending_request(batch);
@@ -317,27 +314,11 @@ bool Session::run_request(Batch& batch, bool alone) {
     SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
     return false;
   }
-  if (outcome.next == command::Next::later) {
-    if (partial_ != nullptr) {
-      suspend(batch);
-    } else {
-      put_back(batch);
-    }
-    batch.ends(Step::later);
-    return true;
-  }
-  if (outcome.next == command::Next::more) {
-    SEPAL_ASSERT(partial_ != nullptr, "a request with more to run keeps its state");
-    batch.clock.after_part(partial_->duration);
-    batch.requests += command::part_items_max;
-    if (batch.requests < batch_requests_max && batch.clock.now() < batch.ends_at) return !alone;
-    suspend(batch);
-    batch.ends(Step::run_again);
-    return true;
-  }
-  batch.pending = {};
-  batch.requests += share;
+  if (outcome.next == command::Next::later) return put_off(batch);
+  if (outcome.next == command::Next::more) return part_ran(batch, alone);
   SEPAL_ASSERT(partial_ == nullptr, "a request that has ended keeps the state of a long one");
+  batch.requests += share_of(batch.pending.size());
+  batch.pending = {};
   batch.ran_slow = batch.ran_slow || may_be_slow(outcome.spec);
   if (goes_on && outcome.spec != nullptr) {
     batch.clock.after_last_part(*outcome.spec, duration_before);
@@ -351,6 +332,28 @@ bool Session::run_request(Batch& batch, bool alone) {
   } else if (closing_) {
     batch.ends(Step::close);
   }
+  return true;
+}
+
+// The pending request waits for room in the journal. Always true, as run_request() has it.
+bool Session::put_off(Batch& batch) {
+  if (partial_ != nullptr) {
+    suspend(batch);
+  } else {
+    put_back(batch);
+  }
+  batch.ends(Step::later);
+  return true;
+}
+
+// A part of the pending request has run, and it was not the last. False: other workers get their turn.
+bool Session::part_ran(Batch& batch, bool alone) {
+  SEPAL_ASSERT(partial_ != nullptr, "a request with more to run keeps its state");
+  batch.clock.after_part(partial_->duration);
+  batch.requests += command::part_items_max;
+  if (batch.requests < batch_requests_max && batch.clock.now() < batch.ends_at) return !alone;
+  suspend(batch);
+  batch.ends(Step::run_again);
   return true;
 }
 

@@ -144,7 +144,10 @@ class Scheduler {
   void look_ahead();
   void run(Client& client);
   std::chrono::nanoseconds next_batch_time();
-  void queue_waiting(std::uint64_t journal_progress);
+  void queue_waiting(std::uint64_t journal_progress) {
+    if (journal_progress != progress_seen_) queue_put_off(journal_progress);
+  }
+  void queue_put_off(std::uint64_t journal_progress);
   void carry_on(Client& client, Session::Step step);
   void take_output(Client& client);
   void send_now(Client& client);

@@ -184,6 +184,8 @@ class Session {
   void run_together(Batch& batch, bool alone);
   void take_similar(Batch& batch);
   bool run_request(Batch& batch, bool alone);
+  bool put_off(Batch& batch);
+  bool part_ran(Batch& batch, bool alone);
   Parsed parse();
   bool take_request(Batch& batch);
   void lend_reply_buffer();
