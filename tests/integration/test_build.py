@@ -223,7 +223,8 @@ class ExamineTest(BuildTest):
 
 
 class ProgressTest(BuildTest):
-    def test_on_a_terminal_there_is_a_bar_with_rate_and_time_left(self):
+    def test_on_a_terminal_there_is_a_bar(self):
+        """Its rate and the time left come later than a fast build may take; unit_tools tests them."""
         master, slave = os.openpty()
         self.addCleanup(os.close, master)
         data = self.write("lines.txt", LINES * 60)
@@ -237,7 +238,7 @@ class ProgressTest(BuildTest):
         except OSError:  # The other end is closed.
             pass
         self.assertEqual(process.wait(SECONDS_MAX), 0)
-        self.assertRegex(shown, rb"\radding    \[#*\.*\] +\d+%  [\d.]+ (?:[kM] )?items/s  \d+:\d\d left")
+        self.assertRegex(shown, rb"\radding    \[#*\.*\] +\d+%")
 
     def test_elsewhere_a_short_build_is_silent(self):
         self.assertEqual(self.sepal("build", "-o", self.path("out.sepal"), input=b"a\n").stderr, b"")

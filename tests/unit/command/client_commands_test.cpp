@@ -37,7 +37,7 @@ TEST_CASE("CLIENT SETINFO keeps the library's name and version", "[command]") {
   CHECK(world.send({"CLIENT", "SETINFO", "LIB-NAME", "a b"}) ==
         "-ERR LIB-NAME cannot contain spaces, newlines or special characters.");
   CHECK(world.send({"CLIENT", "SETINFO", "LIB-X", "a"}) == "-ERR Unrecognized option 'LIB-X'");
-  CHECK(world.send({"CLIENT", "INFO"}).find("lib-name=mylib lib-ver=1.2 ") != std::string::npos);
+  CHECK(world.send({"CLIENT", "INFO"}).find("lib-name=mylib lib-ver=1.2") != std::string::npos);
 }
 
 TEST_CASE("CLIENT INFO is one line of fields", "[command]") {
