@@ -4,6 +4,7 @@
 
 #include <sepal/base/result.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -15,39 +16,29 @@ namespace sepal::storage {
 // Confined.
 class FrameGroups {
  public:
-  // The first frame of a group that has not ended.
-  struct Begun {
-    JournalFrame frame;  // without its body
-    std::size_t segment = 0;
-  };
-
-  // Takes what JournalReader::next() returned; `segment` is its segment_index(). Calls `apply` for frames in
-  // their order, a group always whole. Frames of a group that has not ended are copied, and wait for the next
-  // call.
+  // Takes what JournalReader::next() returned. Calls `apply` for frames in their order, with those of one
+  // segment each time. It does so for all frames of a group, or for none: frames of a group that has not
+  // ended are copied, and wait for the next call.
   template <class Apply>  // Result<void>(std::span<const JournalFrame>)
-  Result<void> take(std::span<const JournalFrame> frames, std::size_t segment, const Apply& apply) {
+  Result<void> take(std::span<const JournalFrame> frames, const Apply& apply) {
     if (begun()) {
       const std::size_t count = end_of_group(frames);
       keep(frames.first(count));
       if (kept_.back().continues) return {};
-      if (auto applied = apply(std::span<const JournalFrame>(kept_)); !applied) return applied;
+      if (auto applied = apply_kept(apply); !applied) return applied;
       kept_.clear();
       bodies_.clear();
       frames = frames.subspan(count);
     }
     std::size_t whole = frames.size();
     while (whole > 0 && frames[whole - 1].continues) --whole;
-    if (whole < frames.size()) {
-      begun_ = {.frame = frames[whole], .segment = segment};
-      begun_.frame.body = {};
-      keep(frames.subspan(whole));
-    }
+    keep(frames.subspan(whole));
     return whole == 0 ? Result<void>() : apply(frames.first(whole));
   }
 
   [[nodiscard]] bool begun() const { return !kept_.empty(); }
-  // Valid while begun().
-  [[nodiscard]] const Begun& first() const { return begun_; }
+  // The first frame of a group that has not ended. Valid while begun().
+  [[nodiscard]] const JournalFrame& first() const { return kept_.front(); }
 
  private:
   // The number of frames up to the end of the group that has begun.
@@ -55,6 +46,17 @@ class FrameGroups {
     std::size_t count = 0;
     while (count < frames.size() && frames[count].continues) ++count;
     return count < frames.size() ? count + 1 : count;
+  }
+  template <class Apply>
+  Result<void> apply_kept(const Apply& apply) const {
+    for (std::span<const JournalFrame> rest = kept_; !rest.empty();) {
+      const auto other = std::ranges::find_if(
+          rest, [&](const JournalFrame& frame) { return frame.segment != rest.front().segment; });
+      const auto count = static_cast<std::size_t>(other - rest.begin());
+      if (auto applied = apply(rest.first(count)); !applied) return applied;
+      rest = rest.subspan(count);
+    }
+    return {};
   }
   void keep(std::span<const JournalFrame> frames) {
     for (const JournalFrame& frame : frames) {
@@ -67,7 +69,6 @@ class FrameGroups {
 
   std::vector<JournalFrame> kept_;
   std::vector<std::vector<std::byte>> bodies_;
-  Begun begun_;
 };
 
 }  // namespace sepal::storage

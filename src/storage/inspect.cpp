@@ -236,23 +236,32 @@ class Inspection {
               .number("number", reader->segment().number)
               .number("first_position", reader->segment().first_position)
               .number("bytes", byte_count_));
+    bool in_group = false;  // the last frame continues
+    std::uint64_t group_position = 0;
     for (;;) {
       const auto frames = reader->next();
       if (!frames) return frames.error();
       if (frames->empty()) break;
-      for (const JournalFrame& frame : *frames)
+      for (const JournalFrame& frame : *frames) {
         if (auto told = tell(frame); !told) return told;
+        if (frame.continues && !in_group) group_position = frame.position;
+        in_group = frame.continues;
+      }
     }
     Fact end("end");
     end.number("offset", reader->end().offset).number("position", reader->end().position);
-    sink_(end.number("bytes_behind", reader->end().cut_bytes));
+    end.number("bytes_behind", reader->end().cut_bytes);
+    if (in_group) end.number("group_position", group_position);
+    sink_(end);
     return {};
   }
 
   Result<void> tell(const JournalFrame& frame) {
     Fact fact("frame");
     fact.number("offset", frame.offset).number("position", frame.position);
-    sink_(fact.number("bytes", frame.body.size()).text("group", frame.continues ? "continues" : "ends"));
+    fact.number("bytes", frame.body.size());
+    if (frame.continues) fact.text("group", "continues");
+    sink_(fact);
     OperationDecoder decoder(frame.body);
     while (!decoder.at_end()) {
       const auto operation = decoder.next();

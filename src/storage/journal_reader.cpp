@@ -139,7 +139,7 @@ Result<std::size_t> JournalReader::collect_frames() {
   frames_.clear();
   const std::uint64_t end = data_end();
   for (std::uint64_t offset = offset_of(position_); offset < end;) {
-    JournalFrame frame{.position = position_, .offset = offset, .body = {}};
+    JournalFrame frame{.position = position_, .offset = offset, .body = {}, .segment = current_};
     const auto bytes = frame_at(bytes_.byte_count(), frame);
     if (!bytes) return bytes.error();
     if (*bytes == 0) break;
@@ -189,6 +189,12 @@ Result<bool> JournalReader::go_on() {
       return true;
     }
   }
+  if (auto found = find_end(); !found) return found.error();
+  return false;
+}
+
+// Finds out whether the journal may end at position_, and what lies beyond.
+Result<void> JournalReader::find_end() {
   if (became_shorter()) return shorter();
   const auto tail = look_behind(position_);
   if (!tail) return tail.error();
@@ -197,9 +203,9 @@ Result<bool> JournalReader::go_on() {
   const std::uint64_t relied_on = segments_.empty() ? 0 : start_.highest_position;
   const std::uint64_t synced_position = std::max(tail->synced_position, relied_on);
   if (synced_position > position_ && !alone_) return damage(synced_position);
-  if (auto whole = check_mark(); !whole) return whole.error();
+  if (auto whole = check_mark(); !whole) return whole;
   end_ = make_end(position_, *tail);
-  return false;
+  return {};
 }
 
 // A file gets its full length before its header is written, so a shorter file has lost bytes. They matter
@@ -318,17 +324,27 @@ Result<std::uint64_t> JournalReader::synced_position_at(JournalFrame& frame) {
   return *length == 0 ? std::uint64_t{0} : synced;
 }
 
-Result<JournalEnd> JournalReader::end_before(const JournalFrame& frame, std::size_t segment) {
-  if (segment != current_)
-    if (auto entered = enter(segment); !entered) return entered.error();
+Result<JournalEnd> JournalReader::end_before(const JournalFrame& frame) {
   SEPAL_ASSERT(frame.position <= position_, "the journal ends before a frame that was not read");
-  position_ = frame.position;
-  ended_ = true;
+  if (auto moved = move_to(frame); !moved) return moved.error();
   const auto tail = look_behind(position_);
   if (!tail) return tail.error();
   if (auto whole = check_mark(); !whole) return whole.error();
   end_ = make_end(position_, *tail);
   return end_;
+}
+
+Result<JournalEnd> JournalReader::end_before_group(const JournalFrame& first) {
+  if (auto moved = move_to(first); !moved) return moved.error();
+  if (auto found = find_end(); !found) return found.error();
+  return end_;
+}
+
+Result<void> JournalReader::move_to(const JournalFrame& frame) {
+  ended_ = true;
+  position_ = frame.position;
+  // Also if it is the current segment: the reader may have looked at later ones since.
+  return enter(frame.segment);
 }
 
 JournalEnd JournalReader::make_end(std::uint64_t position, const Tail& tail) const {

@@ -13,6 +13,9 @@
 //                                   the same, also where no segment follows
 //   otherwise                       the last writes had not got to the disk: a torn tail, which is cut off
 //
+// If the last frame before p says that its group goes on, then the group's end is missing. The caller, who
+// puts groups together (frame_groups.hpp), asks for the end before the group, and the same rules hold there.
+//
 // A frame that verifies but reaches beyond the beginning of the next segment is damage, too.
 //
 // One gap is legal: after an operator deletes all segments, the generation may know filters at positions
@@ -41,7 +44,8 @@ struct JournalFrame {
   std::uint64_t position = 0;
   std::uint64_t offset = 0;  // in its segment's file
   std::span<const std::byte> body;
-  bool continues = false;  // the next frame is of the same group
+  bool continues = false;   // the next frame is of the same group
+  std::size_t segment = 0;  // for JournalReader::path_of() and end_before()
 };
 
 // Where a journal ends, and what lies beyond.
@@ -78,6 +82,8 @@ class JournalReader {
     return segments_[current_];
   }
   [[nodiscard]] const Path& path() const { return segment().path; }
+  // The segment of a frame that next() has given.
+  [[nodiscard]] const Path& path_of(const JournalFrame& frame) const { return segments_[frame.segment].path; }
 
   // How many bytes there are to read, the empty end of the last segment included.
   [[nodiscard]] std::uint64_t bytes_total() const;
@@ -89,10 +95,11 @@ class JournalReader {
     SEPAL_ASSERT(ended_, "the end of the journal is asked for before it is found");
     return end_;
   }
-  // For end_before(): which segment the frames are in that the last next() returned.
-  [[nodiscard]] std::size_t segment_index() const { return current_; }
-  // Ends the journal before `frame`, which next() has returned; `segment` was the segment_index() then.
-  Result<JournalEnd> end_before(const JournalFrame& frame, std::size_t segment);
+  // Ends the journal before `frame`, which next() has given, whatever is behind it.
+  Result<JournalEnd> end_before(const JournalFrame& frame);
+  // Ends the journal before a group of which the end is missing, as if no frame verified at its first one.
+  // Called when the journal has ended. Errors as open().
+  Result<JournalEnd> end_before_group(const JournalFrame& first);
 
  private:
   static constexpr std::size_t none = ~std::size_t{0};
@@ -110,6 +117,8 @@ class JournalReader {
   Result<std::size_t> collect_frames();
   Result<std::uint64_t> frame_at(std::uint64_t end, JournalFrame& frame);
   Result<bool> go_on();
+  Result<void> find_end();
+  Result<void> move_to(const JournalFrame& frame);
   [[nodiscard]] bool became_shorter() const;
   [[nodiscard]] Error shorter() const;
   [[nodiscard]] Error damage(std::uint64_t synced_position) const;

@@ -37,8 +37,7 @@ class Replay {
       const auto frames = reader_.next();
       if (!frames) return frames.error();
       if (frames->empty()) break;
-      const auto applied =
-          groups_.take(*frames, reader_.segment_index(), [this](const auto& whole) { return apply(whole); });
+      const auto applied = groups_.take(*frames, [this](const auto& whole) { return apply(whole); });
       if (!applied) return applied.error();
       if (resumed_) break;
       if (!go_on()) return fail(Errc::io, "given up before the end, as asked");
@@ -52,7 +51,7 @@ class Replay {
       if (auto brought = bring_file(frames.front()); !brought) return brought;
       const std::size_t count = few_of(frames);
       const auto applied = apply_closed(frames.first(count));
-      if (!applied) return named(applied.error());
+      if (!applied) return named(applied.error(), frames.front());
       frames = frames.subspan(count);
     }
     return {};
@@ -95,8 +94,8 @@ class Replay {
     return applier_.settle();
   }
 
-  [[nodiscard]] Error named(const Error& error) const {
-    const Error whole = about(reader_.path().string(), error);
+  [[nodiscard]] Error named(const Error& error, const JournalFrame& frame) const {
+    const Error whole = about(reader_.path_of(frame).string(), error);
     return error.code == Errc::damaged ? with_advice(whole, restore_or_salvage) : whole;
   }
 
@@ -106,11 +105,9 @@ class Replay {
   }
 
   Result<ReplayReport> report() {
-    if (resumed_) {
-      const auto before = reader_.end_before(*resumed_, reader_.segment_index());
-      if (!before) return before.error();
-    } else if (groups_.begun()) {
-      const auto before = reader_.end_before(groups_.first().frame, groups_.first().segment);
+    if (resumed_ || groups_.begun()) {
+      const auto before =
+          resumed_ ? reader_.end_before(*resumed_) : reader_.end_before_group(groups_.first());
       if (!before) return before.error();
     }
     JournalEnd end = reader_.end();

@@ -197,19 +197,20 @@ class Salvage {
     while (goes_on) {
       const auto frames = reader.next();
       if (frames && !frames->empty()) {
-        const auto applied =
-            groups.take(*frames, reader.segment_index(), [&](const auto& whole) -> Result<void> {
-              auto more = apply(applier, whole, reader);
-              goes_on = more && *more;
-              return more ? Result<void>() : more.error();
-            });
-        if (!applied) return about(reader.path().string(), applied.error());
+        const auto applied = groups.take(*frames, [&](const auto& whole) -> Result<void> {
+          auto more = apply(applier, whole, reader);
+          goes_on = more && *more;
+          return more ? Result<void>() : about(reader.path_of(whole.front()).string(), more.error());
+        });
+        if (!applied) return applied;
         continue;
       }
-      if (!frames && groups.begun())
-        lose("a transaction at position " + std::to_string(groups.first().frame.position) +
-             ", of which the end is missing");
-      return frames ? Result<void>() : frames.error();
+      if (!groups.begun()) return frames ? Result<void>() : frames.error();
+      const auto end = frames ? reader.end_before_group(groups.first()) : Result<JournalEnd>(frames.error());
+      if (end) return {};
+      lose("a transaction at position " + std::to_string(groups.first().position) +
+           ", of which the end is missing");
+      return end.error();
     }
     return {};
   }
@@ -219,7 +220,7 @@ class Salvage {
                      const JournalReader& reader) {
     for (const JournalFrame& frame : frames) {
       if (resumes(frame)) {
-        lose(reader.path().string() + " from offset " + std::to_string(frame.offset) +
+        lose(reader.path_of(frame).string() + " from offset " + std::to_string(frame.offset) +
              " on: the journal was off before");
         if (auto settled = applier.settle(); !settled) return settled.error();
         return false;

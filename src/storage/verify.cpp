@@ -146,7 +146,7 @@ class Verification {
       for (const JournalFrame& frame : frames) {
         if (resumes(frame)) resumed = frame;
         if (resumed) break;
-        if (auto looked = look_at(frame, reader.path()); !looked) return looked;
+        if (auto looked = look_at(frame, reader.path_of(frame)); !looked) return looked;
       }
       return {};
     };
@@ -154,14 +154,14 @@ class Verification {
       const auto frames = reader.next();
       if (!frames) return frames.error();
       if (frames->empty()) break;
-      if (auto taken = groups.take(*frames, reader.segment_index(), look); !taken) return taken;
+      if (auto taken = groups.take(*frames, look); !taken) return taken;
       if (resumed) return found_resumed(reader, *resumed);
     }
     if (groups.begun()) {
-      const auto end = reader.end_before(groups.first().frame, groups.first().segment);
+      const auto end = reader.end_before_group(groups.first());
       if (!end) return end.error();
     }
-    find_end(reader.end(), reader.segment_count());
+    find_end(reader.end(), reader.segment_count(), groups.begun());
     return files_without_records();
   }
 
@@ -209,7 +209,7 @@ class Verification {
   }
 
   Result<void> found_resumed(JournalReader& reader, const JournalFrame& frame) {
-    const auto end = reader.end_before(frame, reader.segment_index());
+    const auto end = reader.end_before(frame);
     if (!end) return end.error();
     find(Grade::harmless,
          end->path.string() + " from offset " + std::to_string(end->offset) +
@@ -219,10 +219,13 @@ class Verification {
     return files_without_records();
   }
 
-  void find_end(const JournalEnd& end, std::size_t segments) {
+  // `in_group`: the journal ends before a group of frames of which the end is missing.
+  void find_end(const JournalEnd& end, std::size_t segments, bool in_group) {
     if (end.cut_bytes > 0)
       find(Grade::harmless, (end.path.empty() ? directory_ : end.path).string() + " is torn at offset " +
-                                std::to_string(end.offset) + ": " + std::to_string(end.cut_bytes) +
+                                std::to_string(end.offset) +
+                                (in_group ? ", before a transaction that is not whole" : "") + ": " +
+                                std::to_string(end.cut_bytes) +
                                 " bytes that were written last had not got to the disk");
     find_contents(segments);
   }

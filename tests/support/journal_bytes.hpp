@@ -29,6 +29,7 @@ struct JournalFrame {
   std::uint64_t position = 0;
   std::uint64_t synced_position = 0;
   bool filler = false;
+  bool continues = false;  // the next frame is of the same group
   std::vector<JournalOperation> operations;
 };
 
@@ -125,6 +126,7 @@ inline std::vector<JournalFile> journal_files(const std::map<std::string, std::v
           {.position = segment.end_position,
            .synced_position = head.synced_position,
            .filler = filler,
+           .continues = (head.flags & format::frame_continues) != 0,
            .operations = filler ? std::vector<JournalOperation>() : journal_operations(body)});
       segment.end_position += format::frame_bytes(head.body_bytes);
       bytes.take_bytes(format::frame_bytes(head.body_bytes) - sizeof head - head.body_bytes);

@@ -28,8 +28,10 @@ class TellingEncoder final : public storage::OperationEncoder, public Telling<Te
 // Confined.
 class JournalFiles final : public keyspace::MutationLog, public Telling<JournalFiles> {
  public:
-  explicit JournalFiles(std::uint64_t first_position = 0, std::uint64_t segment_bytes = 1 << 16)
-      : position_(first_position), segment_bytes_(segment_bytes) {
+  // The first segment has the number behind `number`.
+  explicit JournalFiles(std::uint64_t first_position = 0, std::uint64_t segment_bytes = 1 << 16,
+                        std::uint64_t number = 0)
+      : position_(first_position), segment_bytes_(segment_bytes), number_(number) {
     begin_segment();
   }
 
@@ -46,14 +48,12 @@ class JournalFiles final : public keyspace::MutationLog, public Telling<JournalF
   void resumed() { body_.resumed(); }
 
   // Writes no frame without operations. A frame that does not fit begins a segment.
-  void end_frame() {
-    if (body_.empty()) return;
-    put_frame(0, static_cast<std::uint32_t>(body_.bytes().size()), body_.bytes());
-    body_.clear();
-  }
+  void end_frame() { end_frame(0); }
+  // The same; the next frame is of the same group.
+  void continue_group() { end_frame(storage::format::frame_continues); }
   // Any bytes as operations.
-  void frame_of(std::span<const std::byte> body) {
-    put_frame(0, static_cast<std::uint32_t>(body.size()), body);
+  void frame_of(std::span<const std::byte> body, std::uint32_t flags = 0) {
+    put_frame(flags, static_cast<std::uint32_t>(body.size()), body);
   }
   void filler(std::uint32_t body_bytes) { put_frame(storage::format::frame_filler, body_bytes, {}); }
   // Further frames have the present position as their synced position.
@@ -98,6 +98,11 @@ class JournalFiles final : public keyspace::MutationLog, public Telling<JournalF
   }
 
  private:
+  void end_frame(std::uint32_t flags) {
+    if (body_.empty()) return;
+    put_frame(flags, static_cast<std::uint32_t>(body_.bytes().size()), body_.bytes());
+    body_.clear();
+  }
   void put_frame(std::uint32_t flags, std::uint32_t body_bytes, std::span<const std::byte> body) {
     const auto length = static_cast<std::size_t>(storage::format::frame_bytes(body_bytes));
     if (length > segment_bytes_ - used_) begin_segment();
@@ -119,7 +124,7 @@ class JournalFiles final : public keyspace::MutationLog, public Telling<JournalF
   std::uint64_t first_position_ = 0;  // of the newest segment
   std::uint64_t segment_bytes_;
   std::uint64_t synced_position_ = 0;
-  std::uint64_t number_ = 0;
+  std::uint64_t number_;
   std::string newest_;
   std::size_t used_ = 0;
 };
