@@ -127,14 +127,28 @@ void JournalCore::append(std::span<const std::byte> body, std::uint64_t& reserve
 
 // The lock is held for the whole group, so no sync ends within it, and no filler comes into it.
 void JournalCore::append_group(std::span<const std::vector<std::byte>> bodies, std::uint64_t& reserve) {
-  SEPAL_ASSERT(!bodies.empty(), "a group has a frame");
   std::vector<std::uint64_t> checksums;
+  checksums.reserve(bodies.size());
   for (const auto& body : bodies) checksums.push_back(Checksum::of(body));
   const MutexLock lock(mutex_);
   for (std::size_t at = 0; at < bodies.size(); ++at) {
     append_frame(bodies[at], checksums[at], at + 1 < bodies.size() ? format::frame_continues : 0);
     use_reserve(reserve, format::frame_bytes(bodies[at].size()));
   }
+  give_back(reserve);
+}
+
+void JournalCore::give_back(std::uint64_t& reserve) {
+  if (reserve <= reserve_bytes_) return;
+  reserved_ -= reserve - reserve_bytes_;
+  reserve = reserve_bytes_;
+  // The thread tells the clients that wait for this room.
+  for (std::uint64_t* const wanted : {&wanted_, &wanted_freeing_})
+    if (*wanted != 0 && *wanted <= unreserved()) {
+      *wanted = 0;
+      tell_due_ = true;
+      note_due();
+    }
 }
 
 void JournalCore::use_reserve(std::uint64_t& reserve, std::uint64_t bytes) {

@@ -79,7 +79,9 @@ class JournalCore {
   keyspace::Admission refill(std::uint64_t& reserve, std::uint64_t needed_bytes, keyspace::Change change);
   // The caller has reserved the room.
   void append(std::span<const std::byte> body, std::uint64_t& reserve);
-  // Appends a group of frames: after a crash it is there whole or not at all.
+  // Appends a group of frames, which may be empty: after a crash it is there whole or not at all. The caller
+  // has reserved room for the longest group that there could be. What is left of it goes back, down to what a
+  // worker usually reserves.
   void append_group(std::span<const std::vector<std::byte>> bodies, std::uint64_t& reserve);
   void request_sync();
 
@@ -153,6 +155,7 @@ class JournalCore {
   void append_frame(std::span<const std::byte> body, std::uint64_t body_checksum, std::uint32_t flags = 0)
       SEPAL_REQUIRES(mutex_);
   void use_reserve(std::uint64_t& reserve, std::uint64_t bytes) SEPAL_REQUIRES(mutex_);
+  void give_back(std::uint64_t& reserve) SEPAL_REQUIRES(mutex_);
   void append_resumed() SEPAL_REQUIRES(mutex_);
   void rotate() SEPAL_REQUIRES(mutex_);
   void raise_durable(std::uint64_t position) SEPAL_REQUIRES(mutex_);

@@ -28,7 +28,7 @@ constexpr int spins_max = 256;
 Admission JournalLog::admit(std::uint64_t bytes_max, keyspace::Change change) {
   if (!core_.accepting(change)) return Admission::refused;
   const std::uint64_t pending_bytes = pending_.empty() ? 0 : format::frame_bytes(pending_.bytes().size());
-  const std::uint64_t needed = bytes_max + pending_bytes;
+  const std::uint64_t needed = bytes_max + pending_bytes + group_bytes_;
   if (needed <= reserve_) return Admission::granted;
   return core_.refill(reserve_, needed, change);
 }
@@ -82,13 +82,11 @@ void JournalLog::begin_group() {
 
 void JournalLog::end_group() {
   SEPAL_ASSERT(in_group_, "only a group that has begun ends");
+  end_frame();
   in_group_ = false;
-  if (group_.empty()) return end_frame();
-  SEPAL_ASSERT(!pending_.empty(), "a full frame is put aside only for what comes behind it");
-  group_.emplace_back(pending_.bytes().begin(), pending_.bytes().end());
-  pending_.clear();
   core_.append_group(group_, reserve_);
   group_.clear();
+  group_bytes_ = 0;
 }
 
 void JournalLog::end_frame() {
@@ -104,6 +102,7 @@ void JournalLog::make_room_in_frame(std::uint64_t operation_bytes_max) {
 void JournalLog::append_frame() {
   if (in_group_) {
     group_.emplace_back(pending_.bytes().begin(), pending_.bytes().end());
+    group_bytes_ += format::frame_bytes(pending_.bytes().size());
   } else {
     core_.append(pending_.bytes(), reserve_);
   }

@@ -62,6 +62,7 @@ class JournalLog final : public keyspace::WorkerLog {
   OperationEncoder pending_;   // empty while the gate is shared
   bool in_group_ = false;
   std::vector<std::vector<std::byte>> group_;  // the full frames of the group, without the pending one
+  std::uint64_t group_bytes_ = 0;              // the room that these frames take
 };
 
 }  // namespace sepal::storage
