@@ -57,6 +57,22 @@ keyspace::FilterPtr whole(const std::string& name, const filter::FilterPtr& made
   return made;
 }
 
+// A group of three frames: what one transaction did. `next_segment` runs before the last frame.
+template <class NextSegment>
+void run_transaction(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace, test::JournalFiles& journal,
+                     const NextSegment& next_segment) {
+  constexpr keyspace::DatabaseKey key{.database = 12, .key = "transaction"};
+  REQUIRE(mutator.create(key, {.seed = 5}));
+  add(mutator, keyspace, key, "transaction", 0, 2);
+  journal.continue_group();
+  add(mutator, keyspace, key, "transaction", 2, 5);
+  REQUIRE(mutator.rename(12, "transaction", "grouped"));
+  journal.continue_group();
+  next_segment();
+  add(mutator, keyspace, {.database = 12, .key = "grouped"}, "transaction", 5, 7);
+  journal.end_frame();
+}
+
 // Mirrors, as the cut has them.
 void add_mirrored(test::Filters& filters) {
   filters.add(10, "source", 2, {.seed = 8});
@@ -95,8 +111,8 @@ void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   REQUIRE(mutator.adopt({.database = 8, .key = "file"}, large, keyspace::no_deadline, *file));
 }
 
-// A cut and a journal after it: every kind of operation, two segments, a filler, a filter whose layers were
-// noted after the cut, and a torn tail.
+// A cut and a journal after it: every kind of operation, three segments, a filler, a filter whose layers were
+// noted after the cut, a group of frames in two segments, and a group at the end that is torn.
 void write_newest(SimulatedDisk& disk) {
   auto directory = DataDirectory::open(disk, "data", 0xfedcba9876543210, std::nullopt, small_files);
   REQUIRE(directory);
@@ -142,9 +158,12 @@ void write_newest(SimulatedDisk& disk) {
   journal.end_frame();
   change_as_in_version_4(mutator, keyspace, disk);
   journal.end_frame();
+  run_transaction(mutator, keyspace, journal, [&] { journal.begin_segment(); });
   journal.sync();
   journal.mark();
-  // A start cuts this frame off: it is the last one, and torn.
+  // A start cuts this group off: its last frame is the journal's last, and torn.
+  mutator.flush(12);
+  journal.continue_group();
   mutator.flush_all();
   journal.end_frame();
   journal.files().rbegin()->second[journal.used() - 1] ^= std::byte{1};
@@ -281,8 +300,9 @@ TEST_CASE("a data directory of version 3 can be read, with its deadlines", "[gol
   require_journaled("version-3", 33'177'117'420'000, 0x0102030405060708);
 }
 
-// In version 5 filters are created together with their first items; version 6 has a SYNCED.
-TEST_CASE("data directories of versions 4 to 6 can be read, with adopted filters, mirrors and databases",
+// In version 5 filters are created together with their first items; version 6 has a SYNCED, and version 7 has
+// groups of frames.
+TEST_CASE("data directories of versions 4 to 7 can be read, with adopted filters, mirrors and databases",
           "[golden]") {
   const filter::FilterOptions plain{.seed = 5};
   const filter::FilterOptions of_source{.seed = 8};
@@ -290,19 +310,20 @@ TEST_CASE("data directories of versions 4 to 6 can be read, with adopted filters
   const filter::FilterOptions foreign{
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = filter::ItemHash::redisbloom};
   const filter::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
-  const std::string version = GENERATE("version-4", "version-5", "version-6");
-  require_journaled(version, 33'177'117'420'000, 0x0102030405060708,
-                    {{5, "moved", "moved", 3, 3, 1, plain},
-                     {7, "swapped", "swapped", 3, 3, 1, plain},
-                     {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
-                     {8, "file", "file", 5, 5, 1, of_target},
-                     {9, "foreign", "foreign", 5, 5, 2, foreign},
-                     {10, "source", "source", 6, 6, 1, of_source},
-                     {10, "target", "source", 0, 4, 1, of_target},
-                     {10, "left", "left", 2, 2, 1, of_source},
-                     {10, "left alone", "", 0, 0, 1, of_target},
-                     {11, "source", "broken", 3, 3, 1, plain},
-                     {11, "full", "broken", 1, 1, 1, full}},
+  const std::string version = GENERATE("version-4", "version-5", "version-6", "version-7");
+  std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
+                             {7, "swapped", "swapped", 3, 3, 1, plain},
+                             {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
+                             {8, "file", "file", 5, 5, 1, of_target},
+                             {9, "foreign", "foreign", 5, 5, 2, foreign},
+                             {10, "source", "source", 6, 6, 1, of_source},
+                             {10, "target", "source", 0, 4, 1, of_target},
+                             {10, "left", "left", 2, 2, 1, of_source},
+                             {10, "left alone", "", 0, 0, 1, of_target},
+                             {11, "source", "broken", 3, 3, 1, plain},
+                             {11, "full", "broken", 1, 1, 1, full}};
+  if (version == "version-7") more.push_back({12, "grouped", "transaction", 7, 7, 1, plain});
+  require_journaled(version, 33'177'117'420'000, 0x0102030405060708, more,
                     {{.database = 10, .source = "source", .target = "target", .items_before = 0},
                      {.database = 11,
                       .source = "source",
@@ -315,7 +336,7 @@ TEST_CASE("files written today are equal to the newest golden files", "[golden]"
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-6", committed);
+  read("version-7", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.

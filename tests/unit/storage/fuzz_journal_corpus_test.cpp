@@ -99,6 +99,23 @@ std::vector<Sample> samples() {
     journal.end_frame();
     static_cast<void>(mutator.set_deadline({.database = 0, .key = "renamed"}, sepal::keyspace::no_deadline));
   };
+  // A group in one segment, one in two segments, and one whose end is missing.
+  const auto groups = [&](test::JournalFiles& journal, keyspace::Mutator& mutator,
+                          keyspace::Keyspace& keyspace) {
+    for (const bool divided : {false, true}) {
+      add(mutator, keyspace, key, 5);
+      journal.continue_group();
+      static_cast<void>(mutator.rename(0, "key", "renamed"));
+      journal.continue_group();
+      if (divided) journal.begin_segment();
+      add(mutator, keyspace, key, 1);
+      journal.end_frame();
+      journal.sync();
+    }
+    mutator.flush_all();
+    journal.continue_group();
+    journal.prepare_segment();
+  };
   std::vector<Sample> samples;
   for (const bool generation : {false, true}) {
     const std::string behind = generation ? "-generation" : "";
@@ -106,6 +123,7 @@ std::vector<Sample> samples() {
     samples.push_back({"all" + behind, files_with(all, generation)});
     samples.push_back({"flushed" + behind, files_with(flushed, generation)});
     samples.push_back({"deadlines" + behind, files_with(deadlines, generation)});
+    samples.push_back({"groups" + behind, files_with(groups, generation)});
   }
   return samples;
 }
