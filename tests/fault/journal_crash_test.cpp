@@ -1,11 +1,12 @@
 // Power cuts and deaths of the process at every step of seeded workloads: adds, growth, creations, deletions,
-// renames, flushes, saves, new segments. The recovered keyspace must be the one that the clients knew at some
-// moment, and not at a moment before the last one that the policy promised to keep.
+// renames, flushes, transactions, saves, new segments. The recovered keyspace must be the one that the
+// clients knew at some moment, and not at a moment before the last one that the policy promised to keep.
 //
 // A step is an operation of the disk, or a change, which stores into the mapped journal. At each step the
 // test copies the disk as a crash would leave it, and starts a server on the copy. From another copy it
 // removes the last segment: a server may start on that only if it has everything before the position in
-// SYNCED.
+// SYNCED. In a third copy the process died while it stored the last change: of a transaction nothing may be
+// there then.
 
 #include <algorithm>
 #include <cstdlib>
@@ -45,6 +46,9 @@ class Crashes {
   [[nodiscard]] std::uint64_t linked_bytes() const { return linked_bytes_; }
   // How many starts without the last segment were refused.
   [[nodiscard]] std::uint64_t refusals() const { return refusals_; }
+  // How many transactions a death divided.
+  [[nodiscard]] std::uint64_t divided() const { return divided_; }
+  [[nodiscard]] bool switching() const { return switching_; }
 
   void run(std::uint64_t seed) {
     begin(seed);
@@ -157,6 +161,42 @@ class Crashes {
     check(world, Survival::synced, world.durable_model());
     for (int i = 0; i < chances; ++i) check(world, Survival::chance, world.durable_model());
     check_loss(world);
+    check_death(world);
+  }
+
+  // Stores into the mapped segments become visible in their order, so a death leaves the first of them.
+  static void keep_until(SimulatedDisk& disk, std::uint64_t position) {
+    constexpr std::size_t header_bytes = sizeof(storage::format::SegmentHeader);
+    const auto segments = storage::list_segments(disk, "data");
+    REQUIRE(segments);
+    for (const storage::SegmentFile& segment : *segments) {
+      if (!segment.begins()) continue;
+      test::Bytes bytes = disk.files().at(segment.path.string());
+      std::size_t kept = 0;
+      if (segment.first_position <= position)
+        kept = header_bytes + static_cast<std::size_t>(position - segment.first_position);
+      if (kept >= bytes.size()) continue;
+      std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(kept), bytes.end(), std::byte{0});
+      disk.put(segment.path, bytes);
+    }
+  }
+
+  void check_death(JournaledWorld& world) {
+    const auto [begin, end] = world.last_change();
+    const std::uint64_t from = std::max(begin, world.journal().durable_position());
+    if (world.models().size() < 2 || from >= end || world.journal().gap() > begin) return;
+    ++deaths_;
+    const std::uint64_t position = from + deaths_ * 7919 % (end - from);
+    INFO("policy " << static_cast<int>(policy_) << " workload " << seed_ << " step " << step_
+                   << " died at position " << position);
+    auto disk = world.disk().crashed_copy(Survival::all, deaths_);
+    keep_until(*disk, position);
+    JournaledWorld recovered(std::move(disk), policy_);
+    REQUIRE(recovered.error() == "");
+    const test::Model& last = world.models().back();
+    const test::Model& before = world.models()[world.models().size() - 2];
+    if (last.by_transaction && !recovered.holds(last, last)) ++divided_;
+    REQUIRE((recovered.holds(before, last) || recovered.holds(last, last)));
   }
 
   // Removes the newest segment, zeroes it, or cuts it inside its header.
@@ -241,6 +281,8 @@ class Crashes {
   std::uint64_t linked_bytes_ = 0;
   std::uint64_t losses_ = 0;  // of last segments
   std::uint64_t refusals_ = 0;
+  std::uint64_t deaths_ = 0;
+  std::uint64_t divided_ = 0;
 };
 
 // Returns how many bytes of generations were linked.
@@ -249,7 +291,9 @@ std::uint64_t crash_everywhere(JournalPolicy policy, const Run& run) {
   Crashes crashes(policy);
   for (std::uint64_t seed = 1; crashes.points() < points_wanted(); ++seed) (crashes.*run)(seed);
   WARN("crash points tried: " << crashes.points() << ", bytes linked: " << crashes.linked_bytes()
-                              << ", starts refused without the last segment: " << crashes.refusals());
+                              << ", starts refused without the last segment: " << crashes.refusals()
+                              << ", transactions divided: " << crashes.divided());
+  CHECK((crashes.divided() > 0 || crashes.switching()));
   return crashes.linked_bytes();
 }
 

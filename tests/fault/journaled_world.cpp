@@ -31,6 +31,9 @@ constexpr std::uint32_t databases = 2;
 constexpr int tries_max = 10;
 constexpr std::uint32_t item_numbers = 5000;
 constexpr std::uint32_t batch_items_max = 12;
+// Most transactions are short. Some fill several frames of a segment of this size, and go on in the next.
+constexpr std::uint32_t long_transaction_changes = 24;
+constexpr std::uint32_t short_transaction_changes_max = 4;
 constexpr std::array<const char*, 5> keys{"a", "b", "users", "users:next", "c"};
 
 std::string item_of(std::uint32_t number) {
@@ -112,11 +115,17 @@ Model JournaledWorld::outline() const {
   return model;
 }
 
-bool JournaledWorld::admitted(std::size_t item_count) {
+bool JournaledWorld::admitted(std::size_t item_count, std::size_t changes) {
   if (!journal_->log(0).recording()) return true;
-  const std::uint64_t bytes =
-      keyspace::record_bytes_of_adds_alone(key_bytes_max, item_count, small_filters.layers_max) +
-      keyspace::record_bytes_of_mirror(keyspace_.mirrors(), item_count, small_filters.layers_max);
+  const std::uint64_t adds =
+      keyspace::record_bytes_of_adds_alone(key_bytes_max, item_count, small_filters.layers_max);
+  // A short transaction may begin a mirror before it adds.
+  const bool may_begin_mirror = changes > 1 && changes <= short_transaction_changes_max;
+  const std::uint64_t mirrored =
+      may_begin_mirror
+          ? 2 * adds
+          : keyspace::record_bytes_of_mirror(keyspace_.mirrors(), item_count, small_filters.layers_max);
+  const std::uint64_t bytes = changes * (adds + mirrored);
   for (int tries = 0; tries < tries_max; ++tries) {
     const Admission admission = journal_->log(0).admit(bytes);
     if (admission != Admission::later) return admission == Admission::granted;
@@ -133,17 +142,27 @@ void JournaledWorld::switch_policy(std::mt19937_64& random) {
 
 void JournaledWorld::change(std::mt19937_64& random) {
   if (switching_ && below(random, 4) == 0) switch_policy(random);
-  if (!admitted(batch_items_max)) return;
+  // The first change adds to the filter that saves can link later.
+  const bool first = models_.size() == 1;
+  const std::uint32_t kind = first ? 2 : below(random, 12);
+  const bool transaction = kind == 1;
+  std::uint32_t changes = 1;
+  if (transaction)
+    changes = below(random, 4) == 0 ? long_transaction_changes
+                                    : 2 + below(random, short_transaction_changes_max - 1);
+  if (!admitted(batch_items_max, changes)) return;
   Model model = models_.back();
-  const std::uint32_t kind = below(random, 12);
+  model.by_transaction = transaction;
   if (kind == 0) {
     adopt(random, model);
-  } else if (kind < 3) {
-    change_key(random, model);
-  } else if (below(random, 8) == 0) {
-    change_mirror(random, model);
   } else {
-    add(random, model);
+    const GateClosed closed(gate_);
+    if (transaction) {
+      transact(random, model, changes);
+    } else {
+      change_filters(random, model, {.first = first});
+    }
+    journal_->log(0).commit();
   }
   model.mirrors = keyspace_.mirrors().all();
   models_.push_back(std::move(model));
@@ -154,8 +173,29 @@ void JournaledWorld::change(std::mt19937_64& random) {
     journal_->work();
 }
 
-void JournaledWorld::add(std::mt19937_64& random, Model& model) {
-  const bool still = models_.size() == 1 || below(random, 30) == 0;
+void JournaledWorld::change_filters(std::mt19937_64& random, Model& model, const Kind& kind) {
+  if (kind.first) {
+    add(random, model, false);
+  } else if (below(random, kind.in_transaction ? 12 : 6) == 0) {
+    change_key(random, model);
+  } else if (kind.mirrors && below(random, 8) == 0) {
+    change_mirror(random, model);
+  } else {
+    add(random, model, kind.in_transaction);
+  }
+}
+
+void JournaledWorld::transact(std::mt19937_64& random, Model& model, std::uint32_t changes) {
+  auto& log = journal_->log(0);
+  const bool recording = log.recording();
+  if (recording) log.begin_group();
+  const bool may_begin_mirror = changes <= short_transaction_changes_max;
+  while (changes-- > 0) change_filters(random, model, {.in_transaction = true, .mirrors = may_begin_mirror});
+  if (recording) log.end_group();
+}
+
+void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transaction) {
+  const bool still = models_.size() == 1 || (!in_transaction && below(random, 90) == 0);
   const std::string key = still ? still_key : keys[below(random, keys.size())];
   const std::uint32_t database = below(random, databases);
   std::vector<std::uint32_t> numbers(1 + below(random, batch_items_max));
@@ -165,14 +205,13 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model) {
   const std::vector<std::string_view> items(texts.begin(), texts.end());
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  const GateClosed closed(gate_);
   filter::Filter* filter = keyspace_.find({database, key});
   std::uint64_t added_count = 0;
   std::array<bool, batch_items_max> added{};
   if (filter != nullptr &&
       mutator.try_add({database, key}, *filter, items, std::span(added).first(items.size()))) {
     added_count = static_cast<std::uint64_t>(std::ranges::count(added, true));
-    static_cast<void>(log.settle(true));
+    if (!in_transaction) static_cast<void>(log.settle(true));
   } else {
     if (filter == nullptr)
       filter = *mutator.create({database, key}, {.error_rate = 0.001,
@@ -185,7 +224,6 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model) {
     const bool refused = outcomes.back().refusal != filter::Filter::Refusal::none;
     REQUIRE((!refused || filter->full()));
     numbers.resize(outcomes.size() - (refused ? 1 : 0));
-    log.commit();
   }
   ModelFilter& known = model[{database, key}];
   known.item_count += added_count;
@@ -207,7 +245,6 @@ void JournaledWorld::change_mirror(std::mt19937_64& random, Model& model) {
   const std::string to = keys[below(random, keys.size())];
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  const GateClosed closed(gate_);
   const filter::Filter* const source = keyspace_.find({database, from});
   if (source == nullptr) return;
   const auto* const link = keyspace_.mirrors().from(*source);
@@ -231,7 +268,6 @@ void JournaledWorld::change_mirror(std::mt19937_64& random, Model& model) {
     }
     model.erase({database, target});
   }
-  log.commit();
 }
 
 namespace {
@@ -254,8 +290,7 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   const std::string to = keys[below(random, keys.size())];
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
-  const GateClosed closed(gate_);
-  const std::uint32_t kind = below(random, 20);
+  const std::uint32_t kind = below(random, 40);
   if (kind == 0) {
     mutator.flush_all();
     model.clear();
@@ -272,17 +307,16 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
       model[{other, from}] = std::move(model[{database, from}]);
       model.erase({database, from});
     }
-  } else if (kind < 7) {
+  } else if (kind < 11) {
     mutator.remove({database, from});
     model.erase({database, from});
-  } else if (kind < 12) {
+  } else if (kind < 22) {
     const auto deadline = static_cast<keyspace::Deadline>(below(random, 3));
     if (mutator.set_deadline({database, from}, deadline)) model[{database, from}].deadline = deadline;
   } else if (mutator.rename(database, from, to) && from != to) {
     model[{database, to}] = std::move(model[{database, from}]);
     model.erase({database, from});
   }
-  log.commit();
 }
 
 // Adopts a filter, Sepal's or RedisBloom's, in a file or in the record, as the daemon does.
@@ -363,6 +397,10 @@ Result<void> JournaledWorld::try_save(std::mt19937_64& random, storage::Linking 
   return {};
 }
 
+std::pair<std::uint64_t, std::uint64_t> JournaledWorld::last_change() const {
+  return {ends_[ends_.size() < 2 ? 0 : ends_.size() - 2], ends_.back()};
+}
+
 std::size_t JournaledWorld::model_at(std::uint64_t position) const {
   const auto first_lost = std::ranges::upper_bound(ends_, position);
   return static_cast<std::size_t>(std::max<std::ptrdiff_t>(first_lost - ends_.begin(), 1) - 1);
@@ -371,14 +409,16 @@ std::size_t JournaledWorld::model_at(std::uint64_t position) const {
 bool JournaledWorld::holds(const Model& model, const Model& next) const {
   if (keyspace_.total_size() != model.size()) return false;
   const auto mirrors = keyspace_.mirrors().all();
-  if (mirrors != model.mirrors && mirrors != next.mirrors) return false;
+  const bool may_have_begun = !next.by_transaction;
+  if (mirrors != model.mirrors && !(may_have_begun && mirrors == next.mirrors)) return false;
   return std::ranges::all_of(model, [&](const auto& entry) {
     const auto& [key, known] = entry;
     const filter::Filter* const filter = keyspace_.find({key.first, key.second});
     if (filter == nullptr || filter->item_count() < known.item_count) return false;
     if (keyspace_.deadline({key.first, key.second}) != known.deadline) return false;
     const auto later = next.find(key);
-    const std::uint64_t most = later == next.end() ? known.item_count : later->second.item_count;
+    const bool may_have_more = may_have_begun && later != next.end();
+    const std::uint64_t most = may_have_more ? later->second.item_count : known.item_count;
     return filter->item_count() <= std::max(most, known.item_count) &&
            std::ranges::all_of(known.items,
                                [&](std::uint32_t number) { return contains(*filter, item_of(number)); });

@@ -32,6 +32,7 @@ struct ModelFilter {
   keyspace::Deadline deadline = keyspace::no_deadline;
 };
 struct Model : std::map<std::pair<std::uint32_t, std::string>, ModelFilter> {
+  bool by_transaction = false;  // the change that led here is there whole or not at all
   std::vector<keyspace::Mirror> mirrors;
 };
 
@@ -46,8 +47,8 @@ class JournaledWorld {
   [[nodiscard]] SimulatedDisk& disk() { return *disk_; }
   [[nodiscard]] storage::Journal& journal() { return *journal_; }
 
-  // Makes one random change, or a few adds. Under `always` the change is durable when this returns. Does
-  // nothing while changes are refused.
+  // Makes one random change, or a few adds, or a transaction of both. Under `always` the change is durable
+  // when this returns. Does nothing while changes are refused.
   void change(std::mt19937_64& random);
   // From now on, change() switches the journal off and on now and then. Changes made while it is off are in a
   // generation or lost, so the models promise nothing any more.
@@ -67,8 +68,12 @@ class JournaledWorld {
   // The index of the newest model whose changes all stand before this position of the journal.
   [[nodiscard]] std::size_t model_at(std::uint64_t position) const;
 
+  // The positions of the journal between which the last change stands; equal if it recorded nothing.
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> last_change() const;
+
   // Whether the keyspace holds exactly the keys and counts of the model, and all of its items. It may also
-  // have some items of `next`, because a request is answered only when it is complete.
+  // have some items of `next`, because a request is answered only when it is complete; but it has no items of
+  // a transaction that is not complete.
   [[nodiscard]] bool holds(const Model& model, const Model& next) const;
   // Continues from the recovered keyspace, which holds `model`.
   void begin_from(Model model);
@@ -81,8 +86,16 @@ class JournaledWorld {
   Result<void> try_save(std::mt19937_64& random, storage::Linking linking);
   void recover();
   Result<void> try_recover();
-  [[nodiscard]] bool admitted(std::size_t item_count);
-  void add(std::mt19937_64& random, Model& model);
+  [[nodiscard]] bool admitted(std::size_t item_count, std::size_t changes);
+  // With the gate closed, without a commit:
+  struct Kind {
+    bool first = false;  // it is an add
+    bool in_transaction = false;
+    bool mirrors = true;  // it may begin and end mirrors
+  };
+  void change_filters(std::mt19937_64& random, Model& model, const Kind& kind);
+  void transact(std::mt19937_64& random, Model& model, std::uint32_t changes);
+  void add(std::mt19937_64& random, Model& model, bool in_transaction);
   void change_key(std::mt19937_64& random, Model& model);
   void adopt(std::mt19937_64& random, Model& model);
   void change_mirror(std::mt19937_64& random, Model& model);
