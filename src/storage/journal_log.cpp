@@ -52,7 +52,7 @@ void JournalLog::added(DatabaseKey key, std::span<const Fingerprint> fingerprint
   while (!fingerprints.empty()) {
     const auto some = fingerprints.first(std::min(fingerprints.size(), at_once_max));
     fingerprints = fingerprints.subspan(some.size());
-    if (gather) make_room_in_frame(added_bytes_max(key.key.size(), some.size()));
+    if (gather) make_room_for_items(key, some.size());
     pending_.added(key, some);
     if (!gather) append_frame();
   }
@@ -94,7 +94,21 @@ void JournalLog::end_frame() {
 }
 
 void JournalLog::make_room_in_frame(std::uint64_t operation_bytes_max) {
-  const std::uint64_t bytes_max = std::min(gathered_bytes_max, core_.frame_bytes_max());
+  make_room(operation_bytes_max, gathered_bytes_max);
+}
+
+// Items that join the operation before them do not name their key. However long the key is, many of them
+// follow it in one frame; else a frame for each, with the key, would exceed what was admitted.
+void JournalLog::make_room_for_items(DatabaseKey key, std::size_t count) {
+  if (pending_.joins(key)) {
+    make_room(count * sizeof(Fingerprint), gathered_bytes_max + key.key.size());
+  } else {
+    make_room_in_frame(added_bytes_max(key.key.size(), count));
+  }
+}
+
+void JournalLog::make_room(std::uint64_t operation_bytes_max, std::uint64_t frame_bytes_max) {
+  const std::uint64_t bytes_max = std::min(frame_bytes_max, core_.frame_bytes_max());
   if (!pending_.empty() && format::frame_bytes(pending_.bytes().size() + operation_bytes_max) > bytes_max)
     append_frame();
 }

@@ -51,6 +51,8 @@ class JournalLog final : public keyspace::WorkerLog {
 
  private:
   void make_room_in_frame(std::uint64_t operation_bytes_max);
+  void make_room_for_items(keyspace::DatabaseKey key, std::size_t count);
+  void make_room(std::uint64_t operation_bytes_max, std::uint64_t frame_bytes_max);
   void append_frame();
   void end_frame();
   void wait_for_adds() const;

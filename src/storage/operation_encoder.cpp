@@ -156,9 +156,13 @@ void OperationEncoder::append(std::span<const Fingerprint> fingerprints) {
   }
 }
 
-void OperationEncoder::added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
+bool OperationEncoder::joins(DatabaseKey key) const {
   const auto last = static_cast<Operation>(last_.operation);
-  if ((last == Operation::added || last == Operation::created) && names_last_key(key)) {
+  return (last == Operation::added || last == Operation::created) && names_last_key(key);
+}
+
+void OperationEncoder::added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
+  if (joins(key)) {
     last_.count = last_.count + static_cast<std::uint32_t>(fingerprints.size());
     store_last_head();
   } else {

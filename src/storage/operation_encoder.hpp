@@ -33,6 +33,8 @@ class OperationEncoder {
 
   // Items right behind an `added` or `created` of the same key become part of that operation.
   void added(keyspace::DatabaseKey key, std::span<const Fingerprint> fingerprints);
+  // Whether items of this key would become part of the last operation.
+  [[nodiscard]] bool joins(keyspace::DatabaseKey key) const;
   void record(const keyspace::Mutation& change);
   void resumed();
 

@@ -137,6 +137,26 @@ TEST_CASE_METHOD(Groups, "adds within a group stay in it; an add behind it is a 
   CHECK(count_continuing(frames()) == 0);
 }
 
+// Commands of a transaction may add one item each, to a key that is as long as a key can be.
+TEST_CASE_METHOD(Groups, "adds to one long key name it once for many items", "[storage][journal]") {
+  open(smallest_segments());
+  constexpr std::size_t count = 3000;
+  for (const std::size_t key_bytes : {40'000, 65'536}) {
+    const std::string name(key_bytes, 'k');
+    const std::uint64_t bytes = 2 * (key_bytes + keyspace::record_bytes_max) + count * sizeof(Fingerprint);
+    admit(bytes);
+    const std::uint64_t begun = journal->position();
+    log().begin_group();
+    for (std::uint64_t item = 0; item < count; ++item) {
+      log().begin_add();
+      log().added({.database = 0, .key = name}, test::fingerprints_from(item, 1));
+    }
+    log().end_group();
+    CHECK(journal->position() - begun <= bytes);
+  }
+  CHECK(added().size() == 2 * count);
+}
+
 TEST_CASE_METHOD(Groups, "a group without changes records nothing", "[storage][journal]") {
   open();
   admit(1000);
