@@ -110,7 +110,7 @@ inline constexpr CommandSpec bloom_rows[] = {
      .run = bf_mexists},
     {.name = "bf.mirror",
      .arity = -2,
-     .flags = Flag::write | Flag::module,
+     .flags = Flag::write | Flag::module | Flag::outside_multi,
      .keys = {.first = 1, .last = -1, .step = 1, .access = "RW"},
      .categories = "@write @bloom",
      .summary =

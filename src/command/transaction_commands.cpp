@@ -40,6 +40,14 @@ bool any_denied_above_limit(const Transaction& transaction) {
                              [](const auto& group) { return group.spec->flags.has(Flag::deny_oom); });
 }
 
+// Whether its changes only remove keys: on a full disk the journal keeps room for such changes.
+bool only_frees(const Transaction& transaction, WallTime now) {
+  return std::ranges::all_of(transaction.groups(), [&](const Transaction::Group& group) {
+    if (!group.spec->flags.has(Flag::write)) return true;
+    return group.spec->frees != nullptr && group.spec->frees(words_of(transaction, group, 0), now);
+  });
+}
+
 // A single command keeps its isolation as it is. More commands run with the gate closed: under the shared
 // gate, other workers would see some of them done and some not.
 bool needs_alone(const ClientState& client) {
@@ -146,7 +154,9 @@ Next Dispatcher::run_transaction(const Transaction& transaction, Context& contex
     const std::uint64_t journal_bytes_max = services_.options.journal_bytes_max;
     if (journal_bytes_max != 0 && bytes_max > journal_bytes_max / journal_part)
       return refuse(context, transaction_discarded(text::transaction_too_large));
-    switch (log->admit(bytes_max, keyspace::Change::any)) {
+    const auto change =
+        only_frees(transaction, context.now) ? keyspace::Change::frees : keyspace::Change::any;
+    switch (log->admit(bytes_max, change)) {
       case keyspace::Admission::granted:
         break;
       case keyspace::Admission::refused:
@@ -191,7 +201,12 @@ std::uint64_t Dispatcher::transaction_record_bytes(const Transaction& transactio
                           .spec = group.spec,
                           .words = words,
                           .partial = context.partial};
-    bytes += most_record_bytes(request, words.size() + group.command_count, context.alone);
+    // Without mirrors, the items of a group join one record, which names the key once. With a mirror, each
+    // item may name the keys of both ends.
+    const bool joins = services_.keyspace.mirrors().empty();
+    const std::uint64_t times = joins ? 1 : group.command_count;
+    const std::size_t item_count = words.size() + (joins ? group.command_count : 1);
+    bytes += times * most_record_bytes(request, item_count, context.alone);
   }
   return bytes;
 }

@@ -112,6 +112,36 @@ TEST_CASE("a journal that refuses changes refuses the command, and then EXEC", "
   CHECK(world.keyspace.total_size() == 0);
 }
 
+TEST_CASE("a transaction that only removes keys is taken on a full disk", "[command][transaction]") {
+  JournaledWorld world;
+  for (const char* const key : {"a", "b"}) world.send({"BF.ADD", key, "x"});
+  world.recording.admission = Admission::refused;
+  world.recording.takes_freeing = true;
+  world.send({"MULTI"});
+  CHECK(world.send({"DEL", "a"}) == "+QUEUED");
+  world.send({"BF.EXISTS", "a", "x"});
+  world.send({"UNLINK", "b"});
+  CHECK(world.send({"EXEC"}) == "*[:1, :0, :1]");
+}
+
+TEST_CASE("with a mirror, room is admitted for both keys of each item", "[command][transaction]") {
+  JournaledWorld world;
+  const std::string source(1000, 's');
+  const std::string target(1000, 't');
+  for (const std::string& key : {source, target})
+    world.send({"BF.RESERVE", key, "0.01", "20", "EXPANSION", "1"});
+  world.send({"BF.MIRROR", source, target});
+  world.send({"MULTI"});
+  for (int i = 0; i < 300; ++i) world.send({"BF.ADD", source, std::to_string(i)});
+  const std::uint64_t admitted_before = world.recording.admitted_bytes();
+  const std::size_t recorded_before = world.recording.operations().size();
+  world.send({"EXEC"});
+  const auto operations = world.recording.operations();
+  std::uint64_t bytes = 0;
+  for (std::size_t at = recorded_before; at < operations.size(); ++at) bytes += operations[at].bytes();
+  CHECK(bytes <= world.recording.admitted_bytes() - admitted_before);
+}
+
 TEST_CASE("a transaction may record half of what the journal may hold", "[command][transaction]") {
   JournaledWorld world;
   world.options.journal_bytes_max = 4096;
@@ -146,6 +176,7 @@ TEST_CASE("commands that end later are not taken into a transaction", "[command]
       GENERATE(std::vector<std::string_view>{"SAVE"}, std::vector<std::string_view>{"SHUTDOWN"},
                std::vector<std::string_view>{"CONFIG", "REWRITE"},
                std::vector<std::string_view>{"CONFIG", "SET", "maxmemory", "0"},
+               std::vector<std::string_view>{"BF.MIRROR", "a", "b"},
                std::vector<std::string_view>{"BF.IMPORT", "a", "file"},
                std::vector<std::string_view>{"BF.EXPORT", "a", "file"},
                std::vector<std::string_view>{"BF.LOADCHUNK", "a", "1", "data"});
