@@ -83,7 +83,8 @@ void append_stats(const Context& context, InfoLines& lines) {
   lines.zeros({"sync_full", "sync_partial_ok", "sync_partial_err"});
   lines.count("expired_keys", context.services.keyspace.expired_count());
   lines.line("expired_stale_perc", "0.00");
-  lines.zeros({"expired_time_cap_reached_count", "evicted_keys", "evicted_clients"});
+  lines.zeros({"expired_time_cap_reached_count", "evicted_keys"});
+  lines.count("evicted_clients", context.services.output.closed_count());
   lines.count("keyspace_hits", sum_of(context, &WorkerStats::key_hits));
   lines.count("keyspace_misses", sum_of(context, &WorkerStats::key_misses));
   lines.zeros({"pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec",

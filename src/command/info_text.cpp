@@ -77,8 +77,9 @@ void append_memory(const Context& context, InfoLines& lines) {
   lines.real("mem_fragmentation_ratio", ratio(usage.resident_bytes, used), 2);
   lines.number("mem_fragmentation_bytes",
                static_cast<std::int64_t>(usage.resident_bytes) - static_cast<std::int64_t>(used));
-  lines.zeros({"mem_not_counted_for_evict", "mem_replication_backlog", "mem_clients_slaves",
-               "mem_clients_normal", "mem_cluster_links", "mem_aof_buffer"});
+  lines.zeros({"mem_not_counted_for_evict", "mem_replication_backlog", "mem_clients_slaves"});
+  lines.count("mem_clients_normal", context.services.output.byte_count());
+  lines.zeros({"mem_cluster_links", "mem_aof_buffer"});
   lines.line("mem_allocator", "libc").zeros({"active_defrag_running", "lazyfree_pending_objects"});
 }
 

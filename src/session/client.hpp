@@ -9,8 +9,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
+
+#include "outbox.hpp"
 
 namespace sepal::session {
 
@@ -22,16 +23,15 @@ class Client {
       : session(environment, std::move(client_state)), stream(std::move(its_stream)) {}
 
   [[nodiscard]] std::uint64_t id() { return session.client().id; }
-  [[nodiscard]] std::string_view unsent() const { return std::string_view(replies).substr(sent_bytes); }
-
   Session session;
   std::unique_ptr<Stream> stream;
   State state = State::reading;
-  // The step that follows when all replies are sent. Valid in State::kept and State::sending.
+  // The step that follows when the replies leave. Valid in State::kept and State::sending.
   Session::Step then = Session::Step::read;
-  std::string replies;         // kept, or the rest that the stream did not take
-  std::size_t sent_bytes = 0;  // how much of `replies` is sent
-  std::uint32_t watched = readable;
+  std::string replies;               // kept: they go behind the outbox
+  Outbox outbox;                     // what the stream did not take
+  std::uint32_t wanted = readable;   // the events that the state asks for
+  std::uint32_t watched = readable;  // these, and `writable` while the outbox holds something
   bool peer_ended = false;
   SteadyTime lingers_until{};
 };

@@ -4,6 +4,7 @@
 #include <sepal/session/scheduler.hpp>
 
 #include <boost/container/static_vector.hpp>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <span>
@@ -21,8 +22,11 @@ using Step = Session::Step;
 constexpr std::size_t reply_buffer_bytes_max = 1024 * 1024;
 static_assert(kept_max <= SpareBuffers::spares_max, "the memory of all kept replies is there for the next");
 
-// Journal space may have been freed while earlier replies were held or sent, with no further wake-up. So the
-// client does not wait for progress, but asks the journal again.
+// How much of an outbox a turn sends at a time.
+constexpr std::size_t flushed_bytes_max = 1024 * 1024;
+
+// Journal space may have been freed while earlier replies were held, with no further wake-up. So the client
+// does not wait for progress, but asks the journal again.
 Step asked_anew(Step step) {
   return step == Step::later ? Step::run_again : step;
 }
@@ -73,13 +77,15 @@ void Scheduler::queue_put_off(std::uint64_t journal_progress) {
 }
 
 void Scheduler::ready(Client& client, std::uint32_t events) {
+  const bool has_unsent = !client.outbox.empty();
+  if (has_unsent && (events & (writable | broken)) != 0 && !flush(client)) return close(client);
   switch (client.state) {
     case State::reading:
-      receive(client);
+      // A stream that only takes replies again has brought nothing.
+      if (!has_unsent || (events & ~writable) != 0) receive(client);
       break;
     case State::sending:
-      if (!send(client)) return close(client);
-      if (client.unsent().empty()) proceed(client);
+      if (client.outbox.empty()) proceed(client);
       break;
     case State::lingering:
       return discard(client);
@@ -189,7 +195,7 @@ std::chrono::nanoseconds Scheduler::next_batch_time() {
 }
 
 // Keeps the client's replies for the end of the round if nothing but the client waits for them; else sends
-// them now. `step` follows when all replies are sent.
+// them now. Then `step` follows.
 void Scheduler::carry_on(Client& client, Step step) {
   client.then = step;
   if (!client.session.has_output()) return proceed(client);
@@ -205,35 +211,45 @@ void Scheduler::carry_on(Client& client, Step step) {
 // The session's replies are in memory that the worker lends to one session at a time. The client takes that
 // memory away, so the worker gets a spare buffer for the next session.
 void Scheduler::take_output(Client& client) {
-  SEPAL_ASSERT(client.replies.empty(), "nothing runs before all replies are sent");
+  SEPAL_ASSERT(client.replies.empty(), "nothing runs before the replies of the last batch leave");
   client.session.take_output(client.replies);
   spares_->lend(environment_.reply_buffer);
 }
 
-// May destroy the client, as may all members that call it.
+// What the stream does not take goes into the outbox: the lent memory goes back to the worker for the other
+// clients. The client goes on meanwhile. A client library may send a whole pipeline before it reads the first
+// reply, so the worker must not wait for it to read. May destroy the client, as may all members that call it.
 void Scheduler::send_now(Client& client) {
-  if (!send(client)) return close(client);
-  if (client.unsent().empty()) return proceed(client);
-  // The peer may be slow. The rest moves into memory of just its size, and the lent memory goes back to the
-  // worker for the other clients.
-  std::string rest(client.unsent());
+  std::string_view rest = client.replies;
+  if (client.outbox.empty() && !rest.empty()) {
+    const Stream::Transfer sent = client.stream->send(rest);
+    if (sent.status == Stream::Status::failed) return close(client);
+    rest.remove_prefix(sent.byte_count);
+    client.session.output_sent(sent.byte_count, rest.size());
+  }
+  if (!rest.empty()) {
+    client.outbox.append(rest);
+    client.session.output_sent(0, client.outbox.byte_count());
+    environment_.services.output.add(rest.size());
+  }
   give_back(client);
-  client.replies = std::move(rest);
-  client.then = asked_anew(client.then);
-  client.state = State::sending;
-  watch(client, writable);
+  proceed(client);
+  if (!rest.empty()) bound_output();
 }
 
-// Sends as much as the stream takes. False when the stream is broken.
-bool Scheduler::send(Client& client) {
-  SEPAL_ASSERT(!client.unsent().empty(), "nothing is left to send");
-  const std::string_view unsent = client.unsent();
-  const Stream::Transfer sent = client.stream->send(unsent);
-  if (sent.status == Stream::Status::failed) return false;
-  const std::size_t left = unsent.size() - sent.byte_count;
-  client.sent_bytes += sent.byte_count;
-  client.session.output_sent(sent.byte_count, left);
-  if (left == 0) give_back(client);
+// Sends of the outbox what the stream takes. False when the stream is broken.
+bool Scheduler::flush(Client& client) {
+  std::size_t flushed = 0;
+  while (!client.outbox.empty() && flushed < flushed_bytes_max) {
+    const Stream::Transfer sent = client.stream->send(client.outbox.front());
+    if (sent.status == Stream::Status::failed) return false;
+    if (sent.byte_count == 0) break;
+    client.outbox.sent(sent.byte_count);
+    flushed += sent.byte_count;
+  }
+  environment_.services.output.sub(flushed);
+  client.session.output_sent(flushed, client.outbox.byte_count());
+  watch(client, client.wanted);
   return true;
 }
 
@@ -244,7 +260,6 @@ void Scheduler::give_back(Client& client) {
   const std::size_t capacity = client.replies.capacity();
   if (capacity > buffer.capacity() && capacity <= reply_buffer_bytes_max) client.replies.swap(buffer);
   spares_->take_back(client.replies);
-  client.sent_bytes = 0;
 }
 
 void Scheduler::send_kept() {
@@ -258,22 +273,28 @@ void Scheduler::send_kept() {
   due_ = false;
 }
 
-// All replies are sent: takes the step that the last batch asked for.
+// The replies have left, or are in the outbox: takes the step that the last batch asked for.
 void Scheduler::proceed(Client& client) {
-  SEPAL_ASSERT(client.unsent().empty(), "a client goes on before its replies are sent");
+  SEPAL_ASSERT(client.replies.empty(), "a client goes on before its replies leave");
   switch (client.then) {
     case Step::read:
       if (stopping_) return finish(client);
       client.state = State::reading;
       return watch(client, readable);
-    case Step::run_again:
     case Step::drain:
+      // The rest of a long reply is in memory already, so it must not go into the outbox as well.
+      if (!client.outbox.empty()) {
+        client.state = State::sending;
+        return watch(client, 0);
+      }
+      [[fallthrough]];
+    case Step::run_again:
       client.state = State::queued;
       queue_.push_back(client.id());
       return;
     case Step::wait:
       // The client may wait for the stop itself.
-      if (stopping_) return close(client);
+      if (stopping_) return end_waiting(client);
       client.state = State::waiting;
       // A job for this client alone must end when the client goes, so its end must be noticed. A save goes on
       // without the client that asked for it.
@@ -358,7 +379,7 @@ void Scheduler::stop() {
     if (client == nullptr) continue;
     // A client in another state ends in proceed(), when its requests have run and its replies are sent.
     if (client->state == State::waiting)
-      close(*client);
+      end_waiting(*client);
     else if (client->state == State::reading)
       ready(*client, readable);
   }
@@ -376,11 +397,44 @@ void Scheduler::collect(std::vector<command::ClientState*>& clients) {
   for (const auto& [id, client] : clients_) clients.push_back(&client->session.client());
 }
 
+// Above the bound of all clients' waiting replies, the client with most of them is closed, whatever worker it
+// is on. It is known by its figures, which are read with the gate closed; this is rare.
+void Scheduler::bound_output() {
+  command::WaitingOutput& output = environment_.services.output;
+  {
+    const GateEntered inside(environment_.gate, environment_.gate_side);
+    const std::uint64_t bytes_max = environment_.services.options.clients_memory_max;
+    if (bytes_max == 0 || output.byte_count() <= bytes_max) return;
+  }
+  const GateClosed closed(environment_.gate);
+  const command::ClientState* most = nullptr;
+  environment_.services.clients.for_each([&](command::ClientState& client) {
+    if (most == nullptr || client.bytes_unsent > most->bytes_unsent) most = &client;
+  });
+  if (most == nullptr || !output.choose(most->id)) return;
+  spdlog::warn(
+      "client closed: id={} address={} reason=\"its waiting replies are the most, and all together "
+      "exceed maxmemory_clients\" waiting_bytes={} of_all={}",
+      most->id, most->address, most->bytes_unsent, output.byte_count());
+  environment_.services.clients.kill(most->id);
+}
+
 // --- the end of a client ---------------------------------------------------------------------------------
 
-// Ends the client: all replies are sent, and no more will come.
+// At a stop. What the client waits for does not come any more, but earlier replies may still be sent.
+void Scheduler::end_waiting(Client& client) {
+  if (client.outbox.empty()) return close(client);
+  finish(client);
+}
+
+// Ends the client when all replies are sent: no more will come.
 void Scheduler::finish(Client& client) {
-  SEPAL_ASSERT(client.state != State::lingering && client.unsent().empty(),
+  if (!client.outbox.empty()) {
+    client.then = Step::close;
+    client.state = State::sending;
+    return watch(client, 0);
+  }
+  SEPAL_ASSERT(client.state != State::lingering && client.replies.empty(),
                "a client ends twice, or before its replies are sent");
   if (client.peer_ended || (stopping_ && client.stream->all_is_acknowledged()) || !client.stream->end())
     return close(client);
@@ -412,6 +466,7 @@ void Scheduler::close(Client& client) {
 Scheduler::Clients::node_type Scheduler::unlist(Client& client) {
   const GateEntered inside(environment_.gate, environment_.gate_side);
   client.session.settle_figures();
+  environment_.services.output.sub(client.outbox.byte_count());
   auto node = clients_.extract(client.id());
   SEPAL_ASSERT(!node.empty(), "a client is listed until it lingers or is gone");
   observer_.left();
@@ -426,6 +481,8 @@ Client* Scheduler::find(std::uint64_t id) {
 }
 
 void Scheduler::watch(Client& client, std::uint32_t events) {
+  client.wanted = events;
+  if (!client.outbox.empty()) events |= writable;
   if (events == client.watched) return;
   client.watched = events;
   client.stream->watch(events);

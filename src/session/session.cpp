@@ -239,7 +239,7 @@ bool Session::took_long(Batch& batch) const {
 // together; else they stay pending.
 void Session::take_requests(Batch& batch, bool alone) {
   if (batch.requests >= batch_requests_max || took_long(batch)) return batch.ends(Step::run_again);
-  if (reply_.size() > batch.output_bytes_max) return batch.ends(Step::drain);
+  if (reply_.size() > batch.output_bytes_max) return batch.ends(Step::run_again);
   if (!take_request(batch)) return batch.ends(closing_ ? Step::close : Step::read);
   if (batch.pending.size() != together_words ||
       !command::Dispatcher::runs_together(batch.pending_spec, together_words))

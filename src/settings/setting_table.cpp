@@ -273,11 +273,17 @@ constexpr auto table = with_groups(std::to_array<Setting>({
          .range = {kb, gb},
          .help = "length of a request written as a plain line",
          .config = InConfig::shown}),
+    row<&Settings::runtime, &RuntimeOptions::clients_memory_max>(
+        {.key = "maxmemory_clients",
+         .kind = Kind::bytes,
+         .range = {0, memory_bytes_max},
+         .help = "replies of all clients that wait to be read; above it, the client with most of them is "
+                 "closed; 0: no bound"}),
     row<&Settings::runtime, &RuntimeOptions::output_bytes_max>(
         {.key = "output_bytes_max",
          .kind = Kind::bytes,
          .range = {kb, bytes_max},
-         .help = "replies that may wait for a slow reader before its requests wait too",
+         .help = "replies of a connection after which the others get their turn",
          .config = InConfig::shown,
          .redis_name = "client-output-buffer-limit"}),
 

@@ -17,6 +17,7 @@ SEPALD = os.environ["SEPALD"]
 SANITIZED = bool(os.environ.get("SEPAL_SANITIZE"))
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 60
+EVENTUALLY_SECONDS_MAX = 120
 
 
 def free_port():
@@ -114,6 +115,13 @@ class DaemonTest(unittest.TestCase):
         daemon = Daemon(directory or self.directory, *arguments, wait=wait, open_files=open_files)
         self.addCleanup(daemon.kill)
         return daemon
+
+    def eventually(self, what, condition):
+        """Waits for the condition. `what` is what is wrong if it does not come."""
+        deadline = time.monotonic() + EVENTUALLY_SECONDS_MAX
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
 
 
 def encode(*words):

@@ -6,11 +6,8 @@ It needs the right to mount. Without it, the tests are skipped and say so.
 import os
 import subprocess
 import sys
-import time
 
 from daemon import DaemonTest
-
-SECONDS_MAX = 120
 
 
 def mount(*arguments):
@@ -48,9 +45,3 @@ class DiskCase(DaemonTest):
                         file.write(b"x" * piece)
                 except OSError:
                     pass
-
-    def eventually(self, what, condition):
-        deadline = time.monotonic() + SECONDS_MAX
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.02)

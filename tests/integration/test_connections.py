@@ -74,12 +74,6 @@ class ConnectionsTest(DaemonTest):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.descriptors_max = hard
 
-    def eventually(self, what, condition):
-        deadline = time.monotonic() + SECONDS_MAX
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.02)
-
     def descriptors(self, daemon):
         return len(os.listdir("/proc/%d/fd" % daemon.process.pid))
 

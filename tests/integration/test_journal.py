@@ -11,7 +11,6 @@ from daemon import DaemonTest, encode, read_lines
 from workload import DAEMON_ARGUMENTS, Adder, Structure, check_filter, merged
 
 CONNECTIONS = 50
-SECONDS_MAX = 120
 
 
 def say(text):
@@ -21,12 +20,6 @@ def say(text):
 class JournalTest(DaemonTest):
     def start(self, *arguments, wait=True):
         return super().start(*DAEMON_ARGUMENTS, *arguments, wait=wait)
-
-    def eventually(self, what, condition):
-        deadline = time.monotonic() + SECONDS_MAX
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.02)
 
     def save(self, client):
         self.assertEqual(client.call("SAVE"), b"OK")

@@ -75,6 +75,7 @@ struct Services {
   LoadStatus load{};
   // What records each worker's changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
+  WaitingOutput output{};
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
   std::unique_ptr<keyspace::Uploads> uploads = std::make_unique<keyspace::Uploads>(keyspace);
 };

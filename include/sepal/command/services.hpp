@@ -10,6 +10,7 @@
 #include <sepal/resp/request_parser.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -32,10 +33,12 @@ struct RuntimeOptions {
   std::chrono::seconds idle_timeout{0};     // 0: none
   std::chrono::seconds tcp_keepalive{300};  // 0: off; for new connections
   resp::ParserLimits parser;
-  // Replies that may wait for a slow reader; beyond it, its requests wait too.
+  // After so many bytes of replies of one connection, the others get their turn.
   std::uint64_t output_bytes_max = 1ull << 20;
-  std::chrono::seconds save_interval{3600};  // 0: only on command and at stop
-  std::uint64_t save_bandwidth_bytes = 0;    // a second, except in the save at stop; 0: no limit
+  // Replies of all clients together that wait to be read. Above it, the client with most of them is closed.
+  std::uint64_t clients_memory_max = 512ull << 20;  // 0: no bound
+  std::chrono::seconds save_interval{3600};         // 0: only on command and at stop
+  std::uint64_t save_bandwidth_bytes = 0;           // a second, except in the save at stop; 0: no limit
   LogLevel log_level = LogLevel::info;
   keyspace::JournalPolicy journal = keyspace::JournalPolicy::everysec;  // changed by set_journal
   keyspace::JournalPolicy journal_when_on =
@@ -58,6 +61,29 @@ struct RuntimeOptions {
     journal = policy;
     if (policy != keyspace::JournalPolicy::off) journal_when_on = policy;
   }
+};
+
+// The replies of all clients that wait to be read. Any thread.
+class WaitingOutput {
+ public:
+  void add(std::uint64_t byte_count) { byte_count_.fetch_add(byte_count, std::memory_order_relaxed); }
+  void sub(std::uint64_t byte_count) {
+    if (byte_count != 0) byte_count_.fetch_sub(byte_count, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t byte_count() const { return byte_count_.load(std::memory_order_relaxed); }
+
+  // This client is to be closed because it has most of them. False: that was said already.
+  bool choose(std::uint64_t id) {
+    if (chosen_.exchange(id, std::memory_order_relaxed) == id) return false;
+    closed_count_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  [[nodiscard]] std::uint64_t closed_count() const { return closed_count_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> byte_count_{0};
+  std::atomic<std::uint64_t> chosen_{0};  // no client has this id
+  std::atomic<std::uint64_t> closed_count_{0};
 };
 
 // The connections of all workers.

@@ -14,7 +14,9 @@
 // come between two requests. Sending also wakes a client that sleeps, which in a virtual machine costs ten
 // microseconds or more: one wake-up for a whole batch is cheaper than one for each reply.
 //
-// A client whose stream does not take its replies is not read from: TCP's window holds a slow reader back.
+// A client whose stream does not take its replies is served on, and its replies wait in its outbox: many
+// libraries send a whole pipeline before they read the first reply. The replies of all clients that wait are
+// bounded (RuntimeOptions::clients_memory_max).
 //
 // The last reply must arrive: closing a socket that holds unread bytes resets the connection, and a reset may
 // overtake the reply. So the scheduler ends the sending side, reads on, throws away what it reads, and lets
@@ -60,7 +62,7 @@ enum class State : std::uint8_t {
   received,   // has received: its batch runs in this round
   queued,     // has more to run, after the other clients' turn
   kept,       // its replies leave soon, together with those of other clients
-  sending,    // its stream has not taken all replies: nothing runs until it has
+  sending,    // its stream has to take all replies before the client ends, or the rest of a long reply comes
   waiting,    // a command answers later
   held,       // its replies wait until the journal is durable up to Session::held_until()
   put_off,    // its next request waits for room in the journal
@@ -151,12 +153,14 @@ class Scheduler {
   void carry_on(Client& client, Session::Step step);
   void take_output(Client& client);
   void send_now(Client& client);
-  bool send(Client& client);
+  bool flush(Client& client);
+  void bound_output();
   void give_back(Client& client);
   void send_kept();
   void proceed(Client& client);
   void hold(Client& client);
   void release_durable();
+  void end_waiting(Client& client);
   void finish(Client& client);
   void discard(Client& client);
   void close(Client& client);

@@ -97,7 +97,7 @@ class Session {
   enum class Step : std::uint8_t {
     read,       // wait for bytes
     run_again,  // requests may be waiting: let other connections have their turn, then call run() again
-    drain,      // too many replies wait: read and run nothing until they are sent, then call run() again
+    drain,      // the rest of a long reply waits: run nothing until all output is sent, then call run() again
     wait,       // a command answers later: read and run nothing until answer()
     hold,       // replies wait for the journal: read and run nothing until held_until() is durable: release()
     later,      // requests wait for the journal: read nothing until it has made progress, then call run().

@@ -163,34 +163,46 @@ TEST_CASE("the allowed number of clients is served; one more gets an error and i
   world.server.stop(stop_patience);
 }
 
-TEST_CASE("a client that does not read waits, others are served, and nothing is lost", "[server][network]") {
+TEST_CASE("a client that does not read is served on, as others are, and nothing is lost",
+          "[server][network]") {
   ServerWorld world;
   world.ground.options.output_bytes_max = 100'000;
   world.start();
   const auto slow = world.connect();
   const std::string item(50'000, 'x');
   const std::string one = request({"ECHO", item});
-  constexpr std::size_t sent_bytes_max = 256ull << 20;
-  std::size_t sent = 0;
-  while (sent < sent_bytes_max) {
-    const std::size_t now =
-        slow->send_some(std::string_view(one).substr(sent % one.size()), std::chrono::milliseconds(200));
-    if (now == 0) break;
-    sent += now;
-  }
-  CHECK(sent < sent_bytes_max);
-  const auto clients = world.clients();
-  REQUIRE(clients.size() == 1);
-  CHECK(clients[0].bytes_unsent > 0);
-  CHECK(clients[0].bytes_unsent <= 100'000 + item.size() + 16);
+  constexpr std::size_t count = 600;
+  REQUIRE(slow->send(repeated(one, count)));
   CHECK(world.connect()->ask(ping, pong.size()) == pong);
+  CHECK(eventually([&] { return world.ground.workers[0].requests.get() == count + 1; }));
+  const auto clients = world.clients();
+  REQUIRE(!clients.empty());
+  CHECK(clients[0].bytes_unsent > 0);
 
-  // Now the client reads: every request that it sent completely is answered.
   const std::string reply = "$50000\r\n" + item + "\r\n";
-  const std::size_t replies = sent / one.size();
   bool all_equal = true;
-  for (std::size_t i = 0; i < replies; ++i) all_equal = all_equal && slow->receive(reply.size()) == reply;
+  for (std::size_t i = 0; i < count; ++i) all_equal = all_equal && slow->receive(reply.size()) == reply;
   CHECK(all_equal);
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("above the bound of waiting replies, the client with most of them is closed", "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.ground.options.clients_memory_max = 1'000'000;
+  world.start();
+  const auto small = world.connect();
+  const auto large = world.connect();
+  for (SocketClient* const client : {small.get(), large.get()})
+    REQUIRE(client->ask(ping, pong.size()) == pong);
+  const std::string one = request({"ECHO", std::string(50'000, 'x')});
+  const std::string reply = "$50000\r\n" + std::string(50'000, 'x') + "\r\n";
+  REQUIRE(small->send(one));
+  for (int i = 0; i < 2000 && large->send_some(one, std::chrono::milliseconds(500)) > 0; ++i)
+    if (world.server.count() == 1) break;
+  CHECK(eventually([&] { return world.server.count() == 1; }));
+  CHECK(world.services.output.closed_count() == 1);
+  CHECK(small->receive(reply.size()) == reply);
+  CHECK(eventually([&] { return world.services.output.byte_count() == 0; }));
   world.server.stop(stop_patience);
 }
 
@@ -290,13 +302,8 @@ TEST_CASE("a stop closes clients that do not read, or that wait for an answer", 
   REQUIRE(waiting->send(request({"SAVE"})));
   REQUIRE(eventually([&] { return world.ground.persistence.waiting_id == 1; }));
   const auto slow = world.connect();
-  const std::string one = request({"ECHO", std::string(50'000, 'x')});
-  std::size_t sent = 0;
-  std::size_t now = 0;
-  do {
-    now = slow->send_some(std::string_view(one).substr(sent % one.size()), std::chrono::milliseconds(50));
-    sent += now;
-  } while (now > 0);
+  REQUIRE(slow->send(repeated(request({"ECHO", std::string(50'000, 'x')}), 400)));
+  REQUIRE(eventually([&] { return world.services.output.byte_count() > 0; }));
   const auto start = std::chrono::steady_clock::now();
   world.server.stop(std::chrono::milliseconds(100));
   CHECK(std::chrono::steady_clock::now() - start < test::patience);

@@ -117,25 +117,67 @@ TEST_CASE("if a stream takes a part of the replies, the rest follows when it tak
   world.peer().room = 3;
   world.turn({ping + ping});
   CHECK(world.received() == pong.substr(0, 3));
-  CHECK(world.state() == State::sending);
-  CHECK(world.peer().watched == writable);
-  {
-    const GateClosed closed(world.ground.gate);
-    std::vector<command::ClientState*> clients;
-    world.scheduler.collect(clients);
-    REQUIRE(clients.size() == 1);
-    CHECK(clients[0]->bytes_unsent == 2 * pong.size() - 3);
-  }
-  // The scheduler reads nothing meanwhile.
-  world.peer().to_send = ping;
-  world.happens(writable);
+  CHECK(world.state() == State::reading);
+  CHECK(world.peer().watched == (readable | writable));
+  CHECK(world.bytes_unsent() == 2 * pong.size() - 3);
+  CHECK(world.services.output.byte_count() == 2 * pong.size() - 3);
+  // The stream takes nothing, and the scheduler reads on.
+  world.turn({ping});
   CHECK(world.received().empty());
+  CHECK(world.bytes_unsent() == 3 * pong.size() - 3);
   world.peer().room = Peer::any_amount;
   world.happens(writable);
-  CHECK(world.received() == (pong + pong).substr(3));
+  CHECK(world.received() == (pong + pong + pong).substr(3));
   CHECK(world.peer().watched == readable);
-  world.happens(readable);
+  CHECK(world.bytes_unsent() == 0);
+  CHECK(world.services.output.byte_count() == 0);
+  world.turn({ping});
   CHECK(world.received() == pong);
+}
+
+TEST_CASE("a client that sends everything before it reads anything is served to the end", "[session]") {
+  SchedulerWorld world;
+  world.peer().room = 0;
+  constexpr std::size_t count = 5000;
+  std::string expected;
+  for (int turn = 0; turn < 20; ++turn) {
+    world.turn({repeated(request({"ECHO", std::string(100, static_cast<char>('a' + turn))}), count / 20)});
+    while (world.scheduler.has_more()) world.turn({});
+    expected += repeated("$100\r\n" + std::string(100, static_cast<char>('a' + turn)) + "\r\n", count / 20);
+  }
+  CHECK(world.bytes_unsent() == expected.size());
+  std::string received;
+  while (received.size() < expected.size()) {
+    world.peer().room = 10'000;
+    world.happens(writable);
+    const std::string more = world.received();
+    REQUIRE_FALSE(more.empty());
+    received += more;
+  }
+  CHECK((received == expected));
+}
+
+TEST_CASE("what a client has not read goes with it", "[session]") {
+  SchedulerWorld world;
+  world.peer().room = 1;
+  world.turn({ping});
+  CHECK(world.services.output.byte_count() == pong.size() - 1);
+  world.scheduler.kill(world.id());
+  CHECK(world.services.output.byte_count() == 0);
+}
+
+TEST_CASE("a client whose command answers later reads its earlier replies meanwhile", "[session]") {
+  SchedulerWorld world;
+  world.peer().room = 1;
+  world.turn({ping + request({"SAVE"})});
+  CHECK(world.state() == State::waiting);
+  world.peer().room = Peer::any_amount;
+  world.happens(writable);
+  CHECK(world.received() == pong);
+  CHECK(world.state() == State::waiting);
+  world.scheduler.answer(world.id(), [](resp::Reply& reply) { reply.ok(); });
+  world.turn({});
+  CHECK(world.received() == "+OK\r\n");
 }
 
 TEST_CASE("replies are held until the journal is durable, in the order of positions", "[session]") {
@@ -178,7 +220,7 @@ TEST_CASE("progress of the journal while earlier replies are sent is not missed"
   world.ground.recording.grants_left = 0;
   world.peer().room = 1;
   world.turn({ping + add});
-  REQUIRE(world.state() == State::sending);
+  REQUIRE(world.state() == State::put_off);
   world.ground.recording.grants_left = 100;
   ++world.progress;
   world.turn({});
@@ -361,7 +403,7 @@ TEST_CASE("a stop removes clients when the event that they wait for has come", "
   world.peer(2).room = Peer::any_amount;
   world.happens(writable, 2);
   CHECK(world.received(2) == pong);
-  CHECK(world.peer(2).destroyed);
+  CHECK(world.state(2) == State::lingering);
 }
 
 TEST_CASE("the memory of sent replies is used for the next kept replies", "[session]") {

@@ -140,6 +140,14 @@ struct SchedulerWorld : SessionWorld {
     finish();
   }
 
+  // Of the client that has connected first and is no lingering one; 0 when there is none.
+  [[nodiscard]] std::uint64_t bytes_unsent() {
+    const GateClosed closed(ground.gate);
+    std::vector<command::ClientState*> states;
+    scheduler.collect(states);
+    return states.empty() ? 0 : states.front()->bytes_unsent;
+  }
+
   [[nodiscard]] std::string received(std::size_t index = 0) {
     return std::exchange(peer(index).received, {});
   }

@@ -72,7 +72,7 @@ TEST_CASE("replies up to the limit do not stop a batch, one byte more does", "[s
   CHECK(world.give(repeated(ping, 2)) == Step::read);
   CHECK(world.taken_output() == repeated(pong, 2));
 
-  CHECK(world.give(repeated(ping, 4)) == Step::drain);
+  CHECK(world.give(repeated(ping, 4)) == Step::run_again);
   CHECK(world.taken_output() == repeated(pong, 3));
   CHECK(world.run() == Step::read);
   CHECK(world.taken_output() == pong);
@@ -297,8 +297,8 @@ TEST_CASE("requests that a batch parsed ahead are run before it ends", "[session
   CHECK(world.taken_output() == repeated(":1\r\n", count));
 
   world.ground.options.output_bytes_max = 1;
-  CHECK(world.give(creations(count)) == Step::drain);
-  while (world.run() == Step::drain) {
+  CHECK(world.give(creations(count)) == Step::run_again);
+  while (world.run() == Step::run_again) {
   }
   CHECK(world.taken_output() == repeated(":0\r\n", count));
   CHECK(calls_of(world, "bf.add") == 2 * count);

@@ -1,0 +1,55 @@
+// The replies that a client's stream has not taken yet, in blocks, so that to add more never copies them all,
+// and what was sent goes back to the system block by block.
+#pragma once
+
+#include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+
+namespace sepal::session {
+
+// Confined to its worker.
+class Outbox {
+ public:
+  static constexpr std::size_t block_bytes_max = mapped_allocation_min;
+
+  [[nodiscard]] bool empty() const { return byte_count_ == 0; }
+  [[nodiscard]] std::size_t byte_count() const { return byte_count_; }
+
+  void append(std::string_view bytes) {
+    byte_count_ += bytes.size();
+    while (!bytes.empty()) {
+      if (blocks_.empty() || blocks_.back().size() == block_bytes_max) blocks_.emplace_back();
+      const std::size_t taken = std::min(bytes.size(), block_bytes_max - blocks_.back().size());
+      blocks_.back().append(bytes.substr(0, taken));
+      bytes.remove_prefix(taken);
+    }
+  }
+
+  // The bytes to send next; not empty() first.
+  [[nodiscard]] std::string_view front() const {
+    SEPAL_ASSERT(!empty(), "nothing is left to send");
+    return std::string_view(blocks_.front()).substr(sent_bytes_);
+  }
+  // So many bytes of front() were sent.
+  void sent(std::size_t byte_count) {
+    SEPAL_ASSERT(byte_count <= front().size(), "more was sent than there was");
+    sent_bytes_ += byte_count;
+    byte_count_ -= byte_count;
+    if (sent_bytes_ < blocks_.front().size()) return;
+    blocks_.pop_front();
+    sent_bytes_ = 0;
+  }
+
+ private:
+  std::deque<std::string> blocks_;  // none is empty
+  std::size_t sent_bytes_ = 0;      // of the first block
+  std::size_t byte_count_ = 0;      // that are not sent
+};
+
+}  // namespace sepal::session
