@@ -18,6 +18,7 @@
 #include "table_connection.hpp"
 #include "table_expire.hpp"
 #include "table_keys.hpp"
+#include "table_object.hpp"
 #include "table_server.hpp"
 #include "table_transactions.hpp"
 #include "table_whole.hpp"
@@ -25,13 +26,14 @@
 namespace sepal::command {
 namespace {
 
-constexpr std::size_t top_row_count = std::size(bloom_rows) + std::size(connection_rows) +
-                                      std::size(expire_rows) + std::size(key_rows) + std::size(server_rows) +
-                                      std::size(transaction_rows) + std::size(whole_rows);
+constexpr std::size_t top_row_count =
+    std::size(about_key_rows) + std::size(bloom_rows) + std::size(connection_rows) + std::size(expire_rows) +
+    std::size(key_rows) + std::size(server_rows) + std::size(transaction_rows) + std::size(whole_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
-  auto* at = std::ranges::copy(bloom_rows, rows.begin()).out;
+  auto* at = std::ranges::copy(about_key_rows, rows.begin()).out;
+  at = std::ranges::copy(bloom_rows, at).out;
   at = std::ranges::copy(connection_rows, at).out;
   at = std::ranges::copy(expire_rows, at).out;
   at = std::ranges::copy(key_rows, at).out;
@@ -49,10 +51,11 @@ constexpr bool sorted_and_unique(std::span<const CommandSpec> rows) {
 static_assert(sorted_and_unique(table));
 static_assert(sorted_and_unique(client_rows) && sorted_and_unique(command_rows));
 static_assert(sorted_and_unique(config_rows) && sorted_and_unique(module_rows));
+static_assert(sorted_and_unique(memory_rows) && sorted_and_unique(object_rows));
 
 // All arrays of rows, in the order in which rows are numbered.
-constexpr std::span<const CommandSpec> row_spans[] = {table, client_rows, command_rows, config_rows,
-                                                      module_rows};
+constexpr std::span<const CommandSpec> row_spans[] = {table,       client_rows, command_rows, config_rows,
+                                                      memory_rows, module_rows, object_rows};
 
 constexpr std::size_t total_row_count = [] {
   std::size_t count = 0;

@@ -55,6 +55,17 @@ Next rename_if_free(Context& context);
 Next swap_databases(Context& context);
 Next type(Context& context);
 
+// object_commands.cpp
+Next memory_allocator_statistics(Context& context);  // MEMORY MALLOC-STATS
+Next memory_doctor(Context& context);
+Next memory_purge(Context& context);
+Next memory_statistics(Context& context);
+Next memory_usage(Context& context);
+Next object_encoding(Context& context);
+Next object_frequency(Context& context);
+Next object_idle_time(Context& context);
+Next object_reference_count(Context& context);
+
 // whole_commands.cpp
 Next bf_export(Context& context);
 Next bf_import(Context& context);

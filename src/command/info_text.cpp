@@ -19,10 +19,6 @@ std::int64_t unix_seconds(WallTime time) {
   return duration_cast<seconds>(time.time_since_epoch()).count();
 }
 
-double ratio(std::uint64_t part, std::uint64_t whole) {
-  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
 void append_server(const Context& context, InfoLines& lines) {
   const ServerFacts& facts = context.services.control.facts();
   const auto uptime = duration_cast<seconds>(context.steady_now - facts.started_at);

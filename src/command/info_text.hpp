@@ -35,6 +35,9 @@ class InfoLines {
 // "1.50M", as the reference writes sizes for people.
 [[nodiscard]] std::string human_bytes(std::uint64_t bytes);
 [[nodiscard]] std::string fixed_point(double value, int digits);
+[[nodiscard]] inline double ratio(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
 
 struct InfoSection {
   std::string_view name;   // the word in the request, lower case

@@ -128,6 +128,10 @@ std::uint64_t Keyspace::structure_changes() const {
   return structure_changes_.load(std::memory_order_relaxed);
 }
 
+std::uint64_t Keyspace::entry_bytes(std::string_view key) {
+  return KeyTable::entry_bytes(key);
+}
+
 std::uint64_t Keyspace::bytes_beside(std::uint64_t bytes_used) const {
   const std::uint64_t limit = options_.memory_max != 0 ? options_.memory_max : options_.machine_bytes;
   if (limit == 0) return unbounded_bytes;

@@ -125,6 +125,9 @@ inline constexpr std::string_view file_name_slash = "ERR the file must be a name
 inline constexpr std::string_view file_name_dot = "ERR the name of the file must not begin with '.'";
 inline constexpr std::string_view file_name_control = "ERR the name of the file has control characters";
 inline constexpr std::string_view file_name_long = "ERR the name of the file is longer than 255 bytes";
+inline constexpr std::string_view no_frequency =
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when "
+    "switching between policies at runtime LRU and LFU data will take some time to adjust.";
 inline constexpr std::string_view bad_cursor = "ERR invalid cursor";
 inline constexpr std::string_view expire_contradiction =
     "ERR NX and XX, GT or LT options at the same time are not compatible";

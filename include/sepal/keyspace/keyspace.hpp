@@ -125,6 +125,8 @@ class Keyspace {
   // Exclusive.
   [[nodiscard]] Watches& watches() { return watches_; }
 
+  // The memory that a key takes beside its filter, without what the table keeps free for further keys.
+  [[nodiscard]] static std::uint64_t entry_bytes(std::string_view key);
   // The bytes of filters, keys and tables, and those of hold(), as accounted.
   [[nodiscard]] std::uint64_t memory_used() const;
   [[nodiscard]] std::uint64_t memory_peak() const;

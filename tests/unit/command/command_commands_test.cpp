@@ -89,7 +89,7 @@ TEST_CASE("COMMAND DOCS answers the facts of a row", "[command]") {
 
 TEST_CASE("every HELP lists every subcommand", "[command]") {
   World world;
-  for (const char* name : {"CLIENT", "COMMAND", "CONFIG", "MODULE"}) {
+  for (const char* name : {"CLIENT", "COMMAND", "CONFIG", "MEMORY", "MODULE", "OBJECT"}) {
     const std::string help = world.send({name, "HELP"});
     for (const auto& row : sepal::command::find_command(name)->subcommands)
       CHECK(help.find(std::string(row.summary)) != std::string::npos);
