@@ -33,6 +33,7 @@ constexpr std::pair<Flag, std::string_view> flag_names[] = {
     {Flag::no_auth, "no_auth"},
     {Flag::no_async_loading, "no_async_loading"},
     {Flag::no_multi, "no_multi"},
+    {Flag::blocking, "blocking"},
     {Flag::skip_slowlog, "skip_slowlog"},
     {Flag::allow_busy, "allow_busy"},
 };

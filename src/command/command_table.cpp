@@ -19,6 +19,7 @@
 #include "table_expire.hpp"
 #include "table_keys.hpp"
 #include "table_object.hpp"
+#include "table_replication.hpp"
 #include "table_server.hpp"
 #include "table_transactions.hpp"
 #include "table_whole.hpp"
@@ -28,7 +29,8 @@ namespace {
 
 constexpr std::size_t top_row_count =
     std::size(about_key_rows) + std::size(bloom_rows) + std::size(connection_rows) + std::size(expire_rows) +
-    std::size(key_rows) + std::size(server_rows) + std::size(transaction_rows) + std::size(whole_rows);
+    std::size(key_rows) + std::size(replication_rows) + std::size(server_rows) + std::size(transaction_rows) +
+    std::size(whole_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
@@ -37,6 +39,7 @@ constexpr auto joined_and_sorted() {
   at = std::ranges::copy(connection_rows, at).out;
   at = std::ranges::copy(expire_rows, at).out;
   at = std::ranges::copy(key_rows, at).out;
+  at = std::ranges::copy(replication_rows, at).out;
   at = std::ranges::copy(server_rows, at).out;
   at = std::ranges::copy(transaction_rows, at).out;
   std::ranges::copy(whole_rows, at);

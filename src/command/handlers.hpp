@@ -66,6 +66,13 @@ Next object_frequency(Context& context);
 Next object_idle_time(Context& context);
 Next object_reference_count(Context& context);
 
+// replication_commands.cpp
+Next fail_over(Context& context);
+Next refuse_replica(Context& context);  // PSYNC, REPLCONF, SYNC
+Next replica_of(Context& context);      // REPLICAOF, SLAVEOF
+Next wait(Context& context);
+Next wait_for_journal(Context& context);  // WAITAOF
+
 // whole_commands.cpp
 Next bf_export(Context& context);
 Next bf_import(Context& context);
@@ -98,7 +105,7 @@ Next echo(Context& context);
 Next hello(Context& context);
 Next ping(Context& context);
 Next quit(Context& context);
-Next refuse_cluster(Context& context);  // READONLY, READWRITE
+Next refuse_cluster(Context& context);  // ASKING, CLUSTER, READONLY, READWRITE
 Next reset(Context& context);
 Next select(Context& context);
 
@@ -134,7 +141,10 @@ Next info(Context& context);
 // server_commands.cpp
 Next background_save(Context& context);
 Next last_save(Context& context);
+Next lolwut(Context& context);
 Next module_list(Context& context);
+Next refuse_module(Context& context);    // MODULE LOAD, LOADEX, UNLOAD
+Next rewrite_journal(Context& context);  // BGREWRITEAOF
 Next role(Context& context);
 Next save(Context& context);
 Next shut_down(Context& context);

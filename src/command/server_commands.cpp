@@ -68,6 +68,18 @@ Next background_save(Context& context) {
   return Next::done;
 }
 
+// A save makes the journal short, as a rewrite does in the reference.
+Next rewrite_journal(Context& context) {
+  const Result<void> started = context.services.persistence.start_save();
+  if (started) {
+    context.reply.simple("Background append only file rewriting started");
+  } else {
+    const bool running = started.error().code == Errc::in_use;
+    context.reply.error(running ? std::string(text::rewrite_in_progress) : refused_save(started.error()));
+  }
+  return Next::done;
+}
+
 Next last_save(Context& context) {
   const WallTime at = context.services.persistence.status().last_success;
   context.reply.integer(std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count());
@@ -91,6 +103,23 @@ Next shut_down(Context& context) {
 
 Next module_list(Context& context) {
   append_modules(context.reply);
+  return Next::done;
+}
+
+Next refuse_module(Context& context) {
+  context.reply.error(text::no_module_command);
+  return Next::done;
+}
+
+Next lolwut(Context& context) {
+  constexpr std::size_t words_with_version = 3;
+  const bool with_version =
+      context.words.size() >= words_with_version && equal_ignoring_case(context.words[1], "VERSION");
+  if (with_version && !parse_integer(context.words[2])) {
+    context.reply.error(text::not_an_integer);
+  } else {
+    context.reply.verbatim("Sepal ver. " + context.services.control.facts().version + "\n");
+  }
   return Next::done;
 }
 

@@ -55,6 +55,7 @@ enum class Flag : std::uint32_t {
   no_multi = 1u << 11,
   module = 1u << 12,
   skip_slowlog = 1u << 15,
+  blocking = 1u << 18,
   // Sepal's own, not shown by COMMAND:
   alone = 1u << 13,          // always run with the gate closed
   adopts = 1u << 14,         // may put a filter that came whole under a key

@@ -168,7 +168,29 @@ inline constexpr std::string_view invalid_argument_count =
 inline constexpr std::string_view no_key_arguments = "ERR The command has no key arguments";
 inline constexpr std::string_view no_config_file = "ERR The server is running without a config file";
 inline constexpr std::string_view save_in_progress = "ERR Background save already in progress";
+inline constexpr std::string_view rewrite_in_progress =
+    "ERR Background append only file rewriting already in progress";
+inline constexpr std::string_view no_module_command =
+    "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it "
+    "from a local connection, otherwise you need to set this option in the configuration file, and then "
+    "restart the server.";
 inline constexpr std::string_view no_shutdown = "ERR No shutdown in progress.";
+
+// Replication, and waiting for it.
+inline constexpr std::string_view timeout_not_int = "ERR timeout is not an integer or out of range";
+inline constexpr std::string_view timeout_negative = "ERR timeout is negative";
+inline constexpr std::string_view timeout_range = "ERR timeout is out of range";
+inline constexpr std::string_view zero_or_one_range = "ERR value is out of range, value must between 0 and 1";
+inline constexpr std::string_view positive_range = "ERR value is out of range, must be positive";
+inline constexpr std::string_view wait_without_journal =
+    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+inline constexpr std::string_view bad_master_port = "ERR Invalid master port";
+inline constexpr std::string_view no_replication =
+    "ERR Sepal does not replicate: see the part about replication in docs/protocol.md";
+inline constexpr std::string_view no_replicas =
+    "ERR Sepal has no replicas: docs/operations.md says how to make a backup";
+inline constexpr std::string_view failover_without_replicas = "ERR FAILOVER requires connected replicas.";
+inline constexpr std::string_view no_failover = "ERR No failover in progress.";
 
 }  // namespace text
 }  // namespace sepal::command

@@ -35,6 +35,17 @@ TEST_CASE("BGSAVE starts a save and answers at once", "[command]") {
   CHECK(world.send({"BGSAVE", "SCHEDULE", "x"}) == "-ERR syntax error");
 }
 
+TEST_CASE("BGREWRITEAOF starts a save and answers as the reference", "[command]") {
+  World world;
+  CHECK(world.send({"BGREWRITEAOF"}) == "+Background append only file rewriting started");
+  CHECK(world.persistence.started == 1);
+  world.persistence.state.running = true;
+  CHECK(world.send({"BGREWRITEAOF"}) == "-ERR Background append only file rewriting already in progress");
+  world.persistence.state.running = false;
+  world.persistence.broken.detail = "no space left on /data";
+  CHECK(world.send({"BGREWRITEAOF"}) == "-ERR no space left on /data");
+}
+
 TEST_CASE("LASTSAVE and TIME answer seconds since 1970", "[command]") {
   World world;
   world.persistence.state.last_success = world.now - std::chrono::seconds(100);
@@ -66,6 +77,25 @@ TEST_CASE("ROLE and MODULE LIST answer what clients ask for", "[command]") {
   CHECK(world.send({"MODULE", "LIST"}) == "*[*[$name, $bf, $ver, :20802, $path, $, $args, *[]]]");
   CHECK(world.send({"MODULE", "HELP"}).starts_with("*[+MODULE <subcommand> "));
   CHECK(world.send({"CONFIG", "HELP"}).starts_with("*[+CONFIG <subcommand> "));
+}
+
+TEST_CASE("MODULE loads nothing", "[command]") {
+  World world;
+  const std::string error = "-ERR MODULE command not allowed. If the enable-module-command option is set to ";
+  CHECK(world.send({"MODULE", "LOAD", "nosuch"}).starts_with(error));
+  CHECK(world.send({"MODULE", "LOADEX", "nosuch"}).starts_with(error));
+  CHECK(world.send({"MODULE", "UNLOAD", "bf"}).starts_with(error));
+  CHECK(world.send({"MODULE", "LOAD"}) == "-ERR wrong number of arguments for 'module|load' command");
+}
+
+TEST_CASE("LOLWUT answers the version of Sepal", "[command]") {
+  World world;
+  world.control.about.version = "1.2.3";
+  CHECK(world.send({"LOLWUT"}) == "$Sepal ver. 1.2.3\n");
+  CHECK(world.send({"LOLWUT", "VERSION", "5"}) == "$Sepal ver. 1.2.3\n");
+  CHECK(world.send({"LOLWUT", "VERSION", "x"}) == "-ERR value is not an integer or out of range");
+  world.send({"HELLO", "3"});
+  CHECK(world.send({"LOLWUT"}) == "=txt:Sepal ver. 1.2.3\n");
 }
 
 }  // namespace server_commands_test
