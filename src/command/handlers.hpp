@@ -120,6 +120,13 @@ Next client_no_touch(Context& context);
 Next client_set_info(Context& context);
 Next client_set_name(Context& context);
 
+// tracking_commands.cpp
+Next client_caching(Context& context);
+Next client_get_redirection(Context& context);  // CLIENT GETREDIR
+Next client_tracking(Context& context);
+Next client_tracking_info(Context& context);
+Next client_unblock(Context& context);
+
 // command_commands.cpp, command_docs.cpp
 Next command_count(Context& context);
 Next command_docs(Context& context);

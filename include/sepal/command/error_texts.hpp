@@ -160,6 +160,16 @@ inline constexpr std::string_view client_id_range = "ERR client-id should be gre
 inline constexpr std::string_view bad_max_age = "ERR maxage is not an integer or out of range";
 inline constexpr std::string_view max_age_range = "ERR maxage should be greater than 0";
 inline constexpr std::string_view no_such_client = "ERR No such client";
+inline constexpr std::string_view bad_unblock_reason = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+inline constexpr std::string_view bad_unblock =
+    "ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.";
+inline constexpr std::string_view no_tracking =
+    "ERR Sepal does not track keys for clients: see docs/protocol.md";
+inline constexpr std::string_view prefix_without_broadcast =
+    "ERR PREFIX option requires BCAST mode to be enabled";
+inline constexpr std::string_view caching_without_tracking =
+    "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode "
+    "enabled";
 
 // The server.
 inline constexpr std::string_view invalid_command = "ERR Invalid command specified";

@@ -125,4 +125,37 @@ TEST_CASE("the switches of a client are on or off", "[command]") {
   CHECK(world.send({"CLIENT", "NO-TOUCH", "maybe"}) == "-ERR syntax error");
 }
 
+TEST_CASE("no connection tracks keys", "[command]") {
+  World world;
+  CHECK(world.send({"CLIENT", "GETREDIR"}) == ":-1");
+  CHECK(world.send({"CLIENT", "TRACKINGINFO"}) == "*[$flags, *[$off], $redirect, :-1, $prefixes, *[]]");
+  CHECK(world.send({"CLIENT", "TRACKING", "off"}) == "+OK");
+  CHECK(world.send({"CLIENT", "TRACKING", "ON"}) ==
+        "-ERR Sepal does not track keys for clients: see docs/protocol.md");
+  CHECK(world.send({"CLIENT", "TRACKING", "ON", "bcast", "PREFIX", "a", "NOLOOP", "REDIRECT", "1"})
+            .starts_with("-ERR Sepal does not track keys"));
+  CHECK(world.send({"CLIENT", "TRACKING", "MAYBE"}) == "-ERR syntax error");
+  CHECK(world.send({"CLIENT", "TRACKING", "OFF", "FOO"}) == "-ERR syntax error");
+  CHECK(world.send({"CLIENT", "TRACKING", "ON", "REDIRECT"}) == "-ERR syntax error");
+  CHECK(world.send({"CLIENT", "TRACKING", "ON", "REDIRECT", "x"}) ==
+        "-ERR value is not an integer or out of range");
+  CHECK(world.send({"CLIENT", "TRACKING", "ON", "PREFIX", "a"}) ==
+        "-ERR PREFIX option requires BCAST mode to be enabled");
+  CHECK(world.send({"CLIENT", "CACHING", "YES"}).starts_with("-ERR CLIENT CACHING can be called only when "));
+  world.send({"HELLO", "3"});
+  CHECK(world.send({"CLIENT", "TRACKINGINFO"}) == "%{$flags=~[$off], $redirect=:-1, $prefixes=*[]}");
+}
+
+TEST_CASE("CLIENT UNBLOCK finds no client that waits for a key", "[command]") {
+  World world;
+  CHECK(world.send({"CLIENT", "UNBLOCK", "1"}) == ":0");
+  CHECK(world.send({"CLIENT", "UNBLOCK", "1", "timeout"}) == ":0");
+  CHECK(world.send({"CLIENT", "UNBLOCK", "1", "ERROR"}) == ":0");
+  CHECK(world.send({"CLIENT", "UNBLOCK", "x", "FOO"}) ==
+        "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+  CHECK(world.send({"CLIENT", "UNBLOCK", "x"}) == "-ERR value is not an integer or out of range");
+  CHECK(world.send({"CLIENT", "UNBLOCK", "1", "ERROR", "x"}) ==
+        "-ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.");
+}
+
 }  // namespace client_commands_test
