@@ -49,7 +49,8 @@ command::JournalStatus JournalView::status() const {
           .bytes = status.byte_count,
           .syncs = status.syncs,
           .failed_syncs = status.failed_syncs,
-          .waits_for_save = status.waits_for_save};
+          .waits_for_save = status.waits_for_save,
+          .resumes = status.resumes};
 }
 
 }  // namespace sepal::app

@@ -38,7 +38,8 @@ keyspace::WorkerLog* log_of_worker(const Context& context) {
 bool journal_is_durable(Context& context, bool may_wait) {
   const Journal& journal = context.services.journal;
   keyspace::WorkerLog* const log = log_of_worker(context);
-  if (log == nullptr || !journal.status().accepting) return false;
+  if (log == nullptr) return false;
+  if (const JournalStatus status = journal.status(); !status.accepting || status.resumes) return false;
   if (may_wait && context.services.options.journal == keyspace::JournalPolicy::always) {
     context.record.log = log;  // The session holds the reply until the journal is durable.
     return true;

@@ -314,7 +314,8 @@ JournalStatus JournalCore::status() const {
           .syncs = syncs_,
           .failed_syncs = failed_syncs_,
           .frames = frames_,
-          .waits_for_save = waits_for_save_ && policy != JournalPolicy::off};
+          .waits_for_save = waits_for_save_ && policy != JournalPolicy::off,
+          .resumes = resumed_due_ && policy != JournalPolicy::off};
 }
 
 std::optional<std::string> JournalCore::refusal() const {

@@ -157,6 +157,39 @@ class JournalTest(DaemonTest):
             daemon.kill()
             self.assertIn("before", self.known("before", "meanwhile", "after"))
 
+    def test_waitaof_tells_when_the_journal_is_on_the_disk(self):
+        daemon = self.start("--journal", "everysec")
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "k", "a")
+            self.eventually("no sync", lambda: client.call("WAITAOF", 1, 0, 0) == [1, 0])
+            # What was changed while the journal was off is on the disk when a save has it.
+            for policy in ("always", "everysec"):
+                client.call("CONFIG", "SET", "appendonly", "no", "appendfsync", policy)
+                saves = int(client.info()["rdb_saves"])
+                client.call("BF.ADD", "k", policy)
+                client.call("CONFIG", "SET", "appendonly", "yes")
+                self.eventually("no sync", lambda: client.call("WAITAOF", 1, 0, 0) == [1, 0])
+                self.assertGreater(int(client.info()["rdb_saves"]), saves)
+            client.call("CONFIG", "SET", "appendfsync", "always")
+            requests = [request for item in range(10) for request in (("BF.ADD", "l", item), ("WAITAOF", 1, 0, 0))]
+            self.assertEqual(client.pipeline(requests), [1, [1, 0]] * 10)
+
+    def test_waitaof_does_not_vouch_for_changes_without_a_record(self):
+        for policy in ("everysec", "always"):
+            with self.subTest(policy=policy):
+                daemon = self.start("--journal", "off")
+                with Client.of(daemon) as client:
+                    replies = client.pipeline([
+                        ("BF.ADD", "k", policy),
+                        ("CONFIG", "SET", "appendonly", "yes", "appendfsync", policy),
+                        ("WAITAOF", 1, 0, 0)])
+                    # Under always, the reply may also wait for the save, and then answer 1.
+                    self.assertIn(replies, ([1, b"OK", [0, 0]], [1, b"OK", [1, 0]])[:1 + (policy == "always")])
+                    self.eventually("no save", lambda: client.call("WAITAOF", 1, 0, 0) == [1, 0])
+                    self.assertGreater(int(client.info()["rdb_saves"]), 0)
+                daemon.kill()
+                self.assertEqual(self.known(policy, "never"), [policy])
+
     def test_config_set_changes_when_syncs_are_made(self):
         daemon = self.start()
         with Client.of(daemon) as client:

@@ -152,6 +152,7 @@ struct JournalStatus {
   std::uint64_t syncs = 0;
   std::uint64_t failed_syncs = 0;
   bool waits_for_save = false;  // it may not grow until a save has ended
+  bool resumes = false;  // it was switched on, and its position does not tell yet that changes are missing
 };
 
 // The journal as commands and sessions see it. Any thread; no member waits for a disk.

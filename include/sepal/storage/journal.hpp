@@ -63,6 +63,8 @@ struct JournalStatus {
   std::uint64_t frames = 0;
   // The journal may not grow until a save has ended, and changes may have to wait for that.
   bool waits_for_save = false;
+  // It was off, and its position does not tell yet that changes are missing: no frame says so.
+  bool resumes = false;
 };
 
 // Synchronised. Owns one thread.

@@ -78,6 +78,15 @@ TEST_CASE("under always, the reply of WAITAOF waits for the disk if the client a
   CHECK_FALSE(world.waits_for_disk());
 }
 
+TEST_CASE("WAITAOF answers 0 while the journal does not know yet what it lacks", "[command]") {
+  for (const JournalPolicy policy : {JournalPolicy::everysec, JournalPolicy::always}) {
+    JournalWorld world(policy);
+    world.journal.durable = 100;
+    world.journal.state.resumes = true;
+    CHECK(world.send({"WAITAOF", "1", "0", "0"}) == "*[:0, :0]");
+  }
+}
+
 TEST_CASE("in a transaction, WAITAOF does not know whether the transaction is on the disk", "[command]") {
   JournalWorld world(JournalPolicy::everysec);
   world.journal.durable = 100;
