@@ -123,7 +123,7 @@ Next swap_databases(Context& context) {
     context.reply.error(text::database_range);
     return Next::done;
   }
-  context.changes.swap(*database, *other);
+  context.changes.swap_databases(*database, *other);
   context.reply.ok();
   return Next::done;
 }

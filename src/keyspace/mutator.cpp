@@ -107,7 +107,7 @@ Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline
               Adopted{.key = key, .filter = {.image = image, .file = file, .deadline = deadline}});
 }
 
-void Mutator::swap(std::uint32_t database, std::uint32_t other) {
+void Mutator::swap_databases(std::uint32_t database, std::uint32_t other) {
   if (database == other) return;
   keyspace_.swap(database, other);
   told(true, Swapped{.database = database, .other = other});

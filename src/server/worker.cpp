@@ -72,8 +72,9 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
       readiness_(context_),
       sweep_timer_(context_),
       deadline_timer_(context_),
-      scheduler_(environment_,
-                 {.left = [&counts] { counts.leave_place(); }, .gone = [this] { socket_closed(); }}) {
+      scheduler_(environment_, {.left = [&counts] { counts.leave_place(); },
+                                .gone = [this] { socket_closed(); },
+                                .replies_wait = [this] { bound_waiting_replies(); }}) {
   SEPAL_ASSERT(index < gate.side_count() && index < services.workers.size(),
                "a worker without a side of the gate, or without statistics");
 }
@@ -273,6 +274,29 @@ void Worker::sweep() {
   scheduler_.sweep(std::chrono::steady_clock::now(), idle_timeout);
   schedule_sweep();
   await_next();
+}
+
+// The client with most waiting replies may be of another worker. Its figures are read with the gate closed,
+// which is rare enough: only a stream that does not take its replies leads here.
+void Worker::bound_waiting_replies() {
+  command::WaitingOutput& output = services_.output;
+  {
+    const GateEntered inside(gate_, index_);
+    const std::uint64_t bytes_max = services_.options.clients_memory_max;
+    if (bytes_max == 0 || output.byte_count() <= bytes_max) return;
+  }
+  const GateClosed closed(gate_);
+  const command::ClientState* most = nullptr;
+  services_.clients.for_each([&](const command::ClientState& client) {
+    if (most == nullptr || client.bytes_unsent > most->bytes_unsent) most = &client;
+  });
+  if (most == nullptr || !output.choose(most->id)) return;
+  spdlog::warn(
+      "client closed: id={} address={} waiting_bytes={} of_all_clients={} reason=\"the waiting replies of "
+      "all "
+      "clients exceed maxmemory_clients, and this client has most of them\"",
+      most->id, most->address, most->bytes_unsent, output.byte_count());
+  services_.clients.kill(most->id);
 }
 
 }  // namespace sepal::server

@@ -4,7 +4,6 @@
 #include <sepal/session/scheduler.hpp>
 
 #include <boost/container/static_vector.hpp>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <span>
@@ -234,7 +233,7 @@ void Scheduler::send_now(Client& client) {
   }
   give_back(client);
   proceed(client);
-  if (!rest.empty()) bound_output();
+  if (!rest.empty()) observer_.replies_wait();
 }
 
 // Sends of the outbox what the stream takes. False when the stream is broken.
@@ -395,28 +394,6 @@ std::size_t Scheduler::cut_off() {
 
 void Scheduler::collect(std::vector<command::ClientState*>& clients) {
   for (const auto& [id, client] : clients_) clients.push_back(&client->session.client());
-}
-
-// Above the bound of all clients' waiting replies, the client with most of them is closed, whatever worker it
-// is on. It is known by its figures, which are read with the gate closed; this is rare.
-void Scheduler::bound_output() {
-  command::WaitingOutput& output = environment_.services.output;
-  {
-    const GateEntered inside(environment_.gate, environment_.gate_side);
-    const std::uint64_t bytes_max = environment_.services.options.clients_memory_max;
-    if (bytes_max == 0 || output.byte_count() <= bytes_max) return;
-  }
-  const GateClosed closed(environment_.gate);
-  const command::ClientState* most = nullptr;
-  environment_.services.clients.for_each([&](command::ClientState& client) {
-    if (most == nullptr || client.bytes_unsent > most->bytes_unsent) most = &client;
-  });
-  if (most == nullptr || !output.choose(most->id)) return;
-  spdlog::warn(
-      "client closed: id={} address={} reason=\"its waiting replies are the most, and all together "
-      "exceed maxmemory_clients\" waiting_bytes={} of_all={}",
-      most->id, most->address, most->bytes_unsent, output.byte_count());
-  environment_.services.clients.kill(most->id);
 }
 
 // --- the end of a client ---------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ class Salvage {
     while (goes_on) {
       const auto frames = reader.next();
       if (frames && !frames->empty()) {
-        const auto applied = groups.take(*frames, [&](const auto& whole) -> Result<void> {
+        auto applied = groups.take(*frames, [&](const auto& whole) -> Result<void> {
           auto more = apply(applier, whole, reader);
           goes_on = more && *more;
           return more ? Result<void>() : about(reader.path_of(whole.front()).string(), more.error());

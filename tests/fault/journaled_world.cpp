@@ -299,7 +299,7 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
     std::erase_if(model, [&](const auto& entry) { return entry.first.first == database; });
   } else if (kind == 2) {
     const std::uint32_t other = below(random, databases);
-    mutator.swap(database, other);
+    mutator.swap_databases(database, other);
     swap_databases(model, database, other);
   } else if (kind == 3) {
     const std::uint32_t other = below(random, databases);

@@ -91,7 +91,7 @@ void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   REQUIRE(mutator.create({.database = 6, .key = "swapped"}, {.seed = 5}));
   add(mutator, keyspace, {.database = 6, .key = "swapped"}, "swapped", 0, 3);
   REQUIRE(mutator.move({.database = 4, .key = "moved"}, 5));
-  mutator.swap(6, 7);
+  mutator.swap_databases(6, 7);
   const auto small = *filter::Filter::create({.seed = 9}, test::roomy);
   REQUIRE(mutator.adopt({.database = 8, .key = "whole"}, whole("whole", small), 33'177'117'420'000));
   REQUIRE(mutator.adopt({.database = 9, .key = "foreign"},

@@ -47,6 +47,7 @@ WRONG_VALUES = {
     "request_bytes_max": ["0", "x"],
     "request_arguments_max": ["0", "x"],
     "line_bytes_max": ["0", "x"],
+    "maxmemory_clients": ["-1", "x"],
     "output_bytes_max": ["-1", "x"],
     "bf_error_rate": ["0", "1"],
     "bf_capacity": ["0", "x"],

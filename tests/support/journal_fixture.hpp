@@ -64,6 +64,10 @@ struct JournalFixture {
     REQUIRE(disk.make_directory(directory));
     REQUIRE(disk.sync_directory(""));
   }
+  // An observer may refer to variables of its test, and the journal still writes when it is destroyed.
+  ~JournalFixture() { disk.set_observer({}); }
+  JournalFixture(const JournalFixture&) = delete;
+  JournalFixture& operator=(const JournalFixture&) = delete;
 
   Result<void> try_open(const storage::JournalOptions& options = small_journal, std::uint64_t position = 0,
                         std::size_t worker_count = 1) {

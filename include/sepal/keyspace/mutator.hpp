@@ -53,7 +53,7 @@ class Mutator {
   Result<void> move(DatabaseKey from, std::uint32_t to_database) {
     return told(keyspace_.move(from, to_database), Moved{.key = from, .to_database = to_database});
   }
-  void swap(std::uint32_t database, std::uint32_t other);
+  void swap_databases(std::uint32_t database, std::uint32_t other);
   void flush(std::uint32_t database);
   void flush_all();
   // Begins a mirror between two keys of a database, whole, with the number of items that the source has now.

@@ -80,6 +80,7 @@ class Scheduler {
   struct Observer {
     std::function<void()> left;  // the scheduler no longer counts this client; another may connect
     std::function<void()> gone;  // its stream is destroyed
+    std::function<void()> replies_wait = [] {};  // more replies wait than before. Outside the gate
   };
 
   // `environment` outlives the scheduler.
@@ -154,7 +155,6 @@ class Scheduler {
   void take_output(Client& client);
   void send_now(Client& client);
   bool flush(Client& client);
-  void bound_output();
   void give_back(Client& client);
   void send_kept();
   void proceed(Client& client);

@@ -197,7 +197,7 @@ class Worker {
     } else if (dice < 990) {
       static_cast<void>(mutator_.move(key, static_cast<std::uint32_t>(below(databases_used))));
     } else if (dice < 993) {
-      mutator_.swap(key.database, static_cast<std::uint32_t>(below(databases_used)));
+      mutator_.swap_databases(key.database, static_cast<std::uint32_t>(below(databases_used)));
     } else if (dice < 995) {
       mutator_.flush(key.database);
     } else {

@@ -261,11 +261,11 @@ TEST_CASE("a mirror stays as long as both filters exist, under any keys", "[keys
 TEST_CASE("a mirror moves with its filters when databases are swapped", "[keyspace][mirror]") {
   Fixture fixture;
   fixture.mirror();
-  fixture.mutator.swap(0, 2);
+  fixture.mutator.swap_databases(0, 2);
   CHECK(fixture.keys.mirrors().all()[0].database == 2);
   CHECK(fixture.try_add({.database = 2, .key = "s"}, {"a"}));
   CHECK(fixture.has({.database = 2, .key = "t"}, "a"));
-  fixture.mutator.swap(2, 1);
+  fixture.mutator.swap_databases(2, 1);
   fixture.mutator.flush(0);
   CHECK(fixture.keys.mirrors().all()[0].database == 1);
   fixture.mutator.flush(1);
