@@ -92,7 +92,7 @@ def main():
     assert all(users.find("user-%d" % i) for i in range(0, 10_000, 10))
     users.add("late", "late@example.org")
     assert users.find("late") == ("late", "late@example.org")
-    print("nobody was denied")
+    print("no user was denied")
 
     users.filters = connect(port=1)
     assert users.find("user-1") and users.find("missing-1") is None

@@ -346,7 +346,7 @@ Result<void> complete(Settings& settings) {
   settings.server.worker_count = settings.threads == 0 ? core_count() : settings.threads;
   if (settings.server.bind.empty() && settings.server.unix_socket.empty()) {
     return fail(Errc::invalid_setting,
-                "bind names no address and unixsocket no path: nobody could connect; set one of them");
+                "bind names no address and unixsocket no path: no client could connect; set one of them");
   }
   return {};
 }

@@ -186,8 +186,8 @@ class Inspection {
   Result<void> filters() {
     LoadBuffer buffer;
     SealedReader reader(file_, byte_count_, buffer);
-    const ProgressSink nobody;
-    ProgressMeter meter(nobody, byte_count_);
+    const ProgressSink no_sink;
+    ProgressMeter meter(no_sink, byte_count_);
     RecordReader records(reader, any_filter, meter);
     const auto count = records.read_header();
     if (!count) return count.error();

@@ -140,7 +140,7 @@ struct SchedulerWorld : SessionWorld {
     finish();
   }
 
-  // Of the client that has connected first and is no lingering one; 0 when there is none.
+  // The figure of the first client that does not linger; 0 when there is none.
   [[nodiscard]] std::uint64_t bytes_unsent() {
     const GateClosed closed(ground.gate);
     std::vector<command::ClientState*> states;
