@@ -138,7 +138,10 @@ Dispatcher::Dispatcher(Services& services, std::size_t worker)
 Dispatcher::~Dispatcher() = default;
 
 Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment) {
-  const Outcome outcome = is_cut(request) ? run_part(request, moment) : run_whole(request, moment);
+  // A transaction queues a long request whole.
+  const bool is_queued = request.client.transaction != nullptr;
+  const Outcome outcome =
+      !is_queued && is_cut(request) ? run_part(request, moment) : run_whole(request, moment);
   switch (outcome.next) {
     case Next::done:
     case Next::wait:

@@ -31,7 +31,8 @@ class Scratch {
   std::vector<filter::Filter::AddOutcome> outcomes;  // of the request that runs
   std::vector<std::string_view> part_words;          // of the part of a long request that runs
   resp::Reply part_reply;
-  std::vector<std::string_view> last_words;  // of the commands of a transaction that run together
+  std::vector<std::string_view> queued_words;  // of a command that a transaction queues
+  std::vector<std::string_view> last_words;    // of the commands of a transaction that run together
 
   // For choices that need not be unpredictable: splitmix64 (Steele, Lea, Flood 2014), stirred with `entropy`.
   std::uint64_t random(std::uint64_t entropy) {

@@ -48,6 +48,15 @@ bool only_frees(const Transaction& transaction, WallTime now) {
   });
 }
 
+// A rename gives a mirror's end another name, which each later add names in the journal. How long that name
+// is would have to be known before EXEC asks for room.
+bool renames_beside_mirror(const keyspace::Keyspace& keyspace, const Transaction& transaction) {
+  if (keyspace.mirrors().empty()) return false;
+  return std::ranges::any_of(transaction.groups(), [](const Transaction::Group& group) {
+    return group.spec->run == rename || group.spec->run == rename_if_free;
+  });
+}
+
 // A single command keeps its isolation as it is. More commands run with the gate closed: under the shared
 // gate, other workers would see some of them done and some not.
 bool needs_alone(const ClientState& client) {
@@ -78,8 +87,10 @@ Next watch(Context& context) {
   if (keys.size() > watched_keys_max - watched) return refuse(context, text::too_many_watched);
   keyspace::Keyspace& keyspace = context.services.keyspace;
   if (client.watch == nullptr) client.watch = std::make_shared<keyspace::Watch>(keyspace.watches());
+  // A longer key can name no filter, now or later.
   for (const std::string_view key : keys)
-    keyspace.watches().add(client.watch, {.database = client.database, .key = key}, keyspace, context.now);
+    if (key.size() <= keyspace::key_bytes_max)
+      keyspace.watches().add(client.watch, {.database = client.database, .key = key}, keyspace, context.now);
   context.reply.ok();
   return Next::done;
 }
@@ -124,19 +135,24 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
   const CommandSpec& spec = *first.spec;
   if (spec.flags.has(Flag::no_multi) || spec.flags.has(Flag::outside_multi))
     return reject(first, text::not_in_transaction, false);
+  // A refusal is the reply of one command, so commands that came together then come one by one.
+  const Outcome one_by_one{.next = Next::need_alone, .spec = &spec};
+  const bool are_several = last_words.size() > 1;
   keyspace::WorkerLog* const log = log_of(spec);
   const bool frees = spec.frees != nullptr && spec.frees(first.words, moment.now);
   const auto change = frees ? keyspace::Change::frees : keyspace::Change::any;
   if (log != nullptr && log->admit(0, change) == keyspace::Admission::refused)
-    return reject(first, journal_refuses(services_.journal.status().refusal), false);
+    return are_several ? one_by_one
+                       : reject(first, journal_refuses(services_.journal.status().refusal), false);
   std::size_t byte_count = 0;
   for (const std::string_view word : first.words) byte_count += word.size();
   for (const std::string_view word : last_words) byte_count += word.size();
-  if (!transaction.failed() && !transaction.takes(last_words.size(), byte_count))
-    return reject(first, text::transaction_too_long, false);
+  if (!transaction.failed() &&
+      !transaction.takes(last_words.size(), first.words.size() + last_words.size(), byte_count))
+    return are_several ? one_by_one : reject(first, text::transaction_too_long, false);
   if (!transaction.failed()) {
     const bool may_join = runs_together(&spec, first.words.size());
-    std::vector<std::string_view>& words = scratch_->part_words;
+    std::vector<std::string_view>& words = scratch_->queued_words;
     words.assign(first.words.begin(), first.words.end());
     for (const std::string_view word : last_words) {
       words.back() = word;
@@ -165,7 +181,11 @@ Next Dispatcher::run_transaction(const Transaction& transaction, Context& contex
         return Next::later;
     }
   }
+  if (log != nullptr && renames_beside_mirror(services_.keyspace, transaction))
+    return refuse(context, transaction_discarded(text::rename_beside_mirror));
   const bool is_group = log != nullptr && context.alone;
+  const std::uint64_t reply_bytes_max = services_.options.clients_memory_max;
+  bool too_long = false;
   const std::size_t reply_bytes = context.reply.size();
   context.reply.array(transaction.command_count());
   if (is_group) log->begin_group();
@@ -178,8 +198,12 @@ Next Dispatcher::run_transaction(const Transaction& transaction, Context& contex
       return ran;
     }
     if (ran == Next::close) next = ran;
+    // What was done stays, and the rest is done too. Only the reply is not kept.
+    too_long = too_long || (reply_bytes_max != 0 && context.reply.size() - reply_bytes > reply_bytes_max);
+    if (too_long) context.reply.truncate(reply_bytes);
   }
   if (is_group) log->end_group();
+  if (too_long) return refuse(context, text::exec_reply_too_long);
   return next;
 }
 
@@ -238,6 +262,8 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
     const std::uint64_t errors_before = context.reply.error_count();
     Next ran = Next::more;
     while (ran == Next::more) ran = run_whole(request, moment).next;
+    // The replies of the next commands stand behind a long one, so it must be whole.
+    context.reply.fill_whole();
     if (ran == Next::need_alone) return ran;
     SEPAL_ASSERT(ran == Next::done || ran == Next::close, "a command of a transaction answers at once");
     if (ran == Next::close) next = ran;

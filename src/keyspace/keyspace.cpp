@@ -288,7 +288,6 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
 }
 
 void Keyspace::store_deadline(DatabaseKey key, Deadline deadline) {
-  SEPAL_ASSERT(deadline >= 0, "a deadline before all time");
   const Deadline earliest = earliest_deadline();
   table(key.database).set_deadline(key.key, deadline);
   if (deadline != no_deadline && (earliest == no_deadline || deadline < earliest))

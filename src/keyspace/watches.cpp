@@ -27,6 +27,7 @@ bool Watch::changed(const Keyspace& keyspace, WallTime now) const {
 
 void Watches::add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Keyspace& keyspace,
                   WallTime now) {
+  if (client_count() == 1 && watch->keys_.empty()) by_key_.clear();
   if (by_key_.size() >= dropped_at_) drop_ended();
   Watching& watching = by_key_[std::string(key.key)];
   std::erase_if(watching, [](const Watcher& each) { return each.watch.expired(); });

@@ -288,14 +288,14 @@ void Worker::bound_waiting_replies() {
   const GateClosed closed(gate_);
   const command::ClientState* most = nullptr;
   services_.clients.for_each([&](const command::ClientState& client) {
-    if (most == nullptr || client.bytes_unsent > most->bytes_unsent) most = &client;
+    if (most == nullptr || client.bytes_waiting > most->bytes_waiting) most = &client;
   });
-  if (most == nullptr || !output.choose(most->id)) return;
+  if (most == nullptr || most->bytes_waiting == 0 || !output.choose(most->id)) return;
   spdlog::warn(
       "client closed: id={} address={} waiting_bytes={} of_all_clients={} reason=\"the waiting replies of "
       "all "
       "clients exceed maxmemory_clients, and this client has most of them\"",
-      most->id, most->address, most->bytes_unsent, output.byte_count());
+      most->id, most->address, most->bytes_waiting, output.byte_count());
   services_.clients.kill(most->id);
 }
 

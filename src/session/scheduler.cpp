@@ -244,9 +244,9 @@ bool Scheduler::flush(Client& client) {
     if (sent.status == Stream::Status::failed) return false;
     if (sent.byte_count == 0) break;
     client.outbox.sent(sent.byte_count);
+    environment_.services.output.sub(sent.byte_count);
     flushed += sent.byte_count;
   }
-  environment_.services.output.sub(flushed);
   client.session.output_sent(flushed, client.outbox.byte_count());
   watch(client, client.wanted);
   return true;

@@ -487,6 +487,7 @@ void Session::output_sent(std::uint64_t byte_count, std::uint64_t bytes_left) {
   if (unsent == client_.bytes_unsent) return;
   const GateEntered inside(environment_.gate, environment_.gate_side);
   client_.bytes_unsent = unsent;
+  client_.bytes_waiting = bytes_left;
 }
 
 bool Session::answer(const std::function<void(resp::Reply&)>& append) {

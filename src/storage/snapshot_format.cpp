@@ -210,7 +210,6 @@ Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
 }
 
 std::string sealed_line(std::string_view kind, std::string_view value) {
-  SEPAL_ASSERT(!kind.empty() && kind.find(' ') == std::string_view::npos, "the kind of a line is a word");
   std::string line = "SEPAL-";
   line.append(kind).append(" ").append(line_version).append(" ").append(value).append(" ");
   line += hexadecimal(Checksum::of(bytes_of(std::string_view(line))));

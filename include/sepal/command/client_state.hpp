@@ -66,6 +66,7 @@ struct ClientState {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t bytes_unparsed = 0;  // read, and part of no complete request yet
+  std::uint64_t bytes_waiting = 0;   // of these, what takes memory of its own until the client reads it
   std::uint64_t bytes_unsent = 0;    // replies that wait for the client to read
 };
 

@@ -59,6 +59,10 @@ inline constexpr std::string_view transaction_too_long =
     "ERR the transaction is longer than its limit allows: 1048576 commands, 268435456 bytes of words";
 inline constexpr std::string_view transaction_too_large =
     "ERR the transaction may record more than half of journal-size-max; send it in parts";
+inline constexpr std::string_view rename_beside_mirror =
+    "ERR a transaction cannot rename a key while a filter has a mirror; send the command outside of it";
+inline constexpr std::string_view exec_reply_too_long =
+    "ERR all commands of the transaction were run, but their replies are longer than maxmemory-clients";
 inline constexpr std::string_view too_many_watched =
     "ERR too many watched keys: the limit of a connection is 4096";
 inline constexpr std::string_view whole_in_transaction =

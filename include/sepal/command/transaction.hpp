@@ -15,7 +15,8 @@ namespace sepal::command {
 
 struct CommandSpec;
 
-// The most commands of a transaction, and the most bytes of their words.
+// The most commands of a transaction, and the most bytes of its memory: of the words, and of what says where
+// they are.
 inline constexpr std::size_t transaction_commands_max = std::size_t{1} << 20;
 inline constexpr std::size_t transaction_bytes_max = std::size_t{256} << 20;
 
@@ -29,10 +30,11 @@ class Transaction {
     std::size_t command_count = 0;
   };
 
-  // Whether commands of so many bytes in all may be queued.
-  [[nodiscard]] bool takes(std::size_t command_count, std::size_t byte_count) const {
+  // Whether commands of so many words and bytes in all may be queued.
+  [[nodiscard]] bool takes(std::size_t command_count, std::size_t word_count, std::size_t byte_count) const {
     return command_count <= transaction_commands_max - command_count_ &&
-           byte_count <= transaction_bytes_max - bytes_.size();
+           bytes_used() + byte_count + word_count * sizeof(std::size_t) + command_count * sizeof(Group) <=
+               transaction_bytes_max;
   }
   // Copies the words of a command, of which there is at least one. `may_join`: it may run together with its
   // neighbours.
@@ -40,7 +42,9 @@ class Transaction {
 
   [[nodiscard]] std::span<const Group> groups() const { return groups_; }
   [[nodiscard]] std::size_t command_count() const { return command_count_; }
-  [[nodiscard]] std::size_t byte_count() const { return bytes_.capacity(); }
+  [[nodiscard]] std::size_t byte_count() const {
+    return bytes_.capacity() + ends_.capacity() * sizeof(std::size_t) + groups_.capacity() * sizeof(Group);
+  }
   // The word at an index; valid until the next queue().
   [[nodiscard]] std::string_view word(std::size_t index) const {
     const std::size_t begin = index == 0 ? 0 : ends_[index - 1];
@@ -52,6 +56,9 @@ class Transaction {
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
+  [[nodiscard]] std::size_t bytes_used() const {
+    return bytes_.size() + ends_.size() * sizeof(std::size_t) + groups_.size() * sizeof(Group);
+  }
   [[nodiscard]] bool joins(const Group& group, const CommandSpec& spec,
                            std::span<const std::string_view> words) const;
   void append(std::string_view word);

@@ -53,12 +53,17 @@ class Watches {
   [[nodiscard]] std::uint64_t client_count() const { return client_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t key_count() const { return key_count_.load(std::memory_order_relaxed); }
 
+  // The keys whose names are in memory. Those that no client watches any more go with the next change.
+  [[nodiscard]] std::size_t kept_key_count() const { return by_key_.size(); }
+
   // Adds a key to a client's watch. A key that it watches already is left as it is. The client ends its watch
   // by giving up the pointer.
   void add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Keyspace& keyspace, WallTime now);
   // The change was made. Costs nothing while no client watches.
   void touch(const Mutation& change, const Keyspace& keyspace) {
-    if (!by_key_.empty()) touch_watched(change, keyspace);
+    if (by_key_.empty()) return;
+    if (client_count() == 0) return by_key_.clear();
+    touch_watched(change, keyspace);
   }
 
  private:

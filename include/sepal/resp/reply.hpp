@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,6 +56,11 @@ class Reply {
   [[nodiscard]] std::uint64_t bytes_later() const { return has_later() ? later_->bytes_left : 0; }
   // Appends of these bytes until bytes() has `size_max`, or all are appended; frees the memory of what is.
   void fill(std::size_t size_max);
+
+  // Appends all of them.
+  void fill_whole() {
+    if (has_later()) fill(std::numeric_limits<std::size_t>::max());
+  }
 
   [[nodiscard]] std::string_view bytes() const { return buffer_; }
   [[nodiscard]] std::size_t size() const { return buffer_.size(); }

@@ -336,15 +336,80 @@ TEST_CASE("a connection watches so many keys", "[command][transaction]") {
 
 TEST_CASE("a transaction takes so many commands and bytes", "[command][transaction]") {
   Transaction transaction;
-  CHECK(transaction.takes(command::transaction_commands_max, command::transaction_bytes_max));
-  CHECK_FALSE(transaction.takes(command::transaction_commands_max + 1, 1));
-  CHECK_FALSE(transaction.takes(1, command::transaction_bytes_max + 1));
+  CHECK(transaction.takes(command::transaction_commands_max, 0, 0));
+  CHECK_FALSE(transaction.takes(command::transaction_commands_max + 1, 0, 0));
+  CHECK_FALSE(transaction.takes(1, 1, command::transaction_bytes_max));
+  CHECK_FALSE(transaction.takes(1, command::transaction_bytes_max / sizeof(std::size_t), 0));
   const std::vector<std::string_view> words{"BF.ADD", "a", "item"};
   transaction.queue(*command::find_command("bf.add"), words, true);
-  CHECK_FALSE(transaction.takes(command::transaction_commands_max, 1));
-  CHECK_FALSE(transaction.takes(1, command::transaction_bytes_max));
+  CHECK_FALSE(transaction.takes(command::transaction_commands_max, 0, 0));
   transaction.fail();
   CHECK(transaction.groups().empty());
+}
+
+TEST_CASE("a long request is queued whole, and runs whole", "[command][transaction]") {
+  World world;
+  std::vector<std::string> items;
+  for (int i = 0; i < 3000; ++i) items.push_back(std::to_string(i));
+  std::vector<std::string_view> words{"BF.MADD", "a"};
+  words.insert(words.end(), items.begin(), items.end());
+  world.send({"BF.RESERVE", "a", "1e-9", "10000"});
+  world.send({"MULTI"});
+  CHECK(world.send_words("a", words) == "+QUEUED");
+  CHECK(world.send({"BF.CARD", "a"}) == "+QUEUED");
+  CHECK(world.send({"EXEC"}).ends_with("], :3000]"));
+}
+
+TEST_CASE("the reply of a command stands whole before that of the next", "[command][transaction]") {
+  World world;
+  const std::string text(2 << 20, 'x');
+  world.send({"MULTI"});
+  world.send({"ECHO", text});
+  world.send({"ECHO", text});
+  world.send({"PING"});
+  CHECK((world.send({"EXEC"}) == "*[$" + text + ", $" + text + ", +PONG]"));
+  for (int i = 0; i < 100; ++i) world.send({"BF.ADD", std::string(60'000, 'k') + std::to_string(i), "x"});
+  world.send({"MULTI"});
+  world.send({"KEYS", "*"});
+  world.send({"SELECT", "999"});
+  CHECK(world.send({"EXEC"}).ends_with("], -ERR DB index is out of range]"));
+}
+
+TEST_CASE("replies of a transaction that are too long are not kept, and its commands are run",
+          "[command][transaction]") {
+  World world;
+  world.options.clients_memory_max = 10'000;
+  world.send({"MULTI"});
+  for (int i = 0; i < 10; ++i) world.send({"ECHO", std::string(2000, 'x')});
+  world.send({"BF.ADD", "a", "x"});
+  CHECK(world.send({"EXEC"}) ==
+        "-ERR all commands of the transaction were run, but their replies are longer than "
+        "maxmemory-clients");
+  CHECK(world.send({"BF.EXISTS", "a", "x"}) == ":1");
+}
+
+TEST_CASE("a transaction does not rename beside a mirror", "[command][transaction]") {
+  JournaledWorld world;
+  for (const char* const key : {"a", "b"}) world.send({"BF.RESERVE", key, "0.01", "100"});
+  world.send({"BF.MIRROR", "a", "b"});
+  world.send({"MULTI"});
+  world.send({"RENAME", "b", "c"});
+  world.send({"BF.ADD", "a", "x"});
+  CHECK(world.send({"EXEC"}).starts_with(
+      "-EXECABORT Transaction discarded because of: a transaction cannot rename a key"));
+  CHECK(world.send({"EXISTS", "b"}) == ":1");
+}
+
+TEST_CASE("keys that can name no filter are not watched, and no key is kept that no client watches",
+          "[command][transaction]") {
+  World world;
+  const std::string long_key(keyspace::key_bytes_max + 1, 'k');
+  CHECK(world.send({"WATCH", "a", long_key}) == "+OK");
+  CHECK(world.connection("a").client.watch->key_count() == 1);
+  world.send({"UNWATCH"});
+  CHECK(world.keyspace.watches().key_count() == 0);
+  world.send({"BF.ADD", "b", "x"});
+  CHECK(world.keyspace.watches().kept_key_count() == 0);
 }
 
 TEST_CASE("a transaction that is too long is refused", "[command][transaction]") {

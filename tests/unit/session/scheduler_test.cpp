@@ -166,6 +166,18 @@ TEST_CASE("what a client has not read goes with it", "[session]") {
   CHECK(world.services.output.byte_count() == 0);
 }
 
+TEST_CASE("a stream that breaks while the outbox is sent leaves no bytes in the account", "[session]") {
+  SchedulerWorld world;
+  world.peer().room = 0;
+  world.turn({repeated(ping, 100)});
+  REQUIRE(world.services.output.byte_count() == 100 * pong.size());
+  world.peer().room = 50;
+  world.peer().breaks_when_full = true;
+  world.happens(writable);
+  CHECK(world.peer().destroyed);
+  CHECK(world.services.output.byte_count() == 0);
+}
+
 TEST_CASE("a client whose command answers later reads its earlier replies meanwhile", "[session]") {
   SchedulerWorld world;
   world.peer().room = 1;

@@ -30,6 +30,7 @@ struct Peer {
   bool ended = false;   // the end follows these bytes
   bool broken = false;
   std::size_t room = any_amount;  // bytes that it takes from now on
+  bool breaks_when_full = false;  // it breaks when it has taken them
   bool lingers = true;            // result of Stream::end()
   bool acknowledged = false;
 
@@ -74,7 +75,7 @@ class ScriptedStream final : public Stream {
   Transfer send(std::string_view bytes) override {
     if (peer_.broken) return {.status = Status::failed};
     const std::size_t count = std::min(peer_.room, bytes.size());
-    if (count == 0) return {.status = Status::again};
+    if (count == 0) return {.status = peer_.breaks_when_full ? Status::failed : Status::again};
     if (peer_.room != Peer::any_amount) peer_.room -= count;
     peer_.received += bytes.substr(0, count);
     happenings_.sent.push_back({.id = id_, .requests_before = happenings_.stats.requests.get()});

@@ -66,6 +66,18 @@ TEST_CASE("a batch runs as many requests as allowed; one more waits for the next
   CHECK(world.taken_output() == pong);
 }
 
+TEST_CASE("each command of a transaction that is refused in a pipeline gets its own reply", "[session]") {
+  SessionWorld world;
+  world.services.logs = world.ground.recording.all_logs();
+  const std::string add = request({"BF.ADD", "k", "a"});
+  CHECK(world.ask(request({"MULTI"}) + repeated(add, 3)) == "+OK\r\n" + repeated("+QUEUED\r\n", 3));
+  world.ground.recording.admission = keyspace::Admission::refused;
+  const std::string replies = world.ask(repeated(add, 10) + ping);
+  CHECK(std::ranges::count(replies, '\n') == 11);
+  CHECK(replies.ends_with("+QUEUED\r\n"));
+  CHECK(world.ask(request({"EXEC"})).starts_with("-EXECABORT"));
+}
+
 TEST_CASE("replies up to the limit do not stop a batch, one byte more does", "[session]") {
   SessionWorld world;
   world.ground.options.output_bytes_max = 2 * pong.size();
