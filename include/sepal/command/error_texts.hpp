@@ -56,7 +56,7 @@ inline constexpr std::string_view not_in_transaction = "ERR Command not allowed 
 inline constexpr std::string_view transaction_failed =
     "EXECABORT Transaction discarded because of previous errors.";
 inline constexpr std::string_view transaction_too_long =
-    "ERR the transaction is longer than its limit allows: 1048576 commands, 268435456 bytes of words";
+    "ERR the transaction is longer than its limit allows: 1048576 commands, 268435456 bytes of memory";
 inline constexpr std::string_view transaction_too_large =
     "ERR the transaction may record more than half of journal-size-max; send it in parts";
 inline constexpr std::string_view rename_beside_mirror =

@@ -420,7 +420,7 @@ TEST_CASE("a transaction that is too long is refused", "[command][transaction]")
   for (std::size_t i = 0; i < command::transaction_commands_max; ++i)
     transaction.queue(*command::find_command("bf.add"), words, true);
   CHECK(world.send({"PING"}) ==
-        "-ERR the transaction is longer than its limit allows: 1048576 commands, 268435456 bytes of words");
+        "-ERR the transaction is longer than its limit allows: 1048576 commands, 268435456 bytes of memory");
   CHECK(world.send({"PING"}) == "+QUEUED");
   CHECK(world.send({"EXEC"}) == aborted);
 }
