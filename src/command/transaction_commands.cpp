@@ -6,6 +6,7 @@
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -165,28 +166,12 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
 
 Next Dispatcher::run_transaction(const Transaction& transaction, Context& context) {
   keyspace::WorkerLog* const log = log_of(transaction);
-  if (log != nullptr) {
-    const std::uint64_t bytes_max = transaction_record_bytes(transaction, context);
-    const std::uint64_t journal_bytes_max = services_.options.journal_bytes_max;
-    if (journal_bytes_max != 0 && bytes_max > journal_bytes_max / journal_part)
-      return refuse(context, transaction_discarded(text::transaction_too_large));
-    const auto change =
-        only_frees(transaction, context.now) ? keyspace::Change::frees : keyspace::Change::any;
-    switch (log->admit(bytes_max, change)) {
-      case keyspace::Admission::granted:
-        break;
-      case keyspace::Admission::refused:
-        return refuse(context, transaction_discarded(journal_refuses(services_.journal.status().refusal)));
-      case keyspace::Admission::later:
-        return Next::later;
-    }
-  }
-  if (log != nullptr && renames_beside_mirror(services_.keyspace, transaction))
-    return refuse(context, transaction_discarded(text::rename_beside_mirror));
+  if (log != nullptr)
+    if (const auto not_now = admit_transaction(*log, transaction, context)) return *not_now;
   const bool is_group = log != nullptr && context.alone;
   const std::uint64_t reply_bytes_max = services_.options.clients_memory_max;
-  bool too_long = false;
   const std::size_t reply_bytes = context.reply.size();
+  bool too_long = false;
   context.reply.array(transaction.command_count());
   if (is_group) log->begin_group();
   Next next = Next::done;
@@ -203,8 +188,28 @@ Next Dispatcher::run_transaction(const Transaction& transaction, Context& contex
     if (too_long) context.reply.truncate(reply_bytes);
   }
   if (is_group) log->end_group();
-  if (too_long) return refuse(context, text::exec_reply_too_long);
-  return next;
+  return too_long ? refuse(context, text::exec_reply_too_long) : next;
+}
+
+// Asks for room for all that the transaction records. Nothing: it may run. Else what EXEC answers now.
+std::optional<Next> Dispatcher::admit_transaction(keyspace::WorkerLog& log, const Transaction& transaction,
+                                                  Context& context) {
+  if (renames_beside_mirror(services_.keyspace, transaction))
+    return refuse(context, transaction_discarded(text::rename_beside_mirror));
+  const std::uint64_t bytes_max = transaction_record_bytes(transaction, context);
+  const std::uint64_t journal_bytes_max = services_.options.journal_bytes_max;
+  if (journal_bytes_max != 0 && bytes_max > journal_bytes_max / journal_part)
+    return refuse(context, transaction_discarded(text::transaction_too_large));
+  const auto change = only_frees(transaction, context.now) ? keyspace::Change::frees : keyspace::Change::any;
+  switch (log.admit(bytes_max, change)) {
+    case keyspace::Admission::granted:
+      return std::nullopt;
+    case keyspace::Admission::refused:
+      return refuse(context, transaction_discarded(journal_refuses(services_.journal.status().refusal)));
+    case keyspace::Admission::later:
+      break;
+  }
+  return Next::later;
 }
 
 // Null if the transaction changes nothing, or if the journal is off.

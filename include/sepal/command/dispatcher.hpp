@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -211,6 +212,8 @@ class Dispatcher {
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
   Outcome queue(const Request& first, std::span<const std::string_view> last_words, const Moment& moment);
   [[nodiscard]] keyspace::WorkerLog* log_of(const Transaction& transaction) const;
+  std::optional<Next> admit_transaction(keyspace::WorkerLog& log, const Transaction& transaction,
+                                        Context& context);
   [[nodiscard]] std::uint64_t transaction_record_bytes(const Transaction& transaction, Context& context);
   Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context);
   Next run_handler(Context& context);
