@@ -291,11 +291,10 @@ void Worker::bound_waiting_replies() {
     if (most == nullptr || client.bytes_waiting > most->bytes_waiting) most = &client;
   });
   if (most == nullptr || most->bytes_waiting == 0 || !output.choose(most->id)) return;
-  spdlog::warn(
-      "client closed: id={} address={} waiting_bytes={} of_all_clients={} reason=\"the waiting replies of "
-      "all "
-      "clients exceed maxmemory_clients, and this client has most of them\"",
-      most->id, most->address, most->bytes_waiting, output.byte_count());
+  constexpr std::string_view reason =
+      "the waiting replies of all clients exceed maxmemory_clients, and this client has most of them";
+  spdlog::warn("client closed: id={} address={} waiting_bytes={} of_all_clients={} reason=\"{}\"", most->id,
+               most->address, most->bytes_waiting, output.byte_count(), reason);
   services_.clients.kill(most->id);
 }
 
