@@ -9,6 +9,7 @@ find_package(ZLIB REQUIRED)
 pkg_check_modules(lzf REQUIRED IMPORTED_TARGET liblzf)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(crypto REQUIRED IMPORTED_TARGET libcrypto)
 
 if(SEPAL_TESTS)
   find_package(Catch2 REQUIRED)     # version 2 or 3; tests/support/catch.hpp hides the difference

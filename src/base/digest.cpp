@@ -1,0 +1,35 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/base/digest.hpp>
+
+#include <array>
+#include <openssl/evp.h>
+
+namespace sepal {
+namespace {
+
+std::string hex_digest(const EVP_MD* algorithm, std::string_view bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned int size = 0;
+  const int done = EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, algorithm, nullptr);
+  SEPAL_ASSERT(done == 1, "libcrypto cannot compute a digest");
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * std::size_t{size});
+  for (std::size_t at = 0; at < size; ++at) {
+    text.push_back(digits[digest[at] >> 4]);
+    text.push_back(digits[digest[at] & 0xf]);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string sha1_hex(std::string_view bytes) {
+  return hex_digest(EVP_sha1(), bytes);
+}
+
+std::string sha256_hex(std::string_view bytes) {
+  return hex_digest(EVP_sha256(), bytes);
+}
+
+}  // namespace sepal
