@@ -1,12 +1,16 @@
 # Libraries come from the system's packages (scripts/install-dependencies). The build fetches nothing.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-find_package(Boost 1.81 REQUIRED)   # headers only: Asio
+find_package(Boost 1.81 REQUIRED COMPONENTS context)   # Asio and others are headers only
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(lzf REQUIRED IMPORTED_TARGET liblzf)
+# As C++, Lua reports errors as exceptions. Its libraries name the other Lua in their .pc files, so they are looked up here.
+pkg_check_modules(lua REQUIRED IMPORTED_TARGET lua5.1-c++)
+find_library(LUA_CJSON_LIBRARY lua5.1-cjson REQUIRED)
+find_library(LUA_BITOP_LIBRARY lua5.1-bitop REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(crypto REQUIRED IMPORTED_TARGET libcrypto)

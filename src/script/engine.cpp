@@ -1,0 +1,316 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/script/engine.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "state.hpp"
+
+namespace sepal::script {
+namespace {
+
+// How many instructions of Lua lie between two questions to the Server: about a millisecond.
+constexpr int instructions_per_question = 100'000;
+
+// The name of a script's text in its error messages. '@': Lua takes the name as it is.
+constexpr const char* chunk_name = "@user_script";
+
+// What scripts may leave behind without a whole collection, beside twice of what the last one has left.
+constexpr std::uint64_t left_bytes_max = std::uint64_t{4} << 20;
+
+// Compiled scripts that the library has forgotten are dropped when there are this many more than before.
+constexpr std::size_t forgotten_max = 1024;
+
+}  // namespace
+
+struct State::Task {
+  State& state;
+  const Source* source = nullptr;  // to compile, or to run
+  int reference = LUA_NOREF;       // of the compiled function
+  Engine::Outcome outcome{};
+};
+
+State::State() : lua_(lua_newstate(allocate, this)) {
+  SEPAL_ASSERT(lua_ != nullptr, "the system has no memory for Lua");
+  lua_pushlightuserdata(lua_, &registry_keys.state);
+  lua_pushlightuserdata(lua_, this);
+  lua_rawset(lua_, LUA_REGISTRYINDEX);
+  open_sandbox(lua_);
+  lua_pushlightuserdata(lua_, &registry_keys.handler);
+  lua_pushcfunction(lua_, handle_error);
+  lua_rawset(lua_, LUA_REGISTRYINDEX);
+}
+
+State::~State() {
+  memory_bytes_max_ = 0;
+  lua_close(lua_);
+}
+
+// Lua's own allocator does not change while it lives: its data is the state.
+State& State::of(lua_State* lua) {
+  void* self = nullptr;
+  lua_getallocf(lua, &self);
+  return *static_cast<State*>(self);
+}
+
+void* State::allocate(void* self, void* block, std::size_t old_bytes, std::size_t new_bytes) {
+  State& state = *static_cast<State*>(self);
+  if (new_bytes == 0) {
+    std::free(block);
+    state.memory_bytes_ -= old_bytes;
+    return nullptr;
+  }
+  const std::uint64_t bytes_after = state.memory_bytes_ - old_bytes + new_bytes;
+  if (new_bytes > old_bytes && state.memory_bytes_max_ != 0 && bytes_after > state.memory_bytes_max_)
+    return nullptr;
+  void* const moved = std::realloc(block, new_bytes);
+  if (moved != nullptr) state.memory_bytes_ = bytes_after;
+  return moved;
+}
+
+std::string State::compile(const std::shared_ptr<const Source>& source) {
+  if (const auto known = compiled_.find(source->sha); known != compiled_.end()) {
+    if (known->second.source.lock() == source) return {};
+    luaL_unref(lua_, LUA_REGISTRYINDEX, known->second.reference);
+    compiled_.erase(known);
+  }
+  if (compiled_.size() >= forgotten_max) drop_forgotten();
+  Task task{.state = *this, .source = source.get()};
+  std::string error;
+  if (const int status = lua_cpcall(lua_, compile_protected, &task); status != 0) {
+    const char* const text = lua_tostring(lua_, -1);
+    error = text == nullptr ? "not enough memory" : text;
+  } else {
+    compiled_.emplace(source->sha, Compiled{.source = source, .reference = task.reference});
+  }
+  lua_settop(lua_, 0);
+  return error;
+}
+
+int State::compile_protected(lua_State* lua) {
+  Task& task = *static_cast<Task*>(lua_touserdata(lua, 1));
+  const std::string_view code = std::string_view(task.source->text).substr(task.source->code_at);
+  // Text only: bytecode can do what it likes to Lua's memory.
+  if (code.starts_with(LUA_SIGNATURE[0])) {
+    lua_pushliteral(lua, "user_script: a script is text, not bytecode");
+    return lua_error(lua);
+  }
+  if (luaL_loadbuffer(lua, code.data(), code.size(), chunk_name) != 0) return lua_error(lua);
+  task.reference = luaL_ref(lua, LUA_REGISTRYINDEX);
+  return 0;
+}
+
+void State::drop_forgotten() {
+  std::erase_if(compiled_, [this](const auto& each) {
+    if (!each.second.source.expired()) return false;
+    luaL_unref(lua_, LUA_REGISTRYINDEX, each.second.reference);
+    return true;
+  });
+}
+
+Engine::Outcome State::run(const Engine::Run& run) {
+  const auto compiled = compiled_.find(run.source->sha);
+  SEPAL_ASSERT(compiled != compiled_.end(), "a script is compiled before it runs");
+  begin_run(run);
+  Task task{.state = *this, .source = run.source.get(), .reference = compiled->second.reference};
+  const std::size_t reply_before = run.reply.size();
+  if (const int status = lua_cpcall(lua_, run_protected, &task); status != 0) {
+    run.reply.truncate(reply_before);
+    memory_bytes_max_ = 0;  // to tell the error takes memory too, and nothing catches a failure here
+    answer_error(status, task.outcome);
+  }
+  end_run();
+  return task.outcome;
+}
+
+void State::begin_run(const Engine::Run& run) {
+  SEPAL_ASSERT(run_ == nullptr, "a script runs within another");
+  run_ = &run;
+  memory_bytes_max_ = run.limits.memory_bytes_max;
+  command_reply_.set_version(resp::Version::resp2);
+  lua_sethook(lua_, count_hook, LUA_MASKCOUNT, instructions_per_question);
+}
+
+void State::end_run() {
+  lua_settop(lua_, 0);
+  memory_bytes_max_ = 0;
+  // What a script has left behind in large amounts goes at once; the rest goes step by step, as Lua works.
+  if (memory_bytes_ > 2 * collected_bytes_ + left_bytes_max) {
+    lua_gc(lua_, LUA_GCCOLLECT, 0);
+    collected_bytes_ = memory_bytes_;
+  }
+  run_ = nullptr;
+  ends_ = false;
+}
+
+// A script may have changed the environment of its own function, or of its thread.
+int State::run_protected(lua_State* lua) {
+  Task& task = *static_cast<Task*>(lua_touserdata(lua, 1));
+  State& state = task.state;
+  const Engine::Run& run = *state.run_;
+  lua_settop(lua, 0);
+  push_sandbox(lua);
+  lua_pushvalue(lua, -1);
+  lua_replace(lua, LUA_GLOBALSINDEX);
+  state.set_global_list("KEYS", run.keys);
+  state.set_global_list("ARGV", run.arguments);
+  lua_pushlightuserdata(lua, &registry_keys.handler);
+  lua_rawget(lua, LUA_REGISTRYINDEX);
+  const int handler = lua_gettop(lua);
+  lua_rawgeti(lua, LUA_REGISTRYINDEX, task.reference);
+  lua_pushvalue(lua, 1);
+  lua_setfenv(lua, -2);
+  if (const int status = lua_pcall(lua, 0, 1, handler); status != 0) {
+    state.answer_error(status, task.outcome);
+    return 0;
+  }
+  if (lua_istable(lua, -1)) {
+    lua_getfield(lua, -1, "ignore_error_stats_update");
+    task.outcome.failed_in_command = lua_toboolean(lua, -1) != 0;
+    lua_pop(lua, 1);
+  }
+  const std::size_t reply_before = run.reply.size();
+  if (!append_value(lua, state.version(), run.limits.reply_bytes_max, run.reply)) {
+    run.reply.truncate(reply_before);
+    run.reply.error("ERR the reply of the script is too long");
+  }
+  return 0;
+}
+
+// The sandbox is on the bottom of the stack.
+void State::set_global_list(const char* name, std::span<const std::string_view> words) {
+  lua_createtable(lua_, static_cast<int>(words.size()), 0);
+  int at = 0;
+  for (const std::string_view word : words) {
+    lua_pushlstring(lua_, word.data(), word.size());
+    lua_rawseti(lua_, -2, ++at);
+  }
+  lua_pushstring(lua_, name);
+  lua_insert(lua_, -2);
+  lua_rawset(lua_, 1);
+}
+
+// The error is on top of the stack. Errors that no handler saw (of memory) are strings.
+void State::answer_error(int status, Engine::Outcome& outcome) {
+  resp::Reply& reply = run_->reply;
+  if (!lua_istable(lua_, -1)) {
+    const char* const text = lua_type(lua_, -1) == LUA_TSTRING ? lua_tostring(lua_, -1) : nullptr;
+    const std::string_view known = status == LUA_ERRMEM ? "not enough memory" : "execution failure";
+    reply.error("ERR Error running script " + run_->source->sha + ", " +
+                std::string(text == nullptr ? known : std::string_view(text)));
+    return;
+  }
+  const auto field = [this](const char* name) {
+    lua_pushstring(lua_, name);
+    lua_rawget(lua_, -2);
+    std::string text;
+    if (lua_type(lua_, -1) == LUA_TSTRING || lua_type(lua_, -1) == LUA_TNUMBER) {
+      std::size_t size = 0;
+      const char* const bytes = lua_tolstring(lua_, -1, &size);
+      text.assign(bytes, size);
+    }
+    lua_pop(lua_, 1);
+    return text;
+  };
+  std::string text = field("err");
+  if (text.empty()) text = "ERR unknown error";
+  const std::string source = field("source");
+  if (const std::string line = field("line"); !source.empty() && !line.empty())
+    text += " script: " + run_->source->sha + ", on " + source + ":" + line + ".";
+  lua_getfield(lua_, -1, "ignore_error_stats_update");
+  outcome.failed_in_command = lua_toboolean(lua_, -1) != 0;
+  lua_pop(lua_, 1);
+  reply.error(text);
+}
+
+// Gives an error its place: that of the script's line, also when a function of a library raised it.
+int State::handle_error(lua_State* lua) {
+  lua_Debug place{};
+  bool found = lua_getstack(lua, 1, &place) != 0 && lua_getinfo(lua, "Sl", &place) != 0;
+  if (found && std::string_view(place.what) == "C")
+    found = lua_getstack(lua, 2, &place) != 0 && lua_getinfo(lua, "Sl", &place) != 0;
+  if (!lua_istable(lua, 1)) {
+    std::size_t size = 0;
+    const char* const bytes = lua_tolstring(lua, 1, &size);
+    const std::string_view text = bytes == nullptr ? "unknown error" : std::string_view(bytes, size);
+    push_error(lua, "ERR " + std::string(text), false);
+    lua_replace(lua, 1);
+  }
+  if (found) {
+    lua_pushstring(lua, place.source);
+    lua_setfield(lua, 1, "source");
+    lua_pushinteger(lua, place.currentline);
+    lua_setfield(lua, 1, "line");
+  }
+  lua_settop(lua, 1);
+  return 1;
+}
+
+// Once the script must end, each further line raises the error again: else the script could catch it with
+// pcall and run on.
+void State::count_hook(lua_State* lua, lua_Debug*) {
+  State& state = of(lua);
+  if (!state.ends_ && state.run_->server.goes_on()) return;
+  state.ends_ = true;
+  lua_sethook(lua, count_hook, LUA_MASKLINE, 0);
+  push_error(lua, "ERR Script killed by user with SCRIPT KILL...", false);
+  lua_error(lua);
+}
+
+resp::Reply& State::command_reply() {
+  command_reply_.truncate(0);
+  return command_reply_;
+}
+
+std::span<const std::string_view> State::words(lua_State* lua) {
+  const int count = lua_gettop(lua);
+  words_.clear();
+  numbers_.clear();
+  numbers_.reserve(static_cast<std::size_t>(count));  // the words point into it
+  for (int at = 1; at <= count; ++at) {
+    const int type = lua_type(lua, at);
+    if (type == LUA_TNUMBER) {
+      auto& digits = numbers_.emplace_back();
+      const double value = lua_tonumber(lua, at);
+      // Whole numbers without an exponent: a command reads them as integers.
+      const bool whole = std::nearbyint(value) == value && std::abs(value) < 9.2e18;
+      const auto end = whole ? std::to_chars(digits.data(), digits.data() + digits.size(),
+                                             static_cast<std::int64_t>(value))
+                             : std::to_chars(digits.data(), digits.data() + digits.size(), value);
+      words_.emplace_back(digits.data(), static_cast<std::size_t>(end.ptr - digits.data()));
+    } else if (type == LUA_TSTRING) {
+      std::size_t size = 0;
+      const char* const bytes = lua_tolstring(lua, at, &size);
+      words_.emplace_back(bytes, size);
+    } else {
+      return {};
+    }
+  }
+  return words_;
+}
+
+Engine::Engine() = default;
+Engine::~Engine() = default;
+
+std::string Engine::compile(const std::shared_ptr<const Source>& source) {
+  SEPAL_ASSERT(source != nullptr, "a script without its text");
+  if (state_ == nullptr) state_ = std::make_unique<State>();
+  return state_->compile(source);
+}
+
+Engine::Outcome Engine::run(const Run& run) {
+  SEPAL_ASSERT(state_ != nullptr, "a script is compiled before it runs");
+  return state_->run(run);
+}
+
+void Engine::reset() {
+  state_.reset();
+}
+
+std::uint64_t Engine::memory_bytes() const {
+  return state_ == nullptr ? 0 : state_->memory_bytes();
+}
+
+}  // namespace sepal::script

@@ -1,0 +1,104 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/script/fiber.hpp>
+
+#include <boost/context/fiber.hpp>
+#include <boost/context/preallocated.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
+
+#include <utility>
+
+#include "stack_switch.hpp"
+
+namespace sepal::script {
+
+// The stack, and who runs on it. The body of the fiber waits for work, does it, and switches back.
+class Fiber::Stack {
+ public:
+  explicit Stack(std::size_t stack_bytes)
+      : allocator_(stack_bytes), memory_(allocator_.allocate()), switch_(bottom(), memory_.size) {
+    const boost::context::preallocated place(memory_.sp, memory_.size, memory_);
+    other_ =
+        boost::context::fiber(std::allocator_arg, place, allocator_,
+                              [this](boost::context::fiber&& caller) { return body(std::move(caller)); });
+  }
+  ~Stack() {
+    ends_ = true;
+    enter();
+  }
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  bool run(std::function<void()> work) {
+    work_ = std::move(work);
+    return enter();
+  }
+  bool enter() {
+    inside_ = true;
+    switch_.leave_thread();
+    other_ = std::move(other_).resume();
+    switch_.back_on_thread();
+    inside_ = false;
+    return !work_;
+  }
+  void leave() {
+    switch_.leave_fiber();
+    other_ = std::move(other_).resume();
+    switch_.back_on_fiber();
+  }
+  [[nodiscard]] bool has_work() const { return static_cast<bool>(work_); }
+  [[nodiscard]] bool inside() const { return inside_; }
+
+ private:
+  boost::context::fiber body(boost::context::fiber&& caller) {
+    switch_.back_on_fiber();
+    other_ = std::move(caller);
+    while (!ends_) {
+      work_();
+      work_ = nullptr;
+      leave();
+    }
+    switch_.leave_fiber_for_ever();
+    return std::move(other_);
+  }
+  [[nodiscard]] const void* bottom() const { return static_cast<const char*>(memory_.sp) - memory_.size; }
+
+  boost::context::protected_fixedsize_stack allocator_;
+  boost::context::stack_context memory_;
+  StackSwitch switch_;
+  boost::context::fiber other_;  // the stack that does not run: the fiber's, or the thread's
+  std::function<void()> work_;   // null: none is under way
+  bool inside_ = false;
+  bool ends_ = false;
+};
+
+Fiber::Fiber(std::size_t stack_bytes) : stack_bytes_(stack_bytes) {}
+
+Fiber::~Fiber() {
+  SEPAL_ASSERT(!suspended(), "work is lost in the middle");
+}
+
+bool Fiber::run(std::function<void()> work) {
+  SEPAL_ASSERT(work && !suspended() && !inside(), "a fiber does one work at a time");
+  if (stack_ == nullptr) stack_ = std::make_unique<Stack>(stack_bytes_);
+  return stack_->run(std::move(work));
+}
+
+bool Fiber::resume() {
+  SEPAL_ASSERT(suspended() && !inside(), "only what is suspended is resumed");
+  return stack_->enter();
+}
+
+bool Fiber::suspended() const {
+  return stack_ != nullptr && stack_->has_work() && !stack_->inside();
+}
+
+void Fiber::suspend() {
+  SEPAL_ASSERT(inside(), "only work on the fiber's stack is suspended");
+  stack_->leave();
+}
+
+bool Fiber::inside() const {
+  return stack_ != nullptr && stack_->inside();
+}
+
+}  // namespace sepal::script

@@ -1,0 +1,340 @@
+// The tables that a script sees as its globals. Lua has no read-only tables: a script sees an empty table in
+// front of each library, which looks names up in the library and refuses to be changed.
+
+#include <sepal/base/assert.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <initializer_list>
+
+#include "state.hpp"
+
+extern "C" {
+int luaopen_bit(lua_State* lua);
+int luaopen_cjson(lua_State* lua);
+}
+
+namespace sepal::script {
+namespace {
+
+// Lua's patterns are matched by a function that calls itself for parts of the pattern: a longer pattern could
+// use up the stack.
+constexpr std::size_t pattern_bytes_max = 4096;
+
+bool is_guarded(lua_State* lua, int table) {
+  lua_pushvalue(lua, table);
+  lua_pushlightuserdata(lua, &registry_keys.guarded);
+  lua_rawget(lua, LUA_REGISTRYINDEX);
+  lua_insert(lua, -2);
+  lua_rawget(lua, -2);
+  const bool guarded = lua_toboolean(lua, -1) != 0;
+  lua_pop(lua, 2);
+  return guarded;
+}
+
+int refuse_change(lua_State* lua) {
+  return luaL_error(lua, "Attempt to modify a readonly table");
+}
+
+int refuse_unknown_name(lua_State* lua) {
+  return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
+                    lua_isstring(lua, 2) ? lua_tostring(lua, 2) : luaL_typename(lua, 2));
+}
+
+// The function that an upvalue holds, with the same arguments.
+int call_original(lua_State* lua) {
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
+  return lua_gettop(lua);
+}
+
+// rawset, table.insert
+int change_table(lua_State* lua) {
+  if (lua_istable(lua, 1) && is_guarded(lua, 1)) return refuse_change(lua);
+  return call_original(lua);
+}
+
+// string.find, string.match, string.gmatch, string.gsub
+int match_pattern(lua_State* lua) {
+  if (lua_isstring(lua, 2) && lua_objlen(lua, 2) > pattern_bytes_max)
+    return luaL_error(lua, "pattern too long (it has more than %d bytes)",
+                      static_cast<int>(pattern_bytes_max));
+  return call_original(lua);
+}
+
+// loadstring
+int load_text(lua_State* lua) {
+  std::size_t size = 0;
+  const char* const text = luaL_checklstring(lua, 1, &size);
+  const char* const name = luaL_optstring(lua, 2, text);
+  const bool is_bytecode = size > 0 && text[0] == LUA_SIGNATURE[0];
+  if (!is_bytecode && luaL_loadbuffer(lua, text, size, name) == 0) return 1;
+  if (is_bytecode) lua_pushliteral(lua, "a script is text, not bytecode");
+  lua_pushnil(lua);
+  lua_insert(lua, -2);
+  return 2;
+}
+
+// load: the pieces that the function returns, joined.
+int load_pieces(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TFUNCTION);
+  const std::string name = luaL_optstring(lua, 2, "=(load)");
+  std::string text;
+  for (;;) {
+    lua_pushvalue(lua, 1);
+    lua_call(lua, 0, 1);
+    std::size_t size = 0;
+    const char* const piece = lua_isnil(lua, -1) ? nullptr : lua_tolstring(lua, -1, &size);
+    if (piece == nullptr && !lua_isnil(lua, -1))
+      return luaL_error(lua, "reader function must return a string");
+    if (size == 0) break;
+    text.append(piece, size);
+    if (text.size() > State::of(lua).current().limits.memory_bytes_max)
+      return luaL_error(lua, "not enough memory");
+    lua_pop(lua, 1);
+  }
+  lua_settop(lua, 0);
+  lua_pushlstring(lua, text.data(), text.size());
+  lua_pushlstring(lua, name.data(), name.size());
+  return load_text(lua);
+}
+
+// Scripts may look at the collector and help it. They may not stop it: it serves the next script too.
+int collect_garbage(lua_State* lua) {
+  const std::string_view what = luaL_optstring(lua, 1, "collect");
+  if (what == "count") {
+    lua_pushnumber(lua, lua_gc(lua, LUA_GCCOUNT, 0) + lua_gc(lua, LUA_GCCOUNTB, 0) / 1024.0);
+  } else if (what == "step") {
+    lua_pushboolean(lua, lua_gc(lua, LUA_GCSTEP, static_cast<int>(luaL_optinteger(lua, 2, 0))));
+  } else {
+    lua_pushinteger(lua, what == "collect" ? lua_gc(lua, LUA_GCCOLLECT, 0) : 0);
+  }
+  return 1;
+}
+
+// As Lua's, but an error of a command comes as its text, not as a table: so scripts were written before the
+// reference had such tables.
+int protected_call(lua_State* lua) {
+  luaL_checkany(lua, 1);
+  const int status = lua_pcall(lua, lua_gettop(lua) - 1, LUA_MULTRET, 0);
+  if (status != 0 && lua_istable(lua, -1)) {
+    lua_getfield(lua, -1, "err");
+    if (lua_isstring(lua, -1)) {
+      lua_replace(lua, -2);
+    } else {
+      lua_pop(lua, 1);
+    }
+  }
+  lua_pushboolean(lua, static_cast<int>(status == 0));
+  lua_insert(lua, 1);
+  return lua_gettop(lua);
+}
+
+// As Lua's, but the handler runs when the error has ended the function. Lua would run it before, and within a
+// hook no further hook is called: a handler that loops could not be ended.
+int protected_call_with_handler(lua_State* lua) {
+  luaL_checkany(lua, 2);
+  lua_settop(lua, 2);
+  lua_insert(lua, 1);  // the handler
+  const int status = lua_pcall(lua, 0, LUA_MULTRET, 0);
+  if (status != 0) {
+    lua_pushvalue(lua, 1);
+    lua_insert(lua, -2);
+    lua_call(lua, 1, 1);
+  }
+  lua_pushboolean(lua, static_cast<int>(status == 0));
+  lua_replace(lua, 1);
+  return lua_gettop(lua);
+}
+
+// A number in [0, 1).
+double random_fraction(lua_State* lua) {
+  std::minstd_rand& random = State::of(lua).random();
+  return (static_cast<double>(random()) - std::minstd_rand::min()) /
+         (static_cast<double>(std::minstd_rand::max()) + 1);
+}
+
+// As Lua's, but not with the process' generator, which all workers share.
+int math_random(lua_State* lua) {
+  const double fraction = random_fraction(lua);
+  const int count = lua_gettop(lua);
+  if (count == 0) {
+    lua_pushnumber(lua, fraction);
+    return 1;
+  }
+  if (count > 2) return luaL_error(lua, "wrong number of arguments");
+  const lua_Number lowest = count == 1 ? 1 : luaL_checkinteger(lua, 1);
+  const lua_Number highest = static_cast<lua_Number>(luaL_checkinteger(lua, count));
+  luaL_argcheck(lua, lowest <= highest, count, "interval is empty");
+  lua_pushnumber(lua, std::floor(fraction * (highest - lowest + 1)) + lowest);
+  return 1;
+}
+
+int math_seed(lua_State* lua) {
+  State::of(lua).random().seed(static_cast<std::uint_fast32_t>(luaL_checkinteger(lua, 1)));
+  return 0;
+}
+
+// struct and cmsgpack: Debian has no library for them.
+int refuse_library(lua_State* lua) {
+  return luaL_error(lua, "This server has no library '%s' for scripts (docs/protocol.md)",
+                    lua_tostring(lua, lua_upvalueindex(1)));
+}
+
+void open_library(lua_State* lua, const char* name, lua_CFunction open) {
+  lua_pushcfunction(lua, open);
+  lua_pushstring(lua, name);
+  lua_call(lua, 1, 0);
+}
+
+// Puts a function in front of the one that the table on top of the stack has under that name.
+void wrap(lua_State* lua, const char* name, lua_CFunction function) {
+  lua_getfield(lua, -1, name);
+  lua_pushcclosure(lua, function, 1);
+  lua_setfield(lua, -2, name);
+}
+
+void replace(lua_State* lua, const char* name, lua_CFunction function) {
+  lua_pushcfunction(lua, function);
+  lua_setfield(lua, -2, name);
+}
+
+// Replaces the table on top of the stack by one that shows it, and that a script cannot change.
+void guard(lua_State* lua) {
+  lua_newtable(lua);
+  lua_newtable(lua);
+  lua_pushvalue(lua, -3);
+  lua_setfield(lua, -2, "__index");
+  lua_pushcfunction(lua, refuse_change);
+  lua_setfield(lua, -2, "__newindex");
+  lua_pushboolean(lua, 0);
+  lua_setfield(lua, -2, "__metatable");
+  lua_setmetatable(lua, -2);
+  lua_pushlightuserdata(lua, &registry_keys.guarded);
+  lua_rawget(lua, LUA_REGISTRYINDEX);
+  lua_pushvalue(lua, -2);
+  lua_pushboolean(lua, 1);
+  lua_rawset(lua, -3);
+  lua_pop(lua, 1);
+  lua_replace(lua, -2);
+}
+
+// Leaves a table whose every name is a function that refuses.
+void push_missing_library(lua_State* lua, const char* name) {
+  lua_newtable(lua);
+  lua_newtable(lua);
+  lua_pushstring(lua, name);
+  lua_pushcclosure(lua, refuse_library, 1);
+  lua_setfield(lua, -2, "__index");
+  lua_setmetatable(lua, -2);
+}
+
+void open_libraries(lua_State* lua) {
+  open_library(lua, "", luaopen_base);
+  open_library(lua, LUA_TABLIBNAME, luaopen_table);
+  open_library(lua, LUA_STRLIBNAME, luaopen_string);
+  open_library(lua, LUA_MATHLIBNAME, luaopen_math);
+  open_library(lua, LUA_OSLIBNAME, luaopen_os);
+  open_library(lua, "bit", luaopen_bit);
+  lua_pushcfunction(lua, luaopen_cjson);
+  lua_call(lua, 0, 1);
+  lua_setglobal(lua, "cjson");
+}
+
+void adapt_libraries(lua_State* lua) {
+  lua_getglobal(lua, LUA_STRLIBNAME);
+  for (const char* const name : {"find", "match", "gmatch", "gsub"}) wrap(lua, name, match_pattern);
+  lua_pop(lua, 1);
+  lua_getglobal(lua, LUA_TABLIBNAME);
+  wrap(lua, "insert", change_table);
+  lua_pop(lua, 1);
+  lua_getglobal(lua, LUA_MATHLIBNAME);
+  replace(lua, "random", math_random);
+  replace(lua, "randomseed", math_seed);
+  lua_pop(lua, 1);
+  lua_pushvalue(lua, LUA_GLOBALSINDEX);
+  wrap(lua, "rawset", change_table);
+  replace(lua, "load", load_pieces);
+  replace(lua, "loadstring", load_text);
+  replace(lua, "collectgarbage", collect_garbage);
+  replace(lua, "pcall", protected_call);
+  replace(lua, "xpcall", protected_call_with_handler);
+  lua_pop(lua, 1);
+  // The methods of strings, as in ("a"):rep(3).
+  lua_pushliteral(lua, "");
+  lua_getmetatable(lua, -1);
+  lua_getglobal(lua, LUA_STRLIBNAME);
+  lua_setfield(lua, -2, "__index");
+  lua_pushboolean(lua, 0);
+  lua_setfield(lua, -2, "__metatable");
+  lua_pop(lua, 2);
+}
+
+// Leaves the table `os` with the one function that scripts have.
+void push_os(lua_State* lua) {
+  lua_newtable(lua);
+  lua_getglobal(lua, LUA_OSLIBNAME);
+  lua_getfield(lua, -1, "clock");
+  lua_setfield(lua, -3, "clock");
+  lua_pop(lua, 1);
+}
+
+// Copies globals into the table on top of the stack.
+void copy_globals(lua_State* lua, std::initializer_list<const char*> names, bool are_tables) {
+  for (const char* const name : names) {
+    lua_getglobal(lua, name);
+    SEPAL_ASSERT(!lua_isnil(lua, -1), "Lua has all that the sandbox shows");
+    if (are_tables) guard(lua);
+    lua_setfield(lua, -2, name);
+  }
+}
+
+}  // namespace
+
+void open_sandbox(lua_State* lua) {
+  lua_pushlightuserdata(lua, &registry_keys.guarded);
+  lua_newtable(lua);
+  lua_rawset(lua, LUA_REGISTRYINDEX);
+  open_libraries(lua);
+  adapt_libraries(lua);
+  lua_newtable(lua);  // what all scripts see
+  copy_globals(lua,
+               {"assert", "collectgarbage", "error",    "gcinfo",  "getfenv",      "getmetatable", "ipairs",
+                "load",   "loadstring",     "newproxy", "next",    "pairs",        "pcall",        "rawequal",
+                "rawget", "rawset",         "select",   "setfenv", "setmetatable", "tonumber",     "tostring",
+                "type",   "unpack",         "xpcall",   "_VERSION"},
+               false);
+  copy_globals(lua, {"bit", "cjson", "coroutine", LUA_MATHLIBNAME, LUA_STRLIBNAME, LUA_TABLIBNAME}, true);
+  push_os(lua);
+  guard(lua);
+  lua_setfield(lua, -2, LUA_OSLIBNAME);
+  for (const char* const name : {"cmsgpack", "struct"}) {
+    push_missing_library(lua, name);
+    guard(lua);
+    lua_setfield(lua, -2, name);
+  }
+  push_redis_library(lua);
+  guard(lua);
+  lua_setfield(lua, -2, "redis");
+  // A name that it does not have is an error.
+  lua_newtable(lua);
+  lua_pushcfunction(lua, refuse_unknown_name);
+  lua_setfield(lua, -2, "__index");
+  lua_setmetatable(lua, -2);
+  lua_pushvalue(lua, -1);
+  guard(lua);  // the globals of scripts
+  lua_pushvalue(lua, -1);
+  lua_setfield(lua, -3, "_G");
+  lua_pushlightuserdata(lua, &registry_keys.sandbox);
+  lua_insert(lua, -2);
+  lua_rawset(lua, LUA_REGISTRYINDEX);
+  lua_settop(lua, 0);
+}
+
+void push_sandbox(lua_State* lua) {
+  lua_pushlightuserdata(lua, &registry_keys.sandbox);
+  lua_rawget(lua, LUA_REGISTRYINDEX);
+}
+
+}  // namespace sepal::script

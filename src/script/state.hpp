@@ -1,0 +1,107 @@
+// One worker's Lua: the allocator with its limit, the sandbox, and the run that is under way. Lua reports
+// errors as C++ exceptions here (the library liblua5.1-c++), so objects on the stack are destroyed.
+#pragma once
+
+#include <sepal/script/engine.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <lua.hpp>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace sepal::script {
+
+class State {
+ public:
+  State();
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  // The state that this Lua belongs to.
+  static State& of(lua_State* lua);
+
+  [[nodiscard]] std::string compile(const std::shared_ptr<const Source>& source);
+  Engine::Outcome run(const Engine::Run& run);
+  [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
+
+  // For the functions of the sandbox, while a script runs.
+  [[nodiscard]] Server& server() const { return run_->server; }
+  [[nodiscard]] const Engine::Run& current() const { return *run_; }
+  // A reply for one command of the script, empty.
+  [[nodiscard]] resp::Reply& command_reply();
+  void set_version(resp::Version version) { command_reply_.set_version(version); }
+  [[nodiscard]] resp::Version version() const { return command_reply_.version(); }
+  // The arguments at the bottom of Lua's stack as words; they are valid as long as they stay there. Empty:
+  // one of them is neither a string nor a number.
+  [[nodiscard]] std::span<const std::string_view> words(lua_State* lua);
+  std::minstd_rand& random() { return random_; }
+
+ private:
+  struct Compiled {
+    std::weak_ptr<const Source> source;
+    int reference = LUA_NOREF;
+  };
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view sha) const { return std::hash<std::string_view>{}(sha); }
+  };
+  struct Task;  // what runs in protected mode
+
+  static void* allocate(void* self, void* block, std::size_t old_bytes, std::size_t new_bytes);
+  static int compile_protected(lua_State* lua);
+  static int run_protected(lua_State* lua);
+  static int handle_error(lua_State* lua);
+  static void count_hook(lua_State* lua, lua_Debug* activation);
+  void set_global_list(const char* name, std::span<const std::string_view> words);
+  void begin_run(const Engine::Run& run);
+  void end_run();
+  void answer_error(int status, Engine::Outcome& outcome);
+  void drop_forgotten();
+
+  std::uint64_t memory_bytes_ = 0;
+  std::uint64_t memory_bytes_max_ = 0;  // 0: no limit
+  std::uint64_t collected_bytes_ = 0;   // after the last whole collection
+  lua_State* lua_;
+  std::unordered_map<std::string, Compiled, Hash, std::equal_to<>> compiled_;
+  const Engine::Run* run_ = nullptr;
+  bool ends_ = false;  // the Server has said that the script does not go on
+  resp::Reply command_reply_;
+  std::vector<std::string_view> words_;
+  std::vector<std::array<char, 32>> numbers_;  // the words that are numbers, in digits
+  std::minstd_rand random_;
+};
+
+// Keys of Lua's registry: the addresses of these.
+struct RegistryKeys {
+  char state;
+  char sandbox;  // the table that scripts have as their globals
+  char guarded;  // tables that a script may only read, as keys
+  char handler;  // turns an error into a table with its place
+};
+inline RegistryKeys registry_keys{};
+
+// sandbox.cpp
+void open_sandbox(lua_State* lua);
+void push_sandbox(lua_State* lua);
+
+// redis_library.cpp. Leaves the table `redis` on the stack.
+void push_redis_library(lua_State* lua);
+// The error object of the reference: a table with the field err. `from_command`: the command has counted it.
+void push_error(lua_State* lua, std::string_view text, bool from_command);
+
+// values.cpp
+// Pushes the RESP value at the beginning of `encoded`, which is one of our own replies, and removes it there.
+void push_reply(lua_State* lua, std::string_view& encoded);
+// Appends the value on top of Lua's stack to the reply, and pops it. `version`: what the script has set by
+// redis.setresp. False: the reply grew beyond `reply_bytes_max`.
+bool append_value(lua_State* lua, resp::Version version, std::size_t reply_bytes_max, resp::Reply& reply);
+
+}  // namespace sepal::script

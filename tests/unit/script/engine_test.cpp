@@ -1,0 +1,311 @@
+#include <sepal/script/engine.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace sepal::test::script_engine {
+
+using namespace script;
+
+// Answers commands with a text of the test's choice, and keeps what it was asked.
+class FakeServer final : public Server {
+ public:
+  void call(std::span<const std::string_view> words, resp::Reply& reply) override {
+    asked.emplace_back(words.begin(), words.end());
+    if (on_call) on_call(reply);
+    if (!on_call) reply.raw(answer);
+  }
+  Permission permits(std::span<const std::string_view> words) override {
+    if (words[0] == "nosuch") return Permission::unknown_command;
+    return words[0] == "allowed" ? Permission::granted : Permission::denied;
+  }
+  void log(LogLevel, std::string_view text) override { logged.emplace_back(text); }
+  bool goes_on() override {
+    ++questions;
+    return questions < questions_max;
+  }
+
+  std::string answer = "+OK\r\n";
+  std::function<void(resp::Reply&)> on_call;
+  std::vector<std::vector<std::string>> asked;
+  std::vector<std::string> logged;
+  int questions = 0;
+  int questions_max = 20;
+};
+
+struct World {
+  FakeServer server;
+  Engine engine;
+  Limits limits{.memory_bytes_max = 8u << 20, .reply_bytes_max = 1u << 20};
+  std::vector<std::string_view> keys;
+  std::vector<std::string_view> arguments;
+  resp::Version version = resp::Version::resp2;
+
+  std::string run(const std::string& text) {
+    const ParsedSource parsed = parse_source(text);
+    if (parsed.source == nullptr) return parsed.error;
+    if (std::string error = engine.compile(parsed.source); !error.empty()) return error;
+    resp::Reply reply;
+    reply.set_version(version);
+    engine.run({.source = parsed.source,
+                .keys = keys,
+                .arguments = arguments,
+                .server = server,
+                .reply = reply,
+                .limits = limits});
+    return std::string(reply.bytes());
+  }
+};
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("script: values become replies") {
+  World world;
+  CHECK(world.run("return 42") == ":42\r\n");
+  CHECK(world.run("return 3.99") == ":3\r\n");
+  CHECK(world.run("return -3.99") == ":-3\r\n");
+  CHECK(world.run("return 1/0") == ":-9223372036854775808\r\n");
+  CHECK(world.run("return 'x'") == "$1\r\nx\r\n");
+  CHECK(world.run("return nil") == "$-1\r\n");
+  CHECK(world.run("") == "$-1\r\n");
+  CHECK(world.run("return true") == ":1\r\n");
+  CHECK(world.run("return false") == "$-1\r\n");
+  CHECK(world.run("return {1,'a',{2},nil,5}") == "*3\r\n:1\r\n$1\r\na\r\n*1\r\n:2\r\n");
+  CHECK(world.run("return {ok='fine'}") == "+fine\r\n");
+  CHECK(world.run("return {err='MY bad'}") == "-MY bad\r\n");
+  CHECK(world.run("return redis.status_reply('S')") == "+S\r\n");
+  CHECK(world.run("return redis.error_reply('nocode')") == "-ERR nocode\r\n");
+  CHECK(world.run("return {double=1.5}") == "$3\r\n1.5\r\n");
+  CHECK(world.run("return {big_number='12'}") == "$2\r\n12\r\n");
+  CHECK(world.run("return {verbatim_string={string='x',format='txt'}}") == "$1\r\nx\r\n");
+  CHECK(world.run("return function() end") == "$-1\r\n");
+}
+
+TEST_CASE("script: values become RESP3 replies") {
+  World world;
+  world.version = resp::Version::resp3;
+  CHECK(world.run("return true") == ":1\r\n");
+  CHECK(world.run("redis.setresp(3) return true") == "#t\r\n");
+  CHECK(world.run("return nil") == "_\r\n");
+  CHECK(world.run("return {double=1.5}") == ",1.5\r\n");
+  CHECK(world.run("return {map={a=1}}") == "%1\r\n$1\r\na\r\n:1\r\n");
+  CHECK(world.run("return {set={a=true}}") == "~1\r\n$1\r\na\r\n");
+  CHECK(world.run("return {big_number='12'}") == "(12\r\n");
+  CHECK(world.run("return {verbatim_string={string='x',format='mkd'}}") == "=5\r\nmkd:x\r\n");
+}
+
+TEST_CASE("script: replies become values") {
+  World world;
+  const auto of = [&world](std::string answer, const std::string& text) {
+    world.server.answer = std::move(answer);
+    return world.run("local r = redis.call('X') return " + text);
+  };
+  CHECK(of(":7\r\n", "r + 1") == ":8\r\n");
+  CHECK(of("$3\r\na\r\n\r\n", "#r") == ":3\r\n");
+  CHECK(of("$-1\r\n", "r == false") == ":1\r\n");
+  CHECK(of("*-1\r\n", "r == false") == ":1\r\n");
+  CHECK(of("*2\r\n:1\r\n*1\r\n$1\r\na\r\n", "r[2][1]") == "$1\r\na\r\n");
+  CHECK(of("+OK\r\n", "r.ok") == "$2\r\nOK\r\n");
+  CHECK(of("%1\r\n$1\r\na\r\n:1\r\n", "r.map.a") == ":1\r\n");
+  CHECK(of("~1\r\n$1\r\na\r\n", "r.set.a") == ":1\r\n");
+  CHECK(of("_\r\n", "r == nil") == ":1\r\n");
+  CHECK(of("#t\r\n", "type(r)") == "$7\r\nboolean\r\n");
+  CHECK(of(",2.5\r\n", "tostring(r.double)") == "$3\r\n2.5\r\n");
+  CHECK(of("=5\r\ntxt:x\r\n", "r.verbatim_string.format .. r.verbatim_string.string") == "$4\r\ntxtx\r\n");
+}
+
+TEST_CASE("script: the words of a command") {
+  World world;
+  world.run("redis.call('A', 12, 1.5, 1e15, -0, 1e300, 'b\\0c')");
+  REQUIRE(world.server.asked.size() == 1);
+  CHECK(world.server.asked[0] == std::vector<std::string>{"A", "12", "1.5", "1000000000000000", "0", "1e+300",
+                                                          std::string("b\0c", 3)});
+  CHECK(has(world.run("return redis.call()"), "ERR Please specify at least one argument"));
+  CHECK(has(world.run("return redis.call('A', {})"), "arguments must be strings or integers"));
+  CHECK(has(world.run("return redis.call('A', nil)"), "arguments must be strings or integers"));
+}
+
+TEST_CASE("script: errors of commands") {
+  World world;
+  world.server.answer = "-ERR no\r\n";
+  CHECK(has(world.run("return redis.call('A')"), "-ERR no script: "));
+  CHECK(has(world.run("return redis.call('A')"), ", on @user_script:1.\r\n"));
+  CHECK(has(world.run("\n\nreturn redis.call('A')"), ", on @user_script:3.\r\n"));
+  CHECK(world.run("return redis.pcall('A')") == "-ERR no\r\n");
+  CHECK(world.run("return redis.pcall('A').err") == "$6\r\nERR no\r\n");
+  CHECK(world.run("local ok, e = pcall(redis.call, 'A') return e") == "$6\r\nERR no\r\n");
+  CHECK(has(world.run("error('mine')"), "-ERR user_script:1: mine script: "));
+  CHECK(has(world.run("error({err='MY own'})"), "-MY own script: "));
+  CHECK(has(world.run("error({})"), "-ERR unknown error"));
+}
+
+TEST_CASE("script: pcall and xpcall") {
+  World world;
+  CHECK(world.run("return {pcall(function(a) return a, 2 end, 1)}") == "*3\r\n:1\r\n:1\r\n:2\r\n");
+  CHECK(world.run("return {xpcall(function() return 1, 2 end, error)}") == "*3\r\n:1\r\n:1\r\n:2\r\n");
+  CHECK(
+      world.run("return select(2, xpcall(function() error('no', 0) end, function(e) return e .. '!' end))") ==
+      "$3\r\nno!\r\n");
+  CHECK(has(world.run("xpcall()"), "value expected"));
+}
+
+TEST_CASE("script: keys and arguments are those of the run") {
+  World world;
+  world.keys = {"k1", "k2"};
+  world.arguments = {"a"};
+  CHECK(world.run("return {#KEYS, KEYS[2], #ARGV, ARGV[1]}") == "*4\r\n:2\r\n$2\r\nk2\r\n:1\r\n$1\r\na\r\n");
+  world.keys = {};
+  CHECK(world.run("return #KEYS") == ":0\r\n");
+}
+
+TEST_CASE("script: nothing of a run is seen by the next") {
+  World world;
+  CHECK(has(world.run("x = 1"), "Attempt to modify a readonly table"));
+  CHECK(has(world.run("redis = nil"), "Attempt to modify a readonly table"));
+  CHECK(has(world.run("string.rep = nil"), "Attempt to modify a readonly table"));
+  CHECK(has(world.run("_G.x = 1"), "Attempt to modify a readonly table"));
+  CHECK(has(world.run("rawset(_G, 'x', 1)"), "Attempt to modify a readonly table"));
+  CHECK(has(world.run("rawset(string, 'x', 1)"), "Attempt to modify a readonly table"));
+  CHECK(has(world.run("table.insert(_G, 1)"), "Attempt to modify a readonly table"));
+  CHECK(has(world.run("getfenv(1).x = 1"), "Attempt to modify a readonly table"));
+  CHECK(has(world.run("setmetatable(_G, {})"), "cannot change a protected metatable"));
+  CHECK(world.run("return getmetatable('') == false") == ":1\r\n");
+  CHECK(world.run("setfenv(1, {}) return 1") == ":1\r\n");
+  CHECK(world.run("setfenv(0, {}) return 1") == ":1\r\n");
+  CHECK(world.run("redis.call('A') return 1") == ":1\r\n");
+  CHECK(world.run("collectgarbage('stop') return 1") == ":1\r\n");
+}
+
+TEST_CASE("script: what the sandbox does not have") {
+  World world;
+  for (const std::string name :
+       {"io", "debug", "package", "require", "dofile", "loadfile", "print", "module"}) {
+    CAPTURE(name);
+    CHECK(has(world.run("return " + name), "nonexistent global variable '" + name + "'"));
+  }
+  CHECK(world.run("return os.execute == nil and os.exit == nil and os.getenv == nil") == ":1\r\n");
+  CHECK(has(world.run("return loadstring(string.dump(function() end))()"), "attempt to call a nil value"));
+  CHECK(has(world.run("return select(2, loadstring(string.dump(function() end)))"), "not bytecode"));
+  CHECK(has(world.run("return select(2, load(coroutine.wrap(function() "
+                      "coroutine.yield(string.dump(function() end)) end)))"),
+            "not bytecode"));
+  CHECK(
+      world.run(
+          "return load(coroutine.wrap(function() coroutine.yield('return ') coroutine.yield('5') end))()") ==
+      ":5\r\n");
+  CHECK(world.run("\x1bLua") == "user_script: a script is text, not bytecode");
+  CHECK(has(world.run("return struct.pack('>I2', 1)"), "no library 'struct'"));
+  CHECK(has(world.run("return cmsgpack.pack(1)"), "no library 'cmsgpack'"));
+  CHECK(world.run("return bit.band(12, 10)") == ":8\r\n");
+  CHECK(world.run("return cjson.encode({1, 2})") == "$5\r\n[1,2]\r\n");
+  CHECK(world.run("return cjson.decode('{\"a\":7}').a") == ":7\r\n");
+}
+
+TEST_CASE("script: a script that runs for ever ends when the server says so") {
+  for (const std::string text :
+       {"while true do end", "while true do pcall(function() while true do end end) end",
+        "local co = coroutine.wrap(function() while true do end end) while true do pcall(co) end",
+        "xpcall(function() while true do end end, function() while true do end end)"}) {
+    World world;
+    world.server.questions_max = 3;
+    CAPTURE(text);
+    CHECK(has(world.run(text), "Script killed by user with SCRIPT KILL..."));
+    CHECK(world.run("return 1") == ":1\r\n");
+  }
+}
+
+TEST_CASE("script: a script that takes too much memory ends") {
+  for (const std::string text : {"local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
+                                 "return ('x'):rep(1e9)", "local s = 'x' while true do s = s .. s end",
+                                 "while true do local t = {} for i = 1, 1e9 do t[i] = i end end"}) {
+    World world;
+    CAPTURE(text);
+    CHECK(has(world.run(text), "not enough memory"));
+    CHECK(world.run("return 1") == ":1\r\n");
+    CHECK(world.engine.memory_bytes() < (6u << 20));
+  }
+}
+
+TEST_CASE("script: a script that nests for ever ends") {
+  World world;
+  world.server.questions_max = 1000000;
+  CHECK(has(world.run("local function f() return 1 + f() end return f()"), "stack overflow"));
+  CHECK(has(world.run("local function f() return pcall(f) end f() local function g() g(g()) end g()"),
+            "overflow"));
+  CHECK(has(world.run("local t = {} for i = 1, 1e5 do t = {t} end return t"), "reached lua stack limit"));
+  CHECK(has(world.run("local t = {} t[1] = t return t"), "reached lua stack limit"));
+  CHECK(has(world.run("return loadstring('return ' .. ('('):rep(1e5))"), "$-1"));
+  CHECK(has(world.run("return ('a'):rep(1e5):find(('a?'):rep(1e5))"), "pattern too long"));
+  CHECK(has(world.run("local s = ('a'):rep(4000) return s:find(('a?'):rep(2048))"), ":1"));
+  CHECK(has(world.run("local f f = function() return (('x'):gsub('x', f)) end return f()"), "overflow"));
+}
+
+TEST_CASE("script: a reply that doubles and doubles ends") {
+  World world;
+  CHECK(has(world.run("local t = {'xxxxxxxx'} for i = 1, 60 do t = {t, t} end return t"),
+            "the reply of the script is too long"));
+  CHECK(has(world.run("local t = {map={a='xxxxxxxx'}} for i = 1, 60 do t = {map={a=t, b=t}} end return t"),
+            "the reply of the script is too long"));
+}
+
+TEST_CASE("script: redis.log, redis.sha1hex, redis.acl_check_cmd") {
+  World world;
+  world.run("redis.log(redis.LOG_WARNING, 'one', 2)");
+  CHECK(world.server.logged == std::vector<std::string>{"one 2"});
+  CHECK(has(world.run("redis.log(9, 'x')"), "Invalid log level"));
+  CHECK(has(world.run("redis.log('x')"), "requires two arguments"));
+  CHECK(world.run("return redis.sha1hex('abc')") == "$40\r\na9993e364706816aba3e25717850c26c9cd0d89d\r\n");
+  CHECK(world.run("return redis.acl_check_cmd('allowed')") == ":1\r\n");
+  CHECK(world.run("return redis.acl_check_cmd('other')") == "$-1\r\n");
+  CHECK(has(world.run("return redis.acl_check_cmd('nosuch')"), "Invalid command passed"));
+  CHECK(has(world.run("redis.setresp(4)"), "RESP version must be 2 or 3"));
+}
+
+TEST_CASE("script: the first line may declare flags") {
+  CHECK(parse_source("#!lua flags=no-writes\nreturn 1").source->declared.no_writes);
+  CHECK(parse_source("#!lua flags=allow-oom,no-writes\nreturn 1").source->declared.allow_oom);
+  CHECK(parse_source("#!lua\nreturn 1").source->declared.any);
+  CHECK(!parse_source("return 1").source->declared.any);
+  CHECK(parse_source("#!lua").error == "Invalid script shebang");
+  CHECK(parse_source("#!js\n").error == "Unexpected engine in script shebang: #!js");
+  CHECK(parse_source("#!lua flags=no\n").error == "Unexpected flag in script shebang: no");
+  CHECK(parse_source("#!lua name=x\n").error == "Unknown lua shebang option: name=x");
+  World world;
+  CHECK(has(world.run("#!lua\nerror('x')"), "user_script:2: x"));
+}
+
+TEST_CASE("script: a compile error names the line") {
+  World world;
+  CHECK(world.run("return (") == "user_script:1: unexpected symbol near '<eof>'");
+}
+
+TEST_CASE("script: the library keeps loaded scripts, and the last of the passing ones") {
+  Library library;
+  const auto loaded = parse_source("return 'loaded'").source;
+  library.add(loaded, false);
+  const auto first = parse_source("return 0").source;
+  library.add(first, true);
+  for (std::size_t i = 1; i < Library::passing_max; ++i)
+    library.add(parse_source("return " + std::to_string(i)).source, true);
+  CHECK(library.use(first->sha) == first);  // now another one is the oldest
+  library.add(parse_source("return 'more'").source, true);
+  CHECK(library.evicted_count() == 1);
+  CHECK(library.use(first->sha) == first);
+  CHECK(library.use(loaded->sha) == loaded);
+  CHECK(library.use(parse_source("return 1").source->sha) == nullptr);
+  CHECK(library.size() == Library::passing_max + 1);
+  library.add(first, false);  // SCRIPT LOAD of a passing one
+  for (std::size_t i = 0; i < 2 * Library::passing_max; ++i)
+    library.add(parse_source("return -" + std::to_string(i)).source, true);
+  CHECK(library.contains(first->sha));
+  library.clear();
+  CHECK(library.size() == 0);
+  CHECK(library.byte_count() == 0);
+}
+
+}  // namespace sepal::test::script_engine

@@ -1,0 +1,88 @@
+#include <sepal/script/fiber.hpp>
+
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace sepal::test::script_fiber {
+
+using script::Fiber;
+
+constexpr std::size_t stack_bytes = std::size_t{1} << 20;
+
+TEST_CASE("fiber: work that ends at once") {
+  Fiber fiber(stack_bytes);
+  int done = 0;
+  for (int i = 0; i < 1000; ++i) CHECK(fiber.run([&] { ++done; }));
+  CHECK(done == 1000);
+  CHECK(!fiber.suspended());
+}
+
+TEST_CASE("fiber: work that is suspended goes on where it was") {
+  Fiber fiber(stack_bytes);
+  std::vector<std::string> told;
+  const auto work = [&] {
+    std::string local = "a string that is longer than the string object itself";
+    for (int part = 0; part < 3; ++part) {
+      told.push_back(local + std::to_string(part));
+      fiber.suspend();
+    }
+  };
+  CHECK(!fiber.run(work));
+  CHECK(fiber.suspended());
+  CHECK(!fiber.inside());
+  CHECK(!fiber.resume());
+  CHECK(!fiber.resume());
+  CHECK(fiber.resume());
+  CHECK(told.size() == 3);
+  CHECK(fiber.run([] {}));
+}
+
+// An exception passes through frames of this stack only.
+TEST_CASE("fiber: exceptions within the work, across a suspension") {
+  Fiber fiber(stack_bytes);
+  bool caught = false;
+  const auto throws_late = [&] {
+    std::array<char, 1000> room{};
+    fiber.suspend();
+    throw std::runtime_error(std::string(room.size(), 'x'));
+  };
+  CHECK(!fiber.run([&] {
+    try {
+      throws_late();
+    } catch (const std::runtime_error& error) {
+      caught = std::string(error.what()).size() == 1000;
+    }
+  }));
+  try {
+    throw std::logic_error("of the thread");
+  } catch (const std::logic_error&) {
+    CHECK(!caught);
+  }
+  CHECK(fiber.resume());
+  CHECK(caught);
+}
+
+TEST_CASE("fiber: two fibers of one thread take turns") {
+  Fiber one(stack_bytes);
+  Fiber two(stack_bytes);
+  std::string order;
+  CHECK(!one.run([&] {
+    order += "1";
+    one.suspend();
+    order += "3";
+  }));
+  CHECK(!two.run([&] {
+    order += "2";
+    two.suspend();
+    order += "4";
+  }));
+  CHECK(one.resume());
+  CHECK(two.resume());
+  CHECK(order == "1234");
+}
+
+}  // namespace sepal::test::script_fiber
