@@ -10,11 +10,11 @@ Gate::Gate(std::size_t side_count) : side_count_(side_count), sides_(std::make_u
 void Gate::enter(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   SEPAL_ASSERT(side < side_count_, "a worker enters a side that the gate does not have");
   // Sequentially consistent, as the increment in close() is: either this load sees the closer and the worker
-  // queues behind it, or the closer finds this side taken. Both are correct; the first keeps the closer from
+  // waits behind it, or the closer finds this side taken. Both are correct; the first keeps the closer from
   // starving.
   if (closers_.load() != 0) {
-    turnstile_.lock();
-    turnstile_.unlock();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !closed_; });
   }
   sides_[side].mutex.lock();
 }
@@ -24,16 +24,54 @@ void Gate::leave(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 void Gate::close() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  const bool is_closed = close(true);
+  SEPAL_ASSERT(is_closed, "a thread that waits for the reservation to end closes the gate then");
+}
+
+bool Gate::close_unless_reserved() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  return close(false);
+}
+
+bool Gate::close(bool waits_for_reservation) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   closers_.fetch_add(1);
-  turnstile_.lock();
+  {
+    std::unique_lock lock(mutex_);
+    const auto is_of_another = [this] {
+      return reserver_ != std::thread::id() && reserver_ != std::this_thread::get_id();
+    };
+    changed_.wait(
+        lock, [&] { return (is_of_another() && !waits_for_reservation) || (!closed_ && !is_of_another()); });
+    if (is_of_another()) {
+      closers_.fetch_sub(1);
+      return false;
+    }
+    closed_ = true;
+  }
   for (std::size_t side = 0; side < side_count_; ++side) sides_[side].mutex.lock();
+  return true;
 }
 
 void Gate::open() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   for (std::size_t side = side_count_; side-- > 0;) sides_[side].mutex.unlock();
   const std::size_t closers_before = closers_.fetch_sub(1);
   SEPAL_ASSERT(closers_before > 0, "the gate is opened more often than it was closed");
-  turnstile_.unlock();
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = false;
+  }
+  changed_.notify_all();
+}
+
+void Gate::reserve() {
+  const std::lock_guard lock(mutex_);
+  SEPAL_ASSERT(closed_, "only the thread that has closed the gate reserves it");
+  reserver_ = std::this_thread::get_id();
+}
+
+void Gate::unreserve() {
+  const std::lock_guard lock(mutex_);
+  SEPAL_ASSERT(closed_, "only the thread that has closed the gate ends its reservation");
+  reserver_ = {};
 }
 
 }  // namespace sepal

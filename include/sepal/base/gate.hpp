@@ -9,8 +9,11 @@
 //   side    [x]        [ ]        [x]      inside: shared
 //   close   [c]        [c]        [c]      all sides taken, in order of index: alone
 //
-// A closer announces itself first. From then on workers queue at the turnstile before they enter again, so a
-// busy worker keeps a closer waiting no longer than the batch it is in.
+// A closer announces itself first. From then on workers wait before they enter again, so a busy worker keeps
+// a closer waiting no longer than the batch it is in.
+//
+// A thread whose work with the gate closed takes long may reserve the gate and open it between two parts.
+// Workers enter then only to tell their clients so, and no other thread can close the gate.
 //
 // Rules: a thread inside the gate waits for no disk, no socket and no other lock holder; no thread enters or
 // closes twice. The gate comes before every other lock of the project.
@@ -19,8 +22,11 @@
 #include <sepal/base/mutex.hpp>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <memory>
+#include <mutex>
+#include <thread>
 
 namespace sepal {
 
@@ -36,19 +42,34 @@ class SEPAL_CAPABILITY("gate") Gate {
   void enter(std::size_t side) SEPAL_ACQUIRE_SHARED();
   void leave(std::size_t side) SEPAL_RELEASE_SHARED();
 
-  // Exclusive. Blocks until every side is free. Any thread that is not inside may call.
+  // Exclusive. Blocks until every side is free, and while another thread has the gate reserved. Any thread
+  // that is not inside may call.
   void close() SEPAL_ACQUIRE();
+  // As close(), but gives up, and returns false, while another thread has the gate reserved.
+  [[nodiscard]] bool close_unless_reserved() SEPAL_TRY_ACQUIRE(true);
   void open() SEPAL_RELEASE();
+
+  // Called with the gate closed. From the next open() on, workers enter as usual, but only this thread closes
+  // the gate, until it calls unreserve(). A worker that enters must find out by other means that the gate is
+  // reserved, and leave what it guards alone.
+  void reserve();
+  // Called with the gate closed. Does nothing if it is not reserved.
+  void unreserve();
 
  private:
   struct alignas(64) Side {
     std::mutex mutex;
   };
+  [[nodiscard]] bool close(bool waits_for_reservation);
 
   std::size_t side_count_;
   std::unique_ptr<Side[]> sides_;
-  alignas(64) std::atomic<std::size_t> closers_{0};
-  std::mutex turnstile_;  // Lock order: before any Side::mutex.
+  alignas(64) std::atomic<std::size_t> closers_{0};  // that wait, or have closed the gate
+  // Guards what follows. No thread takes a side, or waits for one, while it holds this lock.
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;         // a thread has all sides, or is about to take them
+  std::thread::id reserver_{};  // no thread: it is not reserved
 };
 
 // Enters a side for a scope.

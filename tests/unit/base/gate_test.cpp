@@ -123,4 +123,59 @@ TEST_CASE("a busy worker cannot keep another thread from closing the gate", "[ba
   CHECK(closed_once.load());
 }
 
+TEST_CASE("workers enter a gate that is reserved, and only the thread that reserved it closes it",
+          "[base][gate]")
+SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  Gate gate(2);
+  gate.close();
+  gate.reserve();
+  gate.open();
+  bool closed_by_other = true;
+  std::thread other([&]() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+    pass(gate, 0);
+    closed_by_other = gate.close_unless_reserved();
+    pass(gate, 1);  // the attempt has left nothing behind
+  });
+  other.join();
+  CHECK(!closed_by_other);
+  gate.close();
+  gate.open();
+  const bool closed_by_reserver = gate.close_unless_reserved();
+  CHECK(closed_by_reserver);
+  gate.unreserve();
+  gate.open();
+  std::thread after([&]() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+    closed_by_other = gate.close_unless_reserved();
+    gate.open();
+  });
+  after.join();
+  CHECK(closed_by_other);
+}
+
+TEST_CASE("a thread that closes the gate waits until its reservation ends", "[base][gate]") {
+  Gate gate(1);
+  std::atomic<bool> ended{false};
+  std::atomic<bool> closer_was_late{false};
+  gate.close();
+  gate.reserve();
+  gate.open();
+  std::thread closer([&] {
+    const GateClosed closed(gate);
+    closer_was_late.store(ended.load());
+  });
+  // Enough turns for the closing thread to get in too early, if the gate let it. Workers enter meanwhile.
+  for (int turn = 0; turn < 100; ++turn) {
+    pass(gate, 0);
+    gate.close();
+    std::this_thread::yield();
+    gate.open();
+  }
+  gate.close();
+  ended.store(true);
+  gate.unreserve();
+  gate.open();
+  closer.join();
+  CHECK(closer_was_late.load());
+}
+
 }  // namespace gate_test
