@@ -28,6 +28,7 @@
 #include "import_folder.hpp"
 #include "journal_view.hpp"
 #include "loader.hpp"
+#include "script_log.hpp"
 #include "stop_signal.hpp"
 
 namespace sepal::app {
@@ -89,6 +90,9 @@ class Daemon final : private command::Persistence, private command::ServerContro
   void request_stop(command::StopMode mode) override { stop_signal_.request(mode); }
   std::uint64_t clients_possible() override;
   Result<void> rewrite_config_for(std::uint64_t id) override;
+  void log_from_script(script::LogLevel level, std::string_view text) override {
+    script_log_.write(level, text);
+  }
 
   // The members are made in this order and destroyed in the reverse order.
   settings::Settings settings_;  // `runtime` and `keyspace` are guarded by the gate once clients are served
@@ -98,6 +102,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   std::optional<Descriptors> descriptors_;  // guarded by the gate once clients are served
   std::unique_ptr<storage::Disk> disk_;
   std::unique_ptr<storage::DataDirectory> data_;
+  ScriptLog script_log_;
   Background background_;
   Gate gate_;
   std::unique_ptr<keyspace::Keyspace> keyspace_;

@@ -36,6 +36,9 @@ constexpr std::pair<Flag, std::string_view> flag_names[] = {
     {Flag::blocking, "blocking"},
     {Flag::skip_slowlog, "skip_slowlog"},
     {Flag::allow_busy, "allow_busy"},
+    {Flag::skip_monitor, "skip_monitor"},
+    {Flag::no_mandatory_keys, "no_mandatory_keys"},
+    {Flag::movable_keys, "movablekeys"},
 };
 
 // One entry of a command's key specifications. The command does the same to all of its keys.
@@ -46,6 +49,7 @@ struct KeySpec {
 };
 
 std::vector<KeySpec> key_specs(const KeyRange& keys) {
+  if (keys.count_at != 0) return {{.flags = keys.access, .index = keys.count_at}};
   if (keys.first == 0) return {};
   const std::size_t divider = keys.access.find('/');
   if (divider == std::string_view::npos) {
@@ -62,7 +66,24 @@ void append_flags(resp::Reply& reply, std::string_view blank_separated) {
   for_each_word(blank_separated, [&](std::string_view flag) { reply.simple(flag); });
 }
 
-void append_key_spec(resp::Reply& reply, const KeySpec& spec, int step) {
+// How a specification finds keys: in a range, or behind a word that counts them.
+void append_key_finder(resp::Reply& reply, const KeySpec& spec, const KeyRange& keys) {
+  const bool counted = keys.count_at != 0;
+  reply.bulk("find_keys");
+  reply.map(2);
+  reply.bulk("type");
+  reply.bulk(counted ? "keynum" : "range");
+  reply.bulk("spec");
+  reply.map(3);
+  reply.bulk(counted ? "keynumidx" : "lastkey");
+  reply.integer(counted ? 0 : spec.last);
+  reply.bulk(counted ? "firstkey" : "keystep");
+  reply.integer(counted ? 1 : keys.step);
+  reply.bulk(counted ? "keystep" : "limit");
+  reply.integer(counted ? 1 : 0);
+}
+
+void append_key_spec(resp::Reply& reply, const KeySpec& spec, const KeyRange& keys) {
   reply.map(3);
   reply.bulk("flags");
   append_flags(reply, spec.flags);
@@ -74,18 +95,7 @@ void append_key_spec(resp::Reply& reply, const KeySpec& spec, int step) {
   reply.map(1);
   reply.bulk("index");
   reply.integer(spec.index);
-  reply.bulk("find_keys");
-  reply.map(2);
-  reply.bulk("type");
-  reply.bulk("range");
-  reply.bulk("spec");
-  reply.map(3);
-  reply.bulk("lastkey");
-  reply.integer(spec.last);
-  reply.bulk("keystep");
-  reply.integer(step);
-  reply.bulk("limit");
-  reply.integer(0);
+  append_key_finder(reply, spec, keys);
 }
 
 void append_row(resp::Reply& reply, const CommandSpec& row) {
@@ -106,7 +116,7 @@ void append_row(resp::Reply& reply, const CommandSpec& row) {
   for_each_word(row.tips, [&](std::string_view tip) { reply.bulk(tip); });
   const std::vector<KeySpec> specs = key_specs(row.keys);
   reply.set(specs.size());
-  for (const KeySpec& spec : specs) append_key_spec(reply, spec, row.keys.step);
+  for (const KeySpec& spec : specs) append_key_spec(reply, spec, row.keys);
   reply.set(row.subcommands.size());
   for (const CommandSpec& subcommand : row.subcommands) append_row(reply, subcommand);
 }
@@ -137,6 +147,15 @@ std::optional<RowFilter> parse_filter(Words words) {
   return std::nullopt;
 }
 
+// The keys of a request that says how many there are; nothing if the number is wrong.
+std::optional<Words> counted_keys(const CommandSpec& row, Words words) {
+  const auto count_at = static_cast<std::size_t>(row.keys.count_at);
+  const auto count = parse_integer(words[count_at]);
+  if (!count || *count < 0 || static_cast<std::size_t>(*count) > words.size() - count_at - 1)
+    return std::nullopt;
+  return words.subspan(count_at + 1, static_cast<std::size_t>(*count));
+}
+
 // The row of the request that follows COMMAND GETKEYS, or the error if that request has no keys.
 struct KeyQuestion {
   const CommandSpec* row = nullptr;
@@ -145,14 +164,21 @@ struct KeyQuestion {
 KeyQuestion ask_for_keys(Words words) {
   const CommandSpec* const row = row_for(words);
   if (row == nullptr) return {.row = nullptr, .refused = text::invalid_command};
-  if (row->keys.first == 0) return {.row = row, .refused = text::no_key_arguments};
+  if (row->keys.first == 0 && row->keys.count_at == 0) return {.row = row, .refused = text::no_key_arguments};
   if (!arity_fits(*row, words.size())) return {.row = row, .refused = text::invalid_argument_count};
+  if (row->keys.count_at != 0 && !counted_keys(*row, words))
+    return {.row = row, .refused = text::invalid_argument_count};
   return {.row = row};
 }
 
 // Visits each key of a request with the flags of its specification.
 template <class Visit>
 void for_each_key(const CommandSpec& row, Words words, const Visit& visit) {
+  if (row.keys.count_at != 0) {
+    const Words counted = counted_keys(row, words).value_or(Words{});
+    for (const std::string_view key : counted) visit(key, row.keys.access);
+    return;
+  }
   for (const KeySpec& spec : key_specs(row.keys)) {
     const auto first = static_cast<std::size_t>(spec.index);
     const auto last = spec.last < 0 ? words.size() + static_cast<std::size_t>(spec.last + 1) - 1

@@ -41,6 +41,19 @@ constexpr Parameter fact(std::string_view name, std::string (*get)(const Context
   return {.name = name, .get = get};
 }
 
+// The reference's old name of busy-reply-threshold.
+std::string get_script_limit(const Context& context, const Parameter&) {
+  return std::to_string(context.services.options.busy_reply_threshold.count());
+}
+
+std::string set_script_limit(Configuration::Draft& draft, const Parameter& parameter,
+                             std::string_view value) {
+  std::int64_t number = 0;
+  std::string wrong = store(parse_config_integer(value, parameter.range), number);
+  if (wrong.empty()) draft.options().busy_reply_threshold = std::chrono::milliseconds(number);
+  return wrong;
+}
+
 std::string get_kept(const Context& context, const Parameter& parameter) {
   const auto& kept = context.services.options.without_effect;
   const auto found = kept.find(parameter.name);
@@ -176,7 +189,6 @@ constexpr Parameter parameter_table[] = {
     fixed("activedefrag", "no"),
     {.name = "appendfsync", .get = get_append_sync, .set = set_append_sync},
     {.name = "appendonly", .get = get_append_only, .set = set_append_only},
-    fixed("busy-reply-threshold", "5000"),
     fixed("cluster-enabled", "no"),
     fixed("daemonize", "no"),
     fact("databases", get_database_count),
@@ -197,7 +209,10 @@ constexpr Parameter parameter_table[] = {
     fixed("lfu-decay-time", "1"),
     fixed("lfu-log-factor", "10"),
     {.name = "loglevel", .get = get_log_level, .set = set_log_level},
-    fixed("lua-time-limit", "5000"),
+    {.name = "lua-time-limit",
+     .get = get_script_limit,
+     .set = set_script_limit,
+     .range = {.least = 0, .greatest = int_max}},
     {.name = "maxmemory-policy", .get = get_text, .set = set_policy, .text = "noeviction"},
     fixed("notify-keyspace-events", ""),
     fact("port", get_fact<&ServerFacts::port>),

@@ -10,6 +10,7 @@
 #include "command_index.hpp"
 #include "error_counts.hpp"
 #include "scratch.hpp"
+#include "script_runner.hpp"
 #include "transaction_state.hpp"
 
 namespace sepal::command {
@@ -40,17 +41,31 @@ bool comes_from_a_browser(std::string_view name) {
   return equal_ignoring_case(name, "post") || equal_ignoring_case(name, "host:");
 }
 
+// The gate is reserved while a script is busy, so a command that needs it closed cannot run.
+bool runs_beside_script(const CommandSpec& spec) {
+  return spec.flags.has(Flag::allow_busy) && !spec.flags.has(Flag::alone);
+}
+
+// Whether scripts may run in it: the request then needs a stack that can be suspended.
+bool may_run_script(const Request& request) {
+  if (request.spec == nullptr) return false;
+  if (request.spec->flags.has(Flag::runs_script)) return true;
+  const Transaction* const transaction = request.client.transaction.get();
+  return transaction != nullptr && transaction->has_script() && is_exec(*request.spec);
+}
+
 // The reason why a request must not reach its handler; empty if it may.
-std::string refusal(const Services& services, const Request& request) {
+std::string refusal(const Services& services, const Request& request, const Moment& moment) {
   const CommandSpec& spec = *request.spec;
   const std::span<const std::string_view> words = request.words;
   if (!spec.subcommands.empty() && words.size() > 1) return unknown_subcommand(spec, words[1]);
   if (!arity_fits(spec, words.size())) return wrong_arity(spec.name);
   if (!request.client.authenticated && !services.options.password.empty() && !spec.flags.has(Flag::no_auth))
     return std::string(text::no_authentication);
-  if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit())
+  if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit() && !moment.may_exceed_memory)
     return std::string(text::over_memory);
   if (services.load.running && !spec.flags.has(Flag::loading)) return std::string(text::loading);
+  if (services.busy && !runs_beside_script(spec)) return std::string(text::busy_script);
   return {};
 }
 
@@ -131,7 +146,8 @@ Dispatcher::Dispatcher(Services& services, std::size_t worker)
     : services_(services),
       worker_(worker),
       stats_(services.workers[worker]),
-      scratch_(std::make_unique<Scratch>()) {
+      scratch_(std::make_unique<Scratch>()),
+      scripts_(std::make_unique<ScriptRunner>(services, *this, worker)) {
   SEPAL_ASSERT(worker < services.workers.size() && services.logs.size() == services.workers.size(),
                "a worker without statistics, or without a place for its log");
 }
@@ -140,8 +156,9 @@ Dispatcher::~Dispatcher() = default;
 Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment) {
   // A transaction queues a long request whole.
   const bool is_queued = request.client.transaction != nullptr;
-  const Outcome outcome =
-      !is_queued && is_cut(request) ? run_part(request, moment) : run_whole(request, moment);
+  const Outcome outcome = !is_queued && is_cut(request)             ? run_part(request, moment)
+                          : moment.alone && may_run_script(request) ? scripts_->run(request, moment)
+                                                                    : run_whole(request, moment);
   switch (outcome.next) {
     case Next::done:
     case Next::wait:
@@ -196,7 +213,7 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
 Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& moment, bool has_begun) {
   if (request.spec == nullptr) return run_unknown(request);
   const CommandSpec& spec = *request.spec;
-  if (const std::string refused = refusal(services_, request); !refused.empty())
+  if (const std::string refused = refusal(services_, request, moment); !refused.empty())
     return reject(request, refused, has_begun);
   if (request.client.transaction != nullptr && !spec.flags.has(Flag::unqueued))
     return queue(request, request.words.last(1), moment);
@@ -213,7 +230,9 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& 
   Context context = context_of(request, log, moment);
   context.counts_keys = !has_begun || spec.keys.last != 1;
   if (moment.alone && spec.flags.has(Flag::write)) expire_keys(context);
-  return {.next = run_handler(context), .spec = &spec};
+  const Next next = run_handler(context);
+  if (next == Next::need_alone && services_.busy) return reject(request, text::busy_script, has_begun);
+  return {.next = next, .spec = &spec};
 }
 
 bool Dispatcher::runs_together(const CommandSpec* spec, std::size_t word_count) {
@@ -225,7 +244,7 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
                                              const Moment& moment) {
   SEPAL_ASSERT(first.spec != nullptr && first.partial == nullptr && !last_words.empty(),
                "requests run together that have no row, or one of them is long");
-  if (!refusal(services_, first).empty()) return {.next = Next::need_alone, .spec = first.spec};
+  if (!refusal(services_, first, moment).empty()) return {.next = Next::need_alone, .spec = first.spec};
   if (first.client.transaction != nullptr) return queue(first, last_words, moment);
   const std::span<bool> answers = scratch_->flags(last_words.size());
   const Next next = answer_together(first, last_words, answers, moment);
@@ -250,7 +269,8 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
   SEPAL_ASSERT(!moment.alone, "requests of several clients share the gate");
   std::array<std::string_view, singles_max> last_words;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (!refusal(services_, requests[i]).empty() || requests[i].client.transaction != nullptr) return false;
+    if (!refusal(services_, requests[i], moment).empty() || requests[i].client.transaction != nullptr)
+      return false;
     last_words[i] = requests[i].words.back();
   }
   std::array<bool, singles_max> answers;
@@ -305,7 +325,10 @@ Dispatcher::Outcome Dispatcher::reject(const Request& request, std::string_view 
 
 // Null if the command changes nothing, or if the journal is off.
 keyspace::WorkerLog* Dispatcher::log_of(const CommandSpec& spec) const {
-  if (!spec.flags.has(Flag::write)) return nullptr;
+  return spec.flags.has(Flag::write) ? recording_log() : nullptr;
+}
+
+keyspace::WorkerLog* Dispatcher::recording_log() const {
   keyspace::WorkerLog* const log = services_.logs[worker_];
   return log != nullptr && log->recording() ? log : nullptr;
 }
@@ -322,10 +345,15 @@ keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& r
   const bool more = moment.alone || !services_.keyspace.mirrors().empty();
   const std::uint64_t bytes_max = more ? most_record_bytes(request, item_count, moment.alone)
                                        : record_bytes_of(spec, request.words, item_count, 0);
-  const bool frees = spec.frees != nullptr && spec.frees(request.words, moment.now);
-  const auto admission = log->admit(bytes_max, frees ? keyspace::Change::frees : keyspace::Change::any);
+  const auto admission = log->admit(bytes_max, change_of(request, moment.now));
   if (admission == keyspace::Admission::granted) record_.log = log;
   return admission;
+}
+
+keyspace::Change Dispatcher::change_of(const Request& request, WallTime now) {
+  const CommandSpec& spec = *request.spec;
+  return spec.frees != nullptr && spec.frees(request.words, now) ? keyspace::Change::frees
+                                                                 : keyspace::Change::any;
 }
 
 // The most bytes that a request records with the gate closed, or while any filter has a mirror.
@@ -400,6 +428,22 @@ void Dispatcher::count_errors(std::string_view text, std::uint64_t times) {
 void Dispatcher::count_error(std::string_view text, const CommandSpec* failed) {
   if (failed != nullptr) stats_.commands[command_row(*failed)].failed.add();
   count_errors(text, 1);
+}
+
+std::uint64_t Dispatcher::suspended_client() const {
+  return scripts_->suspended() ? scripts_->client_id() : 0;
+}
+
+bool Dispatcher::resume_script() {
+  return scripts_->resume();
+}
+
+Dispatcher::Outcome Dispatcher::finish_script(resp::Reply& reply) {
+  return scripts_->finish(reply);
+}
+
+void Dispatcher::end_script(bool even_after_changes) {
+  scripts_->end(even_after_changes);
 }
 
 void Dispatcher::record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration) {

@@ -34,6 +34,19 @@ Next discard(Context& context);
 Next watch(Context& context);
 Next unwatch(Context& context);
 
+// script_commands.cpp
+Next call_function(Context& context);   // FCALL, FCALL_RO
+Next eval(Context& context);            // EVAL, EVAL_RO
+Next eval_by_digest(Context& context);  // EVALSHA, EVALSHA_RO
+Next function_flush(Context& context);
+Next function_list(Context& context);
+Next refuse_function(Context& context);  // FUNCTION DELETE, DUMP, LOAD, RESTORE
+Next script_debug(Context& context);
+Next script_exists(Context& context);
+Next script_flush(Context& context);
+Next script_kill(Context& context);
+Next script_load(Context& context);
+
 // mirror_commands.cpp
 Next bf_mirror(Context& context);
 

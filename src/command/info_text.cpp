@@ -52,6 +52,20 @@ void append_sizes(InfoLines& lines, std::string_view field, std::uint64_t bytes)
   lines.count(field, bytes).line(std::string(field) + "_human", human_bytes(bytes));
 }
 
+void append_scripts(const Context& context, InfoLines& lines) {
+  const Scripts& scripts = *context.services.scripts;
+  std::uint64_t lua_bytes = 0;
+  for (const auto& bytes : scripts.memory_bytes) lua_bytes += bytes;
+  const std::uint64_t text_bytes = scripts.library.byte_count();
+  append_sizes(lines, "used_memory_lua", lua_bytes);
+  lines.count("used_memory_vm_eval", lua_bytes).count("used_memory_scripts_eval", text_bytes);
+  lines.count("number_of_cached_scripts", scripts.library.size());
+  lines.zeros({"number_of_functions", "number_of_libraries", "used_memory_vm_functions"});
+  append_sizes(lines, "used_memory_vm_total", lua_bytes);
+  lines.zeros({"used_memory_functions"});
+  append_sizes(lines, "used_memory_scripts", text_bytes);
+}
+
 void append_memory(const Context& context, InfoLines& lines) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
   const ProcessUsage usage = context.services.control.usage();
@@ -67,7 +81,7 @@ void append_memory(const Context& context, InfoLines& lines) {
   lines.count("allocator_resident", usage.resident_bytes);
   lines.count("resident_peak", usage.resident_peak_bytes);
   append_sizes(lines, "total_system_memory", keyspace.options().machine_bytes);
-  lines.zeros({"used_memory_lua", "used_memory_scripts", "number_of_cached_scripts"});
+  append_scripts(context, lines);
   append_sizes(lines, "maxmemory", keyspace.options().memory_max);
   lines.line("maxmemory_policy", "noeviction");
   lines.real("mem_fragmentation_ratio", ratio(usage.resident_bytes, used), 2);

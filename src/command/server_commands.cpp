@@ -92,6 +92,10 @@ Next shut_down(Context& context) {
     context.reply.error(text::syntax);
     return Next::done;
   }
+  if (context.services.busy && !options.no_save) {
+    context.reply.error(text::busy_script);
+    return Next::done;
+  }
   if (options.abort) {
     context.reply.error(text::no_shutdown);
     return Next::done;

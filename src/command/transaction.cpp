@@ -1,5 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/command/command_table.hpp>
 #include <sepal/command/transaction.hpp>
 
 namespace sepal::command {
@@ -7,6 +8,7 @@ namespace sepal::command {
 void Transaction::queue(const CommandSpec& spec, std::span<const std::string_view> words, bool may_join) {
   SEPAL_ASSERT(!words.empty(), "a command has a name");
   ++command_count_;
+  has_script_ = has_script_ || spec.flags.has(Flag::runs_script);
   if (may_join && !groups_.empty() && joins(groups_.back(), spec, words)) {
     append(words.back());
     ++groups_.back().command_count;

@@ -44,6 +44,7 @@ bool any_denied_above_limit(const Transaction& transaction) {
 // Whether its changes only remove keys: on a full disk the journal keeps room for such changes.
 bool only_frees(const Transaction& transaction, WallTime now) {
   return std::ranges::all_of(transaction.groups(), [&](const Transaction::Group& group) {
+    if (group.spec->flags.has(Flag::runs_script)) return false;
     if (!group.spec->flags.has(Flag::write)) return true;
     return group.spec->frees != nullptr && group.spec->frees(words_of(transaction, group, 0), now);
   });
@@ -196,7 +197,7 @@ std::optional<Next> Dispatcher::admit_transaction(keyspace::WorkerLog& log, cons
                                                   Context& context) {
   if (renames_beside_mirror(services_.keyspace, transaction))
     return refuse(context, transaction_discarded(text::rename_beside_mirror));
-  const std::uint64_t bytes_max = transaction_record_bytes(transaction, context);
+  const std::uint64_t bytes_max = context.room_bytes = transaction_record_bytes(transaction, context);
   const std::uint64_t journal_bytes_max = services_.options.journal_bytes_max;
   if (journal_bytes_max != 0 && bytes_max > journal_bytes_max / journal_part)
     return refuse(context, transaction_discarded(text::transaction_too_large));
@@ -212,8 +213,9 @@ std::optional<Next> Dispatcher::admit_transaction(keyspace::WorkerLog& log, cons
   return Next::later;
 }
 
-// Null if the transaction changes nothing, or if the journal is off.
+// Null if the transaction changes nothing, or if the journal is off. A script may change something.
 keyspace::WorkerLog* Dispatcher::log_of(const Transaction& transaction) const {
+  if (transaction.has_script()) return recording_log();
   for (const Transaction::Group& group : transaction.groups())
     if (keyspace::WorkerLog* const log = log_of(*group.spec)) return log;
   return nullptr;
@@ -245,6 +247,7 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
   const SteadyTime began = context.moment.clock();
   Moment moment = context.moment;
   moment.in_transaction = true;
+  moment.room_bytes = context.room_bytes;
   Next next = Next::done;
   for (std::size_t at = 0; at < group.command_count;) {
     const std::vector<std::string_view> words = words_of(transaction, group, at);

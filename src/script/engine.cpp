@@ -20,6 +20,9 @@ constexpr const char* chunk_name = "@user_script";
 // What scripts may leave behind without a whole collection, beside twice of what the last one has left.
 constexpr std::uint64_t left_bytes_max = std::uint64_t{4} << 20;
 
+// Small blocks do not go back to the system one by one. A State with more of them is dropped behind the run.
+constexpr std::uint64_t bloated_bytes_min = std::uint64_t{32} << 20;
+
 // Compiled scripts that the library has forgotten are dropped when there are this many more than before.
 constexpr std::size_t forgotten_max = 1024;
 
@@ -38,9 +41,21 @@ State::State() : lua_(lua_newstate(allocate, this)) {
   lua_pushlightuserdata(lua_, this);
   lua_rawset(lua_, LUA_REGISTRYINDEX);
   open_sandbox(lua_);
-  lua_pushlightuserdata(lua_, &registry_keys.handler);
+  push_sandbox(lua_);
+  sandbox_ = keep_on_top();
   lua_pushcfunction(lua_, handle_error);
-  lua_rawset(lua_, LUA_REGISTRYINDEX);
+  handler_ = keep_on_top();
+  lua_pushcfunction(lua_, run_protected);
+  runner_ = keep_on_top();
+  lua_pushliteral(lua_, "KEYS");
+  keys_name_ = keep_on_top();
+  lua_pushliteral(lua_, "ARGV");
+  arguments_name_ = keep_on_top();
+}
+
+// Pops the value, and gives the reference that pushes it again.
+int State::keep_on_top() {
+  return luaL_ref(lua_, LUA_REGISTRYINDEX);
 }
 
 State::~State() {
@@ -58,24 +73,21 @@ State& State::of(lua_State* lua) {
 void* State::allocate(void* self, void* block, std::size_t old_bytes, std::size_t new_bytes) {
   State& state = *static_cast<State*>(self);
   if (new_bytes == 0) {
-    std::free(block);
+    if (block != nullptr) state.pool_.free(block, old_bytes);
     state.memory_bytes_ -= old_bytes;
     return nullptr;
   }
   const std::uint64_t bytes_after = state.memory_bytes_ - old_bytes + new_bytes;
   if (new_bytes > old_bytes && state.memory_bytes_max_ != 0 && bytes_after > state.memory_bytes_max_)
     return nullptr;
-  void* const moved = std::realloc(block, new_bytes);
+  void* const moved =
+      block == nullptr ? state.pool_.allocate(new_bytes) : state.pool_.resize(block, old_bytes, new_bytes);
   if (moved != nullptr) state.memory_bytes_ = bytes_after;
   return moved;
 }
 
 std::string State::compile(const std::shared_ptr<const Source>& source) {
-  if (const auto known = compiled_.find(source->sha); known != compiled_.end()) {
-    if (known->second.source.lock() == source) return {};
-    luaL_unref(lua_, LUA_REGISTRYINDEX, known->second.reference);
-    compiled_.erase(known);
-  }
+  if (compiled_.contains(source.get())) return {};
   if (compiled_.size() >= forgotten_max) drop_forgotten();
   Task task{.state = *this, .source = source.get()};
   std::string error;
@@ -83,7 +95,7 @@ std::string State::compile(const std::shared_ptr<const Source>& source) {
     const char* const text = lua_tostring(lua_, -1);
     error = text == nullptr ? "not enough memory" : text;
   } else {
-    compiled_.emplace(source->sha, Compiled{.source = source, .reference = task.reference});
+    compiled_.emplace(source.get(), Compiled{.source = source, .reference = task.reference});
   }
   lua_settop(lua_, 0);
   return error;
@@ -104,19 +116,21 @@ int State::compile_protected(lua_State* lua) {
 
 void State::drop_forgotten() {
   std::erase_if(compiled_, [this](const auto& each) {
-    if (!each.second.source.expired()) return false;
+    if (each.second.source.use_count() > 1) return false;
     luaL_unref(lua_, LUA_REGISTRYINDEX, each.second.reference);
     return true;
   });
 }
 
 Engine::Outcome State::run(const Engine::Run& run) {
-  const auto compiled = compiled_.find(run.source->sha);
+  const auto compiled = compiled_.find(&run.source);
   SEPAL_ASSERT(compiled != compiled_.end(), "a script is compiled before it runs");
   begin_run(run);
-  Task task{.state = *this, .source = run.source.get(), .reference = compiled->second.reference};
+  Task task{.state = *this, .source = &run.source, .reference = compiled->second.reference};
   const std::size_t reply_before = run.reply.size();
-  if (const int status = lua_cpcall(lua_, run_protected, &task); status != 0) {
+  push_kept(runner_);
+  lua_pushlightuserdata(lua_, &task);
+  if (const int status = lua_pcall(lua_, 1, 0, 0); status != 0) {
     run.reply.truncate(reply_before);
     memory_bytes_max_ = 0;  // to tell the error takes memory too, and nothing catches a failure here
     answer_error(status, task.outcome);
@@ -142,7 +156,7 @@ void State::end_run() {
     collected_bytes_ = memory_bytes_;
   }
   run_ = nullptr;
-  ends_ = false;
+  ends_because_ = {};
 }
 
 // A script may have changed the environment of its own function, or of its thread.
@@ -151,13 +165,12 @@ int State::run_protected(lua_State* lua) {
   State& state = task.state;
   const Engine::Run& run = *state.run_;
   lua_settop(lua, 0);
-  push_sandbox(lua);
+  state.push_kept(state.sandbox_);
   lua_pushvalue(lua, -1);
   lua_replace(lua, LUA_GLOBALSINDEX);
-  state.set_global_list("KEYS", run.keys);
-  state.set_global_list("ARGV", run.arguments);
-  lua_pushlightuserdata(lua, &registry_keys.handler);
-  lua_rawget(lua, LUA_REGISTRYINDEX);
+  state.set_global_list(state.keys_name_, run.keys);
+  state.set_global_list(state.arguments_name_, run.arguments);
+  state.push_kept(state.handler_);
   const int handler = lua_gettop(lua);
   lua_rawgeti(lua, LUA_REGISTRYINDEX, task.reference);
   lua_pushvalue(lua, 1);
@@ -180,15 +193,14 @@ int State::run_protected(lua_State* lua) {
 }
 
 // The sandbox is on the bottom of the stack.
-void State::set_global_list(const char* name, std::span<const std::string_view> words) {
+void State::set_global_list(int name, std::span<const std::string_view> words) {
+  push_kept(name);
   lua_createtable(lua_, static_cast<int>(words.size()), 0);
   int at = 0;
   for (const std::string_view word : words) {
     lua_pushlstring(lua_, word.data(), word.size());
     lua_rawseti(lua_, -2, ++at);
   }
-  lua_pushstring(lua_, name);
-  lua_insert(lua_, -2);
   lua_rawset(lua_, 1);
 }
 
@@ -198,7 +210,7 @@ void State::answer_error(int status, Engine::Outcome& outcome) {
   if (!lua_istable(lua_, -1)) {
     const char* const text = lua_type(lua_, -1) == LUA_TSTRING ? lua_tostring(lua_, -1) : nullptr;
     const std::string_view known = status == LUA_ERRMEM ? "not enough memory" : "execution failure";
-    reply.error("ERR Error running script " + run_->source->sha + ", " +
+    reply.error("ERR Error running script " + run_->source.sha + ", " +
                 std::string(text == nullptr ? known : std::string_view(text)));
     return;
   }
@@ -218,7 +230,7 @@ void State::answer_error(int status, Engine::Outcome& outcome) {
   if (text.empty()) text = "ERR unknown error";
   const std::string source = field("source");
   if (const std::string line = field("line"); !source.empty() && !line.empty())
-    text += " script: " + run_->source->sha + ", on " + source + ":" + line + ".";
+    text += " script: " + run_->source.sha + ", on " + source + ":" + line + ".";
   lua_getfield(lua_, -1, "ignore_error_stats_update");
   outcome.failed_in_command = lua_toboolean(lua_, -1) != 0;
   lua_pop(lua_, 1);
@@ -248,15 +260,17 @@ int State::handle_error(lua_State* lua) {
   return 1;
 }
 
-// Once the script must end, each further line raises the error again: else the script could catch it with
-// pcall and run on.
 void State::count_hook(lua_State* lua, lua_Debug*) {
   State& state = of(lua);
-  if (!state.ends_ && state.run_->server.goes_on()) return;
-  state.ends_ = true;
+  if (state.ends_because_.empty() && state.run_->server.goes_on()) return;
+  state.end(lua, "ERR Script killed by user with SCRIPT KILL...");
+}
+
+int State::end(lua_State* lua, std::string_view text) {
+  if (ends_because_.empty()) ends_because_ = text;
   lua_sethook(lua, count_hook, LUA_MASKLINE, 0);
-  push_error(lua, "ERR Script killed by user with SCRIPT KILL...", false);
-  lua_error(lua);
+  push_error(lua, ends_because_, false);
+  return lua_error(lua);
 }
 
 resp::Reply& State::command_reply() {
@@ -302,7 +316,13 @@ std::string Engine::compile(const std::shared_ptr<const Source>& source) {
 
 Engine::Outcome Engine::run(const Run& run) {
   SEPAL_ASSERT(state_ != nullptr, "a script is compiled before it runs");
-  return state_->run(run);
+  const Outcome outcome = state_->run(run);
+  if (state_->is_bloated()) state_.reset();
+  return outcome;
+}
+
+bool State::is_bloated() const {
+  return pool_.chunk_bytes() > bloated_bytes_min;
 }
 
 void Engine::reset() {

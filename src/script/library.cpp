@@ -39,7 +39,7 @@ std::string read_option(std::string_view option, Declared& declared) {
   std::string_view flags = option.substr(flags_option.size());
   while (!flags.empty()) {
     const std::string_view flag = flags.substr(0, flags.find(','));
-    if (const std::string error = read_flag(flag, declared); !error.empty()) return error;
+    if (std::string error = read_flag(flag, declared); !error.empty()) return error;
     flags.remove_prefix(std::min(flags.size(), flag.size() + 1));
   }
   return {};
@@ -51,7 +51,7 @@ std::string read_declaration(std::string_view line, Declared& declared) {
   const std::string_view engine = take_word(line);
   if (engine != "#!lua") return "Unexpected engine in script shebang: " + std::string(engine);
   for (std::string_view option = take_word(line); !option.empty(); option = take_word(line))
-    if (const std::string error = read_option(option, declared); !error.empty()) return error;
+    if (std::string error = read_option(option, declared); !error.empty()) return error;
   return {};
 }
 

@@ -30,7 +30,7 @@ bool run_command(lua_State* lua) {
     return true;
   }
   resp::Reply& reply = state.command_reply();
-  state.server().call(words, reply);
+  if (!state.server().call(words, reply)) state.end(lua, "ERR the script ends");
   std::string_view encoded = reply.bytes();
   const bool failed = encoded.starts_with('-');
   lua_settop(lua, 0);

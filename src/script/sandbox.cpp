@@ -38,7 +38,7 @@ int refuse_change(lua_State* lua) {
 
 int refuse_unknown_name(lua_State* lua) {
   return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
-                    lua_isstring(lua, 2) ? lua_tostring(lua, 2) : luaL_typename(lua, 2));
+                    lua_isstring(lua, 2) != 0 ? lua_tostring(lua, 2) : luaL_typename(lua, 2));
 }
 
 // The function that an upvalue holds, with the same arguments.
@@ -57,7 +57,7 @@ int change_table(lua_State* lua) {
 
 // string.find, string.match, string.gmatch, string.gsub
 int match_pattern(lua_State* lua) {
-  if (lua_isstring(lua, 2) && lua_objlen(lua, 2) > pattern_bytes_max)
+  if (lua_isstring(lua, 2) != 0 && lua_objlen(lua, 2) > pattern_bytes_max)
     return luaL_error(lua, "pattern too long (it has more than %d bytes)",
                       static_cast<int>(pattern_bytes_max));
   return call_original(lua);
@@ -120,7 +120,7 @@ int protected_call(lua_State* lua) {
   const int status = lua_pcall(lua, lua_gettop(lua) - 1, LUA_MULTRET, 0);
   if (status != 0 && lua_istable(lua, -1)) {
     lua_getfield(lua, -1, "err");
-    if (lua_isstring(lua, -1)) {
+    if (lua_isstring(lua, -1) != 0) {
       lua_replace(lua, -2);
     } else {
       lua_pop(lua, 1);
@@ -164,8 +164,8 @@ int math_random(lua_State* lua) {
     return 1;
   }
   if (count > 2) return luaL_error(lua, "wrong number of arguments");
-  const lua_Number lowest = count == 1 ? 1 : luaL_checkinteger(lua, 1);
-  const lua_Number highest = static_cast<lua_Number>(luaL_checkinteger(lua, count));
+  const auto lowest = static_cast<lua_Number>(count == 1 ? 1 : luaL_checkinteger(lua, 1));
+  const auto highest = static_cast<lua_Number>(luaL_checkinteger(lua, count));
   luaL_argcheck(lua, lowest <= highest, count, "interval is empty");
   lua_pushnumber(lua, std::floor(fraction * (highest - lowest + 1)) + lowest);
   return 1;

@@ -16,6 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "block_pool.hpp"
+
 namespace sepal::script {
 
 class State {
@@ -31,6 +33,8 @@ class State {
   [[nodiscard]] std::string compile(const std::shared_ptr<const Source>& source);
   Engine::Outcome run(const Engine::Run& run);
   [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
+  // A script has left so much free memory behind that this State is to be replaced by a new one.
+  [[nodiscard]] bool is_bloated() const;
 
   // For the functions of the sandbox, while a script runs.
   [[nodiscard]] Server& server() const { return run_->server; }
@@ -42,16 +46,15 @@ class State {
   // The arguments at the bottom of Lua's stack as words; they are valid as long as they stay there. Empty:
   // one of them is neither a string nor a number.
   [[nodiscard]] std::span<const std::string_view> words(lua_State* lua);
+  // Raises an error, and raises it again with each further line: else the script could catch it with pcall,
+  // and go on. The text lives as long as the program.
+  int end(lua_State* lua, std::string_view text);
   std::minstd_rand& random() { return random_; }
 
  private:
   struct Compiled {
-    std::weak_ptr<const Source> source;
+    std::shared_ptr<const Source> source;  // so that no other script gets its address
     int reference = LUA_NOREF;
-  };
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view sha) const { return std::hash<std::string_view>{}(sha); }
   };
   struct Task;  // what runs in protected mode
 
@@ -60,19 +63,28 @@ class State {
   static int run_protected(lua_State* lua);
   static int handle_error(lua_State* lua);
   static void count_hook(lua_State* lua, lua_Debug* activation);
-  void set_global_list(const char* name, std::span<const std::string_view> words);
+  void set_global_list(int name, std::span<const std::string_view> words);
+  int keep_on_top();
+  void push_kept(int reference) { lua_rawgeti(lua_, LUA_REGISTRYINDEX, reference); }
   void begin_run(const Engine::Run& run);
   void end_run();
   void answer_error(int status, Engine::Outcome& outcome);
   void drop_forgotten();
 
+  BlockPool pool_;  // before lua_, which frees its blocks at its end
   std::uint64_t memory_bytes_ = 0;
   std::uint64_t memory_bytes_max_ = 0;  // 0: no limit
   std::uint64_t collected_bytes_ = 0;   // after the last whole collection
   lua_State* lua_;
-  std::unordered_map<std::string, Compiled, Hash, std::equal_to<>> compiled_;
+  std::unordered_map<const Source*, Compiled> compiled_;
+  // References to values that each run needs: names, and functions of this class.
+  int keys_name_ = LUA_NOREF;
+  int arguments_name_ = LUA_NOREF;
+  int handler_ = LUA_NOREF;
+  int runner_ = LUA_NOREF;
+  int sandbox_ = LUA_NOREF;
   const Engine::Run* run_ = nullptr;
-  bool ends_ = false;  // the Server has said that the script does not go on
+  std::string_view ends_because_;  // a constant text: the script does not go on. Empty: it does
   resp::Reply command_reply_;
   std::vector<std::string_view> words_;
   std::vector<std::array<char, 32>> numbers_;  // the words that are numbers, in digits
@@ -84,7 +96,6 @@ struct RegistryKeys {
   char state;
   char sandbox;  // the table that scripts have as their globals
   char guarded;  // tables that a script may only read, as keys
-  char handler;  // turns an error into a table with its place
 };
 inline RegistryKeys registry_keys{};
 

@@ -14,6 +14,9 @@ namespace {
 // A value within a value takes so many places of Lua's stack.
 constexpr int places = 6;
 
+// The most values within each other in a reply: each takes a part of the thread's stack.
+constexpr int levels_max = 512;
+
 // The line at the beginning of `encoded`, without its type and its end; removes it.
 std::string_view take_line(std::string_view& encoded) {
   const std::size_t end = encoded.find("\r\n");
@@ -102,10 +105,12 @@ class Appender {
 
   // Pops the value.
   void append() {
-    if (lua_checkstack(lua_, places) == 0) {
+    if (level_ == levels_max || lua_checkstack(lua_, places) == 0) {
       reply_.error("ERR reached lua stack limit");
     } else {
+      ++level_;
       append_top();
+      --level_;
     }
     lua_pop(lua_, 1);
   }
@@ -262,6 +267,7 @@ class Appender {
   lua_State* lua_;
   resp::Version version_;
   std::size_t size_max_;
+  int level_ = 0;
   resp::Reply& reply_;
 };
 

@@ -279,13 +279,20 @@ void Worker::sweep() {
 // The client with most waiting replies may be of another worker. Its figures are read with the gate closed,
 // which is rare enough: only a stream that does not take its replies leads here.
 void Worker::bound_waiting_replies() {
-  command::WaitingOutput& output = services_.output;
   {
     const GateEntered inside(gate_, index_);
     const std::uint64_t bytes_max = services_.options.clients_memory_max;
-    if (bytes_max == 0 || output.byte_count() <= bytes_max) return;
+    if (bytes_max == 0 || services_.output.byte_count() <= bytes_max) return;
   }
-  const GateClosed closed(gate_);
+  // While a script is busy, the replies are few: clients are told only that.
+  if (!gate_.close_unless_reserved()) return;
+  close_client_with_most();
+  gate_.open();
+}
+
+// With the gate closed.
+void Worker::close_client_with_most() {
+  command::WaitingOutput& output = services_.output;
   const command::ClientState* most = nullptr;
   services_.clients.for_each([&](const command::ClientState& client) {
     if (most == nullptr || client.bytes_waiting > most->bytes_waiting) most = &client;

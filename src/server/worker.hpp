@@ -93,6 +93,7 @@ class Worker {
   // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
   // sees the lower count, it may rely on the descriptor to be free.
   void bound_waiting_replies();
+  void close_client_with_most();
   void socket_closed() {
     const std::uint64_t load_before = load_.fetch_sub(1, std::memory_order_release);
     SEPAL_ASSERT(load_before > 0, "the worker closes more sockets than it was given");

@@ -33,6 +33,7 @@ class Client {
   std::uint32_t wanted = readable;   // the events that the state asks for
   std::uint32_t watched = readable;  // these, and `writable` while the outbox holds something
   bool peer_ended = false;
+  bool abandoned = false;  // it is closed when its script has ended
   SteadyTime lingers_until{};
 };
 

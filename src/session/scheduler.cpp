@@ -6,6 +6,7 @@
 #include <boost/container/static_vector.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -116,6 +117,19 @@ void Scheduler::end_turn() {
   for (const std::uint64_t id : turn_) {
     if (Client* const client = find(id)) run(*client);
   }
+  run_script();
+}
+
+// A script that is suspended runs for a slice in each turn. Other clients of the worker are served between.
+void Scheduler::run_script() {
+  const std::uint64_t id = environment_.dispatcher.suspended_client();
+  if (id == 0) return;
+  Client* const client = find(id);
+  SEPAL_ASSERT(client != nullptr && client->state == State::waiting, "a client stays until its script ends");
+  const std::optional<Step> step = client->session.resume_script();
+  if (!step) return;
+  if (client->abandoned) return close(*client);
+  carry_on(*client, *step);
 }
 
 void Scheduler::settle(std::uint64_t journal_progress) {
@@ -387,6 +401,8 @@ void Scheduler::stop() {
 
 std::size_t Scheduler::cut_off() {
   const std::size_t count = clients_.size();
+  environment_.dispatcher.end_script(true);
+  while (environment_.dispatcher.suspended_client() != 0) run_script();
   while (!clients_.empty()) close(*clients_.begin()->second);
   while (!lingering_.empty()) close(*lingering_.begin()->second);
   return count;
@@ -398,8 +414,13 @@ void Scheduler::collect(std::vector<command::ClientState*>& clients) {
 
 // --- the end of a client ---------------------------------------------------------------------------------
 
-// At a stop. What the client waits for does not come any more, but earlier replies may still be sent.
+// At a stop. What the client waits for does not come any more, but earlier replies may still be sent. A
+// script that has changed something goes on until the worker cuts it off.
 void Scheduler::end_waiting(Client& client) {
+  if (client.session.runs_script()) {
+    client.state = State::waiting;
+    return environment_.dispatcher.end_script(false);
+  }
   if (client.outbox.empty()) return close(client);
   finish(client);
 }
@@ -432,8 +453,12 @@ void Scheduler::discard(Client& client) {
 }
 
 // Destroys the client, and its stream, before it tells the observer: the worker then counts the descriptor as
-// free. The caller must not touch the client again.
+// free. The caller must not touch the client again. While a script of it is suspended, the client stays.
 void Scheduler::close(Client& client) {
+  if (client.session.runs_script()) {
+    client.abandoned = true;
+    return watch(client, 0);
+  }
   if (lingering_.erase(client.id()) == 0) unlist(client);
   observer_.gone();
 }

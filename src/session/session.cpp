@@ -34,6 +34,7 @@ bool may_be_slow(const command::CommandSpec* spec) {
 }
 
 bool may_run_in_parts(const command::Request& request) {
+  if (request.spec != nullptr && request.spec->flags.has(command::Flag::runs_script)) return false;
   return request.words.size() > command::whole_items_max || request.byte_count > command::whole_bytes_max ||
          may_be_slow(request.spec);
 }
@@ -178,7 +179,9 @@ void Session::run_shared(Batch& batch) {
 
 void Session::run_alone(Batch& batch) {
   const SteadyTime asked_at = batch.clock.now();
-  const GateClosed closed(environment_.gate);
+  // While a script of another worker is busy, only that worker closes the gate. The request then goes on at
+  // the other side, where it is refused.
+  if (!environment_.gate.close_unless_reserved()) return;
   // The wait for the gate counts neither for the command nor against the batch.
   batch.clock.skip_wait();
   batch.ends_at += batch.clock.now() - asked_at;
@@ -188,6 +191,8 @@ void Session::run_alone(Batch& batch) {
   batch.clock.settle();
   client_.bytes_unparsed = input_.unparsed().size();
   settle_figures();
+  if (environment_.dispatcher.suspended_client() != 0) environment_.gate.reserve();
+  environment_.gate.open();
 }
 
 // Until the batch ends, or has to go on at the other side: with the gate closed because the pending request
@@ -448,6 +453,10 @@ Session::Step Session::end_batch(Step step) {
 // Ends the batch's record: waits for records of other workers that a reply depends on, and holds the replies
 // if the policy wants them durable first. Gives the next step. Not inside the gate.
 Session::Step Session::settle(Step step) {
+  if (runs_script()) {
+    hold_replies();
+    return step;
+  }
   const command::BatchRecord record = environment_.dispatcher.take_record();
   std::uint64_t position = record.log == nullptr ? 0 : record.log->settle(record.answered_known);
   position = std::max(position, std::exchange(partial_position_, 0));
@@ -461,14 +470,36 @@ Session::Step Session::settle(Step step) {
 // step.
 Session::Step Session::hold(Step step, std::uint64_t position) {
   if (position == 0 || position <= environment_.services.journal.durable_position()) return step;
-  SEPAL_ASSERT(held_until_ == 0 && held_.empty(), "replies are held already");
-  // The replies move to the session's own memory: the lent buffer is for the sessions that run meanwhile.
-  held_.assign(reply_.bytes());
-  reply_.truncate(0);
-  give_back_reply_buffer();
+  SEPAL_ASSERT(held_until_ == 0, "replies are held already");
+  hold_replies();
   held_until_ = position;
   step_when_released_ = step;
   return Step::hold;
+}
+
+// The replies move to the session's own memory: the lent buffer is for the sessions that run meanwhile.
+void Session::hold_replies() {
+  SEPAL_ASSERT(held_.empty(), "replies are held already");
+  held_.assign(reply_.bytes());
+  reply_.truncate(0);
+  give_back_reply_buffer();
+}
+
+std::optional<Session::Step> Session::resume_script() {
+  SEPAL_ASSERT(runs_script(), "a script goes on that is not suspended");
+  {
+    const GateClosed closed(environment_.gate);
+    if (!environment_.dispatcher.resume_script()) return std::nullopt;
+    environment_.dispatcher.commit();
+    environment_.gate.unreserve();
+  }
+  waiting_ = false;
+  lend_reply_buffer();
+  reply_.raw(held_);
+  free_memory(held_);
+  const command::Dispatcher::Outcome outcome = environment_.dispatcher.finish_script(reply_);
+  closing_ = outcome.next == command::Next::close || client_.close_after_reply;
+  return settle(end_batch(closing_ ? Step::close : Step::run_again));
 }
 
 Session::Step Session::release() {

@@ -36,11 +36,15 @@ constexpr auto& reach(auto& object) {
   }
 }
 
+template <class Field>
+constexpr bool is_duration =
+    std::is_same_v<Field, std::chrono::seconds> || std::is_same_v<Field, std::chrono::milliseconds>;
+
 template <auto... path>
 Value get(const Settings& settings) {
   const auto& field = reach<path...>(settings);
   using Field = std::remove_cvref_t<decltype(field)>;
-  if constexpr (std::is_same_v<Field, std::chrono::seconds>) {
+  if constexpr (is_duration<Field>) {
     return static_cast<std::uint64_t>(field.count());
   } else if constexpr (std::is_integral_v<Field>) {
     return static_cast<std::uint64_t>(field);
@@ -56,8 +60,8 @@ template <auto... path>
 void set(Settings& settings, const Value& value) {
   auto& field = reach<path...>(settings);
   using Field = std::remove_cvref_t<decltype(field)>;
-  if constexpr (std::is_same_v<Field, std::chrono::seconds>) {
-    field = std::chrono::seconds(std::get<std::uint64_t>(value));
+  if constexpr (is_duration<Field>) {
+    field = Field(std::get<std::uint64_t>(value));
   } else if constexpr (std::is_integral_v<Field>) {
     field = static_cast<Field>(std::get<std::uint64_t>(value));
   } else if constexpr (std::is_enum_v<Field>) {
@@ -74,7 +78,8 @@ constexpr Kind kind_of() {
   if (std::is_same_v<Field, double>) return Kind::rate;
   if (std::is_same_v<Field, std::string>) return Kind::text;
   if (std::is_same_v<Field, Seed>) return Kind::seed;
-  return std::is_integral_v<Field> ? Kind::count : Kind::addresses;
+  // Milliseconds are a plain number, as in redis.conf.
+  return std::is_integral_v<Field> || is_duration<Field> ? Kind::count : Kind::addresses;
 }
 
 using command::RuntimeOptions;
@@ -286,6 +291,17 @@ constexpr auto table = with_groups(std::to_array<Setting>({
          .help = "replies of a connection after which the others get their turn",
          .config = InConfig::shown,
          .redis_name = "client-output-buffer-limit"}),
+
+    row<&Settings::runtime, &RuntimeOptions::busy_reply_threshold>(
+        {.key = "busy_reply_threshold",
+         .range = {0, seconds_max},
+         .help = "milliseconds a script may run before other clients are told that it runs",
+         .redis_name = "lua-time-limit"}),
+    row<&Settings::runtime, &RuntimeOptions::script_memory_max>(
+        {.key = "script_memory_max",
+         .kind = Kind::bytes,
+         .range = {16 * kb * kb, memory_bytes_max},
+         .help = "memory of the scripts of one worker thread"}),
 
     row<&Settings::keyspace, &KeyspaceOptions::error_rate>(
         {.key = "bf_error_rate",

@@ -83,6 +83,8 @@ class JournalCore {
   // has reserved room for the longest group that there could be. What is left of it goes back, down to what a
   // worker usually reserves.
   void append_group(std::span<const std::vector<std::byte>> bodies, std::uint64_t& reserve);
+  // The reserve is more than a worker usually has.
+  [[nodiscard]] bool is_large(std::uint64_t reserve) const { return reserve > reserve_bytes_; }
   void request_sync();
 
   // --- any thread -----------------------------------------------------------------------------------------

@@ -75,18 +75,23 @@ void JournalLog::commit() {
   end_frame();
 }
 
+// What is pending comes into the group: after a crash it is there whole or not at all, too.
 void JournalLog::begin_group() {
-  commit();
+  SEPAL_ASSERT(!in_group_, "a group begins within another");
   in_group_ = true;
 }
 
 void JournalLog::end_group() {
   SEPAL_ASSERT(in_group_, "only a group that has begun ends");
-  end_frame();
+  // One frame is whole by itself, and takes further operations until the commit. But room that the group did
+  // not use goes back at once.
+  if (!group_.empty() || core_.is_large(reserve_)) {
+    end_frame();
+    core_.append_group(group_, reserve_);
+    group_.clear();
+    group_bytes_ = 0;
+  }
   in_group_ = false;
-  core_.append_group(group_, reserve_);
-  group_.clear();
-  group_bytes_ = 0;
 }
 
 void JournalLog::end_frame() {

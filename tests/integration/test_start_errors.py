@@ -30,6 +30,8 @@ WRONG_VALUES = {
     "requirepass": ["x" * 20_000],
     "uploads_max": ["1025", "-1"],
     "upload_timeout": ["0", "x"],
+    "busy_reply_threshold": ["-1", "x"],
+    "script_memory_max": ["15mb", "x"],
     "save_interval": ["-1", "x"],
     "journal": ["sometimes", ""],
     "journal_segment": ["1kb", "x"],

@@ -56,10 +56,14 @@ enum class Flag : std::uint32_t {
   module = 1u << 12,
   skip_slowlog = 1u << 15,
   blocking = 1u << 18,
+  skip_monitor = 1u << 19,
+  no_mandatory_keys = 1u << 20,
+  movable_keys = 1u << 21,
   // Sepal's own, not shown by COMMAND:
   alone = 1u << 13,          // always run with the gate closed
   adopts = 1u << 14,         // may put a filter that came whole under a key
   unqueued = 1u << 16,       // runs at once between MULTI and EXEC
+  runs_script = 1u << 22,    // runs a script
   outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {
@@ -81,6 +85,8 @@ struct KeyRange {
   std::int8_t first = 0;
   std::int8_t last = 0;
   std::int8_t step = 0;
+  // If it is not 0, this word says how many keys follow it, and there are no others.
+  std::int8_t count_at = 0;
   // What the command does to the keys, in the reference's words: "RW", "RM delete". A '/' divides what it
   // does to the first key from what it does to the second: "RW access delete/OW update".
   std::string_view access{};

@@ -8,6 +8,7 @@
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/partial_run.hpp>
 #include <sepal/command/rate_sampler.hpp>
+#include <sepal/command/scripts.hpp>
 #include <sepal/command/services.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
@@ -74,16 +75,21 @@ struct Services {
   Transfers& transfers;
   // Guarded by the gate. While a load runs, commands without Flag::loading are refused.
   LoadStatus load{};
+  // Guarded by the gate. A script runs for so long that it is suspended now: commands without
+  // Flag::allow_busy are refused.
+  bool busy = false;
   // What records each worker's changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
   WaitingOutput output{};
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
+  std::unique_ptr<Scripts> scripts = std::make_unique<Scripts>(workers.size());
   std::unique_ptr<keyspace::Uploads> uploads = std::make_unique<keyspace::Uploads>(keyspace);
 };
 
 // Memory that the handlers of one worker reuse from request to request, so that the steady state allocates
 // nothing.
 class Scratch;
+class ScriptRunner;
 class Dispatcher;
 
 // What a batch of requests has to do with the journal.
@@ -96,8 +102,10 @@ struct BatchRecord {
 struct Moment {
   WallTime now;
   SteadyTime steady_now;
-  bool alone = false;           // the gate is closed
-  bool in_transaction = false;  // EXEC runs them: the journal has room for all of them
+  bool alone = false;              // the gate is closed
+  bool in_transaction = false;     // EXEC or a script runs them: the journal has room for all of them
+  std::uint64_t room_bytes = 0;    // of the journal, which EXEC was granted for its other commands
+  bool may_exceed_memory = false;  // a script runs them, which has looked at the limit of memory itself
   SteadyTime (*clock)() = std::chrono::steady_clock::now;
 };
 
@@ -119,6 +127,7 @@ struct Context {
   Dispatcher& dispatcher;   // for a handler that runs other commands
   const Moment& moment;
   std::uint64_t errors_told = 0;  // in the reply so far that the statistics have already
+  std::uint64_t room_bytes = 0;   // of the journal, which EXEC was granted
 };
 
 // A request as it came, with the place for its answer.
@@ -182,11 +191,27 @@ class Dispatcher {
   // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
 
+  // For handlers of scripts.
+  [[nodiscard]] ScriptRunner& scripts() { return *scripts_; }
+
   // For EXEC. Runs all commands of a transaction one after the other, and appends their replies as an array.
   // later: nothing was done, run again when the journal has made progress. need_alone: nothing was done, run
   // again with the gate closed; only a transaction of one command may be run without. If the journal refuses
   // changes, the error is the reply, and nothing was done.
   Next run_transaction(const Transaction& transaction, Context& context);
+
+  // --- a script that runs for long (command/scripts.hpp) ---
+
+  // The client whose request has run for longer than busy_reply_threshold, and is suspended: run() has
+  // answered Next::wait. 0: there is none. While there is one, the gate is reserved whenever it is open.
+  [[nodiscard]] std::uint64_t suspended_client() const;
+  // Called with the gate closed. Runs the suspended request for a while. True: it has ended.
+  bool resume_script();
+  // Appends the reply of the request that has ended.
+  Outcome finish_script(resp::Reply& reply);
+  // The suspended script ends with its next line, with an error. Without `even_after_changes`: only if it has
+  // changed nothing.
+  void end_script(bool even_after_changes);
 
   // Called with the gate closed, before it opens: what ran alone is then in the journal.
   void commit();
@@ -199,16 +224,19 @@ class Dispatcher {
   void count_error(std::string_view text, const CommandSpec* failed);
 
  private:
+  friend class ScriptRunner;
   Outcome run_part(const Request& request, const Moment& moment);
   Outcome run_whole(const Request& request, const Moment& moment, bool has_begun = false);
   Context context_of(const Request& request, keyspace::WorkerLog* log, const Moment& moment);
   Next answer_together(const Request& first, std::span<const std::string_view> last_words,
                        std::span<bool> answers, const Moment& moment);
+  [[nodiscard]] keyspace::WorkerLog* recording_log() const;
   [[nodiscard]] keyspace::WorkerLog* log_of(const CommandSpec& spec) const;
   keyspace::Admission admit(keyspace::WorkerLog* log, const Request& request, std::size_t item_count,
                             const Moment& moment);
   [[nodiscard]] std::uint64_t most_record_bytes(const Request& request, std::size_t item_count,
                                                 bool alone) const;
+  [[nodiscard]] static keyspace::Change change_of(const Request& request, WallTime now);
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
   Outcome queue(const Request& first, std::span<const std::string_view> last_words, const Moment& moment);
   [[nodiscard]] keyspace::WorkerLog* log_of(const Transaction& transaction) const;
@@ -226,6 +254,7 @@ class Dispatcher {
   WorkerStats& stats_;
   BatchRecord record_;
   std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<ScriptRunner> scripts_;
 };
 
 }  // namespace sepal::command

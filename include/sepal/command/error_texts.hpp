@@ -47,6 +47,34 @@ inline constexpr std::string_view over_memory = "OOM command not allowed when us
 inline constexpr std::string_view loading = "LOADING Redis is loading the dataset in memory";
 inline constexpr std::string_view no_cluster = "ERR This instance has cluster support disabled";
 
+// Scripts.
+inline constexpr std::string_view unknown_in_script = "ERR Unknown Redis command called from script";
+inline constexpr std::string_view wrong_arity_in_script =
+    "ERR Wrong number of args calling Redis command from script";
+inline constexpr std::string_view not_in_script = "ERR This Redis command is not allowed from script";
+inline constexpr std::string_view write_in_read_only_script =
+    "ERR Write commands are not allowed from read-only scripts.";
+inline constexpr std::string_view script_over_memory =
+    "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+inline constexpr std::string_view script_without_room =
+    "ERR the journal has no room for further changes of this script: make it shorter";
+inline constexpr std::string_view busy_script =
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+inline constexpr std::string_view no_busy_script = "NOTBUSY No scripts in execution right now.";
+inline constexpr std::string_view unkillable_script =
+    "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait "
+    "the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
+inline constexpr std::string_view unknown_script = "NOSCRIPT No matching script. Please use EVAL.";
+inline constexpr std::string_view negative_key_count = "ERR Number of keys can't be negative";
+inline constexpr std::string_view many_keys = "ERR Number of keys can't be greater than number of args";
+inline constexpr std::string_view script_flush_option = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
+inline constexpr std::string_view script_debug_mode = "ERR Use SCRIPT DEBUG YES/SYNC/NO";
+inline constexpr std::string_view no_script_debugger =
+    "ERR Sepal has no debugger for scripts: see docs/protocol.md";
+inline constexpr std::string_view function_not_found = "ERR Function not found";
+inline constexpr std::string_view no_functions =
+    "ERR Sepal has no libraries of functions: use EVAL and EVALSHA (docs/protocol.md)";
+
 // Transactions.
 inline constexpr std::string_view exec_without_multi = "ERR EXEC without MULTI";
 inline constexpr std::string_view discard_without_multi = "ERR DISCARD without MULTI";
@@ -67,7 +95,7 @@ inline constexpr std::string_view too_many_watched =
     "ERR too many watched keys: the limit of a connection is 4096";
 inline constexpr std::string_view whole_in_transaction =
     "ERR a filter as large as this one is copied by a job of its own; send the command outside of a "
-    "transaction";
+    "transaction or script";
 
 // BF commands. Some have no code in front, in the reference as well.
 inline constexpr std::string_view filter_not_found = "ERR not found";

@@ -8,6 +8,7 @@
 #include <sepal/command/client_state.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/resp/request_parser.hpp>
+#include <sepal/script/engine.hpp>
 
 #include <array>
 #include <atomic>
@@ -51,8 +52,11 @@ struct RuntimeOptions {
   // the data if that is more.
   std::uint64_t journal_bytes_max = 512ull << 20;  // 0: as much as there is
   std::uint64_t journal_bytes_max_percent = 300;
-  std::uint32_t uploads_max = 64;            // filters that are uploaded at a time
-  std::chrono::seconds upload_timeout{300};  // an upload without a new piece for so long is dropped
+  // While a script has run for longer than this, other clients are told that it runs.
+  std::chrono::milliseconds busy_reply_threshold{5000};
+  std::uint64_t script_memory_max = 256ull << 20;  // of the scripts of one worker
+  std::uint32_t uploads_max = 64;                  // filters that are uploaded at a time
+  std::chrono::seconds upload_timeout{300};        // an upload without a new piece for so long is dropped
   // Redis parameters that Sepal accepts without any effect, by lower-case name: CONFIG GET gives them back.
   // Only those that a client set; docs/protocol.md lists all.
   std::map<std::string, std::string, std::less<>> without_effect;
@@ -220,6 +224,8 @@ class ServerControl {
   virtual ~ServerControl() = default;
   [[nodiscard]] virtual const ServerFacts& facts() const = 0;
   [[nodiscard]] virtual ProcessUsage usage() const = 0;
+  // Inside the gate. Writes a line of a script to the log. Some are left out when there are many.
+  virtual void log_from_script(script::LogLevel level, std::string_view text) = 0;
   // Begins an orderly stop; returns at once.
   virtual void request_stop(StopMode mode) = 0;
   // Called with the gate closed. The number of clients that the system's limit of descriptors allows, when

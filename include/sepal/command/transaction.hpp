@@ -42,6 +42,7 @@ class Transaction {
 
   [[nodiscard]] std::span<const Group> groups() const { return groups_; }
   [[nodiscard]] std::size_t command_count() const { return command_count_; }
+  [[nodiscard]] bool has_script() const { return has_script_; }
   [[nodiscard]] std::size_t byte_count() const {
     return bytes_.capacity() + ends_.capacity() * sizeof(std::size_t) + groups_.capacity() * sizeof(Group);
   }
@@ -67,6 +68,7 @@ class Transaction {
   std::vector<std::size_t> ends_;  // of each word, in bytes_
   std::vector<Group> groups_;
   std::size_t command_count_ = 0;
+  bool has_script_ = false;
   bool failed_ = false;
 };
 

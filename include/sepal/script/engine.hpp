@@ -26,8 +26,9 @@ enum class LogLevel : std::uint8_t { debug = 0, verbose = 1, notice = 2, warning
 class Server {
  public:
   virtual ~Server() = default;
-  // Runs a command, of at least one word, and appends its reply. The words are valid during the call.
-  virtual void call(std::span<const std::string_view> words, resp::Reply& reply) = 0;
+  // Runs a command, of at least one word, and appends its reply. The words are valid during the call. False:
+  // there is no reply, and the script ends now with an error.
+  virtual bool call(std::span<const std::string_view> words, resp::Reply& reply) = 0;
   enum class Permission : std::uint8_t { granted, denied, unknown_command };
   [[nodiscard]] virtual Permission permits(std::span<const std::string_view> words) = 0;
   virtual void log(LogLevel level, std::string_view text) = 0;
@@ -57,13 +58,15 @@ class Engine {
   [[nodiscard]] std::string compile(const std::shared_ptr<const Source>& source);
 
   struct Run {
-    std::shared_ptr<const Source> source;  // compile() took it
+    const Source& source;  // compile() took it
     std::span<const std::string_view> keys;
     std::span<const std::string_view> arguments;
     Server& server;
     resp::Reply& reply;  // gets one reply
     Limits limits;
   };
+  // A script may leave so much free memory that all compiled scripts are dropped with it: call compile() again
+  // before each run.
   struct Outcome {
     bool failed_in_command = false;  // the reply is an error that a command gave the script
   };

@@ -3,8 +3,10 @@
 
 #include <sepal/base/result.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <list>
 #include <memory>
@@ -63,8 +65,14 @@ class Library {
     std::list<std::string>::iterator place{};  // in passing_, if it is one
   };
   struct Hash {
+    // NOLINTNEXTLINE(readability-identifier-naming): the standard library looks for this name.
     using is_transparent = void;
-    std::size_t operator()(std::string_view sha) const { return std::hash<std::string_view>{}(sha); }
+    // A part of a digest is spread as evenly as a hash of it.
+    std::size_t operator()(std::string_view sha) const {
+      std::size_t part = 0;
+      std::memcpy(&part, sha.data(), std::min(sizeof part, sha.size()));
+      return part * 0x9e3779b97f4a7c15;
+    }
   };
   void evict_oldest();
 

@@ -63,7 +63,7 @@ enum class State : std::uint8_t {
   queued,     // has more to run, after the other clients' turn
   kept,       // its replies leave soon, together with those of other clients
   sending,    // its stream has to take all replies before the client ends, or the rest of a long reply comes
-  waiting,    // a command answers later
+  waiting,    // a command answers later, or a script is suspended
   held,       // its replies wait until the journal is durable up to Session::held_until()
   put_off,    // its next request waits for room in the journal
   lingering,  // its last reply is sent, and it counts as a client no more
@@ -106,8 +106,10 @@ class Scheduler {
   // Before the worker waits, also when it had no turn: sends what is kept, and what the journal lets go.
   void settle(std::uint64_t journal_progress);
 
-  // Clients are queued: another turn is to follow without waiting.
-  [[nodiscard]] bool has_more() const { return !queue_.empty(); }
+  // Clients are queued, or a script is suspended: another turn is to follow without waiting.
+  [[nodiscard]] bool has_more() const {
+    return !queue_.empty() || environment_.dispatcher.suspended_client() != 0;
+  }
   // True: the worker must call settle() when the journal progresses. Call this first, then read the progress.
   [[nodiscard]] bool awaits_journal() const { return !held_.empty() || !put_off_.empty(); }
 
@@ -161,6 +163,7 @@ class Scheduler {
   void hold(Client& client);
   void release_durable();
   void end_waiting(Client& client);
+  void run_script();
   void finish(Client& client);
   void discard(Client& client);
   void close(Client& client);

@@ -151,6 +151,15 @@ class Session {
   // Ends Step::hold: the held replies become the output. Gives the next step.
   Step release();
 
+  // A script of the client is suspended (command::Dispatcher::suspended_client()). The client is in
+  // Step::wait and must not be destroyed. The replies before the script's wait with it.
+  [[nodiscard]] bool runs_script() const {
+    return waiting_ && environment_.dispatcher.suspended_client() == client_.id;
+  }
+  // Runs the suspended script for a while. Nothing: it has not ended. Else ends Step::wait, and gives the
+  // next step. Not inside the gate.
+  std::optional<Step> resume_script();
+
   // Ends Step::wait. False, with nothing done, when the client does not wait. Not inside the gate.
   bool answer(const std::function<void(resp::Reply&)>& append);
 
@@ -197,6 +206,7 @@ class Session {
   Step end_batch(Step step);
   Step settle(Step step);
   Step hold(Step step, std::uint64_t position);
+  void hold_replies();
 
   const Environment& environment_;
   command::ClientState client_;
@@ -217,7 +227,7 @@ class Session {
   SteadyTime last_run_until_;
   std::uint64_t bytes_in_ = 0;  // not yet in the client's figures
   std::uint64_t bytes_out_ = 0;
-  std::string held_;              // replies
+  std::string held_;              // replies: for the journal, or for the end of a script
   std::uint64_t held_until_ = 0;  // 0: none are held
   Step step_when_released_ = Step::read;
   bool input_ended_ = false;

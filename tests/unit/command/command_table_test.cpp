@@ -106,7 +106,8 @@ TEST_CASE("every row says what COMMAND needs", "[command]") {
     CHECK(row->categories.starts_with('@'));
     CHECK((row->run != nullptr || !row->subcommands.empty()));
     CHECK(row->arity != 0);
-    CHECK((row->keys.first != 0) == !row->keys.access.empty());
+    CHECK((row->keys.first != 0 || row->keys.count_at != 0) == !row->keys.access.empty());
+    CHECK((row->keys.first == 0 || row->keys.count_at == 0));
     CHECK((row->keys.first != 0) == (row->keys.step != 0));
     for (const CommandSpec& subcommand : row->subcommands)
       CHECK(subcommand.name.starts_with(std::string(row->name) + "|"));

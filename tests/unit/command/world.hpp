@@ -75,6 +75,7 @@ class FakeControl final : public ServerControl {
     if (has_config_file) rewriting_for.push_back(id);
     return has_config_file ? Result<void>() : fail(Errc::not_found);
   }
+  void log_from_script(script::LogLevel, std::string_view text) override { script_lines.emplace_back(text); }
 
   ServerFacts about;
   ProcessUsage used;
@@ -82,6 +83,7 @@ class FakeControl final : public ServerControl {
   bool has_config_file = false;
   std::uint64_t most_clients = 1'000'000;
   std::vector<std::uint64_t> rewriting_for;
+  std::vector<std::string> script_lines;
 };
 
 // A reply as a line of text: "+OK", ":1", "-ERR ...", "$bytes", "$null", "*[:1, :0]", "%{+Size=:64}",

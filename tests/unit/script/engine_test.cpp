@@ -13,10 +13,12 @@ using namespace script;
 // Answers commands with a text of the test's choice, and keeps what it was asked.
 class FakeServer final : public Server {
  public:
-  void call(std::span<const std::string_view> words, resp::Reply& reply) override {
+  bool call(std::span<const std::string_view> words, resp::Reply& reply) override {
     asked.emplace_back(words.begin(), words.end());
+    if (asked.size() >= calls_max) return false;
     if (on_call) on_call(reply);
     if (!on_call) reply.raw(answer);
+    return true;
   }
   Permission permits(std::span<const std::string_view> words) override {
     if (words[0] == "nosuch") return Permission::unknown_command;
@@ -32,6 +34,7 @@ class FakeServer final : public Server {
   std::function<void(resp::Reply&)> on_call;
   std::vector<std::vector<std::string>> asked;
   std::vector<std::string> logged;
+  std::size_t calls_max = 1000;
   int questions = 0;
   int questions_max = 20;
 };
@@ -39,7 +42,7 @@ class FakeServer final : public Server {
 struct World {
   FakeServer server;
   Engine engine;
-  Limits limits{.memory_bytes_max = 8u << 20, .reply_bytes_max = 1u << 20};
+  Limits limits{.memory_bytes_max = 16u << 20, .reply_bytes_max = 1u << 20};
   std::vector<std::string_view> keys;
   std::vector<std::string_view> arguments;
   resp::Version version = resp::Version::resp2;
@@ -50,7 +53,7 @@ struct World {
     if (std::string error = engine.compile(parsed.source); !error.empty()) return error;
     resp::Reply reply;
     reply.set_version(version);
-    engine.run({.source = parsed.source,
+    engine.run({.source = *parsed.source,
                 .keys = keys,
                 .arguments = arguments,
                 .server = server,
@@ -219,6 +222,22 @@ TEST_CASE("script: a script that runs for ever ends when the server says so") {
   }
 }
 
+TEST_CASE("script: a script ends when the server does not answer a command, whatever it catches") {
+  for (const std::string text : {"redis.call('A') while true do end", "while true do redis.pcall('A') end",
+                                 "local co = coroutine.wrap(function() redis.call('A') redis.call('A') end) "
+                                 "while true do pcall(co) end",
+                                 "while true do pcall(redis.call, 'A') end"}) {
+    World world;
+    world.server.calls_max = 2;
+    world.server.questions_max = 1000;
+    CAPTURE(text);
+    if (text.starts_with("redis.call")) world.server.calls_max = 1;
+    CHECK(has(world.run(text), "the script ends"));
+    world.server.calls_max = 1000;
+    CHECK(world.run("return redis.call('A')") == "+OK\r\n");
+  }
+}
+
 TEST_CASE("script: a script that takes too much memory ends") {
   for (const std::string text : {"local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
                                  "return ('x'):rep(1e9)", "local s = 'x' while true do s = s .. s end",
@@ -239,6 +258,11 @@ TEST_CASE("script: a script that nests for ever ends") {
             "overflow"));
   CHECK(has(world.run("local t = {} for i = 1, 1e5 do t = {t} end return t"), "reached lua stack limit"));
   CHECK(has(world.run("local t = {} t[1] = t return t"), "reached lua stack limit"));
+  const std::string nested = "local t = 7 for i = 1, tonumber(ARGV[1]) do t = {t} end return t";
+  world.arguments = {"511"};
+  CHECK(world.run(nested).ends_with("*1\r\n:7\r\n"));
+  world.arguments = {"512"};
+  CHECK(world.run(nested).ends_with("*1\r\n-ERR reached lua stack limit\r\n"));
   CHECK(has(world.run("return loadstring('return ' .. ('('):rep(1e5))"), "$-1"));
   CHECK(has(world.run("return ('a'):rep(1e5):find(('a?'):rep(1e5))"), "pattern too long"));
   CHECK(has(world.run("local s = ('a'):rep(4000) return s:find(('a?'):rep(2048))"), ":1"));

@@ -44,6 +44,7 @@ class NoControl final : public command::ServerControl {
   void request_stop(command::StopMode) override {}
   std::uint64_t clients_possible() override { return std::numeric_limits<std::uint64_t>::max(); }
   Result<void> rewrite_config_for(std::uint64_t) override { return {}; }
+  void log_from_script(script::LogLevel, std::string_view) override {}
 
  private:
   command::ServerFacts facts_;

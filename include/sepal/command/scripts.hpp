@@ -1,0 +1,25 @@
+// What the workers share about scripts.
+#pragma once
+
+#include <sepal/script/library.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace sepal::command {
+
+// Guarded by the gate, but for the atomics: any worker inside the gate reads and writes them.
+struct Scripts {
+  explicit Scripts(std::size_t worker_count) : memory_bytes(worker_count) {}
+
+  script::Library library;
+  // A script that has run for longer than busy_reply_threshold is suspended again and again. Other clients
+  // are then told that it runs (Services::busy). Changed with the gate closed.
+  bool busy_has_written = false;
+  std::atomic<bool> kill_asked{false};                   // by SCRIPT KILL, while a script is busy
+  std::vector<std::atomic<std::uint64_t>> memory_bytes;  // that each worker's Lua takes
+};
+
+}  // namespace sepal::command

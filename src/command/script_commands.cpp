@@ -1,0 +1,163 @@
+// Handlers of EVAL and its relatives, and of SCRIPT.
+
+#include <sepal/base/digest.hpp>
+#include <sepal/command/arguments.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+#include <sepal/command/scripts.hpp>
+
+#include <memory>
+#include <string>
+
+#include "handlers.hpp"
+#include "refuse.hpp"
+#include "script_runner.hpp"
+
+namespace sepal::command {
+namespace {
+
+// The words of EVAL: name, script or its digest, number of keys, keys, arguments.
+constexpr std::size_t key_count_at = 2;
+
+// Where the arguments behind the keys begin; 0: `error` says why there is no such place.
+struct Split {
+  std::size_t arguments_at = 0;
+  std::string_view error{};
+};
+Split split(std::span<const std::string_view> words) {
+  const auto count = parse_integer(words[key_count_at]);
+  if (!count) return {.error = text::not_an_integer};
+  const std::size_t first = key_count_at + 1;
+  if (*count > static_cast<std::int64_t>(words.size() - first)) return {.error = text::many_keys};
+  if (*count < 0) return {.error = text::negative_key_count};
+  return {.arguments_at = first + static_cast<std::size_t>(*count)};
+}
+
+// Clients send digests in lower case, as SCRIPT LOAD answers them; but they may send them in any case.
+std::shared_ptr<const script::Source> find_script(script::Library& library, std::string_view digest) {
+  if (digest.size() != script::sha_digits) return nullptr;
+  auto source = library.use(digest);
+  return source != nullptr ? source : library.use(lower_case(digest));
+}
+
+Next run_script(Context& context, const std::shared_ptr<const script::Source>& source,
+                std::size_t arguments_at) {
+  const std::size_t first = key_count_at + 1;
+  return context.dispatcher.scripts().eval(context, source,
+                                           {.keys = context.words.subspan(first, arguments_at - first),
+                                            .others = context.words.subspan(arguments_at),
+                                            .read_only = context.spec.flags.has(Flag::read_only)});
+}
+
+// A script that the library did not know. The error is that of SCRIPT LOAD and of EVAL.
+struct Learned {
+  std::shared_ptr<const script::Source> source;
+  std::string error;
+};
+Learned learn(Context& context, std::string_view text, bool passing) {
+  script::ParsedSource parsed = script::parse_source(text);
+  if (parsed.source == nullptr) return {.source = nullptr, .error = "ERR " + parsed.error};
+  std::string error = context.dispatcher.scripts().compile(parsed.source);
+  if (!error.empty()) return {.source = nullptr, .error = std::move(error)};
+  context.services.scripts->library.add(parsed.source, passing);
+  return {.source = std::move(parsed.source), .error = {}};
+}
+
+}  // namespace
+
+// EVAL, EVAL_RO
+Next eval(Context& context) {
+  const Split words = split(context.words);
+  if (!words.error.empty()) return refuse(context, words.error);
+  const std::string_view text = context.words[1];
+  std::shared_ptr<const script::Source> source = context.services.scripts->library.use(sha1_hex(text));
+  if (source == nullptr) {
+    Learned learned = learn(context, text, true);
+    if (learned.source == nullptr) return refuse(context, learned.error);
+    source = std::move(learned.source);
+  }
+  return run_script(context, source, words.arguments_at);
+}
+
+// EVALSHA, EVALSHA_RO
+Next eval_by_digest(Context& context) {
+  const Split words = split(context.words);
+  if (!words.error.empty()) return refuse(context, words.error);
+  const auto source = find_script(context.services.scripts->library, context.words[1]);
+  if (source == nullptr) return refuse(context, text::unknown_script);
+  return run_script(context, source, words.arguments_at);
+}
+
+Next script_load(Context& context) {
+  const std::string_view text = context.words[2];
+  const std::string digest = sha1_hex(text);
+  script::Library& library = context.services.scripts->library;
+  if (const auto known = library.use(digest)) {
+    library.add(known, false);
+  } else if (const Learned learned = learn(context, text, false); learned.source == nullptr) {
+    return refuse(context, learned.error);
+  }
+  context.reply.bulk(digest);
+  return Next::done;
+}
+
+Next script_exists(Context& context) {
+  const auto digests = context.words.subspan(2);
+  context.reply.array(digests.size());
+  for (const std::string_view digest : digests) {
+    const bool known = find_script(context.services.scripts->library, digest) != nullptr;
+    context.reply.integer(known ? 1 : 0);
+  }
+  return Next::done;
+}
+
+Next script_flush(Context& context) {
+  const std::span<const std::string_view> words = context.words;
+  const bool has_mode =
+      words.size() == 3 && (equal_ignoring_case(words[2], "SYNC") || equal_ignoring_case(words[2], "ASYNC"));
+  if (words.size() != 2 && !has_mode) return refuse(context, text::script_flush_option);
+  context.services.scripts->library.clear();
+  context.reply.ok();
+  return Next::done;
+}
+
+Next script_kill(Context& context) {
+  if (!context.services.busy) return refuse(context, text::no_busy_script);
+  Scripts& scripts = *context.services.scripts;
+  if (scripts.busy_has_written) return refuse(context, text::unkillable_script);
+  scripts.kill_asked = true;
+  context.reply.ok();
+  return Next::done;
+}
+
+Next script_debug(Context& context) {
+  const std::string_view mode = context.words[2];
+  if (equal_ignoring_case(mode, "NO")) {
+    context.reply.ok();
+    return Next::done;
+  }
+  const bool is_known = equal_ignoring_case(mode, "YES") || equal_ignoring_case(mode, "SYNC");
+  return refuse(context, is_known ? text::no_script_debugger : text::script_debug_mode);
+}
+
+// FCALL, FCALL_RO
+Next call_function(Context& context) {
+  return refuse(context, text::function_not_found);
+}
+
+Next function_list(Context& context) {
+  context.reply.array(0);
+  return Next::done;
+}
+
+// FUNCTION DELETE, DUMP, LOAD, RESTORE
+Next refuse_function(Context& context) {
+  return refuse(context, text::no_functions);
+}
+
+Next function_flush(Context& context) {
+  context.reply.ok();
+  return Next::done;
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,251 @@
+#include "script_runner.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
+#include <sepal/command/arguments.hpp>
+#include <sepal/command/error_texts.hpp>
+#include <sepal/command/scripts.hpp>
+
+#include <utility>
+
+#include "command_index.hpp"
+#include "refuse.hpp"
+
+namespace sepal::command {
+namespace {
+
+// The copy of a longer request is freed behind it.
+constexpr std::size_t kept_bytes_max = std::size_t{64} << 10;
+
+}  // namespace
+
+ScriptRunner::ScriptRunner(Services& services, Dispatcher& dispatcher, std::size_t worker)
+    : services_(services), dispatcher_(dispatcher), worker_(worker) {}
+
+// At a stop the worker has ended what was suspended. This is for tests that end in the middle.
+ScriptRunner::~ScriptRunner() {
+  ends_ = true;
+  while (fiber_.suspended()) fiber_.resume();
+}
+
+// --- the request on the fiber ----------------------------------------------------------------------------
+
+Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& moment) {
+  SEPAL_ASSERT(moment.alone && !suspended(), "scripts of one worker run one after the other, alone");
+  request_client_ = &request.client;
+  request_spec_ = request.spec;
+  copy_words(request.words);
+  reply_.truncate(0);
+  reply_.set_version(request.reply.version());
+  moment_ = moment;
+  began_.reset();
+  const bool has_ended = fiber_.run([this] {
+    outcome_ = dispatcher_.run_whole({.client = *request_client_,
+                                      .reply = reply_,
+                                      .spec = request_spec_,
+                                      .words = words_,
+                                      .partial = partial_},
+                                     moment_);
+  });
+  if (has_ended) return finish(request.reply);
+  set_aside();
+  return {.next = Next::wait, .spec = nullptr};
+}
+
+void ScriptRunner::copy_words(std::span<const std::string_view> words) {
+  std::size_t byte_count = 0;
+  for (const std::string_view word : words) byte_count += word.size();
+  bytes_.clear();
+  bytes_.reserve(byte_count);  // the views stay good
+  words_.clear();
+  for (const std::string_view word : words) {
+    words_.emplace_back(bytes_.data() + bytes_.size(), word.size());
+    bytes_.append(word);
+  }
+}
+
+bool ScriptRunner::resume() {
+  SEPAL_ASSERT(suspended(), "only what is suspended goes on");
+  services_.busy = false;  // for the commands of the script itself
+  dispatcher_.record_ = std::exchange(record_, {});
+  slice_ends_ = moment_.clock() + script_slice;
+  if (!fiber_.resume()) {
+    set_aside();
+    return false;
+  }
+  services_.scripts->kill_asked = false;
+  if (outcome_.spec != nullptr) dispatcher_.record(*outcome_.spec, 1, moment_.clock() - *began_);
+  return true;
+}
+
+// The worker's other clients have their own record of what they did.
+void ScriptRunner::set_aside() {
+  record_ = std::exchange(dispatcher_.record_, {});
+  services_.busy = true;
+  services_.scripts->busy_has_written = has_written_;
+}
+
+Dispatcher::Outcome ScriptRunner::finish(resp::Reply& reply) {
+  SEPAL_ASSERT(!reply_.has_later(), "the reply of a script is there as a whole");
+  reply.raw(reply_.bytes());
+  if (bytes_.capacity() > kept_bytes_max) {
+    words_.clear();
+    free_memory(bytes_);
+  }
+  if (reply_.size() > kept_bytes_max) {
+    std::string freed;
+    reply_.swap_out(freed);
+  }
+  return outcome_;
+}
+
+// --- scripts ---------------------------------------------------------------------------------------------
+
+std::string ScriptRunner::compile(const std::shared_ptr<const script::Source>& source) {
+  const std::uint64_t generation = services_.scripts->library.generation();
+  if (std::exchange(generation_, generation) != generation) engine_.reset();
+  std::string error = engine_.compile(source);
+  if (error.empty()) return {};
+  return "ERR Error compiling script (new function): " + error;
+}
+
+Next ScriptRunner::eval(Context& context, const std::shared_ptr<const script::Source>& source,
+                        const Arguments& arguments) {
+  if (const std::string error = compile(source); !error.empty()) return command::refuse(context, error);
+  begin_script(context, *source, arguments.read_only);
+  if (over_memory_ && source->declared.any && !read_only_)
+    return command::refuse(context, text::script_over_memory);
+  const std::size_t reply_bytes = context.reply.size();
+  const auto outcome = engine_.run({.source = *source,
+                                    .keys = arguments.keys,
+                                    .arguments = arguments.others,
+                                    .server = *this,
+                                    .reply = context.reply,
+                                    .limits = {.memory_bytes_max = services_.options.script_memory_max}});
+  end_script();
+  if (postponed_) {
+    context.reply.truncate(reply_bytes);
+    return Next::later;
+  }
+  // The command that failed has counted its error.
+  if (outcome.failed_in_command) ++context.errors_told;
+  return Next::done;
+}
+
+void ScriptRunner::begin_script(const Context& context, const script::Source& source, bool read_only) {
+  client_.id = context.client.id;
+  client_.database = context.client.database;
+  client_.authenticated = true;
+  call_moment_ = context.moment;
+  in_transaction_ = std::exchange(call_moment_.in_transaction, true);
+  read_only_ = read_only || source.declared.no_writes;
+  const bool is_over = services_.keyspace.over_memory_limit();
+  over_memory_ = is_over && !source.declared.allow_oom;
+  call_moment_.may_exceed_memory = is_over;
+  has_written_ = false;
+  postponed_ = false;
+  ends_ = false;
+}
+
+void ScriptRunner::end_script() {
+  if (keyspace::WorkerLog* const log = std::exchange(log_, nullptr)) log->end_group();
+  services_.scripts->memory_bytes[worker_].store(engine_.memory_bytes(), std::memory_order_relaxed);
+}
+
+bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& reply) {
+  const Request request{
+      .client = client_, .reply = reply, .spec = row_for(words), .words = words, .partial = call_partial_};
+  if (const std::string refused = refusal(request); !refused.empty()) return refuse(request, refused);
+  if (request.spec->flags.has(Flag::write)) {
+    switch (make_room(request)) {
+      case Room::granted:
+        break;
+      case Room::refused:
+        return refuse(request, journal_refuses(services_.journal.status().refusal));
+      case Room::postponed:
+        if (!has_written_ && !in_transaction_) {
+          postponed_ = true;
+          return false;
+        }
+        return refuse(request, text::script_without_room);
+    }
+    has_written_ = true;
+  }
+  Dispatcher::Outcome outcome{.next = Next::more};
+  while (outcome.next == Next::more) outcome = dispatcher_.run_whole(request, call_moment_);
+  SEPAL_ASSERT(outcome.next == Next::done || outcome.next == Next::close,
+               "a command of a script answers at once");
+  call_partial_.reset();
+  reply.fill_whole();
+  // Its time is a part of the script's: to read the clock twice takes as long as a look-up.
+  if (outcome.spec != nullptr) dispatcher_.stats_.commands[command_row(*outcome.spec)].calls.add();
+  return true;
+}
+
+// The texts of the reference; empty if the command may run.
+std::string ScriptRunner::refusal(const Request& request) const {
+  const CommandSpec* const spec = request.spec;
+  if (spec == nullptr || (!spec->subcommands.empty() && request.words.size() > 1))
+    return std::string(text::unknown_in_script);
+  if (!arity_fits(*spec, request.words.size())) return std::string(text::wrong_arity_in_script);
+  if (spec->flags.has(Flag::no_script)) return std::string(text::not_in_script);
+  const bool writes = spec->flags.has(Flag::write);
+  if (writes && read_only_) return std::string(text::write_in_read_only_script);
+  // Once a script has changed something, it may go on: else it would stop in the middle.
+  if (over_memory_ && !has_written_ && spec->flags.has(Flag::deny_oom)) return std::string(text::over_memory);
+  return {};
+}
+
+// Always true: the command has its reply.
+bool ScriptRunner::refuse(const Request& request, std::string_view text) {
+  request.reply.error(text);
+  if (request.spec != nullptr) dispatcher_.stats_.commands[command_row(*request.spec)].rejected.add();
+  dispatcher_.count_errors(text, 1);
+  return true;
+}
+
+// Asks for room for what the command may record, and begins the group with the first change.
+ScriptRunner::Room ScriptRunner::make_room(const Request& request) {
+  keyspace::WorkerLog* const log = dispatcher_.log_of(*request.spec);
+  if (log == nullptr) return Room::granted;
+  const std::uint64_t bytes_max =
+      dispatcher_.most_record_bytes(request, request.words.size(), true) + call_moment_.room_bytes;
+  switch (log->admit(bytes_max, Dispatcher::change_of(request, call_moment_.now))) {
+    case keyspace::Admission::granted:
+      break;
+    case keyspace::Admission::refused:
+      return Room::refused;
+    case keyspace::Admission::later:
+      return Room::postponed;
+  }
+  if (log_ == nullptr && !in_transaction_) {
+    log->begin_group();
+    log_ = log;
+  }
+  return Room::granted;
+}
+
+script::Server::Permission ScriptRunner::permits(std::span<const std::string_view> words) {
+  const CommandSpec* const spec = row_for(words);
+  if (spec == nullptr || (!spec->subcommands.empty() && words.size() > 1)) return Permission::unknown_command;
+  return Permission::granted;
+}
+
+void ScriptRunner::log(script::LogLevel level, std::string_view text) {
+  services_.control.log_from_script(level, text);
+}
+
+// Suspends the fiber when the time of the slice is over. The first slice begins with the first question, a
+// millisecond late: most scripts end before it, and need no reading of the clock.
+bool ScriptRunner::goes_on() {
+  const SteadyTime now = moment_.clock();
+  if (!began_) {
+    began_ = now;
+    slice_ends_ = now + services_.options.busy_reply_threshold;
+  }
+  if (!ends_ && now >= slice_ends_) fiber_.suspend();
+  if (services_.scripts->kill_asked && !has_written_) ends_ = true;
+  return !ends_;
+}
+
+}  // namespace sepal::command

