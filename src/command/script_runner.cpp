@@ -14,6 +14,10 @@
 namespace sepal::command {
 namespace {
 
+// The first change of a script asks for so much more room in the journal, so that its further changes find
+// some: a script that waits can do so only before its first change.
+constexpr std::uint64_t room_ahead_bytes = std::uint64_t{64} << 10;
+
 // The copy of a longer request is freed behind it.
 constexpr std::size_t kept_bytes_max = std::size_t{64} << 10;
 
@@ -208,8 +212,9 @@ bool ScriptRunner::refuse(const Request& request, std::string_view text) {
 ScriptRunner::Room ScriptRunner::make_room(const Request& request) {
   keyspace::WorkerLog* const log = dispatcher_.log_of(*request.spec);
   if (log == nullptr) return Room::granted;
-  const std::uint64_t bytes_max =
+  std::uint64_t bytes_max =
       dispatcher_.most_record_bytes(request, request.words.size(), true) + call_moment_.room_bytes;
+  if (!has_written_) bytes_max += room_ahead_bytes;
   switch (log->admit(bytes_max, Dispatcher::change_of(request, call_moment_.now))) {
     case keyspace::Admission::granted:
       break;

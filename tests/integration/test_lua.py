@@ -1,0 +1,98 @@
+"""Scripts with the real daemon: one that runs for long, beside other clients, other workers, a save and a stop."""
+
+import threading
+import time
+import unittest
+
+from client import Client, Refused
+from daemon import DaemonTest
+
+FOR_EVER = "while true do end"
+BUSY = "BUSY Redis is busy running a script"
+
+
+class LuaTest(DaemonTest):
+    def busy(self, script, *arguments):
+        """A server with two workers whose script `script` is suspended, and the client that waits for it."""
+        daemon = self.start("--threads", "2", "--busy-reply-threshold", "20", *arguments)
+        runner = Client.of(daemon)
+        self.addCleanup(runner.close)
+        runner.send(("EVAL", script, "0"))
+        self.client = Client.of(daemon)
+        self.addCleanup(self.client.close)
+        self.eventually("the script is never busy", lambda: isinstance(self.client.pipeline([("PING",)])[0], Refused))
+        return daemon, runner
+
+    def test_clients_of_all_workers_are_told_that_a_script_runs(self):
+        daemon, runner = self.busy(FOR_EVER)
+        clients = [Client.of(daemon) for _ in range(8)]
+        for client in clients:
+            for command in (("PING",), ("BF.ADD", "key", "item"), ("DEL", "key"), ("EVAL", "return 1", "0"), ("INFO",)):
+                self.assertIn(BUSY, str(client.pipeline([command])[0]), command)
+        self.assertEqual(clients[0].call("SCRIPT", "KILL"), b"OK")
+        self.assertIn("Script killed by user", str(runner.receive()))
+        for client in clients:
+            self.assertEqual(client.pipeline([("PING",), ("BF.ADD", "key", id(client))]), [b"PONG", 1])
+            client.close()
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_a_script_whose_client_goes_runs_to_its_end(self):
+        daemon, runner = self.busy("redis.call('BF.ADD', 'k', 'x') for i = 1, 2e8 do end redis.call('BF.ADD', 'k', 'y')")
+        runner.close()
+        self.assertIn("UNKILLABLE", str(self.client.pipeline([("SCRIPT", "KILL")])[0]))
+        self.eventually("the script never ends", lambda: self.client.pipeline([("PING",)])[0] == b"PONG")
+        self.assertEqual(self.client.call("BF.CARD", "k"), 2)
+        daemon.kill()
+        daemon = self.start("--threads", "2")
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("BF.CARD", "k"), 2)
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_a_stop_ends_a_script(self):
+        daemon, _ = self.busy(FOR_EVER)
+        began = time.monotonic()
+        self.assertEqual(daemon.stop(), 0)
+        self.assertLess(time.monotonic() - began, 20)
+
+    def test_a_stop_ends_a_script_that_has_changed_something_and_never_ends(self):
+        daemon, _ = self.busy("redis.call('BF.ADD', 'k', 'x') while true do end")
+        self.assertIn(BUSY, str(self.client.pipeline([("SHUTDOWN", "SAVE")])[0]))
+        self.client.send(("SHUTDOWN", "NOSAVE"))
+        self.assertEqual(daemon.wait(), 0)
+
+    def test_a_kill_while_a_script_is_suspended_leaves_nothing_of_it(self):
+        daemon, _ = self.busy("redis.call('BF.ADD', 'k', 'x') while true do end")
+        daemon.kill()
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("EXISTS", "k"), 0)
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_many_clients_run_scripts_at_once(self):
+        daemon = self.start("--threads", "2", "--journal", "always")
+        counts = []
+
+        def run(number):
+            with Client.of(daemon) as client:
+                digest = client.call("SCRIPT", "LOAD", "return redis.call('BF.ADD', KEYS[1], ARGV[1])")
+                replies = []
+                for first in range(0, 2000, 100):
+                    replies += client.pipeline(
+                        [("EVALSHA", digest, 1, "shared", item) for item in range(first, first + 100)])
+                counts.append(sum(replies))
+
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "shared", "0.000000001", "10000")
+            threads = [threading.Thread(target=run, args=(number,)) for number in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            # Of the clients that add one item at the same time, one is told that it is new.
+            self.assertEqual(sum(counts), 2000)
+            self.assertEqual(client.call("BF.CARD", "shared"), 2000)
+        self.assertEqual(daemon.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
