@@ -1,0 +1,276 @@
+// Any sequence of commands, of several clients: with transactions, scripts and users. Each request gets one
+// reply that is RESP, or waits; no assertion fails, and no memory is misused.
+//
+// A request is encoded in few bytes, so that the fuzzer meets commands and not only errors about words:
+//
+//   byte    connection, in its lowest two bits
+//   byte    a row of the command table
+//   byte    the number of further words
+//   words   a byte below 0xc0: a word of the list below, by its number; else the word has as many bytes as
+//           the lowest five bits say, and they follow
+#include <sepal/command/command_table.hpp>
+#include <sepal/command/scripts.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../unit/command/world.hpp"
+
+namespace {
+
+using namespace sepal::command;
+using testing::World;
+
+constexpr std::size_t requests_max = 64;
+constexpr std::size_t words_max = 12;
+// The filters of one sequence, whatever it asks for.
+constexpr std::uint64_t memory_bytes_max = std::uint64_t{16} << 20;
+constexpr std::uint64_t script_memory_bytes = std::uint64_t{16} << 20;
+
+constexpr std::string_view known_words[] = {
+    "a",
+    "b",
+    "c",
+    "",
+    "item",
+    "other",
+    "0",
+    "1",
+    "2",
+    "-1",
+    "3",
+    "7",
+    "16",
+    "100",
+    "1000",
+    "0.01",
+    "0.25",
+    "1e-6",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551616",
+    "2147483648",
+    "nan",
+    "inf",
+    "*",
+    "a*",
+    "[a-b]",
+    "?",
+    "\\",
+    "ITEMS",
+    "NOCREATE",
+    "NONSCALING",
+    "EXPANSION",
+    "CAPACITY",
+    "ERROR",
+    "EX",
+    "REPLACE",
+    "DB",
+    "OFF",
+    "COMMIT",
+    "ABORT",
+    "FORCE",
+    "NX",
+    "XX",
+    "GT",
+    "LT",
+    "ABSTTL",
+    "IDLETIME",
+    "FREQ",
+    "MATCH",
+    "COUNT",
+    "TYPE",
+    "MBbloom--",
+    "string",
+    "ASYNC",
+    "SYNC",
+    "LIST",
+    "INFO",
+    "SETNAME",
+    "ID",
+    "ADDR",
+    "LADDR",
+    "USER",
+    "SKIPME",
+    "yes",
+    "no",
+    "MAXAGE",
+    "normal",
+    "ON",
+    "SKIP",
+    "WRITE",
+    "ALL",
+    "TIMEOUT",
+    "maxmemory",
+    "timeout",
+    "requirepass",
+    "slowlog-log-slower-than",
+    "slowlog-max-len",
+    "latency-monitor-threshold",
+    "save",
+    "appendonly",
+    "maxclients",
+    "secret",
+    "default",
+    "alice",
+    "on",
+    "off",
+    "nopass",
+    ">secret",
+    "<secret",
+    "resetpass",
+    "allkeys",
+    "~a*",
+    "%R~b",
+    "%W~c",
+    "resetkeys",
+    "allcommands",
+    "nocommands",
+    "+@all",
+    "-@all",
+    "+@bloom",
+    "-@bloom",
+    "+bf.add",
+    "-bf.add",
+    "+client|id",
+    "-config|set",
+    "(+bf.exists ~b)",
+    "clearselectors",
+    "reset",
+    "&*",
+    "resetchannels",
+    "sanitize-payload",
+    "AUTH",
+    "PING",
+    "BF.ADD",
+    "BF.EXISTS",
+    "BF.MADD",
+    "DEL",
+    "EVAL",
+    "GET",
+    "server",
+    "memory",
+    "everything",
+    "LADDR",
+    "HELP",
+    "RESET",
+    "SAMPLES",
+    "MAXLEN",
+    "FIELDS",
+    "CAPACITY",
+    "SIZE",
+    "FILTERS",
+    "EXPANSION",
+    "return 1",
+    "return KEYS",
+    "return redis.call('BF.ADD', KEYS[1], ARGV[1])",
+    "return redis.pcall('BF.MADD', 'a', 'x', 'y')",
+    "redis.call('RENAME', 'a', 'b') return redis.call('BF.CARD', 'b')",
+    "while true do end",
+    "redis.call('BF.ADD', 'a', 'x') while true do pcall(redis.call, 'DEL', 'a') end",
+    "return redis.call(unpack(ARGV))",
+    "return {redis.pcall(unpack(ARGV)), redis.pcall(unpack(KEYS))}",
+    "redis.setresp(3) return redis.call('BF.INFO', 'a')",
+    "#!lua flags=no-writes\nreturn redis.call('DEL', 'a')",
+    "return cjson.decode(ARGV[1])",
+    "local t = {} for i = 1, 1e6 do t[i] = {t} end return t",
+    "error({err = 'E x'})",
+    "return redis.error_reply(ARGV[1])",
+    "redis.log(1, ARGV[1])",
+    "return loadstring(ARGV[1])()",
+    "return redis.acl_check_cmd(unpack(ARGV))",
+    "e0e1f9fabfc9d4800c877a703b823ac0578ff8db",
+    "c5bd2b9fd9d95e6e2a1bc09d8e3b1c4bf0d4ae6f"};
+static_assert(std::size(known_words) <= 0xc0, "a byte numbers each of them");
+
+std::vector<const CommandSpec*> all_rows() {
+  std::vector<const CommandSpec*> rows;
+  for (const CommandSpec& row : command_table()) {
+    if (row.run != nullptr || row.subcommands.empty()) rows.push_back(&row);
+    for (const CommandSpec& subcommand : row.subcommands) rows.push_back(&subcommand);
+  }
+  return rows;
+}
+
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
+  [[nodiscard]] bool empty() const { return rest_.empty(); }
+  std::uint8_t byte() {
+    if (rest_.empty()) return 0;
+    const auto value = static_cast<std::uint8_t>(rest_.front());
+    rest_.remove_prefix(1);
+    return value;
+  }
+  std::string_view word() {
+    constexpr std::uint8_t raw = 0xc0;
+    constexpr std::uint8_t length_bits = 0x1f;
+    const std::uint8_t first = byte();
+    if (first < raw) return known_words[first % std::size(known_words)];
+    const std::string_view bytes = rest_.substr(0, first & length_bits);
+    rest_.remove_prefix(bytes.size());
+    return bytes;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+// Ends a script that is suspended, as SCRIPT KILL or a stop would.
+void end_script(World& world) {
+  if (world.dispatcher.suspended_client() == 0) return;
+  world.dispatcher.end_script(true);
+  while (!world.dispatcher.resume_script()) {
+  }
+  sepal::resp::Reply reply;
+  world.dispatcher.finish_script(reply);
+  if (reply.size() == 0) std::abort();
+  static_cast<void>(testing::readable(reply.bytes()));
+}
+
+void run(World& world, Input& input, const std::vector<const CommandSpec*>& rows) {
+  constexpr std::array<std::string_view, 3> names{"a", "b", "c"};
+  const std::string_view connection = names[(input.byte() & 3) % names.size()];
+  const std::string_view name = rows[input.byte() % rows.size()]->name;
+  const std::size_t bar = name.find('|');
+  std::vector<std::string_view> words{name.substr(0, bar)};
+  if (bar != std::string_view::npos) words.push_back(name.substr(bar + 1));
+  for (std::size_t more = input.byte() % words_max; more > 0; --more) words.push_back(input.word());
+  const std::string reply = world.send_words(connection, words);
+  const bool waits = world.outcome.next == Next::wait || world.outcome.next == Next::later ||
+                     world.outcome.next == Next::close;
+  if (reply.empty() && !waits) std::abort();
+  end_script(world);
+  world.dispatcher.commit();
+  static_cast<void>(world.dispatcher.take_record());
+  world.keyspace.set_memory_max(memory_bytes_max);
+  world.options.busy_reply_threshold = std::chrono::milliseconds(0);
+  world.options.script_memory_max = script_memory_bytes;
+  world.now += std::chrono::milliseconds(10);
+  world.steady_now += std::chrono::milliseconds(10);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::vector<const CommandSpec*> rows = all_rows();
+  World world({.memory_max = memory_bytes_max, .seed = 1});
+  world.services.logs = world.recording.all_logs();
+  world.options.busy_reply_threshold = std::chrono::milliseconds(0);
+  world.options.script_memory_max = script_memory_bytes;
+  Input input(data, size);
+  try {
+    for (std::size_t request = 0; request < requests_max && !input.empty(); ++request)
+      run(world, input, rows);
+  } catch (const std::exception&) {
+    std::abort();  // a reply is not RESP
+  }
+  if (world.recording.misused) std::abort();
+  return 0;
+}
