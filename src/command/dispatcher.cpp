@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "absent_commands.hpp"
 #include "command_index.hpp"
 #include "error_counts.hpp"
 #include "scratch.hpp"
@@ -408,7 +409,8 @@ Next Dispatcher::run_handler(Context& context) {
 Dispatcher::Outcome Dispatcher::run_unknown(const Request& request) {
   if (comes_from_a_browser(request.words[0])) return {.next = Next::close, .spec = nullptr};
   if (request.client.transaction != nullptr) request.client.transaction->fail();
-  request.reply.error(unknown_command(request.words));
+  const AbsentGroup* const absent = find_absent(request.words[0]);
+  request.reply.error(absent != nullptr ? absent_command(*absent) : unknown_command(request.words));
   count_errors(request.reply.last_error(), 1);
   return {.next = Next::done, .spec = nullptr};
 }

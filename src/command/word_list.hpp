@@ -8,7 +8,7 @@
 namespace sepal::command {
 
 template <class Visit>
-void for_each_word(std::string_view list, const Visit& visit) {
+constexpr void for_each_word(std::string_view list, const Visit& visit) {
   while (!list.empty()) {
     const std::string_view word = list.substr(0, list.find(' '));
     visit(word);
@@ -16,7 +16,7 @@ void for_each_word(std::string_view list, const Visit& visit) {
   }
 }
 
-[[nodiscard]] inline std::size_t word_count(std::string_view list) {
+[[nodiscard]] constexpr std::size_t word_count(std::string_view list) {
   std::size_t count = 0;
   for_each_word(list, [&](std::string_view) { ++count; });
   return count;

@@ -76,6 +76,21 @@ class LogTest(DaemonTest):
             self.assertEqual(read_lines(connection, 1), [b"+PONG"])
         self.assertEqual(daemon.stop(), 0)
 
+    def test_commands_that_sepal_does_not_have_write_no_line(self):
+        daemon = self.start(directory=self.data)
+        before = len(daemon.log)
+        with daemon.connect() as connection:
+            for _ in range(10):
+                connection.sendall((encode("SUBSCRIBE", "news") + encode("NOSUCH", "a")) * 500)
+                lines = read_lines(connection, 1000)
+                self.assertEqual(set(lines), {
+                    b"-ERR Sepal has no channels: clients can neither publish nor subscribe "
+                    b"(docs/protocol.md, \"What Sepal does not have\")",
+                    b"-ERR unknown command 'NOSUCH', with args beginning with: 'a' "})
+        self.assertEqual(daemon.stop(), 0)
+        self.assertFalse([line for line in daemon.log[before:] if line and ("SUBSCRIBE" in line or "NOSUCH" in line)])
+        self.assertLess(len(daemon.log) - before, 100)
+
     def test_a_terminal_that_is_closed_does_not_end_the_server(self):
         terminal, other_end = pty.openpty()
         port = free_port()

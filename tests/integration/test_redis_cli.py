@@ -56,7 +56,10 @@ class RedisCliTest(DaemonTest):
                          "ERR error rate must be in the range (0.000000, 1.000000)")
         self.assertEqual(self.cli("BF.RESERVE", "k", "0.01", "18446744073709551615"),
                          "ERR Insufficient memory to create filter")
-        self.assertIn("ERR unknown command 'GET'", self.cli("GET", "k"))
+        self.assertEqual(self.cli("GET", "k"),
+                         'ERR Sepal has no strings: keys hold Bloom filters only '
+                         '(docs/protocol.md, "What Sepal does not have")')
+        self.assertIn("ERR unknown command 'NOSUCH'", self.cli("NOSUCH", "k"))
 
 
 if __name__ == "__main__":
