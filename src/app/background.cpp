@@ -33,12 +33,20 @@ void Background::post(Task task) {
 void Background::dispose(keyspace::FilterPtr filter) {
   SEPAL_ASSERT(filter != nullptr, "no filter is disposed of");
   const bool may_settle = filter->has_pieces();
-  post([this, held = std::move(filter), may_settle] { dropped_ = dropped_ || may_settle; });
+  disposals_begun_.fetch_add(1);
+  post([this, held = std::move(filter), may_settle] {
+    dropped_ = dropped_ || may_settle;
+    ++disposals_of_round_;
+  });
 }
 
 void Background::dispose_database(std::shared_ptr<const void> database) {
   SEPAL_ASSERT(database != nullptr, "no database is disposed of");
-  post([this, held = std::move(database)] { dropped_ = true; });
+  disposals_begun_.fetch_add(1);
+  post([this, held = std::move(database)] {
+    dropped_ = true;
+    ++disposals_of_round_;
+  });
 }
 
 void Background::settle(keyspace::FilterPtr filter, filter::LayerView layer) {
@@ -56,6 +64,7 @@ void Background::run() {
     std::vector<Task> tasks = next_tasks();
     for (const Task& task : tasks) task();
     tasks.clear();
+    disposals_done_.fetch_add(std::exchange(disposals_of_round_, 0));
     // Called once for all tasks, because one call looks at all filters that wait there.
     if (std::exchange(dropped_, false)) settling_.look_for_dropped();
     settling_.free_given_up();

@@ -6,6 +6,8 @@
 #include <sepal/base/mutex.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -32,6 +34,16 @@ class Background final : public keyspace::Housekeeper {
 
   // The part that removes keys when they are due.
   [[nodiscard]] Expiry& expiry() { return expiry_; }
+  [[nodiscard]] const Expiry& expiry() const { return expiry_; }
+
+  // Filters and databases that were disposed of: those that are not freed yet, and those that are. Any
+  // thread.
+  [[nodiscard]] std::uint64_t disposals_waiting() const {
+    // In this order, so that the difference is never below zero.
+    const std::uint64_t done = disposals_done_.load();
+    return disposals_begun_.load() - done;
+  }
+  [[nodiscard]] std::uint64_t disposals_done() const { return disposals_done_.load(); }
 
   // Blocks until everything that was posted before has run.
   void drain();
@@ -52,6 +64,10 @@ class Background final : public keyspace::Housekeeper {
   Expiry expiry_;
   PageSettling settling_;
   bool dropped_ = false;  // A task held a filter that now only settling_ may hold. Confined to thread_.
+  std::uint64_t disposals_of_round_ = 0;  // The tasks of this round that held something. Confined to thread_.
+
+  std::atomic<std::uint64_t> disposals_begun_{0};
+  std::atomic<std::uint64_t> disposals_done_{0};
 
   std::thread thread_;
 };

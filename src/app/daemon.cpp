@@ -1,5 +1,7 @@
 #include "daemon.hpp"
 
+#include <sepal/base/version.hpp>
+
 #include <spdlog/spdlog.h>
 
 #include <filesystem>
@@ -30,6 +32,7 @@ std::uint64_t segment_bytes_of(const settings::Settings& settings) {
 command::ServerFacts facts_of(const settings::Settings& settings) {
   command::ServerFacts facts;
   facts.version = SEPAL_VERSION;
+  facts.commit = git_commit();
   facts.run_id = random_run_id();
   utsname system{};
   if (uname(&system) == 0) {
@@ -361,6 +364,10 @@ command::SaveStatus Daemon::status() const {
                              .journal_position = saver.journal_position,
                              .changes_since = changes() - saver.changes_saved,
                              .saves_done = saver.saves_done};
+  if (saver.running) {
+    status.running_for = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - saver.started_at);
+  }
   if (saver.running && saver.progress.bytes_total > 0) {
     status.progress =
         static_cast<double>(saver.progress.bytes_done) / static_cast<double>(saver.progress.bytes_total);
@@ -412,6 +419,12 @@ command::DiskStatus Daemon::disk_status() const {
 
 command::ProcessUsage Daemon::usage() const {
   return process_usage();
+}
+
+command::BackgroundStatus Daemon::background() const {
+  return {.disposals_waiting = background_.disposals_waiting(),
+          .disposals_done = background_.disposals_done(),
+          .expiry_worked = background_.expiry().worked()};
 }
 
 std::uint64_t Daemon::clients_possible() {

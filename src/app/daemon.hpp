@@ -87,6 +87,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   // command::ServerControl
   [[nodiscard]] const command::ServerFacts& facts() const override { return facts_; }
   [[nodiscard]] command::ProcessUsage usage() const override;
+  [[nodiscard]] command::BackgroundStatus background() const override;
   void request_stop(command::StopMode mode) override { stop_signal_.request(mode); }
   std::uint64_t clients_possible() override;
   Result<void> rewrite_config_for(std::uint64_t id) override;

@@ -118,6 +118,7 @@ Expiry::Pause Expiry::remove_some(const Parts& parts) {
   parts.log.commit();
   parts.uploads.expire(std::chrono::system_clock::now());
   const auto closed_for = std::chrono::duration_cast<microseconds>(now - start);
+  worked_.fetch_add(closed_for.count(), std::memory_order_relaxed);
   return {.at_least = removal.refused() ? full_journal_pause : std::max(pause_ratio * closed_for, pause_min),
           .until = sooner(parts.keyspace.earliest_deadline(), parts.uploads.earliest_deadline())};
 }

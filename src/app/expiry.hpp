@@ -14,7 +14,9 @@
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/keyspace/uploads.hpp>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
 namespace sepal::app {
@@ -38,6 +40,10 @@ class Expiry {
   void begin(const Parts& parts);
   // Called by the thread that constructed this. Nothing is removed any more when it returns.
   void stop();
+  // How long it has removed keys, in all. Any thread.
+  [[nodiscard]] std::chrono::microseconds worked() const {
+    return std::chrono::microseconds(worked_.load(std::memory_order_relaxed));
+  }
 
   // Called with the gate closed: a key has this deadline now.
   void due_at(keyspace::Deadline deadline);
@@ -49,7 +55,7 @@ class Expiry {
     keyspace::Deadline until = keyspace::no_deadline;  // none: until due_at()
   };
   void run(const Parts& parts);
-  static Pause remove_some(const Parts& parts);
+  Pause remove_some(const Parts& parts);
   // False: the thread has to end.
   bool wait(const Pause& pause);
 
@@ -57,6 +63,7 @@ class Expiry {
   Condition changed_;
   keyspace::Deadline next_ SEPAL_GUARDED_BY(mutex_) = keyspace::no_deadline;
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
+  std::atomic<std::int64_t> worked_{0};  // microseconds
   std::thread thread_;
 };
 

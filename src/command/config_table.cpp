@@ -196,7 +196,7 @@ constexpr Parameter parameter_table[] = {
     {.name = "dir", .get = get_fact<&ServerFacts::data_directory>, .guarded = true},
     {.name = "enable-debug-command", .get = get_text, .text = "no"},
     {.name = "enable-module-command", .get = get_text, .text = "no"},
-    kept_integer("hz", "10", {.least = 1, .greatest = 500}),
+    kept_integer("hz", default_hz, {.least = 1, .greatest = 500}),
     fact("import-dir", get_fact<&ServerFacts::import_directory>),
     fact("io-threads", get_fact<&ServerFacts::worker_count>),
     fact("journal-segment", get_fact<&ServerFacts::journal_segment_bytes>),

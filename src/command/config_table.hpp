@@ -32,6 +32,9 @@ struct Parameter {
   bool guarded = false;     // refused as "protected": the value would name a file
 };
 
+// The value of "hz" until a client sets another.
+inline constexpr std::string_view default_hz = "10";
+
 // Sorted by name.
 [[nodiscard]] std::vector<Parameter> parameters(const Configuration& configuration);
 // By name in any case; null if there is none.

@@ -137,8 +137,8 @@ void CommandStats::reset() {
 // items_added stays: the count of changes since the last save is made from it.
 void WorkerStats::reset() {
   for (CommandStats& row : commands) row.reset();
-  for (metrics::Counter* counter :
-       {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses, &batches})
+  for (metrics::Counter* counter : {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses,
+                                    &batches, &too_long_requests})
     counter->reset();
   errors->reset();
 }

@@ -2,6 +2,9 @@
 
 #include <sepal/metrics/counters.hpp>
 
+#include <algorithm>
+#include <chrono>
+
 #include "command_index.hpp"
 #include "error_counts.hpp"
 #include "info_text.hpp"
@@ -62,6 +65,46 @@ double percentile(const Context& context, const CommandSpec& row, double share) 
   return 0;
 }
 
+void append_traffic(const Context& context, InfoLines& lines) {
+  const TrafficRate rate = traffic_rate(context);
+  lines.count("total_connections_received", context.services.clients.accepted_count());
+  lines.count("total_commands_processed", sum_of(context, &WorkerStats::requests));
+  lines.count("instantaneous_ops_per_sec", static_cast<std::uint64_t>(rate.requests));
+  lines.count("total_net_input_bytes", sum_of(context, &WorkerStats::bytes_in));
+  lines.count("total_net_output_bytes", sum_of(context, &WorkerStats::bytes_out));
+  lines.zeros({"total_net_repl_input_bytes", "total_net_repl_output_bytes"});
+  lines.real("instantaneous_input_kbps", rate.bytes_in / bytes_per_kilobyte, 2);
+  lines.real("instantaneous_output_kbps", rate.bytes_out / bytes_per_kilobyte, 2);
+  lines.line("instantaneous_input_repl_kbps", "0.00").line("instantaneous_output_repl_kbps", "0.00");
+  lines.count("rejected_connections", context.services.clients.rejected_count());
+  lines.zeros({"sync_full", "sync_partial_ok", "sync_partial_err"});
+}
+
+void append_keys(const Context& context, InfoLines& lines) {
+  using std::chrono::milliseconds;
+  const BackgroundStatus background = context.services.control.background();
+  lines.zeros({"expired_subkeys"}).count("expired_keys", context.services.keyspace.expired_count());
+  lines.line("expired_stale_perc", "0.00").zeros({"expired_time_cap_reached_count"});
+  lines.number("expire_cycle_cpu_milliseconds",
+               std::chrono::duration_cast<milliseconds>(background.expiry_worked).count());
+  lines.zeros({"evicted_keys"}).count("evicted_clients", context.services.output.closed_count());
+  lines.zeros({"evicted_scripts", "total_eviction_exceeded_time", "current_eviction_exceeded_time"});
+  lines.count("keyspace_hits", sum_of(context, &WorkerStats::key_hits));
+  lines.count("keyspace_misses", sum_of(context, &WorkerStats::key_misses));
+}
+
+WorkerStats::ErrorCounts::Map error_counts(const Context& context) {
+  WorkerStats::ErrorCounts::Map sums;
+  for (const WorkerStats& worker : context.services.workers) worker.errors->add_to(sums);
+  return sums;
+}
+
+std::uint64_t count_of_errors(const Context& context, std::string_view word) {
+  const auto counts = error_counts(context);
+  const auto found = counts.find(word);
+  return found == counts.end() ? 0 : found->second;
+}
+
 }  // namespace
 
 std::uint64_t sum_of(const Context& context, metrics::Counter WorkerStats::*counter) {
@@ -70,31 +113,32 @@ std::uint64_t sum_of(const Context& context, metrics::Counter WorkerStats::*coun
   return sum;
 }
 
+std::uint64_t greatest_of(const Context& context, metrics::RecentPeak WorkerStats::*peak) {
+  std::uint64_t greatest = 0;
+  for (const WorkerStats& worker : context.services.workers)
+    greatest = std::max(greatest, (worker.*peak).get());
+  return greatest;
+}
+
 void append_stats(const Context& context, InfoLines& lines) {
-  const TrafficRate rate = traffic_rate(context);
-  lines.count("total_connections_received", context.services.clients.accepted_count());
-  lines.count("total_commands_processed", sum_of(context, &WorkerStats::requests));
-  lines.count("instantaneous_ops_per_sec", static_cast<std::uint64_t>(rate.requests));
-  lines.count("total_net_input_bytes", sum_of(context, &WorkerStats::bytes_in));
-  lines.count("total_net_output_bytes", sum_of(context, &WorkerStats::bytes_out));
-  lines.real("instantaneous_input_kbps", rate.bytes_in / bytes_per_kilobyte, 2);
-  lines.real("instantaneous_output_kbps", rate.bytes_out / bytes_per_kilobyte, 2);
-  lines.count("rejected_connections", context.services.clients.rejected_count());
-  lines.zeros({"sync_full", "sync_partial_ok", "sync_partial_err"});
-  lines.count("expired_keys", context.services.keyspace.expired_count());
-  lines.line("expired_stale_perc", "0.00");
-  lines.zeros({"expired_time_cap_reached_count", "evicted_keys"});
-  lines.count("evicted_clients", context.services.output.closed_count());
-  lines.count("keyspace_hits", sum_of(context, &WorkerStats::key_hits));
-  lines.count("keyspace_misses", sum_of(context, &WorkerStats::key_misses));
+  append_traffic(context, lines);
+  append_keys(context, lines);
   lines.zeros({"pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec",
                "total_forks", "migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits",
-               "active_defrag_misses", "tracking_total_keys", "tracking_total_items",
-               "tracking_total_prefixes"});
+               "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses",
+               "total_active_defrag_time", "current_active_defrag_time", "tracking_total_keys",
+               "tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies"});
   lines.count("total_error_replies", sum_of(context, &WorkerStats::error_replies));
-  // One read feeds a batch, and one write answers it.
-  lines.count("total_reads_processed", sum_of(context, &WorkerStats::batches));
-  lines.count("total_writes_processed", sum_of(context, &WorkerStats::batches));
+  // One read feeds a batch, and one write answers it. All of them are done by the workers.
+  const std::uint64_t batches = sum_of(context, &WorkerStats::batches);
+  for (const char* field : {"total_reads_processed", "total_writes_processed", "io_threaded_reads_processed",
+                            "io_threaded_writes_processed"})
+    lines.count(field, batches);
+  lines.count("client_query_buffer_limit_disconnections", sum_of(context, &WorkerStats::too_long_requests));
+  lines.zeros({"client_output_buffer_limit_disconnections"});
+  // A password that is wrong is the only thing for which Sepal denies access with an error of its own.
+  lines.count("acl_access_denied_auth", count_of_errors(context, "WRONGPASS"));
+  lines.zeros({"acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"});
 }
 
 void append_command_stats(const Context& context, InfoLines& lines) {
@@ -113,9 +157,8 @@ void append_command_stats(const Context& context, InfoLines& lines) {
 }
 
 void append_error_stats(const Context& context, InfoLines& lines) {
-  WorkerStats::ErrorCounts::Map sums;
-  for (const WorkerStats& worker : context.services.workers) worker.errors->add_to(sums);
-  for (const auto& [word, count] : sums) lines.line("errorstat_" + word, "count=" + std::to_string(count));
+  for (const auto& [word, count] : error_counts(context))
+    lines.line("errorstat_" + word, "count=" + std::to_string(count));
 }
 
 void append_latency_stats(const Context& context, InfoLines& lines) {

@@ -8,6 +8,8 @@
 #include <chrono>
 
 #include "compatibility.hpp"
+#include "config_table.hpp"
+#include "word_list.hpp"
 
 namespace sepal::command {
 namespace {
@@ -19,28 +21,77 @@ std::int64_t unix_seconds(WallTime time) {
   return duration_cast<seconds>(time.time_since_epoch()).count();
 }
 
+// The reference shows the commit in eight digits, and a number for the build.
+void append_build(const ServerFacts& facts, InfoLines& lines) {
+  constexpr std::size_t commit_digits = 8;
+  constexpr std::string_view unknown = "00000000";
+  const std::string_view commit = facts.commit.empty() ? unknown : std::string_view(facts.commit);
+  lines.line("redis_git_sha1", commit.substr(0, commit_digits)).line("redis_build_id", commit);
+}
+
+// "12.2.0": of the compiler, by the name that it has in the reference.
+std::string compiler_version() {
+#ifdef __clang__
+  constexpr int numbers[] = {__clang_major__, __clang_minor__, __clang_patchlevel__};
+#else
+  constexpr int numbers[] = {__GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__};
+#endif
+  std::string text;
+  for (const int number : numbers) text += (text.empty() ? "" : ".") + std::to_string(number);
+  return text;
+}
+
+// Sepal has no loop that runs `hz` times a second, so both fields show what CONFIG does. The LRU clock is the
+// time in seconds, in 24 bits.
+void append_clocks(const Context& context, InfoLines& lines) {
+  constexpr std::int64_t lru_clock_max = (1 << 24) - 1;
+  const auto& kept = context.services.options.without_effect;
+  const auto hz = kept.find("hz");
+  const std::string_view shown = hz == kept.end() ? default_hz : std::string_view(hz->second);
+  lines.line("hz", shown).line("configured_hz", shown);
+  lines.number("lru_clock", unix_seconds(context.now) & lru_clock_max);
+}
+
+// "listener0:name=tcp,bind=127.0.0.1,bind=-::1,port=6379", and one of a UNIX socket.
+void append_listeners(const Context& context, InfoLines& lines) {
+  const ServerFacts& facts = context.services.control.facts();
+  if (facts.port != 0) {
+    std::string text = "name=tcp";
+    const std::string addresses = context.services.configuration.get("bind");
+    for_each_word(addresses, [&](std::string_view address) { text.append(",bind=").append(address); });
+    lines.line("listener0", text + ",port=" + std::to_string(facts.port));
+  }
+  if (const std::string path = context.services.configuration.get("unixsocket"); !path.empty())
+    lines.line("listener1", "name=unix,bind=" + path);
+}
+
 void append_server(const Context& context, InfoLines& lines) {
   const ServerFacts& facts = context.services.control.facts();
   const auto uptime = duration_cast<seconds>(context.steady_now - facts.started_at);
   const auto microseconds = duration_cast<std::chrono::microseconds>(context.now.time_since_epoch());
   constexpr std::int64_t seconds_a_day = 24 * 60 * 60;
   lines.line("redis_version", redis_version).line("sepal_version", facts.version);
+  append_build(facts, lines);
   lines.line("redis_mode", "standalone").line("os", facts.operating_system);
   lines.count("arch_bits", 8 * sizeof(void*)).line("monotonic_clock", "POSIX clock_gettime");
-  lines.line("multiplexing_api", "epoll").count("process_id", facts.process_id);
-  lines.line("run_id", facts.run_id).count("tcp_port", facts.port);
+  lines.line("multiplexing_api", "epoll").line("atomicvar_api", "c++-std");
+  lines.line("gcc_version", compiler_version()).count("process_id", facts.process_id);
+  lines.line("process_supervised", "no").line("run_id", facts.run_id).count("tcp_port", facts.port);
   lines.number("server_time_usec", microseconds.count());
   lines.number("uptime_in_seconds", uptime.count()).number("uptime_in_days", uptime.count() / seconds_a_day);
-  lines.line("hz", "10");
+  append_clocks(context, lines);
   lines.line("executable", facts.executable).line("config_file", facts.config_file);
   lines.count("io_threads_active", facts.worker_count > 1 ? 1 : 0)
       .count("worker_threads", facts.worker_count);
+  append_listeners(context, lines);
 }
 
 void append_clients(const Context& context, InfoLines& lines) {
   lines.count("connected_clients", context.services.clients.count());
   lines.zeros({"cluster_connections"});
   lines.count("maxclients", context.services.options.clients_max);
+  lines.count("client_recent_max_input_buffer", greatest_of(context, &WorkerStats::unparsed_peak));
+  lines.count("client_recent_max_output_buffer", greatest_of(context, &WorkerStats::unsent_peak));
   const keyspace::Watches& watches = context.services.keyspace.watches();
   lines.zeros({"blocked_clients", "tracking_clients", "pubsub_clients"});
   lines.count("watching_clients", watches.client_count()).zeros({"clients_in_timeout_table"});
@@ -52,6 +103,21 @@ void append_sizes(InfoLines& lines, std::string_view field, std::uint64_t bytes)
   lines.count(field, bytes).line(std::string(field) + "_human", human_bytes(bytes));
 }
 
+// Sepal takes filters from the system and gives them back itself. It does not ask the C library for figures
+// of its own, so "active" and "resident" are the memory of the process.
+void append_allocator(std::uint64_t resident, std::uint64_t used, InfoLines& lines) {
+  lines.count("allocator_allocated", used).count("allocator_active", resident);
+  lines.count("allocator_resident", resident).zeros({"allocator_muzzy"});
+}
+void append_allocator_ratios(std::uint64_t resident, std::uint64_t used, InfoLines& lines) {
+  lines.real("allocator_frag_ratio", ratio(resident, used), 2);
+  // Pages that no add has touched yet are used, but not resident.
+  lines.count("allocator_frag_bytes", resident - std::min(resident, used));
+  lines.line("allocator_rss_ratio", "1.00").zeros({"allocator_rss_bytes"});
+  lines.line("rss_overhead_ratio", "1.00").zeros({"rss_overhead_bytes"});
+}
+
+// Functions are libraries of scripts; Sepal keeps none. "lua" is the older name of "vm_eval".
 void append_scripts(const Context& context, InfoLines& lines) {
   const Scripts& scripts = *context.services.scripts;
   std::uint64_t lua_bytes = 0;
@@ -77,20 +143,25 @@ void append_memory(const Context& context, InfoLines& lines) {
   lines.line("used_memory_peak_perc", fixed_point(100 * ratio(used, peak), 2) + "%");
   lines.zeros({"used_memory_overhead", "used_memory_startup"}).count("used_memory_dataset", used);
   lines.line("used_memory_dataset_perc", "100.00%");
-  lines.count("allocator_allocated", used).count("allocator_active", usage.resident_bytes);
-  lines.count("allocator_resident", usage.resident_bytes);
+  append_allocator(usage.resident_bytes, used, lines);
   lines.count("resident_peak", usage.resident_peak_bytes);
   append_sizes(lines, "total_system_memory", keyspace.options().machine_bytes);
   append_scripts(context, lines);
   append_sizes(lines, "maxmemory", keyspace.options().memory_max);
   lines.line("maxmemory_policy", "noeviction");
+  append_allocator_ratios(usage.resident_bytes, used, lines);
   lines.real("mem_fragmentation_ratio", ratio(usage.resident_bytes, used), 2);
   lines.number("mem_fragmentation_bytes",
                static_cast<std::int64_t>(usage.resident_bytes) - static_cast<std::int64_t>(used));
-  lines.zeros({"mem_not_counted_for_evict", "mem_replication_backlog", "mem_clients_slaves"});
+  lines.zeros({"mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
+               "mem_clients_slaves"});
   lines.count("mem_clients_normal", context.services.output.byte_count());
   lines.zeros({"mem_cluster_links", "mem_aof_buffer"});
-  lines.line("mem_allocator", "libc").zeros({"active_defrag_running", "lazyfree_pending_objects"});
+  lines.line("mem_allocator", "libc");
+  lines.zeros({"mem_overhead_db_hashtable_rehashing", "active_defrag_running"});
+  const BackgroundStatus background = context.services.control.background();
+  lines.count("lazyfree_pending_objects", background.disposals_waiting);
+  lines.count("lazyfreed_objects", background.disposals_done);
 }
 
 // Only while a load runs. Clients that wait for its end ask again after loading_eta_seconds.
@@ -120,12 +191,15 @@ void append_persistence(const Context& context, InfoLines& lines) {
   const LoadStatus& load = context.services.load;
   const auto last_seconds = duration_cast<seconds>(save.last_duration).count();
   lines.count("loading", load.running ? 1 : 0).zeros({"async_loading"});
-  lines.line("current_fork_perc", "0.00").count("rdb_changes_since_last_save", save.changes_since);
+  lines.zeros({"current_cow_peak", "current_cow_size", "current_cow_size_age"});
+  lines.real("current_fork_perc", save.running ? 100 * save.progress : 0, 2);
+  lines.count("rdb_changes_since_last_save", save.changes_since);
   lines.count("rdb_bgsave_in_progress", save.running ? 1 : 0);
   lines.number("rdb_last_save_time", unix_seconds(save.last_success));
   lines.line("rdb_last_bgsave_status", save.last_ok ? "ok" : "err");
   lines.number("rdb_last_bgsave_time_sec", save.saves_done == 0 ? -1 : last_seconds);
-  if (!save.running) lines.line("rdb_current_bgsave_time_sec", "-1");
+  lines.number("rdb_current_bgsave_time_sec",
+               save.running ? duration_cast<seconds>(save.running_for).count() : -1);
   lines.count("rdb_saves", save.saves_done).zeros({"rdb_last_cow_size", "rdb_last_load_keys_expired"});
   lines.count("rdb_last_load_keys_loaded", load.filters);
   const JournalStatus journal = context.services.journal.status();
@@ -133,7 +207,7 @@ void append_persistence(const Context& context, InfoLines& lines) {
   lines.count("aof_enabled", journal_on ? 1 : 0);
   lines.zeros({"aof_rewrite_in_progress", "aof_rewrite_scheduled"});
   lines.line("aof_last_rewrite_time_sec", "-1").line("aof_current_rewrite_time_sec", "-1");
-  lines.line("aof_last_bgrewrite_status", "ok").zeros({"aof_rewrites"});
+  lines.line("aof_last_bgrewrite_status", "ok").zeros({"aof_rewrites", "aof_rewrites_consecutive_failures"});
   lines.line("aof_last_write_status", journal.accepting ? "ok" : "err").zeros({"aof_last_cow_size"});
   lines.zeros({"module_fork_in_progress", "module_fork_last_cow_size"});
   if (journal_on) append_journal(journal, save, lines);
@@ -156,6 +230,8 @@ void append_cpu(const Context& context, InfoLines& lines) {
   lines.real("used_cpu_user", usage.cpu_user_seconds, microsecond_digits);
   lines.real("used_cpu_sys_children", 0, microsecond_digits);
   lines.real("used_cpu_user_children", 0, microsecond_digits);
+  lines.real("used_cpu_sys_main_thread", usage.main_thread_system_seconds, microsecond_digits);
+  lines.real("used_cpu_user_main_thread", usage.main_thread_user_seconds, microsecond_digits);
 }
 
 void append_modules(const Context&, InfoLines& lines) {

@@ -413,6 +413,7 @@ Progress RequestParser::refuse(std::string_view what) {
 }
 
 Progress RequestParser::refuse_size() {
+  is_too_long_ = true;
   return refuse("request exceeds the limit of " + std::to_string(limits_.request_bytes_max) +
                 " bytes (client-query-buffer-limit)");
 }

@@ -364,11 +364,18 @@ void Scheduler::kill(std::uint64_t id) {
 
 void Scheduler::sweep(SteadyTime now, std::chrono::seconds idle_timeout) {
   std::vector<Client*> over;  // collected first: to close a client changes the map
+  std::uint64_t unparsed_peak = 0;
+  std::uint64_t unsent_peak = 0;
   for (const Clients* const some : {&clients_, &lingering_}) {
     for (const auto& [id, client] : *some) {
       if (is_over(*client, now, idle_timeout)) over.push_back(client.get());
+      const command::ClientState& state = client->session.client();
+      unparsed_peak = std::max(unparsed_peak, state.bytes_unparsed);
+      unsent_peak = std::max(unsent_peak, state.bytes_unsent);
     }
   }
+  environment_.stats.unparsed_peak.add(unparsed_peak);
+  environment_.stats.unsent_peak.add(unsent_peak);
   for (Client* const client : over) close(*client);
 }
 

@@ -376,6 +376,7 @@ bool Session::take_request(Batch& batch) {
   if (parsed.progress == resp::Progress::malformed) {
     reply_.error(parser_.error_text());
     environment_.dispatcher.count_error(reply_.last_error(), nullptr);
+    if (parser_.is_too_long()) environment_.stats.too_long_requests.add();
     closing_ = true;
     return false;
   }

@@ -2,6 +2,8 @@
 #include <sepal/settings/configuration.hpp>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -79,6 +81,11 @@ Result<Value> parse_parameter(const Setting& setting, std::string_view text) {
 
 // The value as CONFIG GET answers it.
 std::string plain_text(const Setting& setting, const Value& value) {
+  if (setting.kind == Kind::permissions) {
+    std::array<char, 16> digits{};  // a range of at most 0777 has three
+    const auto written = std::to_chars(digits.begin(), digits.end(), std::get<std::uint64_t>(value), 8);
+    return {digits.begin(), written.ptr};
+  }
   if (const auto* const number = std::get_if<std::uint64_t>(&value)) return std::to_string(*number);
   if (const auto* const text = std::get_if<std::string>(&value)) return *text;
   const auto* const addresses = std::get_if<std::vector<std::string>>(&value);

@@ -52,6 +52,11 @@ struct WorkerStats {
   metrics::Counter key_misses;
   metrics::Counter items_added;  // adds that answered 1
   metrics::Counter batches;
+  metrics::Counter too_long_requests;  // each closed its connection
+  // The most that any client of the worker had unparsed, and unsent, at each look. The worker looks once a
+  // second.
+  metrics::RecentPeak unparsed_peak;
+  metrics::RecentPeak unsent_peak;
   // Errors by first word. They are few and rarely written, so the class has a lock of its own.
   class ErrorCounts;
   std::unique_ptr<ErrorCounts> errors;

@@ -111,6 +111,7 @@ struct SaveStatus {
   bool last_ok = true;
   std::string last_error;  // a sentence; empty when last_ok
   std::chrono::milliseconds last_duration{0};
+  std::chrono::milliseconds running_for{0};  // the running save
   std::uint64_t last_bytes = 0;
   std::uint64_t journal_position = 0;  // the last good save, or the load, holds all before it
   std::uint64_t changes_since = 0;     // adds and structural changes that no finished save holds
@@ -173,6 +174,7 @@ enum class StopMode : std::uint8_t { save, no_save };
 // Facts about the process that do not stand in its settings, for INFO, CONFIG GET and HELLO.
 struct ServerFacts {
   std::string version;                     // Sepal's
+  std::string commit;                      // the first digits of the git commit; empty: unknown
   std::string run_id;                      // 40 hex digits, new at each start
   std::string operating_system = "Linux";  // with release and machine, where they are known
   std::string executable;
@@ -190,8 +192,19 @@ struct ServerFacts {
 struct ProcessUsage {
   double cpu_user_seconds = 0;
   double cpu_system_seconds = 0;
+  // The part of the thread that starts and stops the server. It serves no client.
+  double main_thread_user_seconds = 0;
+  double main_thread_system_seconds = 0;
   std::uint64_t resident_bytes = 0;
   std::uint64_t resident_peak_bytes = 0;
+};
+
+// What the background threads have done for clients.
+struct BackgroundStatus {
+  // Deleted filters, and flushed databases, whose memory goes back to the system in the background.
+  std::uint64_t disposals_waiting = 0;
+  std::uint64_t disposals_done = 0;
+  std::chrono::microseconds expiry_worked{0};  // how long the removal of keys at their deadlines has taken
 };
 
 // The settings that are parameters of CONFIG. Called inside the gate.
@@ -224,6 +237,7 @@ class ServerControl {
   virtual ~ServerControl() = default;
   [[nodiscard]] virtual const ServerFacts& facts() const = 0;
   [[nodiscard]] virtual ProcessUsage usage() const = 0;
+  [[nodiscard]] virtual BackgroundStatus background() const = 0;
   // Inside the gate. Writes a line of a script to the log. Some are left out when there are many.
   virtual void log_from_script(script::LogLevel level, std::string_view text) = 0;
   // Begins an orderly stop; returns at once.

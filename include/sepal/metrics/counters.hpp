@@ -6,6 +6,7 @@
 
 #include <sepal/base/assert.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -24,6 +25,26 @@ class Counter {
 
  private:
   std::atomic<std::uint64_t> value_{0};
+};
+
+// The greatest of the last `slot_count` values. One writer, any readers.
+class RecentPeak {
+ public:
+  static constexpr std::size_t slot_count = 8;
+
+  void add(std::uint64_t value) {
+    slots_[next_].store(value, std::memory_order_relaxed);
+    next_ = (next_ + 1) % slot_count;
+  }
+  [[nodiscard]] std::uint64_t get() const {
+    std::uint64_t peak = 0;
+    for (const auto& slot : slots_) peak = std::max(peak, slot.load(std::memory_order_relaxed));
+    return peak;
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, slot_count> slots_{};
+  std::size_t next_ = 0;  // the writer's own
 };
 
 // Durations in nanoseconds. Each power of two has four buckets, so an answer is at most 25% too high.

@@ -72,6 +72,8 @@ class RequestParser {
 
   [[nodiscard]] std::size_t consumed() const { return consumed_; }
   [[nodiscard]] const Words& words() const { return words_; }
+  // Whether the last malformed request is one that is longer than request_bytes_max.
+  [[nodiscard]] bool is_too_long() const { return is_too_long_; }
   // "ERR Protocol error: ..." of the last malformed request; without the leading '-' and the line end. May
   // hold a CR or LF that the client sent.
   [[nodiscard]] const std::string& error_text() const { return error_text_; }
@@ -111,6 +113,7 @@ class RequestParser {
   std::size_t consumed_ = 0;
   std::size_t bytes_expected_ = 0;
   Stage stage_ = Stage::first_line;
+  bool is_too_long_ = false;
 
   // The request in progress; offsets from its first byte.
   std::size_t at_ = 0;       // where the current line or bulk begins

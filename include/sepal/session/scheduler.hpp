@@ -120,6 +120,7 @@ class Scheduler {
   // Closes it without a further reply.
   void kill(std::uint64_t id);
   // Closes clients that did nothing for `idle_timeout` (0: never), and lingering ones whose time is over.
+  // Notes the most that a client has unparsed and unsent.
   void sweep(SteadyTime now, std::chrono::seconds idle_timeout);
   // Begins the end of all clients. The scheduler reads a last time from each client in State::reading, runs
   // what has arrived, sends the replies and closes. A client in State::waiting is closed at once: what it

@@ -40,7 +40,160 @@ std::set<std::string> documented_fields() {
   return names;
 }
 
+// The fields of INFO in Redis 7.4.1, the sections commandstats, errorstats, latencystats, modules and
+// keyspace left out: their fields have names that depend on what was done.
+constexpr std::string_view fields_of_reference =
+    "redis_version redis_git_sha1 redis_git_dirty redis_build_id redis_mode os arch_bits monotonic_clock "
+    "multiplexing_api atomicvar_api gcc_version process_id process_supervised run_id tcp_port "
+    "server_time_usec uptime_in_seconds uptime_in_days hz configured_hz lru_clock executable config_file "
+    "io_threads_active shutdown_in_milliseconds connected_clients cluster_connections maxclients "
+    "client_recent_max_input_buffer client_recent_max_output_buffer blocked_clients tracking_clients "
+    "pubsub_clients watching_clients clients_in_timeout_table total_watched_keys total_blocking_keys "
+    "total_blocking_keys_on_nokey used_memory used_memory_human used_memory_rss used_memory_rss_human "
+    "used_memory_peak used_memory_peak_human used_memory_peak_perc used_memory_overhead "
+    "used_memory_startup used_memory_dataset used_memory_dataset_perc allocator_allocated "
+    "allocator_active allocator_resident allocator_muzzy total_system_memory total_system_memory_human "
+    "used_memory_lua used_memory_vm_eval used_memory_lua_human used_memory_scripts_eval "
+    "number_of_cached_scripts number_of_functions number_of_libraries used_memory_vm_functions "
+    "used_memory_vm_total used_memory_vm_total_human used_memory_functions used_memory_scripts "
+    "used_memory_scripts_human maxmemory maxmemory_human maxmemory_policy allocator_frag_ratio "
+    "allocator_frag_bytes allocator_rss_ratio allocator_rss_bytes rss_overhead_ratio rss_overhead_bytes "
+    "mem_fragmentation_ratio mem_fragmentation_bytes mem_not_counted_for_evict mem_replication_backlog "
+    "mem_total_replication_buffers mem_clients_slaves mem_clients_normal mem_cluster_links mem_aof_buffer "
+    "mem_allocator mem_overhead_db_hashtable_rehashing active_defrag_running lazyfree_pending_objects "
+    "lazyfreed_objects loading async_loading current_cow_peak current_cow_size current_cow_size_age "
+    "current_fork_perc current_save_keys_processed current_save_keys_total rdb_changes_since_last_save "
+    "rdb_bgsave_in_progress rdb_last_save_time rdb_last_bgsave_status rdb_last_bgsave_time_sec "
+    "rdb_current_bgsave_time_sec rdb_saves rdb_last_cow_size rdb_last_load_keys_expired "
+    "rdb_last_load_keys_loaded aof_enabled aof_rewrite_in_progress aof_rewrite_scheduled "
+    "aof_last_rewrite_time_sec aof_current_rewrite_time_sec aof_last_bgrewrite_status aof_rewrites "
+    "aof_rewrites_consecutive_failures aof_last_write_status aof_last_cow_size module_fork_in_progress "
+    "module_fork_last_cow_size aof_current_size aof_base_size aof_pending_rewrite aof_buffer_length "
+    "aof_pending_bio_fsync aof_delayed_fsync loading_start_time loading_total_bytes loading_rdb_used_mem "
+    "loading_loaded_bytes loading_loaded_perc loading_eta_seconds total_connections_received "
+    "total_commands_processed instantaneous_ops_per_sec total_net_input_bytes total_net_output_bytes "
+    "total_net_repl_input_bytes total_net_repl_output_bytes instantaneous_input_kbps "
+    "instantaneous_output_kbps instantaneous_input_repl_kbps instantaneous_output_repl_kbps "
+    "rejected_connections sync_full sync_partial_ok sync_partial_err expired_subkeys expired_keys "
+    "expired_stale_perc expired_time_cap_reached_count expire_cycle_cpu_milliseconds evicted_keys "
+    "evicted_clients evicted_scripts total_eviction_exceeded_time current_eviction_exceeded_time "
+    "keyspace_hits keyspace_misses pubsub_channels pubsub_patterns pubsubshard_channels latest_fork_usec "
+    "total_forks migrate_cached_sockets slave_expires_tracked_keys active_defrag_hits "
+    "active_defrag_misses active_defrag_key_hits active_defrag_key_misses total_active_defrag_time "
+    "current_active_defrag_time tracking_total_keys tracking_total_items tracking_total_prefixes "
+    "unexpected_error_replies total_error_replies dump_payload_sanitizations total_reads_processed "
+    "total_writes_processed io_threaded_reads_processed io_threaded_writes_processed "
+    "client_query_buffer_limit_disconnections client_output_buffer_limit_disconnections "
+    "reply_buffer_shrinks reply_buffer_expands eventloop_cycles eventloop_duration_sum "
+    "eventloop_duration_cmd_sum instantaneous_eventloop_cycles_per_sec "
+    "instantaneous_eventloop_duration_usec role master_host master_port master_link_status "
+    "master_last_io_seconds_ago master_sync_in_progress slave_read_repl_offset slave_repl_offset "
+    "master_sync_total_bytes master_sync_read_bytes master_sync_left_bytes master_sync_perc "
+    "master_sync_last_io_seconds_ago master_link_down_since_seconds slave_priority slave_read_only "
+    "replica_announced connected_slaves min_slaves_good_slaves master_failover_state master_replid "
+    "master_replid2 master_repl_offset second_repl_offset repl_backlog_active repl_backlog_size "
+    "repl_backlog_first_byte_offset repl_backlog_histlen used_cpu_sys used_cpu_user used_cpu_sys_children "
+    "used_cpu_user_children used_cpu_sys_main_thread used_cpu_user_main_thread cluster_enabled "
+    "acl_access_denied_auth acl_access_denied_cmd acl_access_denied_key acl_access_denied_channel ";
+
+// The names between backticks in the first column of the table of docs/protocol.md that is headed "field" and
+// "why".
+std::set<std::string> fields_left_out() {
+  std::ifstream file(SEPAL_SOURCE_FOLDER "/docs/protocol.md");
+  REQUIRE(file);
+  std::set<std::string> names;
+  bool in_table = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line == "| field | why |") in_table = true;
+    if (!line.starts_with("|")) in_table = false;
+    if (!in_table) continue;
+    const std::string cell = line.substr(1, line.find('|', 1) - 1);
+    for (std::size_t at = cell.find('`'); at != std::string::npos; at = cell.find('`', at)) {
+      const std::size_t end = cell.find('`', at + 1);
+      names.insert(cell.substr(at + 1, end - at - 1));
+      at = end + 1;
+    }
+  }
+  return names;
+}
+
 }  // namespace
+
+TEST_CASE("every field of the reference's INFO is there, or docs/protocol.md says why it is not",
+          "[command]") {
+  World world;
+  world.services.load.running = true;  // INFO is then the longest
+  std::istringstream lines(world.send({"INFO", "everything"}));
+  std::set<std::string> names;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    INFO(line);
+    CHECK(names.insert(line.substr(0, colon)).second);
+  }
+  const std::set<std::string> left_out = fields_left_out();
+  CHECK(left_out.size() > 10);
+  std::istringstream reference{std::string(fields_of_reference)};
+  for (std::string field; reference >> field;) {
+    INFO(field);
+    CHECK(names.contains(field) != left_out.contains(field));
+  }
+  for (const std::string& field : left_out) {
+    INFO(field);
+    CHECK(fields_of_reference.find(field) != std::string_view::npos);
+  }
+}
+
+TEST_CASE("INFO shows the build, the listeners and the clock", "[command]") {
+  World world;
+  world.control.about.port = 6379;
+  std::string server = world.send({"INFO", "server"});
+  CHECK(has(server, "redis_git_sha1:00000000\r\nredis_build_id:00000000\r\n"));
+  CHECK(has(server, "hz:10\r\nconfigured_hz:10\r\nlru_clock:5501184\r\n"));
+  CHECK(has(server, "listener0:name=tcp,bind=127.0.0.1,port=6379\r\n"));
+  CHECK_FALSE(has(server, "listener1"));
+  world.control.about.commit = "0123456789ab";
+  world.control.about.port = 0;
+  world.settings.server.unix_socket = "/run/sepal";
+  world.send({"CONFIG", "SET", "hz", "20"});
+  server = world.send({"INFO", "server"});
+  CHECK(has(server, "redis_git_sha1:01234567\r\nredis_build_id:0123456789ab\r\n"));
+  CHECK(has(server, "hz:20\r\nconfigured_hz:20\r\n"));
+  CHECK_FALSE(has(server, "listener0"));
+  CHECK(has(server, "listener1:name=unix,bind=/run/sepal\r\n"));
+}
+
+TEST_CASE("INFO shows the largest buffers, the background and the refused clients", "[command]") {
+  World world;
+  world.workers[0].unparsed_peak.add(100);
+  world.workers[1].unparsed_peak.add(300);
+  world.workers[1].unsent_peak.add(7);
+  world.workers[1].too_long_requests.add();
+  world.control.in_background = {
+      .disposals_waiting = 2, .disposals_done = 5, .expiry_worked = std::chrono::microseconds(1999)};
+  world.control.used.main_thread_user_seconds = 0.5;
+  CHECK(has(world.send({"INFO", "clients"}),
+            "client_recent_max_input_buffer:300\r\nclient_recent_max_output_buffer:7\r\n"));
+  CHECK(has(world.send({"INFO", "memory"}), "lazyfree_pending_objects:2\r\nlazyfreed_objects:5\r\n"));
+  CHECK(has(world.send({"INFO", "cpu"}), "used_cpu_user_main_thread:0.500000\r\n"));
+  world.options.password = "sesame";
+  world.send({"AUTH", "wrong"});
+  const std::string stats = world.send({"INFO", "stats"});
+  CHECK(has(stats, "expire_cycle_cpu_milliseconds:1\r\n"));
+  CHECK(has(stats, "client_query_buffer_limit_disconnections:1\r\n"));
+  CHECK(has(stats, "acl_access_denied_auth:1\r\n"));
+}
+
+TEST_CASE("INFO tells how long the running save has taken", "[command]") {
+  World world;
+  CHECK(has(world.send({"INFO", "persistence"}), "rdb_current_bgsave_time_sec:-1\r\n"));
+  world.persistence.state.running = true;
+  world.persistence.state.progress = 0.25;
+  world.persistence.state.running_for = std::chrono::milliseconds(3999);
+  const std::string text = world.send({"INFO", "persistence"});
+  CHECK(has(text, "rdb_current_bgsave_time_sec:3\r\n"));
+  CHECK(has(text, "current_fork_perc:25.00\r\n"));
+}
 
 TEST_CASE("docs/operations.md lists exactly the fields of INFO sepal", "[command]") {
   World world;

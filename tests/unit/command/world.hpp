@@ -69,6 +69,7 @@ class FakeControl final : public ServerControl {
  public:
   [[nodiscard]] const ServerFacts& facts() const override { return about; }
   [[nodiscard]] ProcessUsage usage() const override { return used; }
+  [[nodiscard]] BackgroundStatus background() const override { return in_background; }
   void request_stop(StopMode mode) override { stops.push_back(mode); }
   std::uint64_t clients_possible() override { return most_clients; }
   Result<void> rewrite_config_for(std::uint64_t id) override {
@@ -79,6 +80,7 @@ class FakeControl final : public ServerControl {
 
   ServerFacts about;
   ProcessUsage used;
+  BackgroundStatus in_background;
   std::vector<StopMode> stops;
   bool has_config_file = false;
   std::uint64_t most_clients = 1'000'000;

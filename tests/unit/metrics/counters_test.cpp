@@ -10,6 +10,7 @@ namespace counters_test {
 
 using sepal::metrics::Counter;
 using sepal::metrics::Histogram;
+using sepal::metrics::RecentPeak;
 
 TEST_CASE("a counter adds up and can start again", "[metrics]") {
   Counter counter;
@@ -70,6 +71,16 @@ TEST_CASE("a histogram counts each value in its bucket", "[metrics]") {
   CHECK(histogram.count(Histogram::bucket_count - 1) == 1);
   histogram.reset();
   CHECK(histogram.count(5) == 0);
+}
+
+TEST_CASE("a recent peak forgets what is older than its slots", "[metrics]") {
+  RecentPeak peak;
+  CHECK(peak.get() == 0);
+  peak.add(9);
+  for (std::size_t i = 1; i < RecentPeak::slot_count; ++i) peak.add(3);
+  CHECK(peak.get() == 9);
+  peak.add(2);
+  CHECK(peak.get() == 3);
 }
 
 }  // namespace counters_test

@@ -320,6 +320,25 @@ TEST_CASE("the last reply is sent, further bytes of the peer are thrown away, th
   CHECK(world.scheduler.empty());
 }
 
+TEST_CASE("each look notes the most that a client has unparsed and unsent", "[session]") {
+  SchedulerWorld world(2);
+  world.peer(1).room = 2;
+  world.turn({"*1\r\n$100\r\nxxxx", ping});
+  CHECK(world.environment.stats.unparsed_peak.get() == 0);
+  world.scheduler.sweep(StandingClock::now(), std::chrono::seconds(0));
+  CHECK(world.environment.stats.unparsed_peak.get() == 14);
+  CHECK(world.environment.stats.unsent_peak.get() == pong.size() - 2);
+}
+
+TEST_CASE("a request that is too long is counted, and other broken requests are not", "[session]") {
+  SchedulerWorld world(2);
+  world.services.options.parser.request_bytes_max = 1000;
+  world.turn({"*1\r\n$1001\r\n", "*1\r\nx\r\n"});
+  CHECK(world.received(0).starts_with("-ERR Protocol error: request exceeds the limit of 1000 bytes"));
+  CHECK(world.received(1).starts_with("-ERR Protocol error: expected '$'"));
+  CHECK(world.environment.stats.too_long_requests.get() == 1);
+}
+
 TEST_CASE("a client without need to linger, or whose peer has ended, is removed at once", "[session]") {
   SchedulerWorld world(2);
   world.peer(0).lingers = false;
