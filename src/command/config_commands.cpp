@@ -66,9 +66,14 @@ std::string refuse_clients_max(Services& services, std::uint32_t wanted) {
 }  // namespace
 
 Next config_get(Context& context) {
+  const std::span<const std::string_view> names = context.words.subspan(2);
+  if (names.size() > described_names_max) {
+    context.reply.error(too_many_parameters());
+    return Next::done;
+  }
   const std::vector<Parameter> all = parameters(context.services.configuration);
   std::vector<Shown> shown;
-  for (const std::string_view word : context.words.subspan(2)) {
+  for (const std::string_view word : names) {
     if (!has_wildcard(word)) {
       if (const Parameter* const parameter = find_parameter(all, word)) show(shown, *parameter, word);
       continue;

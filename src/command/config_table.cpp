@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "config_fixed.hpp"
+
 namespace sepal::command {
 namespace {
 
@@ -29,12 +31,12 @@ std::string get_text(const Context&, const Parameter& parameter) {
   return std::string(parameter.text);
 }
 
-std::string set_fixed(Configuration::Draft&, const Parameter& parameter, std::string_view value) {
-  return equal_ignoring_case(value, parameter.text) ? "" : "can't set immutable config";
+std::string refused_value(std::string_view why, std::string_view value) {
+  return std::string(why) + ": only '" + std::string(value) + "' can be set";
 }
 
-constexpr Parameter fixed(std::string_view name, std::string_view value) {
-  return {.name = name, .get = get_text, .set = set_fixed, .text = value};
+std::string set_fixed(Configuration::Draft&, const Parameter& parameter, std::string_view value) {
+  return equal_ignoring_case(value, parameter.text) ? "" : refused_value(parameter.why, parameter.text);
 }
 
 constexpr Parameter fact(std::string_view name, std::string (*get)(const Context&, const Parameter&)) {
@@ -68,19 +70,8 @@ std::string set_kept_integer(Configuration::Draft& draft, const Parameter& param
   return wrong;
 }
 
-std::string set_kept_switch(Configuration::Draft& draft, const Parameter& parameter, std::string_view value) {
-  bool on = false;
-  std::string wrong = store(parse_config_switch(value), on);
-  if (wrong.empty()) draft.options().without_effect[std::string(parameter.name)] = yes_or_no(on);
-  return wrong;
-}
-
 constexpr Parameter kept_integer(std::string_view name, std::string_view value, IntegerRange range) {
   return {.name = name, .get = get_kept, .set = set_kept_integer, .text = value, .range = range};
-}
-
-constexpr Parameter kept_switch(std::string_view name, std::string_view value) {
-  return {.name = name, .get = get_kept, .set = set_kept_switch, .text = value};
 }
 
 // --- settings, and other forms of settings ---------------------------------------------------------------
@@ -124,12 +115,19 @@ std::string set_append_sync(Configuration::Draft& draft, const Parameter&, std::
   return {};
 }
 
+// Shows the points as they were set, as long as the interval that they stand for has not changed since.
 std::string get_save(const Context& context, const Parameter&) {
-  const auto seconds = context.services.options.save_interval.count();
+  const RuntimeOptions& options = context.services.options;
+  if (options.save_points.interval == options.save_interval && !options.save_points.text.empty())
+    return options.save_points.text;
+  const auto seconds = options.save_interval.count();
   return seconds == 0 ? "" : std::to_string(seconds) + " 1";
 }
 std::string set_save(Configuration::Draft& draft, const Parameter&, std::string_view value) {
-  return store(parse_save_points(value), draft.options().save_interval);
+  RuntimeOptions& options = draft.options();
+  std::string wrong = store(parse_save_points(value), options.save_points);
+  if (wrong.empty()) options.save_interval = options.save_points.interval;
+  return wrong;
 }
 
 // Redis's levels, each with Sepal's level. CONFIG GET answers the first Redis level of a Sepal level.
@@ -153,15 +151,15 @@ std::string set_log_level(Configuration::Draft& draft, const Parameter&, std::st
   return "argument(s) must be one of the following: debug, verbose, notice, warning, nothing";
 }
 
-// Sepal never evicts, so "noeviction" is the only policy it takes. Redis's other policies are refused as
-// immutable, and unknown words as bad values.
+// Sepal never evicts, so "noeviction" is the only policy it takes. Redis's other policies are refused with
+// the reason, and unknown words as bad values.
 constexpr std::string_view eviction_policies[] = {"volatile-lru",   "volatile-lfu", "volatile-random",
                                                   "volatile-ttl",   "allkeys-lru",  "allkeys-lfu",
                                                   "allkeys-random", "noeviction"};
 std::string set_policy(Configuration::Draft&, const Parameter& parameter, std::string_view value) {
   if (equal_ignoring_case(value, parameter.text)) return {};
   for (const std::string_view policy : eviction_policies)
-    if (equal_ignoring_case(value, policy)) return "can't set immutable config";
+    if (equal_ignoring_case(value, policy)) return refused_value("Sepal evicts nothing", parameter.text);
   std::string wrong = "argument(s) must be one of the following: ";
   for (const std::string_view policy : eviction_policies) wrong.append(policy).append(", ");
   wrong.resize(wrong.size() - 2);
@@ -185,44 +183,29 @@ std::string get_database_count(const Context&, const Parameter&) {
 }
 
 constexpr Parameter parameter_table[] = {
-    fixed("acllog-max-len", "128"),
-    fixed("activedefrag", "no"),
     {.name = "appendfsync", .get = get_append_sync, .set = set_append_sync},
     {.name = "appendonly", .get = get_append_only, .set = set_append_only},
-    fixed("cluster-enabled", "no"),
-    fixed("daemonize", "no"),
     fact("databases", get_database_count),
     {.name = "dbfilename", .get = get_text, .guarded = true},
     {.name = "dir", .get = get_fact<&ServerFacts::data_directory>, .guarded = true},
     {.name = "enable-debug-command", .get = get_text, .text = "no"},
     {.name = "enable-module-command", .get = get_text, .text = "no"},
+    {.name = "enable-protected-configs", .get = get_text, .text = "no"},
     kept_integer("hz", default_hz, {.least = 1, .greatest = 500}),
     fact("import-dir", get_fact<&ServerFacts::import_directory>),
     fact("io-threads", get_fact<&ServerFacts::worker_count>),
     fact("journal-segment", get_fact<&ServerFacts::journal_segment_bytes>),
-    fixed("latency-monitor-threshold", "0"),
-    kept_switch("lazyfree-lazy-eviction", "no"),
-    kept_switch("lazyfree-lazy-expire", "no"),
-    kept_switch("lazyfree-lazy-server-del", "no"),
-    kept_switch("lazyfree-lazy-user-del", "no"),
-    kept_switch("lazyfree-lazy-user-flush", "no"),
-    fixed("lfu-decay-time", "1"),
-    fixed("lfu-log-factor", "10"),
     {.name = "loglevel", .get = get_log_level, .set = set_log_level},
     {.name = "lua-time-limit",
      .get = get_script_limit,
      .set = set_script_limit,
      .range = {.least = 0, .greatest = int_max}},
     {.name = "maxmemory-policy", .get = get_text, .set = set_policy, .text = "noeviction"},
-    fixed("notify-keyspace-events", ""),
     fact("port", get_fact<&ServerFacts::port>),
-    fixed("rdbcompression", "yes"),
-    fixed("replica-read-only", "yes"),
     {.name = "save", .get = get_save, .set = set_save},
     kept_integer("slowlog-log-slower-than", "10000", {.least = -1, .greatest = long_max}),
     kept_integer("slowlog-max-len", "128", {.least = 0, .greatest = long_max}),
     fact("threads", get_fact<&ServerFacts::worker_count>),
-    fixed("tls-port", "0"),
 };
 static_assert(std::ranges::adjacent_find(parameter_table, std::ranges::greater_equal{}, &Parameter::name) ==
                   std::end(parameter_table),
@@ -232,6 +215,10 @@ static_assert(std::ranges::adjacent_find(parameter_table, std::ranges::greater_e
 
 std::vector<Parameter> parameters(const Configuration& configuration) {
   std::vector<Parameter> all(std::begin(parameter_table), std::end(parameter_table));
+  for (const FixedGroup& group : fixed_groups) {
+    for (const auto& [name, value] : group.parameters)
+      all.push_back({.name = name, .get = get_text, .set = set_fixed, .text = value, .why = group.why});
+  }
   for (const auto& [name, live] : configuration.parameters())
     all.push_back({.name = name, .get = get_setting, .set = live ? set_setting : nullptr});
   std::ranges::sort(all, {}, &Parameter::name);

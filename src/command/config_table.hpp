@@ -7,8 +7,9 @@
 //   kept     CONFIG SET stores the value, CONFIG GET gives it back; without effect
 //            (RuntimeOptions::without_effect)
 //   fact     read only: what the process is
-//   fixed    read only: the only value that is true of Sepal, or that tools look for. To set it to the value
-//            that it has is no error, so that a tool which makes sure of the value goes on.
+//   fixed    a row of config_fixed.hpp: one value is true of Sepal. To set it to the value that it has is no
+//            error, so that a tool which makes sure of the value goes on. Any other value is refused with the
+//            reason.
 #pragma once
 
 #include <sepal/command/dispatcher.hpp>
@@ -28,6 +29,7 @@ struct Parameter {
   // Returns the error in the value; empty if there is none. Null: the parameter cannot be set.
   std::string (*set)(Configuration::Draft&, const Parameter&, std::string_view value) = nullptr;
   std::string_view text{};  // a kept row's default; a fixed row's value
+  std::string_view why{};   // of a fixed row: why it takes no other value
   IntegerRange range{};     // of a kept row with an integer
   bool guarded = false;     // refused as "protected": the value would name a file
 };

@@ -34,21 +34,25 @@ ConfigValue<bool> parse_config_switch(std::string_view word) {
   return "argument must be 'yes' or 'no'";
 }
 
-ConfigValue<std::chrono::seconds> parse_save_points(std::string_view word) {
+ConfigValue<SavePoints> parse_save_points(std::string_view word) {
   constexpr std::string_view invalid = "Invalid save parameters";
   constexpr std::int64_t seconds_max = std::numeric_limits<std::int32_t>::max();
-  std::chrono::seconds interval{0};
+  SavePoints points{.text = {}, .interval = std::chrono::seconds(0)};
   std::int64_t fewest_changes = std::numeric_limits<std::int64_t>::max();
-  for (std::string_view rest = word;;) {
+  std::string_view rest = word;
+  for (std::size_t count = 0;; ++count) {
     const std::string_view first = next_word(rest);
-    if (first.empty()) return interval;
+    if (first.empty()) return points;
+    if (count == save_points_max) return std::string(invalid);
     const std::optional<std::int64_t> seconds = parse_integer(first);
     const std::optional<std::int64_t> changes = parse_integer(next_word(rest));
     if (!seconds || !changes || *seconds < 1 || *seconds > seconds_max || *changes < 0)
       return std::string(invalid);
+    points.text +=
+        (points.text.empty() ? "" : " ") + std::to_string(*seconds) + " " + std::to_string(*changes);
     if (*changes < fewest_changes) {
       fewest_changes = *changes;
-      interval = std::chrono::seconds(*seconds);
+      points.interval = std::chrono::seconds(*seconds);
     }
   }
 }

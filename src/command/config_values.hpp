@@ -2,7 +2,9 @@
 // not such a value, it returns the reference's error text.
 #pragma once
 
-#include <chrono>
+#include <sepal/command/services.hpp>
+
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -22,9 +24,12 @@ struct IntegerRange {
 
 [[nodiscard]] ConfigValue<bool> parse_config_switch(std::string_view word);
 
+// The most pairs in "save": a client could make the text as long as it likes.
+inline constexpr std::size_t save_points_max = 64;
+
 // Pairs of "seconds changes". Sepal saves if anything has changed, so the pair with the fewest changes
 // decides.
-// "" gives 0: no saves on a timer.
-[[nodiscard]] ConfigValue<std::chrono::seconds> parse_save_points(std::string_view word);
+// "" gives an interval of 0: no saves on a timer. The text has single blanks.
+[[nodiscard]] ConfigValue<SavePoints> parse_save_points(std::string_view word);
 
 }  // namespace sepal::command

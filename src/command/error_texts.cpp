@@ -67,6 +67,10 @@ std::string too_many_names() {
   return "ERR too many command names: the limit is " + std::to_string(described_names_max);
 }
 
+std::string too_many_parameters() {
+  return "ERR too many parameter names: the limit is " + std::to_string(described_names_max);
+}
+
 std::string broken_mirror(keyspace::MirrorState state) {
   return "ERR the mirror is broken: " + std::string(reason_of(state)) +
          "; say BF.MIRROR source COMMIT FORCE to do it all the same";

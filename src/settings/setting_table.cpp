@@ -241,7 +241,8 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                       .kind = Kind::seconds,
                                       .range = {1, seconds_max},
                                       .help = "time an orderly stop may take, its save included",
-                                      .redis_name = "shutdown-timeout"}),
+                                      .config = InConfig::shown,
+                                      .parameter = "shutdown-timeout"}),
 
     row<&Settings::keyspace, &KeyspaceOptions::memory_max>(
         {.key = "maxmemory",

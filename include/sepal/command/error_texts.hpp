@@ -28,6 +28,9 @@ namespace sepal::command {
 // "ERR too many command names: the limit is ..."
 [[nodiscard]] std::string too_many_names();
 
+// "ERR too many parameter names: the limit is ..."
+[[nodiscard]] std::string too_many_parameters();
+
 // "MISCONF Errors writing to the journal: ..."
 [[nodiscard]] std::string journal_refuses(std::string_view reason);
 

@@ -27,6 +27,12 @@ namespace sepal::command {
 // The least that is logged.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error };
 
+// "save" as a client set it: "3600 1 300 100", or empty for no saves on a timer.
+struct SavePoints {
+  std::string text;
+  std::chrono::seconds interval{-1};  // what Sepal makes of them; -1: never set
+};
+
 // Settings that CONFIG SET may change. Guarded by the gate: changed with the gate closed, read inside it.
 struct RuntimeOptions {
   std::string password;  // empty: none is asked for
@@ -39,6 +45,7 @@ struct RuntimeOptions {
   // Replies of all clients together that wait to be read. Above it, the client with most of them is closed.
   std::uint64_t clients_memory_max = 512ull << 20;  // 0: no bound
   std::chrono::seconds save_interval{3600};         // 0: only on command and at stop
+  SavePoints save_points;                           // shown while save_interval is theirs
   std::uint64_t save_bandwidth_bytes = 0;           // a second, except in the save at stop; 0: no limit
   LogLevel log_level = LogLevel::info;
   keyspace::JournalPolicy journal = keyspace::JournalPolicy::everysec;  // changed by set_journal

@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "../../../src/command/config_fixed.hpp"
 #include "support/catch.hpp"
 #include "world.hpp"
 
@@ -75,7 +77,113 @@ std::set<std::string> names_in(std::string_view reply) {
   return names;
 }
 
+// The parameters of Redis 7.4.1 and their other names, without the hidden ones.
+constexpr std::string_view parameters_of_reference =
+    "acl-pubsub-default aclfile acllog-max-len active-defrag-cycle-max active-defrag-cycle-min "
+    "active-defrag-ignore-bytes active-defrag-max-scan-fields active-defrag-threshold-lower "
+    "active-defrag-threshold-upper active-expire-effort activedefrag activerehashing always-show-logo "
+    "aof-load-truncated aof-rewrite-cpulist aof-rewrite-incremental-fsync aof-timestamp-enabled "
+    "aof-use-rdb-preamble aof_rewrite_cpulist appenddirname appendfilename appendfsync appendonly "
+    "auto-aof-rewrite-min-size auto-aof-rewrite-percentage bgsave-cpulist bgsave_cpulist bind "
+    "bind-source-addr bio-cpulist bio_cpulist busy-reply-threshold client-output-buffer-limit "
+    "client-query-buffer-limit cluster-allow-pubsubshard-when-down cluster-allow-reads-when-down "
+    "cluster-allow-replica-migration cluster-announce-bus-port cluster-announce-hostname "
+    "cluster-announce-human-nodename cluster-announce-ip cluster-announce-port "
+    "cluster-announce-tls-port cluster-config-file cluster-enabled cluster-link-sendbuf-limit "
+    "cluster-migration-barrier cluster-node-timeout cluster-port cluster-preferred-endpoint-type "
+    "cluster-replica-no-failover cluster-replica-validity-factor cluster-require-full-coverage "
+    "cluster-slave-no-failover cluster-slave-validity-factor crash-log-enabled crash-memcheck-enabled "
+    "daemonize databases dbfilename dir disable-thp dynamic-hz enable-debug-command "
+    "enable-module-command enable-protected-configs hash-max-listpack-entries hash-max-listpack-value "
+    "hash-max-ziplist-entries hash-max-ziplist-value hide-user-data-from-log hll-sparse-max-bytes hz "
+    "ignore-warnings io-threads io-threads-do-reads jemalloc-bg-thread latency-monitor-threshold "
+    "latency-tracking latency-tracking-info-percentiles lazyfree-lazy-eviction lazyfree-lazy-expire "
+    "lazyfree-lazy-server-del lazyfree-lazy-user-del lazyfree-lazy-user-flush lfu-decay-time "
+    "lfu-log-factor list-compress-depth list-max-listpack-size list-max-ziplist-size locale-collate "
+    "logfile loglevel lua-time-limit masterauth masteruser max-new-connections-per-cycle "
+    "max-new-tls-connections-per-cycle maxclients maxmemory maxmemory-clients "
+    "maxmemory-eviction-tenacity maxmemory-policy maxmemory-samples min-replicas-max-lag "
+    "min-replicas-to-write min-slaves-max-lag min-slaves-to-write no-appendfsync-on-rewrite "
+    "notify-keyspace-events oom-score-adj oom-score-adj-values pidfile port proc-title-template "
+    "propagation-error-behavior protected-mode proto-max-bulk-len rdb-del-sync-files "
+    "rdb-save-incremental-fsync rdbchecksum rdbcompression repl-backlog-size repl-backlog-ttl "
+    "repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync repl-diskless-sync-delay "
+    "repl-diskless-sync-max-replicas repl-ping-replica-period repl-ping-slave-period repl-timeout "
+    "replica-announce-ip replica-announce-port replica-announced replica-ignore-disk-write-errors "
+    "replica-ignore-maxmemory replica-lazy-flush replica-priority replica-read-only "
+    "replica-serve-stale-data replicaof requirepass sanitize-dump-payload save server-cpulist "
+    "server_cpulist set-max-intset-entries set-max-listpack-entries set-max-listpack-value "
+    "set-proc-title shutdown-on-sigint shutdown-on-sigterm shutdown-timeout slave-announce-ip "
+    "slave-announce-port slave-ignore-maxmemory slave-lazy-flush slave-priority slave-read-only "
+    "slave-serve-stale-data slaveof slowlog-log-slower-than slowlog-max-len socket-mark-id "
+    "stop-writes-on-bgsave-error stream-node-max-bytes stream-node-max-entries supervised "
+    "syslog-enabled syslog-facility syslog-ident tcp-backlog tcp-keepalive timeout tls-auth-clients "
+    "tls-ca-cert-dir tls-ca-cert-file tls-cert-file tls-ciphers tls-ciphersuites tls-client-cert-file "
+    "tls-client-key-file tls-client-key-file-pass tls-cluster tls-dh-params-file tls-key-file "
+    "tls-key-file-pass tls-port tls-prefer-server-ciphers tls-protocols tls-replication "
+    "tls-session-cache-size tls-session-cache-timeout tls-session-caching tracking-table-max-keys "
+    "unixsocket unixsocketperm zset-max-listpack-entries zset-max-listpack-value "
+    "zset-max-ziplist-entries zset-max-ziplist-value ";
+
 }  // namespace
+
+TEST_CASE("CONFIG GET knows every parameter of the reference", "[command]") {
+  World world;
+  std::istringstream names{std::string(parameters_of_reference)};
+  for (std::string name; names >> name;) {
+    INFO(name);
+    CHECK(world.send({"CONFIG", "GET", name}).starts_with("*[$" + name + ", $"));
+  }
+}
+
+TEST_CASE("a parameter with one value takes it, and refuses another with the reason", "[command]") {
+  World world;
+  for (const sepal::command::FixedGroup& group : sepal::command::fixed_groups) {
+    for (const auto& [name, value] : group.parameters) {
+      INFO(name);
+      CHECK(world.send({"CONFIG", "GET", name}) ==
+            "*[$" + std::string(name) + ", $" + std::string(value) + "]");
+      CHECK(world.send({"CONFIG", "SET", name, value}) == "+OK");
+      CHECK(world.send({"CONFIG", "SET", name, "other"}) ==
+            refused(name, std::string(group.why) + ": only '" + std::string(value) + "' can be set"));
+    }
+  }
+}
+
+TEST_CASE("docs/protocol.md gives the reason of each parameter with one value", "[command]") {
+  std::set<std::string> reasons;
+  bool in_table = false;
+  for (const std::string& line : protocol_lines()) {
+    if (line == "| one value | why |") in_table = true;
+    if (!line.starts_with("|")) in_table = false;
+    if (in_table) reasons.insert(line.substr(line.find("| ", 2) + 2));
+  }
+  for (const sepal::command::FixedGroup& group : sepal::command::fixed_groups) {
+    INFO(group.why);
+    CHECK(reasons.contains(std::string(group.why) + " |"));
+  }
+}
+
+TEST_CASE("CONFIG GET save shows the points as they were set, until another interval is set", "[command]") {
+  World world;
+  CHECK(world.send({"CONFIG", "GET", "save"}) == "*[$save, $3600 1]");
+  CHECK(world.send({"CONFIG", "SET", "save", "3600 1 300 100"}) == "+OK");
+  CHECK(world.send({"CONFIG", "GET", "save"}) == "*[$save, $3600 1 300 100]");
+  CHECK(world.send({"CONFIG", "SET", "save-interval", "10m"}) == "+OK");
+  CHECK(world.send({"CONFIG", "GET", "save"}) == "*[$save, $600 1]");
+  CHECK(world.send({"CONFIG", "SET", "save", ""}) == "+OK");
+  CHECK(world.send({"CONFIG", "GET", "save", "save-interval"}) == "*[$save, $, $save-interval, $0]");
+}
+
+TEST_CASE("CONFIG GET takes as many names as its limit, and refuses one more", "[command]") {
+  World world;
+  std::vector<std::string_view> words(2 + sepal::command::described_names_max, "hz");
+  words[0] = "CONFIG";
+  words[1] = "GET";
+  CHECK(world.send_words("a", words) == "*[$hz, $10]");
+  words.emplace_back("hz");
+  CHECK(world.send_words("a", words) == "-ERR too many parameter names: the limit is 1024");
+}
 
 TEST_CASE("docs/protocol.md lists the parameters of CONFIG; with SEPAL_WRITE=1 this test adds settings",
           "[command]") {
@@ -181,6 +289,8 @@ TEST_CASE("CONFIG GET gives back what CONFIG SET took", "[command]") {
                                                                   {"auto-aof-rewrite-percentage", "50"},
                                                                   {"auto-aof-rewrite-min-size", "1048576"},
                                                                   {"slowlog-log-slower-than", "-1"},
+                                                                  {"save", "3600 1 300 100"},
+                                                                  {"stop-writes-on-bgsave-error", "no"},
                                                                   {"lazyfree-lazy-user-del", "yes"}};
   for (const auto& [name, value] : values) {
     CHECK(world.send({"CONFIG", "SET", name, value}) == "+OK");
@@ -280,13 +390,14 @@ TEST_CASE("maxclients may be set up to what the system allows; a larger value ch
 TEST_CASE("CONFIG SET refuses values for features that Sepal lacks", "[command]") {
   World world;
   CHECK(world.send({"CONFIG", "SET", "maxmemory-policy", "allkeys-lru"}) ==
-        refused("maxmemory-policy", "can't set immutable config"));
+        refused("maxmemory-policy", "Sepal evicts nothing: only 'noeviction' can be set"));
   CHECK(world.send({"CONFIG", "SET", "maxmemory-policy", "nosuch"}) ==
         refused("maxmemory-policy",
                 "argument(s) must be one of the following: volatile-lru, volatile-lfu, volatile-random, "
                 "volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random, noeviction"));
   CHECK(world.send({"CONFIG", "SET", "notify-keyspace-events", "KEA"}) ==
-        refused("notify-keyspace-events", "can't set immutable config"));
+        refused("notify-keyspace-events",
+                "Sepal has no channels, sends no events and tracks no keys: only '' can be set"));
   CHECK(world.send({"CONFIG", "SET", "databases", "16"}) ==
         refused("databases", "can't set immutable config"));
   CHECK(world.send({"CONFIG", "SET", "dir", "/tmp"}) == refused("dir", "can't set protected config"));
