@@ -10,8 +10,10 @@
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 
@@ -209,6 +211,23 @@ void reserve(Context& context, const ReserveRequest& request, keyspace::Deadline
   context.reply.ok();
 }
 
+// "bytes:144 bits:1152 hashes:8 hashwidth:128 capacity:100 size:1 ratio:0.005"
+std::string shape_text(const filter::LayerView& layer) {
+  constexpr int fingerprint_bits = 128;
+  constexpr int redisbloom_hash_bits = 64;
+  const filter::LayerPlan plan = layer.plan();
+  const bool is_blocked = plan.layout == filter::Layout::blocked;
+  std::array<char, 64> ratio{};  // "%g" writes at most 13 characters
+  std::snprintf(ratio.data(), ratio.size(), "%g", plan.error_rate);
+  std::string text = "bytes:" + std::to_string(plan.byte_count());
+  text += " bits:" + std::to_string(plan.bit_count());
+  text += " hashes:" + std::to_string(plan.probe_count);
+  text += " hashwidth:" + std::to_string(is_blocked ? fingerprint_bits : redisbloom_hash_bits);
+  text += " capacity:" + std::to_string(plan.capacity);
+  text += " size:" + std::to_string(layer.item_count());
+  return text + " ratio:" + ratio.data();
+}
+
 }  // namespace
 
 Next bf_reserve(Context& context) {
@@ -310,6 +329,21 @@ Next bf_mexists(Context& context) {
 Next bf_card(Context& context) {
   const Filter* const filter = find_counted(context, context.words[1]);
   context.reply.integer_unsigned(filter != nullptr ? filter->item_count() : 0);
+  return Next::done;
+}
+
+// The reference's lines, with the figures of Sepal's layers. "ratio" is the layer's error rate, as C's "%g"
+// writes it.
+Next bf_debug(Context& context) {
+  const Filter* const filter = find_counted(context, context.words[1]);
+  if (filter == nullptr) {
+    context.reply.error(text::filter_not_found);
+    return Next::done;
+  }
+  const std::vector<filter::LayerView> layers = filter->layers();
+  context.reply.array(1 + layers.size());
+  context.reply.bulk("size:" + std::to_string(filter->item_count()));
+  for (const filter::LayerView& layer : layers) context.reply.bulk(shape_text(layer));
   return Next::done;
 }
 

@@ -78,7 +78,7 @@ constexpr std::size_t slot_of(std::string_view name) {
   const auto byte = [&](std::size_t at) {
     return static_cast<std::size_t>(static_cast<unsigned char>(lower(name[at])));
   };
-  return (name.size() + byte(0) * 27 + byte(name.size() / 2) * 7 + byte(name.size() - 1)) % slot_count;
+  return (name.size() + byte(0) * 23 + byte(name.size() / 2) * 33 + byte(name.size() - 1)) % slot_count;
 }
 
 struct Index {

@@ -18,6 +18,7 @@ constexpr std::size_t items_behind_key(std::span<const std::string_view> /*words
 Next bf_add(Context& context);
 Next bf_add_together(Context& context, std::span<const std::string_view> items, std::span<bool> added);
 Next bf_card(Context& context);
+Next bf_debug(Context& context);
 Next bf_exists(Context& context);
 Next bf_exists_together(Context& context, std::span<const std::string_view> items, std::span<bool> present);
 Next bf_info(Context& context);
@@ -163,6 +164,7 @@ Next background_save(Context& context);
 Next last_save(Context& context);
 Next lolwut(Context& context);
 Next module_list(Context& context);
+Next refuse_debug(Context& context);
 Next refuse_module(Context& context);    // MODULE LOAD, LOADEX, UNLOAD
 Next rewrite_journal(Context& context);  // BGREWRITEAOF
 Next role(Context& context);

@@ -115,6 +115,11 @@ Next refuse_module(Context& context) {
   return Next::done;
 }
 
+Next refuse_debug(Context& context) {
+  context.reply.error(text::no_debug_command);
+  return Next::done;
+}
+
 Next lolwut(Context& context) {
   constexpr std::size_t words_with_version = 3;
   const bool with_version =

@@ -219,6 +219,10 @@ inline constexpr std::string_view no_module_command =
     "ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it "
     "from a local connection, otherwise you need to set this option in the configuration file, and then "
     "restart the server.";
+inline constexpr std::string_view no_debug_command =
+    "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it "
+    "from a local connection, otherwise you need to set this option in the configuration file, and then "
+    "restart the server.";
 inline constexpr std::string_view no_shutdown = "ERR No shutdown in progress.";
 
 // Replication, and waiting for it.

@@ -1,4 +1,7 @@
+#include <array>
+#include <cstdio>
 #include <limits>
+#include <string>
 
 #include "support/catch.hpp"
 #include "world.hpp"
@@ -231,6 +234,29 @@ TEST_CASE("BF.INFO knows its fields in any case and no others", "[command]") {
   CHECK(world.send({"BF.INFO", "k", "CAPACITYX"}) == "-Invalid information value");
   CHECK(world.send({"BF.INFO", "k", "CAPACITY", "SIZE"}) ==
         "-ERR wrong number of arguments for 'bf.info' command");
+}
+
+TEST_CASE("BF.DEBUG answers the items, and a line for each layer with its own figures", "[command]") {
+  World world;
+  CHECK(world.send({"BF.DEBUG", "k"}) == "-ERR not found");
+  CHECK(world.send({"BF.DEBUG"}) == "-ERR wrong number of arguments for 'bf.debug' command");
+  CHECK(world.send({"BF.DEBUG", "k", "x"}) == "-ERR wrong number of arguments for 'bf.debug' command");
+  world.send({"BF.RESERVE", "k", "0.0001", "20"});
+  for (int i = 0; i < 50; ++i) world.send({"BF.ADD", "k", std::to_string(i)});
+  const auto* const filter = world.keyspace.find({.database = 0, .key = "k"});
+  REQUIRE(filter != nullptr);
+  REQUIRE(filter->layer_count() == 2);
+  const auto line = [&](std::uint32_t index, const std::string& counts) {
+    const auto plan = filter->layer(index).plan();
+    std::array<char, 64> ratio{};
+    std::snprintf(ratio.data(), ratio.size(), " ratio:%g", plan.error_rate);
+    return "$bytes:" + std::to_string(plan.byte_count()) + " bits:" + std::to_string(plan.bit_count()) +
+           " hashes:" + std::to_string(plan.probe_count) + " hashwidth:128 " + counts + ratio.data();
+  };
+  CHECK(world.send({"BF.DEBUG", "k"}) ==
+        "*[$size:50, " + line(0, "capacity:20 size:20") + ", " + line(1, "capacity:40 size:30") + "]");
+  world.send({"HELLO", "3"});
+  CHECK(world.send({"BF.DEBUG", "k"}).starts_with("*[$size:50, $bytes:"));
 }
 
 TEST_CASE("the key that exceeds the limit of keys gets an error that names the limit", "[command]") {

@@ -98,4 +98,14 @@ TEST_CASE("LOLWUT answers the version of Sepal", "[command]") {
   CHECK(world.send({"LOLWUT"}) == "=txt:Sepal ver. 1.2.3\n");
 }
 
+TEST_CASE("DEBUG answers the error of a server that does not allow it", "[command]") {
+  World world;
+  CHECK(
+      world.send({"DEBUG", "SLEEP", "0"}) ==
+      "-ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run "
+      "it from a local connection, otherwise you need to set this option in the configuration file, and then "
+      "restart the server.");
+  CHECK(world.send({"DEBUG"}) == "-ERR wrong number of arguments for 'debug' command");
+}
+
 }  // namespace server_commands_test

@@ -232,6 +232,8 @@ TEST_CASE("a background thread unpacks a dump of Redis that may hold a large fil
   CHECK(world.outcome.next == Next::wait);
   CHECK(work_off(world) == "+OK");
   CHECK(world.send({"BF.INFO", "a", "CAPACITY"}) == "*[:60000]");
+  CHECK(world.send({"BF.DEBUG", "a"}) ==
+        "*[$size:0, $bytes:71888 bits:575104 hashes:7 hashwidth:64 capacity:60000 size:0 ratio:0.01]");
 }
 
 TEST_CASE("RESTORE sets the deadline that it is given", "[command][whole]") {
