@@ -50,6 +50,45 @@ class RedisPyTest(DaemonTest):
         self.assertEqual(len(seen), len(names))
         self.assertEqual(set(seen), names)
 
+    def test_tools_can_read_the_fields_and_the_parameters(self):
+        info = self.client.info("everything")
+        self.assertEqual(info["listener0"]["port"], self.daemon.port)
+        self.assertGreaterEqual(info["used_cpu_user_main_thread"], 0)
+        self.assertGreater(info["allocator_resident"], 0)
+        parameters = self.client.config_get("*")
+        self.assertGreater(len(parameters), 200)
+        self.assertEqual(parameters["cluster-enabled"], "no")
+        self.assertTrue(self.client.config_set("save", "3600 1 300 100"))
+        self.assertEqual(self.client.config_get("save"), {"save": "3600 1 300 100"})
+        self.assertTrue(self.client.config_set("protected-mode", "no"))
+        with self.assertRaisesRegex(redis.ResponseError, "Sepal has no replicas: only '60' can be set"):
+            self.client.config_set("repl-timeout", 5)
+
+    def test_the_background_and_the_buffers_are_counted(self):
+        with self.daemon.connect() as waiting:
+            waiting.sendall(b"*1\r\n$100000\r\n" + b"x" * 50_000)
+            self.eventually("no unparsed bytes were seen",
+                            lambda: self.client.info("clients")["client_recent_max_input_buffer"] >= 50_000)
+        self.client.execute_command("BF.ADD", "k", "a")
+        self.client.delete("k")
+        self.eventually("no freed filter was counted", lambda: self.client.info("memory")["lazyfreed_objects"] == 1)
+        self.assertEqual(self.client.info("memory")["lazyfree_pending_objects"], 0)
+
+    def test_a_dump_has_the_shape_of_the_filter_that_was_dumped(self):
+        self.client.bf().create("k", 0.01, 100)
+        self.client.bf().madd("k", *range(1000))
+        before = self.client.execute_command("BF.DEBUG", "k")
+        self.assertGreater(len(before), 2)
+        position, piece = self.client.bf().scandump("k", 0)
+        pieces = []
+        while position != 0:
+            pieces.append((position, piece))
+            position, piece = self.client.bf().scandump("k", position)
+        self.client.delete("k")
+        for position, piece in pieces:
+            self.client.bf().loadchunk("k", position, piece)
+        self.assertEqual(self.client.execute_command("BF.DEBUG", "k"), before)
+
     def test_a_password_is_asked_for(self):
         daemon = self.start("--requirepass", "sesame", directory=self.directory + "-locked")
         with self.assertRaises(redis.AuthenticationError):
