@@ -19,6 +19,7 @@
 #include "table_expire.hpp"
 #include "table_keys.hpp"
 #include "table_object.hpp"
+#include "table_observing.hpp"
 #include "table_replication.hpp"
 #include "table_server.hpp"
 #include "table_transactions.hpp"
@@ -29,8 +30,8 @@ namespace {
 
 constexpr std::size_t top_row_count =
     std::size(about_key_rows) + std::size(bloom_rows) + std::size(connection_rows) + std::size(expire_rows) +
-    std::size(key_rows) + std::size(replication_rows) + std::size(server_rows) + std::size(transaction_rows) +
-    std::size(whole_rows);
+    std::size(key_rows) + std::size(observing_rows) + std::size(replication_rows) + std::size(server_rows) +
+    std::size(transaction_rows) + std::size(whole_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
@@ -39,6 +40,7 @@ constexpr auto joined_and_sorted() {
   at = std::ranges::copy(connection_rows, at).out;
   at = std::ranges::copy(expire_rows, at).out;
   at = std::ranges::copy(key_rows, at).out;
+  at = std::ranges::copy(observing_rows, at).out;
   at = std::ranges::copy(replication_rows, at).out;
   at = std::ranges::copy(server_rows, at).out;
   at = std::ranges::copy(transaction_rows, at).out;
@@ -55,10 +57,12 @@ static_assert(sorted_and_unique(table));
 static_assert(sorted_and_unique(client_rows) && sorted_and_unique(command_rows));
 static_assert(sorted_and_unique(config_rows) && sorted_and_unique(module_rows));
 static_assert(sorted_and_unique(memory_rows) && sorted_and_unique(object_rows));
+static_assert(sorted_and_unique(latency_rows) && sorted_and_unique(slow_log_rows));
 
 // All arrays of rows, in the order in which rows are numbered.
-constexpr std::span<const CommandSpec> row_spans[] = {table,       client_rows, command_rows, config_rows,
-                                                      memory_rows, module_rows, object_rows};
+constexpr std::span<const CommandSpec> row_spans[] = {table,       client_rows,  command_rows,
+                                                      config_rows, memory_rows,  module_rows,
+                                                      object_rows, latency_rows, slow_log_rows};
 
 constexpr std::size_t total_row_count = [] {
   std::size_t count = 0;
@@ -74,7 +78,7 @@ constexpr std::size_t slot_of(std::string_view name) {
   const auto byte = [&](std::size_t at) {
     return static_cast<std::size_t>(static_cast<unsigned char>(lower(name[at])));
   };
-  return (name.size() + byte(0) * 27 + byte(name.size() / 2) * 7 + byte(name.size() - 1)) % slot_count;
+  return (name.size() + byte(0) * 23 + byte(name.size() / 2) * 33 + byte(name.size() - 1)) % slot_count;
 }
 
 struct Index {

@@ -408,7 +408,7 @@ void Dispatcher::record(const CommandSpec& spec, std::uint64_t times, std::chron
   CommandStats& row = stats_.commands[command_row(spec)];
   row.calls.add(times);
   row.nanoseconds.add(nanoseconds);
-  row.latency.add(nanoseconds / times, times);
+  if (services_.options.latency_tracking) row.latency.add(nanoseconds / times, times);
 }
 
 }  // namespace sepal::command

@@ -127,6 +127,19 @@ Next client_tracking(Context& context);
 Next client_tracking_info(Context& context);
 Next client_unblock(Context& context);
 
+// latency_commands.cpp
+Next latency_doctor(Context& context);
+Next latency_graph(Context& context);
+Next latency_histogram(Context& context);
+Next latency_history(Context& context);
+Next latency_latest(Context& context);
+Next latency_reset(Context& context);
+
+// slow_log_commands.cpp
+Next slow_log_get(Context& context);
+Next slow_log_length(Context& context);  // SLOWLOG LEN
+Next slow_log_reset(Context& context);
+
 // command_commands.cpp, command_docs.cpp
 Next command_count(Context& context);
 Next command_docs(Context& context);

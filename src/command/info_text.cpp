@@ -209,6 +209,7 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("transfer_bytes", adoptions.bytes_done).count("transfer_bytes_total", adoptions.bytes_total);
   lines.count("load_filters", services.load.filters).count("load_bytes", services.load.bytes_done);
   lines.number("load_milliseconds", services.load.duration.count());
+  lines.count("slowlog_entries", services.slow_log.size());
 }
 
 }  // namespace
@@ -235,6 +236,12 @@ std::string fixed_point(double value, int digits) {
   char text[400];  // A double before the point has 309 digits at most.
   const auto result =
       std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed, digits);
+  return {text, result.ptr};
+}
+
+std::string shortest_text(double value) {
+  char text[400];
+  const auto result = std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed);
   return {text, result.ptr};
 }
 

@@ -276,7 +276,15 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
     context.errors_told += context.reply.error_count() - errors_before;
     ++at;
   }
-  record(*group.spec, group.command_count, context.moment.clock() - began);
+  const std::chrono::nanoseconds duration = context.moment.clock() - began;
+  record(*group.spec, group.command_count, duration);
+  if (is_slow(duration))
+    note_slow({.client = context.client,
+               .spec = *group.spec,
+               .words = words_of(transaction, group, 0),
+               .times = group.command_count,
+               .duration = duration,
+               .now = moment.now});
   return next;
 }
 

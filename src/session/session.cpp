@@ -145,8 +145,9 @@ Session::Step Session::run(std::chrono::nanoseconds time_max) {
   if (waiting_) return Step::wait;
   lend_reply_buffer();
   last_run_at_ = environment_.steady_now();
-  Batch batch{.wall_now = std::chrono::system_clock::now(),
-              .clock = {environment_.dispatcher, environment_.steady_now, last_run_at_},
+  const WallTime wall_now = std::chrono::system_clock::now();
+  Batch batch{.wall_now = wall_now,
+              .clock = {environment_.dispatcher, client_, environment_.steady_now, last_run_at_, wall_now},
               .ends_at = last_run_at_ + time_max};
   if (suspended_ != nullptr) resume(batch);
   run_shared(batch);
@@ -275,7 +276,12 @@ command::Request Session::pending_request(const Batch& batch) {
           .spec = batch.pending_spec,
           .words = batch.pending,
           .partial = partial_,
-          .byte_count = static_cast<std::size_t>(input_.unparsed().data() - batch.pending_at)};
+          .byte_count = taken_bytes(batch).size()};
+}
+
+// From the first byte of the pending request, or of the requests that ran together, to all that was taken.
+std::string_view Session::taken_bytes(const Batch& batch) const {
+  return {batch.pending_at, static_cast<std::size_t>(input_.unparsed().data() - batch.pending_at)};
 }
 
 void Session::run_together(Batch& batch, bool alone) {
@@ -290,7 +296,7 @@ void Session::run_together(Batch& batch, bool alone) {
        .alone = alone,
        .clock = environment_.steady_now});
   if (outcome.next != command::Next::done) return;
-  batch.clock.after(outcome.spec, batch.together);
+  batch.clock.after(outcome.spec, taken_bytes(batch), batch.together);
   batch.requests += batch.together;
   batch.together_at = batch.together;
   batch.pending = {};
@@ -321,9 +327,9 @@ bool Session::run_request(Batch& batch, bool alone) {
   batch.pending = {};
   batch.ran_slow = batch.ran_slow || may_be_slow(outcome.spec);
   if (goes_on && outcome.spec != nullptr) {
-    batch.clock.after_last_part(*outcome.spec, duration_before);
+    batch.clock.after_last_part(*outcome.spec, taken_bytes(batch), duration_before);
   } else {
-    batch.clock.after(outcome.spec);
+    batch.clock.after(outcome.spec, taken_bytes(batch));
   }
   waiting_ = outcome.next == command::Next::wait;
   closing_ = outcome.next == command::Next::close || client_.close_after_reply;

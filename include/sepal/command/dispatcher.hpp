@@ -6,9 +6,11 @@
 #include <sepal/command/adoptions.hpp>
 #include <sepal/command/client_state.hpp>
 #include <sepal/command/command_table.hpp>
+#include <sepal/command/latency_events.hpp>
 #include <sepal/command/partial_run.hpp>
 #include <sepal/command/rate_sampler.hpp>
 #include <sepal/command/services.hpp>
+#include <sepal/command/slow_log.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/keyspace/mutator.hpp>
@@ -77,6 +79,8 @@ struct Services {
   // What records each worker's changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
   WaitingOutput output{};
+  SlowLog slow_log{};
+  LatencyEvents latency_events{};
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
   std::unique_ptr<keyspace::Uploads> uploads = std::make_unique<keyspace::Uploads>(keyspace);
 };
@@ -181,6 +185,22 @@ class Dispatcher {
   // Counts `times` calls of a row. These requests, one after the other, took `duration` together. (Reading a
   // clock around each would cost as much as a pipelined look-up.)
   void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
+
+  // Whether note_slow() does something for a measurement of this length. Inside the gate, as the next.
+  [[nodiscard]] bool is_slow(std::chrono::nanoseconds duration) const;
+  // Requests of one row that took long.
+  struct SlowRun {
+    const ClientState& client;  // of the first of them
+    const CommandSpec& spec;
+    std::span<const std::string_view> words;  // of the first of them; not empty
+    std::uint64_t times;
+    std::chrono::nanoseconds duration;  // of all together
+    WallTime now;
+  };
+  // Inside the gate.
+  [[nodiscard]] const resp::ParserLimits& parser_limits() const { return services_.options.parser; }
+  // Puts them into the slow log, and makes them an event of LATENCY, if they took as long as the options say.
+  void note_slow(const SlowRun& run);
 
   // For EXEC. Runs all commands of a transaction one after the other, and appends their replies as an array.
   // later: nothing was done, run again when the journal has made progress. need_alone: nothing was done, run

@@ -176,6 +176,7 @@ inline constexpr std::string_view caching_without_tracking =
     "enabled";
 
 // The server.
+inline constexpr std::string_view slow_log_count = "ERR count should be greater than or equal to -1";
 inline constexpr std::string_view invalid_command = "ERR Invalid command specified";
 inline constexpr std::string_view invalid_argument_count =
     "ERR Invalid number of arguments specified for command";

@@ -53,6 +53,12 @@ struct RuntimeOptions {
   std::uint64_t journal_bytes_max_percent = 300;
   std::uint32_t uploads_max = 64;            // filters that are uploaded at a time
   std::chrono::seconds upload_timeout{300};  // an upload without a new piece for so long is dropped
+  // A request that took so long is put into the slow log; negative: none is.
+  std::int64_t slow_log_microseconds = 10'000;
+  std::uint64_t slow_log_entries = 128;
+  std::int64_t latency_event_milliseconds = 0;  // what takes so long is an event of LATENCY; 0: nothing is
+  bool latency_tracking = true;                 // the times of all requests are counted, by command
+  std::vector<double> latency_percentiles{50, 99, 99.9};  // that INFO shows
   // Redis parameters that Sepal accepts without any effect, by lower-case name: CONFIG GET gives them back.
   // Only those that a client set; docs/protocol.md lists all.
   std::map<std::string, std::string, std::less<>> without_effect;
