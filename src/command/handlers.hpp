@@ -117,6 +117,7 @@ Next client_kill(Context& context);
 Next client_list(Context& context);
 Next client_no_evict(Context& context);
 Next client_no_touch(Context& context);
+Next client_reply(Context& context);
 Next client_set_info(Context& context);
 Next client_set_name(Context& context);
 

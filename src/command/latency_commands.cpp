@@ -1,6 +1,8 @@
 // Handlers of LATENCY.
 
+#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
 #include <sepal/metrics/counters.hpp>
 
 #include <algorithm>

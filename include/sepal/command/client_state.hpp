@@ -39,6 +39,14 @@ class Lifeline {
   std::shared_ptr<std::atomic<bool>> gone_;
 };
 
+// Which replies CLIENT REPLY lets a client have. The session drops the others.
+enum class Replies : std::uint8_t {
+  all,
+  none,
+  all_but_two,  // not that of the request that runs (CLIENT REPLY SKIP), and not the next one
+  all_but_one,  // not that of the next request, or of the one that runs
+};
+
 // Guarded by the gate: the client's own worker changes it inside the gate; other threads look at it or change
 // it with the gate closed. The dispatcher keeps last_request_at, last_command and request_count; the
 // connection keeps the bytes.
@@ -54,6 +62,7 @@ struct ClientState {
   bool authenticated = false;  // true for a new connection if no password is set then
   bool no_evict = false;
   bool no_touch = false;
+  Replies replies = Replies::all;
   std::uint8_t protocol = 2;       // what its Reply speaks
   bool close_after_reply = false;  // set by QUIT and by CLIENT KILL of itself
   SteadyTime connected_at{};
@@ -62,6 +71,9 @@ struct ClientState {
   std::unique_ptr<Transaction> transaction;   // from MULTI to EXEC; else null
   std::shared_ptr<keyspace::Watch> watch;     // null: the client watches no key
   Lifeline lifeline;                          // tied while the client waits for a job that ends with it
+  // Whether the next requests have replies that differ from each other, so that they cannot run together.
+  [[nodiscard]] bool skips_a_reply() const { return replies > Replies::none; }
+
   std::uint64_t request_count = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;

@@ -23,6 +23,9 @@
 // A long request runs in parts (command/partial_run.hpp). The batch may end between two parts. The request
 // then stays in the session's input, and the next batch goes on with it.
 //
+// CLIENT REPLY lets a client do without replies. The requests run as usual, and the session drops what they
+// answered.
+//
 // Between batches a session holds only the beginning of a request that has not arrived whole, or a long
 // request of which a part has run. The memory to read into and to reply into belongs to the worker, and is
 // lent for the length of a batch.
@@ -185,6 +188,7 @@ class Session {
   void run_together(Batch& batch, bool alone);
   void take_similar(Batch& batch);
   bool run_request(Batch& batch, bool alone);
+  void drop_reply(std::size_t reply_bytes);
   bool put_off(Batch& batch);
   bool part_ran(Batch& batch, bool alone);
   Parsed parse();
