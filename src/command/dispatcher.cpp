@@ -77,6 +77,21 @@ bool is_cut(const Request& request) {
   return request.words.size() - items_at > whole_items_max || request.byte_count > whole_bytes_max;
 }
 
+// Whether a part of the request has run.
+bool has_begun(const Request& request) {
+  return request.partial != nullptr && (request.partial->next_word != 0 || !is_cut(request));
+}
+
+// EXEC may change something if one of its commands may.
+bool may_change(const Request& request) {
+  if (request.spec->flags.has(Flag::write)) return true;
+  const Transaction* const transaction = request.client.transaction.get();
+  return is_exec(*request.spec) && transaction != nullptr &&
+         std::ranges::any_of(transaction->groups(), [](const Transaction::Group& group) {
+           return group.spec->flags.has(Flag::write);
+         });
+}
+
 // The word behind the part that begins at `begin`. A part has at least one item. Each part runs the `first`
 // words of the request anew: where they are many or long, a part gets more items, so that this takes less
 // time than the items.
@@ -138,6 +153,8 @@ Dispatcher::Dispatcher(Services& services, std::size_t worker)
 Dispatcher::~Dispatcher() = default;
 
 Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment) {
+  if (services_.pause.runs(moment.steady_now) && waits_for_pause(request))
+    return {.next = Next::paused, .spec = request.spec};
   // A transaction queues a long request whole.
   const bool is_queued = request.client.transaction != nullptr;
   const Outcome outcome =
@@ -151,10 +168,17 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment
       break;
     case Next::need_alone:
     case Next::later:
+    case Next::paused:
     case Next::more:
       break;
   }
   return outcome;
+}
+
+// While a pause runs. What would be refused is refused at once.
+bool Dispatcher::waits_for_pause(const Request& request) const {
+  if (request.spec == nullptr || has_begun(request)) return false;
+  return (services_.pause.of_all() || may_change(request)) && refusal(services_, request).empty();
 }
 
 // Runs one part of a request that is cut. The outcomes need_alone and later are those of the part.
@@ -225,7 +249,8 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
                                              const Moment& moment) {
   SEPAL_ASSERT(first.spec != nullptr && first.partial == nullptr && !last_words.empty(),
                "requests run together that have no row, or one of them is long");
-  if (!refusal(services_, first).empty()) return {.next = Next::need_alone, .spec = first.spec};
+  const bool is_paused = services_.pause.runs(moment.steady_now) && !moment.in_transaction;
+  if (is_paused || !refusal(services_, first).empty()) return {.next = Next::need_alone, .spec = first.spec};
   if (first.client.transaction != nullptr) return queue(first, last_words, moment);
   const std::span<bool> answers = scratch_->flags(last_words.size());
   const Next next = answer_together(first, last_words, answers, moment);
@@ -248,6 +273,7 @@ Next Dispatcher::answer_together(const Request& first, std::span<const std::stri
 bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& moment) {
   SEPAL_ASSERT(!requests.empty() && requests.size() <= singles_max, "so many are run together");
   SEPAL_ASSERT(!moment.alone, "requests of several clients share the gate");
+  if (services_.pause.runs(moment.steady_now)) return false;
   std::array<std::string_view, singles_max> last_words;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (!refusal(services_, requests[i]).empty() || requests[i].client.transaction != nullptr) return false;

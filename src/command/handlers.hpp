@@ -109,6 +109,10 @@ Next refuse_cluster(Context& context);  // ASKING, CLUSTER, READONLY, READWRITE
 Next reset(Context& context);
 Next select(Context& context);
 
+// pause_commands.cpp
+Next client_pause(Context& context);
+Next client_unpause(Context& context);
+
 // client_commands.cpp
 Next client_get_name(Context& context);
 Next client_id(Context& context);

@@ -46,6 +46,12 @@ void append_clients(const Context& context, InfoLines& lines) {
   lines.count("watching_clients", watches.client_count()).zeros({"clients_in_timeout_table"});
   lines.count("total_watched_keys", watches.key_count());
   lines.zeros({"total_blocking_keys", "total_blocking_keys_on_nokey"});
+  const Pause& pause = context.services.pause;
+  const bool is_paused = pause.runs(context.steady_now);
+  const auto left = is_paused ? pause.until() - context.steady_now : SteadyTime::duration{0};
+  lines.line("paused_reason", is_paused ? "client_pause" : "none");
+  lines.line("paused_actions", !is_paused ? "none" : pause.of_all() ? "all" : "write");
+  lines.number("paused_timeout_milliseconds", duration_cast<std::chrono::milliseconds>(left).count());
 }
 
 void append_sizes(InfoLines& lines, std::string_view field, std::uint64_t bytes) {

@@ -96,6 +96,10 @@ void Server::kill(std::uint64_t id) {
   for (const auto& worker : implementation_->workers()) worker->kill(id);
 }
 
+void Server::pause_ended() {
+  for (const auto& worker : implementation_->workers()) worker->pause_ended();
+}
+
 void Server::for_each(const std::function<void(command::ClientState&)>& visit) {
   std::vector<command::ClientState*> clients;
   for (const auto& worker : implementation_->workers()) worker->collect(clients);

@@ -24,10 +24,10 @@ static_assert(kept_max <= SpareBuffers::spares_max, "the memory of all kept repl
 // How much of an outbox a turn sends at a time.
 constexpr std::size_t flushed_bytes_max = 1024 * 1024;
 
-// Journal space may have been freed while earlier replies were held, with no further wake-up. So the client
-// does not wait for progress, but asks the journal again.
+// While earlier replies were held, journal space may have been freed, or a pause may have ended, with no
+// further wake-up. So the client does not wait for that, but asks again.
 Step asked_anew(Step step) {
-  return step == Step::later ? Step::run_again : step;
+  return step == Step::later || step == Step::pause ? Step::run_again : step;
 }
 
 }  // namespace
@@ -64,15 +64,19 @@ void Scheduler::begin_turn(std::uint64_t journal_progress) {
 void Scheduler::queue_put_off(std::uint64_t journal_progress) {
   SEPAL_ASSERT(journal_progress > progress_seen_, "the progress of the journal goes back");
   progress_seen_ = journal_progress;
-  for (const std::uint64_t id : put_off_) {
+  queue(put_off_, State::put_off);
+}
+
+// Queues those of the clients that are not gone, and empties the list.
+void Scheduler::queue(std::vector<std::uint64_t>& clients, State their_state) {
+  for (const std::uint64_t id : clients) {
     Client* const client = find(id);
     if (client == nullptr) continue;
-    SEPAL_ASSERT(client->state == State::put_off,
-                 "a client that waits for room in the journal does nothing else");
+    SEPAL_ASSERT(client->state == their_state, "a client that waits to be queued does nothing else");
     client->state = State::queued;
     queue_.push_back(id);
   }
-  put_off_.clear();
+  clients.clear();
 }
 
 void Scheduler::ready(Client& client, std::uint32_t events) {
@@ -100,6 +104,7 @@ void Scheduler::ready(Client& client, std::uint32_t events) {
       return;
     case State::held:
     case State::put_off:
+    case State::paused:
       // A peer that has only ended its own direction still reads: it gets its replies.
       if ((events & broken) != 0) close(client);
       return;
@@ -304,6 +309,12 @@ void Scheduler::proceed(Client& client) {
       client.state = State::put_off;
       put_off_.push_back(client.id());
       return watch(client, 0);
+    case Step::pause:
+      if (stopping_) return end_waiting(client);
+      client.state = State::paused;
+      paused_.push_back(client.id());
+      pause_ends_at_ = std::max(pause_ends_at_, client.session.paused_until());
+      return watch(client, 0);
     case Step::close:
       return finish(client);
   }
@@ -334,6 +345,12 @@ void Scheduler::release_durable() {
 }
 
 // --- between turns ---------------------------------------------------------------------------------------
+
+// A client for which the pause is not over waits again, for the end that it is told then.
+void Scheduler::end_pause() {
+  pause_ends_at_ = {};
+  queue(paused_, State::paused);
+}
 
 void Scheduler::answer(std::uint64_t id, const std::function<void(resp::Reply&)>& append) {
   Client* const client = find(id);
@@ -377,7 +394,7 @@ void Scheduler::stop() {
     Client* const client = find(id);
     if (client == nullptr) continue;
     // A client in another state ends in proceed(), when its requests have run and its replies are sent.
-    if (client->state == State::waiting)
+    if (client->state == State::waiting || client->state == State::paused)
       end_waiting(*client);
     else if (client->state == State::reading)
       ready(*client, readable);

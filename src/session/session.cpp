@@ -324,7 +324,8 @@ bool Session::run_request(Batch& batch, bool alone) {
     SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
     return false;
   }
-  if (outcome.next == command::Next::later) return put_off(batch);
+  if (outcome.next == command::Next::later) return put_off(batch, Step::later);
+  if (outcome.next == command::Next::paused) return put_off(batch, Step::pause);
   if (outcome.next == command::Next::more) return part_ran(batch, alone);
   SEPAL_ASSERT(partial_ == nullptr, "a request that has ended keeps the state of a long one");
   if (client_.replies != command::Replies::all && outcome.next != command::Next::wait)
@@ -355,14 +356,16 @@ void Session::drop_reply(std::size_t reply_bytes) {
   if (client_.replies == Replies::all_but_two) client_.replies = Replies::all_but_one;
 }
 
-// The pending request waits for room in the journal. Always true, as run_request() has it.
-bool Session::put_off(Batch& batch) {
+// The pending request waits for room in the journal, or for the end of a pause. Always true, as run_request()
+// has it.
+bool Session::put_off(Batch& batch, Step step) {
+  paused_until_ = environment_.services.pause.until();
   if (partial_ != nullptr) {
     suspend(batch);
   } else {
     put_back(batch);
   }
-  batch.ends(Step::later);
+  batch.ends(step);
   return true;
 }
 

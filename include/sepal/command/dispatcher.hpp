@@ -8,6 +8,7 @@
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/latency_events.hpp>
 #include <sepal/command/partial_run.hpp>
+#include <sepal/command/pause.hpp>
 #include <sepal/command/rate_sampler.hpp>
 #include <sepal/command/services.hpp>
 #include <sepal/command/slow_log.hpp>
@@ -79,6 +80,7 @@ struct Services {
   // What records each worker's changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
   WaitingOutput output{};
+  Pause pause{};
   SlowLog slow_log{};
   LatencyEvents latency_events{};
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
@@ -148,7 +150,7 @@ class Dispatcher {
     const CommandSpec* spec = nullptr;  // the row whose handler ran, for Session's timing; null when none ran
   };
   // Inside the gate. Appends exactly one reply for Next::done and Next::close, none for need_alone, later,
-  // more and wait.
+  // paused, more and wait.
   Outcome run(const Request& request, const Moment& moment);
 
   // Whether run_together takes requests of this row (which may be null) with so many words each.
@@ -219,6 +221,7 @@ class Dispatcher {
   void count_error(std::string_view text, const CommandSpec* failed);
 
  private:
+  [[nodiscard]] bool waits_for_pause(const Request& request) const;
   Outcome run_part(const Request& request, const Moment& moment);
   Outcome run_whole(const Request& request, const Moment& moment, bool has_begun = false);
   Context context_of(const Request& request, keyspace::WorkerLog* log, const Moment& moment);

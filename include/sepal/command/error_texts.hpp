@@ -164,6 +164,7 @@ inline constexpr std::string_view client_id_range = "ERR client-id should be gre
 inline constexpr std::string_view bad_max_age = "ERR maxage is not an integer or out of range";
 inline constexpr std::string_view max_age_range = "ERR maxage should be greater than 0";
 inline constexpr std::string_view no_such_client = "ERR No such client";
+inline constexpr std::string_view bad_pause_mode = "ERR CLIENT PAUSE mode must be WRITE or ALL";
 inline constexpr std::string_view bad_unblock_reason = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
 inline constexpr std::string_view bad_unblock =
     "ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.";

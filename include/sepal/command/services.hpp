@@ -100,6 +100,8 @@ class ClientDirectory {
   virtual void for_each(const std::function<void(ClientState&)>& visit) = 0;
   // Any thread. The connection ends soon, without further replies. Unknown ids are ignored.
   virtual void kill(std::uint64_t id) = 0;
+  // Any thread. A pause ended before its time: the requests that wait for its end are run soon.
+  virtual void pause_ended() = 0;
   [[nodiscard]] virtual std::uint64_t count() const = 0;           // connected now
   [[nodiscard]] virtual std::uint64_t accepted_count() const = 0;  // since start or the last reset
   [[nodiscard]] virtual std::uint64_t rejected_count() const = 0;  // over clients_max

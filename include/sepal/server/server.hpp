@@ -60,6 +60,7 @@ class Server final : public command::ClientDirectory {
 
   void for_each(const std::function<void(command::ClientState&)>& visit) override;
   void kill(std::uint64_t id) override;
+  void pause_ended() override;
   [[nodiscard]] std::uint64_t count() const override;
   [[nodiscard]] std::uint64_t accepted_count() const override;
   [[nodiscard]] std::uint64_t rejected_count() const override;

@@ -29,6 +29,7 @@ class FakeClients final : public ClientDirectory {
     for (const auto& [id, client] : clients) visit(*client);
   }
   void kill(std::uint64_t id) override { killed.push_back(id); }
+  void pause_ended() override { ++pauses_ended; }
   [[nodiscard]] std::uint64_t count() const override { return clients.size(); }
   [[nodiscard]] std::uint64_t accepted_count() const override { return accepted; }
   [[nodiscard]] std::uint64_t rejected_count() const override { return rejected; }
@@ -36,6 +37,7 @@ class FakeClients final : public ClientDirectory {
 
   std::map<std::uint64_t, ClientState*> clients;
   std::vector<std::uint64_t> killed;
+  int pauses_ended = 0;
   std::uint64_t accepted = 7;
   std::uint64_t rejected = 2;
 };
