@@ -184,6 +184,7 @@ Next reset(Context& context) {
   client.no_evict = false;
   client.no_touch = false;
   client.replies = Replies::all;
+  client.monitoring.reset();
   end_transaction(client);
   client.authenticated = context.services.options.password.empty();
   set_protocol(context, 2);

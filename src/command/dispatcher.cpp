@@ -164,6 +164,7 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment
     case Next::wait:
     case Next::close:
       count_requests(request.client, 1, moment.steady_now);
+      if (services_.monitors.any() && outcome.spec != nullptr) show(request, moment);
       request.partial.reset();
       break;
     case Next::need_alone:
@@ -177,7 +178,7 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment
 
 // While a pause runs. What would be refused is refused at once.
 bool Dispatcher::waits_for_pause(const Request& request) const {
-  if (request.spec == nullptr || has_begun(request)) return false;
+  if (request.spec == nullptr || has_begun(request) || request.client.monitoring != nullptr) return false;
   return (services_.pause.of_all() || may_change(request)) && refusal(services_, request).empty();
 }
 
@@ -258,6 +259,7 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
     first.reply.booleans(answers);
     first.client.last_command = first.spec;
     count_requests(first.client, last_words.size(), moment.steady_now);
+    if (services_.monitors.any()) show_together(first, last_words, moment);
   }
   return {.next = next, .spec = first.spec};
 }
@@ -288,6 +290,7 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
     requests[i].reply.boolean(answered[i]);
     requests[i].client.last_command = requests[i].spec;
     count_requests(requests[i].client, 1, moment.steady_now);
+    if (services_.monitors.any()) show(requests[i], moment);
   }
   return true;
 }

@@ -109,6 +109,9 @@ Next refuse_cluster(Context& context);  // ASKING, CLUSTER, READONLY, READWRITE
 Next reset(Context& context);
 Next select(Context& context);
 
+// monitor_commands.cpp
+Next monitor(Context& context);
+
 // pause_commands.cpp
 Next client_pause(Context& context);
 Next client_unpause(Context& context);

@@ -215,6 +215,7 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("transfer_bytes", adoptions.bytes_done).count("transfer_bytes_total", adoptions.bytes_total);
   lines.count("load_filters", services.load.filters).count("load_bytes", services.load.bytes_done);
   lines.number("load_milliseconds", services.load.duration.count());
+  lines.count("monitors", services.monitors.count());
   lines.count("slowlog_entries", services.slow_log.size());
 }
 

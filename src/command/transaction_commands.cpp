@@ -267,6 +267,7 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
     const std::uint64_t errors_before = context.reply.error_count();
     Next ran = Next::more;
     while (ran == Next::more) ran = run_whole(request, moment).next;
+    if (services_.monitors.any() && ran != Next::need_alone) show(request, moment);
     // The replies of the next commands stand behind a long one, so it must be whole.
     context.reply.fill_whole();
     if (ran == Next::need_alone) return ran;

@@ -122,6 +122,13 @@ void Worker::kill(std::uint64_t id) {
   });
 }
 
+void Worker::push(std::uint64_t id, std::shared_ptr<const std::string> bytes) {
+  boost::asio::post(context_, [this, id, bytes = std::move(bytes)] {
+    scheduler_.push(id, *bytes);
+    await_next();
+  });
+}
+
 void Worker::pause_ended() {
   boost::asio::post(context_, [this] {
     scheduler_.end_pause();

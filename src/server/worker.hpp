@@ -68,6 +68,7 @@ class Worker {
 
   void adopt(Accepted accepted);
   void kill(std::uint64_t id);
+  void push(std::uint64_t id, std::shared_ptr<const std::string> bytes);
   void pause_ended();
   void answer(std::uint64_t id, std::function<void(resp::Reply&)> append);
   // Tells the worker that the journal is durable up to a further position, has room, or has begun to refuse.

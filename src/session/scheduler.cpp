@@ -30,6 +30,12 @@ Step asked_anew(Step step) {
   return step == Step::later || step == Step::pause ? Step::run_again : step;
 }
 
+// Whether bytes that are no reply may leave: all replies so far have left, or are in the outbox. Its next
+// step is known.
+bool is_between_replies(const Client& client) {
+  return client.then != Step::hold && client.then != Step::close && !client.session.is_inside_reply();
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const Session::Environment& environment, Observer observer)
@@ -224,21 +230,36 @@ void Scheduler::take_output(Client& client) {
 // clients. The client goes on meanwhile. A client library may send a whole pipeline before it reads the first
 // reply, so the worker must not wait for it to read. May destroy the client, as may all members that call it.
 void Scheduler::send_now(Client& client) {
-  std::string_view rest = client.replies;
-  if (client.outbox.empty() && !rest.empty()) {
-    const Stream::Transfer sent = client.stream->send(rest);
-    if (sent.status == Stream::Status::failed) return close(client);
-    rest.remove_prefix(sent.byte_count);
-    client.session.output_sent(sent.byte_count, rest.size());
-  }
-  if (!rest.empty()) {
-    client.outbox.append(rest);
-    client.session.output_sent(0, client.outbox.byte_count());
-    environment_.services.output.add(rest.size());
-  }
+  const std::size_t unsent_before = client.outbox.byte_count();
+  if (!send(client, client.replies)) return close(client);
+  const bool more_wait = client.outbox.byte_count() > unsent_before;
   give_back(client);
   proceed(client);
-  if (!rest.empty()) observer_.replies_wait();
+  if (more_wait) observer_.replies_wait();
+}
+
+// Gives the bytes to the stream, or puts them into the outbox. False when the stream is broken.
+bool Scheduler::send(Client& client, std::string_view bytes) {
+  if (client.outbox.empty() && !bytes.empty()) {
+    const Stream::Transfer sent = client.stream->send(bytes);
+    if (sent.status == Stream::Status::failed) return false;
+    bytes.remove_prefix(sent.byte_count);
+    client.session.output_sent(sent.byte_count, bytes.size());
+  }
+  if (!bytes.empty()) {
+    client.outbox.append(bytes);
+    client.session.output_sent(0, client.outbox.byte_count());
+    environment_.services.output.add(bytes.size());
+  }
+  return true;
+}
+
+// No reply is under way, so the lines of MONITOR that came meanwhile may leave. False when the stream is
+// broken.
+bool Scheduler::send_pushed(Client& client) {
+  const std::string lines = std::exchange(client.pushed, {});
+  environment_.services.output.sub(lines.size());
+  return send(client, lines);
 }
 
 // Sends of the outbox what the stream takes. False when the stream is broken.
@@ -280,6 +301,7 @@ void Scheduler::send_kept() {
 // The replies have left, or are in the outbox: takes the step that the last batch asked for.
 void Scheduler::proceed(Client& client) {
   SEPAL_ASSERT(client.replies.empty(), "a client goes on before its replies leave");
+  if (!client.pushed.empty() && is_between_replies(client) && !send_pushed(client)) return close(client);
   switch (client.then) {
     case Step::read:
       if (stopping_) return finish(client);
@@ -361,6 +383,26 @@ void Scheduler::answer(std::uint64_t id, const std::function<void(resp::Reply&)>
   client->then = Step::run_again;
 }
 
+// Called between turns, so no replies are kept. A client that is closed when its replies are sent gets no
+// more.
+void Scheduler::push(std::uint64_t id, std::string_view bytes) {
+  Client* const client = find(id);
+  if (client == nullptr || !client->session.is_monitor()) return;
+  if (client->session.client().replies != command::Replies::all) return;
+  if (client->state == State::sending && client->then == Step::close) return;
+  if (client->state == State::held || client->state == State::kept || client->session.is_inside_reply()) {
+    client->pushed += bytes;
+    environment_.services.output.add(bytes.size());
+  } else {
+    const std::uint64_t unsent_before = client->outbox.byte_count();
+    if (!send(*client, bytes)) return close(*client);
+    watch(*client, client->wanted);
+    if (client->outbox.byte_count() == unsent_before) return;
+  }
+  client->session.output_sent(0, client->outbox.byte_count() + client->pushed.size());
+  observer_.replies_wait();
+}
+
 void Scheduler::kill(std::uint64_t id) {
   if (Client* const client = find(id)) close(*client);
 }
@@ -378,7 +420,7 @@ void Scheduler::sweep(SteadyTime now, std::chrono::seconds idle_timeout) {
 bool Scheduler::is_over(const Client& client, SteadyTime now, std::chrono::seconds idle_timeout) const {
   if (client.state == State::lingering)
     return now >= client.lingers_until || (stopping_ && client.stream->all_is_acknowledged());
-  if (idle_timeout.count() == 0) return false;
+  if (idle_timeout.count() == 0 || client.session.is_monitor()) return false;
   // In the other states the client waits for the server, or has requests to run.
   if (client.state != State::reading && client.state != State::sending) return false;
   return now - client.session.last_run_at() > idle_timeout;
@@ -460,7 +502,7 @@ void Scheduler::close(Client& client) {
 Scheduler::Clients::node_type Scheduler::unlist(Client& client) {
   const GateEntered inside(environment_.gate, environment_.gate_side);
   client.session.settle_figures();
-  environment_.services.output.sub(client.outbox.byte_count());
+  environment_.services.output.sub(client.outbox.byte_count() + client.pushed.size());
   auto node = clients_.extract(client.id());
   SEPAL_ASSERT(!node.empty(), "a client is listed until it lingers or is gone");
   observer_.left();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
+#include <sepal/command/monitors.hpp>
 #include <sepal/command/transaction.hpp>
 #include <sepal/keyspace/watches.hpp>
 
@@ -70,6 +71,7 @@ struct ClientState {
   const CommandSpec* last_command = nullptr;  // for "cmd=" of CLIENT LIST; null before the first
   std::unique_ptr<Transaction> transaction;   // from MULTI to EXEC; else null
   std::shared_ptr<keyspace::Watch> watch;     // null: the client watches no key
+  std::unique_ptr<Monitoring> monitoring;     // null: the client is no monitor
   Lifeline lifeline;                          // tied while the client waits for a job that ends with it
   // Whether the next requests have replies that differ from each other, so that they cannot run together.
   [[nodiscard]] bool skips_a_reply() const { return replies > Replies::none; }

@@ -7,6 +7,7 @@
 #include <sepal/command/client_state.hpp>
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/latency_events.hpp>
+#include <sepal/command/monitors.hpp>
 #include <sepal/command/partial_run.hpp>
 #include <sepal/command/pause.hpp>
 #include <sepal/command/rate_sampler.hpp>
@@ -80,6 +81,7 @@ struct Services {
   // What records each worker's changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
   WaitingOutput output{};
+  Monitors monitors{};
   Pause pause{};
   SlowLog slow_log{};
   LatencyEvents latency_events{};
@@ -144,6 +146,8 @@ class Dispatcher {
   // `worker` is the index of the dispatcher's worker in the services.
   Dispatcher(Services& services, std::size_t worker);
   ~Dispatcher();
+
+  [[nodiscard]] std::size_t worker() const { return worker_; }
 
   struct Outcome {
     Next next = Next::done;
@@ -213,8 +217,12 @@ class Dispatcher {
   // Called with the gate closed, before it opens: what ran alone is then in the journal.
   void commit();
 
-  // What the requests since the last call have to do with the journal. Outside the gate.
-  [[nodiscard]] BatchRecord take_record() { return std::exchange(record_, {}); }
+  // What the requests since the last call have to do with the journal. Monitors are shown these requests.
+  // Outside the gate.
+  [[nodiscard]] BatchRecord take_record() {
+    if (!shown_.empty()) hand_over_shown();
+    return std::exchange(record_, {});
+  }
 
   // Counts an error that was answered outside of run(). `failed` is the row of a request that was answered
   // later; null: the bytes were no request. Inside the gate.
@@ -241,6 +249,10 @@ class Dispatcher {
   Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context);
   Next run_handler(Context& context);
   Outcome run_unknown(const Request& request);
+  void show(const Request& request, const Moment& moment);
+  void show_together(const Request& first, std::span<const std::string_view> last_words,
+                     const Moment& moment);
+  void hand_over_shown();
   void count_requests(ClientState& client, std::uint64_t times, SteadyTime steady_now);
   void count_errors(std::string_view text, std::uint64_t times);
 
@@ -248,6 +260,7 @@ class Dispatcher {
   std::size_t worker_;
   WorkerStats& stats_;
   BatchRecord record_;
+  std::string shown_;  // the lines for monitors of this batch
   std::unique_ptr<Scratch> scratch_;
 };
 

@@ -100,6 +100,9 @@ class ClientDirectory {
   virtual void for_each(const std::function<void(ClientState&)>& visit) = 0;
   // Any thread. The connection ends soon, without further replies. Unknown ids are ignored.
   virtual void kill(std::uint64_t id) = 0;
+  // Any thread, also inside the gate. Gives bytes to a client of a worker: they go behind the replies that it
+  // has. If the client is gone, or is no monitor any more, nothing happens.
+  virtual void push(std::size_t worker, std::uint64_t id, std::shared_ptr<const std::string> bytes) = 0;
   // Any thread. A pause ended before its time: the requests that wait for its end are run soon.
   virtual void pause_ended() = 0;
   [[nodiscard]] virtual std::uint64_t count() const = 0;           // connected now

@@ -38,6 +38,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -123,6 +124,8 @@ class Scheduler {
   void end_pause();
   // Answers a client that waits. An id that is not there is ignored, here and below.
   void answer(std::uint64_t id, const std::function<void(resp::Reply&)>& append);
+  // For MONITOR. The bytes go behind the client's replies; a client that is no monitor does not get them.
+  void push(std::uint64_t id, std::string_view bytes);
   // Closes it without a further reply.
   void kill(std::uint64_t id);
   // Closes clients that did nothing for `idle_timeout` (0: never), and lingering ones whose time is over.
@@ -164,6 +167,8 @@ class Scheduler {
   void carry_on(Client& client, Session::Step step);
   void take_output(Client& client);
   void send_now(Client& client);
+  bool send(Client& client, std::string_view bytes);
+  bool send_pushed(Client& client);
   bool flush(Client& client);
   void give_back(Client& client);
   void send_kept();

@@ -162,6 +162,9 @@ class Session {
   bool answer(const std::function<void(resp::Reply&)>& append);
 
   [[nodiscard]] command::ClientState& client() { return client_; }
+  [[nodiscard]] bool is_monitor() const { return client_.monitoring != nullptr; }
+  // The beginning of a long reply has left, and its rest has not.
+  [[nodiscard]] bool is_inside_reply() const { return reply_.has_later(); }
   // When the last batch began.
   [[nodiscard]] SteadyTime last_run_at() const { return last_run_at_; }
   // When the last batch ended.
