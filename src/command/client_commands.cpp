@@ -175,6 +175,23 @@ Next client_set_name(Context& context) {
   return Next::done;
 }
 
+Next client_reply(Context& context) {
+  Replies& replies = context.client.replies;
+  const std::string_view word = context.words[2];
+  if (equal_ignoring_case(word, "ON")) {
+    replies = Replies::all;
+  } else if (equal_ignoring_case(word, "OFF")) {
+    replies = Replies::none;
+  } else if (!equal_ignoring_case(word, "SKIP")) {
+    context.reply.error(text::syntax);
+    return Next::done;
+  } else if (replies != Replies::none) {
+    replies = Replies::all_but_two;
+  }
+  context.reply.ok();
+  return Next::done;
+}
+
 Next client_set_info(Context& context) {
   const std::string_view attribute = context.words[2];
   std::string* stored = nullptr;

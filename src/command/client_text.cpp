@@ -32,6 +32,7 @@ std::int64_t seconds_between(SteadyTime from, SteadyTime to) {
 
 std::string flags_of(const ClientState& client) {
   std::string flags;
+  if (client.monitoring != nullptr) flags.push_back('O');
   if (client.transaction != nullptr) flags.push_back('x');
   if (client.no_evict) flags.push_back('e');
   if (client.no_touch) flags.push_back('T');

@@ -19,6 +19,7 @@
 #include "table_expire.hpp"
 #include "table_keys.hpp"
 #include "table_object.hpp"
+#include "table_observing.hpp"
 #include "table_replication.hpp"
 #include "table_scripting.hpp"
 #include "table_server.hpp"
@@ -30,8 +31,8 @@ namespace {
 
 constexpr std::size_t top_row_count =
     std::size(about_key_rows) + std::size(bloom_rows) + std::size(connection_rows) + std::size(expire_rows) +
-    std::size(key_rows) + std::size(replication_rows) + std::size(scripting_rows) + std::size(server_rows) +
-    std::size(transaction_rows) + std::size(whole_rows);
+    std::size(key_rows) + std::size(observing_rows) + std::size(replication_rows) +
+    std::size(scripting_rows) + std::size(server_rows) + std::size(transaction_rows) + std::size(whole_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
@@ -40,6 +41,7 @@ constexpr auto joined_and_sorted() {
   at = std::ranges::copy(connection_rows, at).out;
   at = std::ranges::copy(expire_rows, at).out;
   at = std::ranges::copy(key_rows, at).out;
+  at = std::ranges::copy(observing_rows, at).out;
   at = std::ranges::copy(replication_rows, at).out;
   at = std::ranges::copy(scripting_rows, at).out;
   at = std::ranges::copy(server_rows, at).out;
@@ -58,11 +60,12 @@ static_assert(sorted_and_unique(client_rows) && sorted_and_unique(command_rows))
 static_assert(sorted_and_unique(config_rows) && sorted_and_unique(module_rows));
 static_assert(sorted_and_unique(memory_rows) && sorted_and_unique(object_rows));
 static_assert(sorted_and_unique(function_rows) && sorted_and_unique(script_rows));
+static_assert(sorted_and_unique(latency_rows) && sorted_and_unique(slow_log_rows));
 
 // All arrays of rows, in the order in which rows are numbered.
-constexpr std::span<const CommandSpec> row_spans[] = {table,       client_rows,   command_rows,
-                                                      config_rows, function_rows, memory_rows,
-                                                      module_rows, object_rows,   script_rows};
+constexpr std::span<const CommandSpec> row_spans[] = {table,         client_rows,  command_rows, config_rows,
+                                                      function_rows, latency_rows, memory_rows,  module_rows,
+                                                      object_rows,   script_rows,  slow_log_rows};
 
 constexpr std::size_t total_row_count = [] {
   std::size_t count = 0;

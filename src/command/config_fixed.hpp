@@ -203,17 +203,14 @@ inline constexpr FixedParameter process_parameters[] = {
 };
 
 inline constexpr FixedParameter way_parameters[] = {
-    {"active-expire-effort", "1"},      {"crash-log-enabled", "no"},
-    {"crash-memcheck-enabled", "no"},   {"dynamic-hz", "no"},
-    {"hide-user-data-from-log", "yes"}, {"io-threads-do-reads", "yes"},
-    {"latency-tracking", "yes"},        {"latency-tracking-info-percentiles", "50 99 99.9"},
-    {"shutdown-on-sigint", "save"},     {"shutdown-on-sigterm", "save"},
+    {"active-expire-effort", "1"},  {"crash-log-enabled", "no"},        {"crash-memcheck-enabled", "no"},
+    {"dynamic-hz", "no"},           {"hide-user-data-from-log", "yes"}, {"io-threads-do-reads", "yes"},
+    {"shutdown-on-sigint", "save"}, {"shutdown-on-sigterm", "save"},
 };
 
 inline constexpr FixedParameter later_parameters[] = {
     {"aclfile", ""},
     {"acllog-max-len", "128"},
-    {"latency-monitor-threshold", "0"},
 };
 
 inline constexpr FixedGroup fixed_groups[] = {

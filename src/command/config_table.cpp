@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "config_fixed.hpp"
+#include "info_text.hpp"
+#include "word_list.hpp"
 
 namespace sepal::command {
 namespace {
@@ -166,6 +169,53 @@ std::string set_policy(Configuration::Draft&, const Parameter& parameter, std::s
   return wrong;
 }
 
+// --- what is slow ----------------------------------------------------------------------------------------
+
+template <auto field>
+std::string get_integer(const Context& context, const Parameter&) {
+  return std::to_string(context.services.options.*field);
+}
+template <auto field>
+std::string set_integer(Configuration::Draft& draft, const Parameter& parameter, std::string_view value) {
+  return store(parse_config_integer(value, parameter.range), draft.options().*field);
+}
+
+std::string get_latency_tracking(const Context& context, const Parameter&) {
+  return yes_or_no(context.services.options.latency_tracking);
+}
+std::string set_latency_tracking(Configuration::Draft& draft, const Parameter&, std::string_view value) {
+  return store(parse_config_switch(value), draft.options().latency_tracking);
+}
+
+// As numbers with no more digits than they need.
+std::string get_percentiles(const Context& context, const Parameter&) {
+  std::string text;
+  for (const double percentile : context.services.options.latency_percentiles) {
+    if (!text.empty()) text.push_back(' ');
+    text += shortest_text(percentile);
+  }
+  return text;
+}
+// The most percentiles: INFO has a line for each command, with all of them.
+constexpr std::size_t percentiles_max = 32;
+std::string set_percentiles(Configuration::Draft& draft, const Parameter&, std::string_view value) {
+  std::vector<double> percentiles;
+  std::string wrong;
+  for_each_word(value, [&](std::string_view word) {
+    if (word.empty() || !wrong.empty()) return;
+    const std::optional<double> percentile = parse_real(word);
+    if (!percentile || !(*percentile >= 0 && *percentile <= 100)) {
+      wrong = "latency-tracking-info-percentiles should contain values between 0.0 and 100.0";
+    } else if (percentiles.size() == percentiles_max) {
+      wrong = "there may be at most " + std::to_string(percentiles_max) + " percentiles";
+    } else {
+      percentiles.push_back(*percentile);
+    }
+  });
+  if (wrong.empty()) draft.options().latency_percentiles = std::move(percentiles);
+  return wrong;
+}
+
 // --- facts -----------------------------------------------------------------------------------------------
 
 template <auto field>
@@ -195,6 +245,12 @@ constexpr Parameter parameter_table[] = {
     fact("import-dir", get_fact<&ServerFacts::import_directory>),
     fact("io-threads", get_fact<&ServerFacts::worker_count>),
     fact("journal-segment", get_fact<&ServerFacts::journal_segment_bytes>),
+    {.name = "latency-monitor-threshold",
+     .get = get_integer<&RuntimeOptions::latency_event_milliseconds>,
+     .set = set_integer<&RuntimeOptions::latency_event_milliseconds>,
+     .range = {.least = 0, .greatest = long_max}},
+    {.name = "latency-tracking", .get = get_latency_tracking, .set = set_latency_tracking},
+    {.name = "latency-tracking-info-percentiles", .get = get_percentiles, .set = set_percentiles},
     {.name = "loglevel", .get = get_log_level, .set = set_log_level},
     {.name = "lua-time-limit",
      .get = get_script_limit,
@@ -203,8 +259,14 @@ constexpr Parameter parameter_table[] = {
     {.name = "maxmemory-policy", .get = get_text, .set = set_policy, .text = "noeviction"},
     fact("port", get_fact<&ServerFacts::port>),
     {.name = "save", .get = get_save, .set = set_save},
-    kept_integer("slowlog-log-slower-than", "10000", {.least = -1, .greatest = long_max}),
-    kept_integer("slowlog-max-len", "128", {.least = 0, .greatest = long_max}),
+    {.name = "slowlog-log-slower-than",
+     .get = get_integer<&RuntimeOptions::slow_log_microseconds>,
+     .set = set_integer<&RuntimeOptions::slow_log_microseconds>,
+     .range = {.least = -1, .greatest = long_max}},
+    {.name = "slowlog-max-len",
+     .get = get_integer<&RuntimeOptions::slow_log_entries>,
+     .set = set_integer<&RuntimeOptions::slow_log_entries>,
+     .range = {.least = 0, .greatest = long_max}},
     fact("threads", get_fact<&ServerFacts::worker_count>),
 };
 static_assert(std::ranges::adjacent_find(parameter_table, std::ranges::greater_equal{}, &Parameter::name) ==

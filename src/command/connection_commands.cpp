@@ -183,6 +183,8 @@ Next reset(Context& context) {
   client.name.clear();
   client.no_evict = false;
   client.no_touch = false;
+  client.replies = Replies::all;
+  client.monitoring.reset();
   end_transaction(client);
   client.authenticated = context.services.options.password.empty();
   set_protocol(context, 2);

@@ -93,6 +93,26 @@ bool is_cut(const Request& request) {
   return request.words.size() - items_at > whole_items_max || request.byte_count > whole_bytes_max;
 }
 
+// Whether a part of the request has run.
+bool has_begun(const Request& request) {
+  return request.partial != nullptr && (request.partial->next_word != 0 || !is_cut(request));
+}
+
+// A script may change something unless its command says that it does not.
+bool may_change(const CommandSpec& spec) {
+  return spec.flags.has(Flag::write) ||
+         (spec.flags.has(Flag::runs_script) && !spec.flags.has(Flag::read_only));
+}
+
+// EXEC may change something if one of its commands may.
+bool may_change(const Request& request) {
+  if (may_change(*request.spec)) return true;
+  const Transaction* const transaction = request.client.transaction.get();
+  return is_exec(*request.spec) && transaction != nullptr &&
+         std::ranges::any_of(transaction->groups(),
+                             [](const Transaction::Group& group) { return may_change(*group.spec); });
+}
+
 // The word behind the part that begins at `begin`. A part has at least one item. Each part runs the `first`
 // words of the request anew: where they are many or long, a part gets more items, so that this takes less
 // time than the items.
@@ -155,6 +175,8 @@ Dispatcher::Dispatcher(Services& services, std::size_t worker)
 Dispatcher::~Dispatcher() = default;
 
 Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment) {
+  if (services_.pause.runs(moment.steady_now) && waits_for_pause(request, moment))
+    return {.next = Next::paused, .spec = request.spec};
   // A transaction queues a long request whole.
   const bool is_queued = request.client.transaction != nullptr;
   const Outcome outcome = !is_queued && is_cut(request)             ? run_part(request, moment)
@@ -165,14 +187,22 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment
     case Next::wait:
     case Next::close:
       count_requests(request.client, 1, moment.steady_now);
+      if (services_.monitors.any() && outcome.spec != nullptr) show(request, moment);
       request.partial.reset();
       break;
     case Next::need_alone:
     case Next::later:
+    case Next::paused:
     case Next::more:
       break;
   }
   return outcome;
+}
+
+// While a pause runs. What would be refused is refused at once.
+bool Dispatcher::waits_for_pause(const Request& request, const Moment& moment) const {
+  if (request.spec == nullptr || has_begun(request) || request.client.monitoring != nullptr) return false;
+  return (services_.pause.of_all() || may_change(request)) && refusal(services_, request, moment).empty();
 }
 
 // Runs one part of a request that is cut. The outcomes need_alone and later are those of the part.
@@ -245,7 +275,9 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
                                              const Moment& moment) {
   SEPAL_ASSERT(first.spec != nullptr && first.partial == nullptr && !last_words.empty(),
                "requests run together that have no row, or one of them is long");
-  if (!refusal(services_, first, moment).empty()) return {.next = Next::need_alone, .spec = first.spec};
+  const bool is_paused = services_.pause.runs(moment.steady_now) && !moment.in_transaction;
+  if (is_paused || !refusal(services_, first, moment).empty())
+    return {.next = Next::need_alone, .spec = first.spec};
   if (first.client.transaction != nullptr) return queue(first, last_words, moment);
   const std::span<bool> answers = scratch_->flags(last_words.size());
   const Next next = answer_together(first, last_words, answers, moment);
@@ -253,6 +285,7 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
     first.reply.booleans(answers);
     first.client.last_command = first.spec;
     count_requests(first.client, last_words.size(), moment.steady_now);
+    if (services_.monitors.any()) show_together(first, last_words, moment);
   }
   return {.next = next, .spec = first.spec};
 }
@@ -268,6 +301,7 @@ Next Dispatcher::answer_together(const Request& first, std::span<const std::stri
 bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& moment) {
   SEPAL_ASSERT(!requests.empty() && requests.size() <= singles_max, "so many are run together");
   SEPAL_ASSERT(!moment.alone, "requests of several clients share the gate");
+  if (services_.pause.runs(moment.steady_now)) return false;
   std::array<std::string_view, singles_max> last_words;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (!refusal(services_, requests[i], moment).empty() || requests[i].client.transaction != nullptr)
@@ -283,6 +317,7 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
     requests[i].reply.boolean(answered[i]);
     requests[i].client.last_command = requests[i].spec;
     count_requests(requests[i].client, 1, moment.steady_now);
+    if (services_.monitors.any()) show(requests[i], moment);
   }
   return true;
 }
@@ -454,7 +489,7 @@ void Dispatcher::record(const CommandSpec& spec, std::uint64_t times, std::chron
   CommandStats& row = stats_.commands[command_row(spec)];
   row.calls.add(times);
   row.nanoseconds.add(nanoseconds);
-  row.latency.add(nanoseconds / times, times);
+  if (services_.options.latency_tracking) row.latency.add(nanoseconds / times, times);
 }
 
 }  // namespace sepal::command

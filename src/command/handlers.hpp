@@ -123,6 +123,13 @@ Next refuse_cluster(Context& context);  // ASKING, CLUSTER, READONLY, READWRITE
 Next reset(Context& context);
 Next select(Context& context);
 
+// monitor_commands.cpp
+Next monitor(Context& context);
+
+// pause_commands.cpp
+Next client_pause(Context& context);
+Next client_unpause(Context& context);
+
 // client_commands.cpp
 Next client_get_name(Context& context);
 Next client_id(Context& context);
@@ -131,6 +138,7 @@ Next client_kill(Context& context);
 Next client_list(Context& context);
 Next client_no_evict(Context& context);
 Next client_no_touch(Context& context);
+Next client_reply(Context& context);
 Next client_set_info(Context& context);
 Next client_set_name(Context& context);
 
@@ -140,6 +148,19 @@ Next client_get_redirection(Context& context);  // CLIENT GETREDIR
 Next client_tracking(Context& context);
 Next client_tracking_info(Context& context);
 Next client_unblock(Context& context);
+
+// latency_commands.cpp
+Next latency_doctor(Context& context);
+Next latency_graph(Context& context);
+Next latency_histogram(Context& context);
+Next latency_history(Context& context);
+Next latency_latest(Context& context);
+Next latency_reset(Context& context);
+
+// slow_log_commands.cpp
+Next slow_log_get(Context& context);
+Next slow_log_length(Context& context);  // SLOWLOG LEN
+Next slow_log_reset(Context& context);
 
 // command_commands.cpp, command_docs.cpp
 Next command_count(Context& context);

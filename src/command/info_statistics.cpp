@@ -162,11 +162,15 @@ void append_error_stats(const Context& context, InfoLines& lines) {
 }
 
 void append_latency_stats(const Context& context, InfoLines& lines) {
+  const RuntimeOptions& options = context.services.options;
+  if (!options.latency_tracking) return;
   for_each_row([&](const CommandSpec& row) {
     if (sums_of(context, row).calls == 0) return;
-    std::string value = "p50=" + fixed_point(percentile(context, row, 0.5), 3);
-    value += ",p99=" + fixed_point(percentile(context, row, 0.99), 3);
-    value += ",p99.9=" + fixed_point(percentile(context, row, 0.999), 3);
+    std::string value;
+    for (const double percent : options.latency_percentiles) {
+      if (!value.empty()) value.push_back(',');
+      value += "p" + shortest_text(percent) + "=" + fixed_point(percentile(context, row, percent / 100), 3);
+    }
     lines.line("latency_percentiles_usec_" + std::string(row.name), value);
   });
 }

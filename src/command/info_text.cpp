@@ -97,6 +97,12 @@ void append_clients(const Context& context, InfoLines& lines) {
   lines.count("watching_clients", watches.client_count()).zeros({"clients_in_timeout_table"});
   lines.count("total_watched_keys", watches.key_count());
   lines.zeros({"total_blocking_keys", "total_blocking_keys_on_nokey"});
+  const Pause& pause = context.services.pause;
+  const bool is_paused = pause.runs(context.steady_now);
+  const auto left = is_paused ? pause.until() - context.steady_now : SteadyTime::duration{0};
+  lines.line("paused_reason", is_paused ? "client_pause" : "none");
+  lines.line("paused_actions", !is_paused ? "none" : pause.of_all() ? "all" : "write");
+  lines.number("paused_timeout_milliseconds", duration_cast<std::chrono::milliseconds>(left).count());
 }
 
 void append_sizes(InfoLines& lines, std::string_view field, std::uint64_t bytes) {
@@ -299,6 +305,8 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("transfer_bytes", adoptions.bytes_done).count("transfer_bytes_total", adoptions.bytes_total);
   lines.count("load_filters", services.load.filters).count("load_bytes", services.load.bytes_done);
   lines.number("load_milliseconds", services.load.duration.count());
+  lines.count("monitors", services.monitors.count());
+  lines.count("slowlog_entries", services.slow_log.size());
 }
 
 }  // namespace
@@ -325,6 +333,12 @@ std::string fixed_point(double value, int digits) {
   char text[400];  // A double before the point has 309 digits at most.
   const auto result =
       std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed, digits);
+  return {text, result.ptr};
+}
+
+std::string shortest_text(double value) {
+  char text[400];
+  const auto result = std::to_chars(std::begin(text), std::end(text), value, std::chars_format::fixed);
   return {text, result.ptr};
 }
 

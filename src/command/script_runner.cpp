@@ -24,7 +24,9 @@ constexpr std::size_t kept_bytes_max = std::size_t{64} << 10;
 }  // namespace
 
 ScriptRunner::ScriptRunner(Services& services, Dispatcher& dispatcher, std::size_t worker)
-    : services_(services), dispatcher_(dispatcher), worker_(worker) {}
+    : services_(services), dispatcher_(dispatcher), worker_(worker) {
+  client_.address = "lua";
+}
 
 // At a stop the worker has ended what was suspended. This is for tests that end in the middle.
 ScriptRunner::~ScriptRunner() {
@@ -78,8 +80,22 @@ bool ScriptRunner::resume() {
     return false;
   }
   services_.scripts->kill_asked = false;
-  if (outcome_.spec != nullptr) dispatcher_.record(*outcome_.spec, 1, moment_.clock() - *began_);
+  note_duration();
   return true;
+}
+
+// The session measures requests that end in their batch; this one did not.
+void ScriptRunner::note_duration() {
+  if (outcome_.spec == nullptr) return;
+  const auto duration = moment_.clock() - *began_;
+  dispatcher_.record(*outcome_.spec, 1, duration);
+  if (dispatcher_.is_slow(duration))
+    dispatcher_.note_slow({.client = *request_client_,
+                           .spec = *outcome_.spec,
+                           .words = words_,
+                           .times = 1,
+                           .duration = duration,
+                           .now = moment_.now});
 }
 
 // The worker's other clients have their own record of what they did.
@@ -119,6 +135,13 @@ Next ScriptRunner::eval(Context& context, const std::shared_ptr<const script::So
   begin_script(context, *source, arguments.read_only);
   if (over_memory_ && source->declared.any && !read_only_)
     return command::refuse(context, text::script_over_memory);
+  if (services_.monitors.any())
+    dispatcher_.show_always({.client = context.client,
+                             .reply = context.reply,
+                             .spec = &context.spec,
+                             .words = context.words,
+                             .partial = partial_},
+                            context.moment);
   const std::size_t reply_bytes = context.reply.size();
   const auto outcome = engine_.run({.source = *source,
                                     .keys = arguments.keys,
@@ -181,6 +204,7 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
                "a command of a script answers at once");
   call_partial_.reset();
   reply.fill_whole();
+  if (services_.monitors.any() && outcome.spec != nullptr) dispatcher_.show(request, call_moment_);
   // Its time is a part of the script's: to read the clock twice takes as long as a look-up.
   if (outcome.spec != nullptr) dispatcher_.stats_.commands[command_row(*outcome.spec)].calls.add();
   return true;

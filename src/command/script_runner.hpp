@@ -77,6 +77,7 @@ class ScriptRunner final : public script::Server {
   void begin_script(const Context& context, const script::Source& source, bool read_only);
   void end_script();
   void set_aside();
+  void note_duration();
   [[nodiscard]] std::string refusal(const Request& request) const;
   bool refuse(const Request& request, std::string_view text);
   enum class Room : std::uint8_t { granted, refused, postponed };

@@ -270,6 +270,7 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
     const std::uint64_t errors_before = context.reply.error_count();
     Next ran = Next::more;
     while (ran == Next::more) ran = run_whole(request, moment).next;
+    if (services_.monitors.any() && ran != Next::need_alone) show(request, moment);
     // The replies of the next commands stand behind a long one, so it must be whole.
     context.reply.fill_whole();
     if (ran == Next::need_alone) return ran;
@@ -279,7 +280,15 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
     context.errors_told += context.reply.error_count() - errors_before;
     ++at;
   }
-  record(*group.spec, group.command_count, context.moment.clock() - began);
+  const std::chrono::nanoseconds duration = context.moment.clock() - began;
+  record(*group.spec, group.command_count, duration);
+  if (is_slow(duration))
+    note_slow({.client = context.client,
+               .spec = *group.spec,
+               .words = words_of(transaction, group, 0),
+               .times = group.command_count,
+               .duration = duration,
+               .now = moment.now});
   return next;
 }
 

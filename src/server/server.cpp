@@ -96,6 +96,15 @@ void Server::kill(std::uint64_t id) {
   for (const auto& worker : implementation_->workers()) worker->kill(id);
 }
 
+void Server::push(std::size_t worker, std::uint64_t id, std::shared_ptr<const std::string> bytes) {
+  SEPAL_ASSERT(worker < implementation_->workers().size(), "a client of a worker that is not there");
+  implementation_->workers()[worker]->push(id, std::move(bytes));
+}
+
+void Server::pause_ended() {
+  for (const auto& worker : implementation_->workers()) worker->pause_ended();
+}
+
 void Server::for_each(const std::function<void(command::ClientState&)>& visit) {
   std::vector<command::ClientState*> clients;
   for (const auto& worker : implementation_->workers()) worker->collect(clients);

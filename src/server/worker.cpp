@@ -72,6 +72,7 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
       readiness_(context_),
       sweep_timer_(context_),
       deadline_timer_(context_),
+      pause_timer_(context_),
       scheduler_(environment_, {.left = [&counts] { counts.leave_place(); },
                                 .gone = [this] { socket_closed(); },
                                 .replies_wait = [this] { bound_waiting_replies(); }}) {
@@ -117,6 +118,20 @@ void Worker::adopt(Accepted accepted) {
 void Worker::kill(std::uint64_t id) {
   boost::asio::post(context_, [this, id] {
     scheduler_.kill(id);
+    await_next();
+  });
+}
+
+void Worker::push(std::uint64_t id, std::shared_ptr<const std::string> bytes) {
+  boost::asio::post(context_, [this, id, bytes = std::move(bytes)] {
+    scheduler_.push(id, *bytes);
+    await_next();
+  });
+}
+
+void Worker::pause_ended() {
+  boost::asio::post(context_, [this] {
+    scheduler_.end_pause();
     await_next();
   });
 }
@@ -211,6 +226,7 @@ std::uint64_t Worker::journal_progress_to_act_on() {
 void Worker::await_next() {
   scheduler_.settle(journal_progress_to_act_on());
   if (end_when_empty()) return;
+  await_pause_end();
   if (scheduler_.has_more()) {
     if (std::exchange(turn_posted_, true)) return;
     boost::asio::post(context_, [this] {
@@ -224,6 +240,20 @@ void Worker::await_next() {
       if (!error) take_turn();
     });
   }
+}
+
+// While clients wait for the end of a pause, a timer runs for it.
+void Worker::await_pause_end() {
+  const std::optional<SteadyTime> ends_at = scheduler_.paused_until();
+  if (!ends_at || pause_awaited_ == ends_at) return;
+  pause_awaited_ = ends_at;
+  pause_timer_.expires_at(*ends_at);  // a wait for another time ends here
+  pause_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    pause_awaited_.reset();
+    scheduler_.end_pause();
+    await_next();
+  });
 }
 
 // Posted behind all connections that the acceptor has handed over, so each of them is welcomed before.

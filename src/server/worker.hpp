@@ -68,6 +68,8 @@ class Worker {
 
   void adopt(Accepted accepted);
   void kill(std::uint64_t id);
+  void push(std::uint64_t id, std::shared_ptr<const std::string> bytes);
+  void pause_ended();
   void answer(std::uint64_t id, std::function<void(resp::Reply&)> append);
   // Tells the worker that the journal is durable up to a further position, has room, or has begun to refuse.
   void journal_progressed();
@@ -89,6 +91,7 @@ class Worker {
   void turn_away(Accepted accepted);
   void take_turn();
   void await_next();
+  void await_pause_end();
   std::uint64_t journal_progress_to_act_on();
   // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
   // sees the lower count, it may rely on the descriptor to be free.
@@ -121,12 +124,14 @@ class Worker {
   Readiness readiness_;
   boost::asio::steady_timer sweep_timer_;
   boost::asio::steady_timer deadline_timer_;
+  boost::asio::steady_timer pause_timer_;
   session::Scheduler scheduler_;  // after readiness_: its streams refer to it
   std::atomic<std::uint64_t> journal_progress_{0};
   std::atomic<bool> awaits_journal_{false};  // journal_progressed() must post the next progress
   std::atomic<std::uint64_t> load_{0};
   bool awaiting_ = false;  // readiness_.wait is under way
   bool turn_posted_ = false;
+  std::optional<SteadyTime> pause_awaited_;  // the time that pause_timer_ waits for
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -30,6 +30,7 @@ class Client {
   Session::Step then = Session::Step::read;
   std::string replies;               // kept: they go behind the outbox
   Outbox outbox;                     // what the stream did not take
+  std::string pushed;                // lines of MONITOR that may not leave yet: behind what is still to come
   std::uint32_t wanted = readable;   // the events that the state asks for
   std::uint32_t watched = readable;  // these, and `writable` while the outbox holds something
   bool peer_ended = false;

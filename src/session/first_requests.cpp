@@ -81,6 +81,13 @@ void FirstRequests::run(LinesAhead& lines) {
     }
     const command::CommandSpec& spec = *requests.front().spec;
     dispatcher.record(spec, group.count, now - began);
+    if (dispatcher.is_slow(now - began))
+      dispatcher.note_slow({.client = requests.front().client,
+                            .spec = spec,
+                            .words = requests.front().words,
+                            .times = group.count,
+                            .duration = now - began,
+                            .now = wall_now});
     for (Session* const session : their_sessions) {
       session->single_was_run(now);
       if (spec.flags.has(command::Flag::write)) recorded_.push_back(session);

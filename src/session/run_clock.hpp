@@ -3,14 +3,19 @@
 //
 // Reading a clock costs about as much as a pipelined look-up. So the clock is read only when the command
 // changes (before the first request of the new command runs) and at the end of a batch.
+//
+// A measurement that is slow is told with the words of its first request. To keep the words of each request
+// would cost too, so the clock keeps where the request's bytes begin, and parses them once more.
 #pragma once
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/clock.hpp>
 #include <sepal/command/dispatcher.hpp>
+#include <sepal/resp/request_parser.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace sepal::session {
@@ -18,9 +23,10 @@ namespace sepal::session {
 // Confined to its worker; lives for a batch. Inside the gate, because it calls Dispatcher::record.
 class RunClock {
  public:
-  // `now` was just read from the clock.
-  RunClock(command::Dispatcher& dispatcher, SteadyTime (*clock)(), SteadyTime now)
-      : dispatcher_(dispatcher), clock_(clock), now_(now) {}
+  // `now` was just read from the clock; `wall_now` is what is told of slow requests.
+  RunClock(command::Dispatcher& dispatcher, const command::ClientState& client, SteadyTime (*clock)(),
+           SteadyTime now, WallTime wall_now)
+      : dispatcher_(dispatcher), client_(client), clock_(clock), now_(now), wall_now_(wall_now) {}
 
   // The last reading.
   [[nodiscard]] SteadyTime now() const { return now_; }
@@ -33,10 +39,11 @@ class RunClock {
   }
 
   // Call it after the request, or `times` requests together, ran. Null: the request did not reach its
-  // handler; the requests after it are measured apart.
-  void after(const command::CommandSpec* spec, std::uint64_t times = 1) {
+  // handler; the requests after it are measured apart. `bytes` begin with those of the (first) request, and
+  // stay where they are until the batch ends.
+  void after(const command::CommandSpec* spec, std::string_view bytes, std::uint64_t times = 1) {
     SEPAL_ASSERT(times > 0, "no request has run");
-    if (spec == nullptr || spec != spec_) follow(spec);
+    if (spec == nullptr || spec != spec_) follow(spec, bytes);
     times_ += times;
   }
 
@@ -47,16 +54,17 @@ class RunClock {
     restart(now);
   }
 
-  // Call it after the last part. `duration` is that of the parts before it.
-  void after_last_part(const command::CommandSpec& spec, std::chrono::nanoseconds duration) {
+  // Call it after the last part. `duration` is that of the parts before it; `bytes` as in after().
+  void after_last_part(const command::CommandSpec& spec, std::string_view bytes,
+                       std::chrono::nanoseconds duration) {
     after_part(duration);
-    dispatcher_.record(spec, 1, duration);
+    record(spec, bytes, 1, duration);
   }
 
   // Reads the clock, and records the requests that ran since the last reading.
   void settle() {
     const SteadyTime now = clock_();
-    if (spec_ != nullptr && times_ > 0) dispatcher_.record(*spec_, times_, now - now_);
+    if (spec_ != nullptr && times_ > 0) record(*spec_, first_bytes_, times_, now - now_);
     restart(now);
   }
 
@@ -70,11 +78,33 @@ class RunClock {
  private:
   // Each call of a subcommand is recorded before the next request runs. Else two CONFIG RESETSTAT in a row
   // would both be counted behind the reset of the second.
-  void follow(const command::CommandSpec* spec) {
+  void follow(const command::CommandSpec* spec, std::string_view bytes) {
     if (spec_ != nullptr) settle();
     spec_ = spec;
+    first_bytes_ = bytes;
     times_ = 0;
     next_ = spec == nullptr || spec->name.find('|') != std::string_view::npos ? nullptr : spec;
+  }
+
+  void record(const command::CommandSpec& spec, std::string_view bytes, std::uint64_t times,
+              std::chrono::nanoseconds duration) {
+    dispatcher_.record(spec, times, duration);
+    if (dispatcher_.is_slow(duration)) note_slow(spec, bytes, times, duration);
+  }
+
+  // The bytes were a request when they were parsed. If a CONFIG SET has lowered a limit of the parser since
+  // then, they may be none now: then only the name of the command is told.
+  void note_slow(const command::CommandSpec& spec, std::string_view bytes, std::uint64_t times,
+                 std::chrono::nanoseconds duration) {
+    resp::RequestParser parser(dispatcher_.parser_limits());
+    const bool is_whole = parser.next(bytes, true) == resp::Progress::complete;
+    const std::string_view name = spec.name;
+    dispatcher_.note_slow({.client = client_,
+                           .spec = spec,
+                           .words = is_whole ? parser.words() : std::span(&name, 1),
+                           .times = times,
+                           .duration = duration,
+                           .now = wall_now_});
   }
 
   void restart(SteadyTime now) {
@@ -85,11 +115,14 @@ class RunClock {
   }
 
   command::Dispatcher& dispatcher_;
+  const command::ClientState& client_;
   SteadyTime (*clock_)();
   SteadyTime now_;
+  WallTime wall_now_;
   const command::CommandSpec* next_ = nullptr;  // a request of this row needs no new measurement
   const command::CommandSpec* spec_ = nullptr;  // the row of the requests since the last reading
   std::uint64_t times_ = 0;                     // the number of these requests
+  std::string_view first_bytes_;                // of the first of them, and perhaps more
 };
 
 }  // namespace sepal::session

@@ -25,10 +25,16 @@ static_assert(kept_max <= SpareBuffers::spares_max, "the memory of all kept repl
 // How much of an outbox a turn sends at a time.
 constexpr std::size_t flushed_bytes_max = 1024 * 1024;
 
-// Journal space may have been freed while earlier replies were held, with no further wake-up. So the client
-// does not wait for progress, but asks the journal again.
+// While earlier replies were held, journal space may have been freed, or a pause may have ended, with no
+// further wake-up. So the client does not wait for that, but asks again.
 Step asked_anew(Step step) {
-  return step == Step::later ? Step::run_again : step;
+  return step == Step::later || step == Step::pause ? Step::run_again : step;
+}
+
+// Whether bytes that are no reply may leave: all replies so far have left, or are in the outbox. Its next
+// step is known.
+bool is_between_replies(const Client& client) {
+  return client.then != Step::hold && client.then != Step::close && !client.session.is_inside_reply();
 }
 
 }  // namespace
@@ -65,15 +71,19 @@ void Scheduler::begin_turn(std::uint64_t journal_progress) {
 void Scheduler::queue_put_off(std::uint64_t journal_progress) {
   SEPAL_ASSERT(journal_progress > progress_seen_, "the progress of the journal goes back");
   progress_seen_ = journal_progress;
-  for (const std::uint64_t id : put_off_) {
+  queue(put_off_, State::put_off);
+}
+
+// Queues those of the clients that are not gone, and empties the list.
+void Scheduler::queue(std::vector<std::uint64_t>& clients, State their_state) {
+  for (const std::uint64_t id : clients) {
     Client* const client = find(id);
     if (client == nullptr) continue;
-    SEPAL_ASSERT(client->state == State::put_off,
-                 "a client that waits for room in the journal does nothing else");
+    SEPAL_ASSERT(client->state == their_state, "a client that waits to be queued does nothing else");
     client->state = State::queued;
     queue_.push_back(id);
   }
-  put_off_.clear();
+  clients.clear();
 }
 
 void Scheduler::ready(Client& client, std::uint32_t events) {
@@ -101,6 +111,7 @@ void Scheduler::ready(Client& client, std::uint32_t events) {
       return;
     case State::held:
     case State::put_off:
+    case State::paused:
       // A peer that has only ended its own direction still reads: it gets its replies.
       if ((events & broken) != 0) close(client);
       return;
@@ -233,21 +244,36 @@ void Scheduler::take_output(Client& client) {
 // clients. The client goes on meanwhile. A client library may send a whole pipeline before it reads the first
 // reply, so the worker must not wait for it to read. May destroy the client, as may all members that call it.
 void Scheduler::send_now(Client& client) {
-  std::string_view rest = client.replies;
-  if (client.outbox.empty() && !rest.empty()) {
-    const Stream::Transfer sent = client.stream->send(rest);
-    if (sent.status == Stream::Status::failed) return close(client);
-    rest.remove_prefix(sent.byte_count);
-    client.session.output_sent(sent.byte_count, rest.size());
-  }
-  if (!rest.empty()) {
-    client.outbox.append(rest);
-    client.session.output_sent(0, client.outbox.byte_count());
-    environment_.services.output.add(rest.size());
-  }
+  const std::size_t unsent_before = client.outbox.byte_count();
+  if (!send(client, client.replies)) return close(client);
+  const bool more_wait = client.outbox.byte_count() > unsent_before;
   give_back(client);
   proceed(client);
-  if (!rest.empty()) observer_.replies_wait();
+  if (more_wait) observer_.replies_wait();
+}
+
+// Gives the bytes to the stream, or puts them into the outbox. False when the stream is broken.
+bool Scheduler::send(Client& client, std::string_view bytes) {
+  if (client.outbox.empty() && !bytes.empty()) {
+    const Stream::Transfer sent = client.stream->send(bytes);
+    if (sent.status == Stream::Status::failed) return false;
+    bytes.remove_prefix(sent.byte_count);
+    client.session.output_sent(sent.byte_count, bytes.size());
+  }
+  if (!bytes.empty()) {
+    client.outbox.append(bytes);
+    client.session.output_sent(0, client.outbox.byte_count());
+    environment_.services.output.add(bytes.size());
+  }
+  return true;
+}
+
+// No reply is under way, so the lines of MONITOR that came meanwhile may leave. False when the stream is
+// broken.
+bool Scheduler::send_pushed(Client& client) {
+  const std::string lines = std::exchange(client.pushed, {});
+  environment_.services.output.sub(lines.size());
+  return send(client, lines);
 }
 
 // Sends of the outbox what the stream takes. False when the stream is broken.
@@ -289,6 +315,7 @@ void Scheduler::send_kept() {
 // The replies have left, or are in the outbox: takes the step that the last batch asked for.
 void Scheduler::proceed(Client& client) {
   SEPAL_ASSERT(client.replies.empty(), "a client goes on before its replies leave");
+  if (!client.pushed.empty() && is_between_replies(client) && !send_pushed(client)) return close(client);
   switch (client.then) {
     case Step::read:
       if (stopping_) return finish(client);
@@ -317,6 +344,12 @@ void Scheduler::proceed(Client& client) {
     case Step::later:
       client.state = State::put_off;
       put_off_.push_back(client.id());
+      return watch(client, 0);
+    case Step::pause:
+      if (stopping_) return end_waiting(client);
+      client.state = State::paused;
+      paused_.push_back(client.id());
+      pause_ends_at_ = std::max(pause_ends_at_, client.session.paused_until());
       return watch(client, 0);
     case Step::close:
       return finish(client);
@@ -349,6 +382,12 @@ void Scheduler::release_durable() {
 
 // --- between turns ---------------------------------------------------------------------------------------
 
+// A client for which the pause is not over waits again, for the end that it is told then.
+void Scheduler::end_pause() {
+  pause_ends_at_ = {};
+  queue(paused_, State::paused);
+}
+
 void Scheduler::answer(std::uint64_t id, const std::function<void(resp::Reply&)>& append) {
   Client* const client = find(id);
   if (client == nullptr || !client->session.answer(append)) return;
@@ -356,6 +395,26 @@ void Scheduler::answer(std::uint64_t id, const std::function<void(resp::Reply&)>
   // Earlier replies are still being sent, or held. The answer must not overtake them: it leaves with the next
   // batch.
   client->then = Step::run_again;
+}
+
+// Called between turns, so no replies are kept. A client that is closed when its replies are sent gets no
+// more.
+void Scheduler::push(std::uint64_t id, std::string_view bytes) {
+  Client* const client = find(id);
+  if (client == nullptr || !client->session.is_monitor()) return;
+  if (client->session.client().replies != command::Replies::all) return;
+  if (client->state == State::sending && client->then == Step::close) return;
+  if (client->state == State::held || client->state == State::kept || client->session.is_inside_reply()) {
+    client->pushed += bytes;
+    environment_.services.output.add(bytes.size());
+  } else {
+    const std::uint64_t unsent_before = client->outbox.byte_count();
+    if (!send(*client, bytes)) return close(*client);
+    watch(*client, client->wanted);
+    if (client->outbox.byte_count() == unsent_before) return;
+  }
+  client->session.output_sent(0, client->outbox.byte_count() + client->pushed.size());
+  observer_.replies_wait();
 }
 
 void Scheduler::kill(std::uint64_t id) {
@@ -382,7 +441,7 @@ void Scheduler::sweep(SteadyTime now, std::chrono::seconds idle_timeout) {
 bool Scheduler::is_over(const Client& client, SteadyTime now, std::chrono::seconds idle_timeout) const {
   if (client.state == State::lingering)
     return now >= client.lingers_until || (stopping_ && client.stream->all_is_acknowledged());
-  if (idle_timeout.count() == 0) return false;
+  if (idle_timeout.count() == 0 || client.session.is_monitor()) return false;
   // In the other states the client waits for the server, or has requests to run.
   if (client.state != State::reading && client.state != State::sending) return false;
   return now - client.session.last_run_at() > idle_timeout;
@@ -398,7 +457,7 @@ void Scheduler::stop() {
     Client* const client = find(id);
     if (client == nullptr) continue;
     // A client in another state ends in proceed(), when its requests have run and its replies are sent.
-    if (client->state == State::waiting)
+    if (client->state == State::waiting || client->state == State::paused)
       end_waiting(*client);
     else if (client->state == State::reading)
       ready(*client, readable);
@@ -475,7 +534,7 @@ void Scheduler::close(Client& client) {
 Scheduler::Clients::node_type Scheduler::unlist(Client& client) {
   const GateEntered inside(environment_.gate, environment_.gate_side);
   client.session.settle_figures();
-  environment_.services.output.sub(client.outbox.byte_count());
+  environment_.services.output.sub(client.outbox.byte_count() + client.pushed.size());
   auto node = clients_.extract(client.id());
   SEPAL_ASSERT(!node.empty(), "a client is listed until it lingers or is gone");
   observer_.left();

@@ -113,7 +113,8 @@ std::optional<command::Request> Session::single() {
   const std::size_t bytes = input_.unparsed().size();
   if (ahead_->progress != resp::Progress::complete || parser_.consumed() != bytes ||
       bytes > single_bytes_max || !command::Dispatcher::runs_together(ahead_->spec, parser_.words().size()) ||
-      input_ended_ || closing_ || waiting_ || has_output() || client_.transaction != nullptr)
+      input_ended_ || closing_ || waiting_ || has_output() || client_.transaction != nullptr ||
+      client_.replies != command::Replies::all)
     return std::nullopt;
   return command::Request{.client = client_,
                           .reply = reply_,
@@ -146,8 +147,9 @@ Session::Step Session::run(std::chrono::nanoseconds time_max) {
   if (waiting_) return Step::wait;
   lend_reply_buffer();
   last_run_at_ = environment_.steady_now();
-  Batch batch{.wall_now = std::chrono::system_clock::now(),
-              .clock = {environment_.dispatcher, environment_.steady_now, last_run_at_},
+  const WallTime wall_now = std::chrono::system_clock::now();
+  Batch batch{.wall_now = wall_now,
+              .clock = {environment_.dispatcher, client_, environment_.steady_now, last_run_at_, wall_now},
               .ends_at = last_run_at_ + time_max};
   if (suspended_ != nullptr) resume(batch);
   run_shared(batch);
@@ -247,7 +249,7 @@ void Session::take_requests(Batch& batch, bool alone) {
   if (reply_.size() > batch.output_bytes_max) return batch.ends(Step::run_again);
   if (!take_request(batch)) return batch.ends(closing_ ? Step::close : Step::read);
   if (batch.pending.size() != together_words ||
-      !command::Dispatcher::runs_together(batch.pending_spec, together_words))
+      !command::Dispatcher::runs_together(batch.pending_spec, together_words) || client_.skips_a_reply())
     return;
   batch.together = 1 + parser_.next_alike(input_.unparsed(), std::span(environment_.last_words).subspan(1));
   input_.consume(parser_.consumed());
@@ -280,7 +282,12 @@ command::Request Session::pending_request(const Batch& batch) {
           .spec = batch.pending_spec,
           .words = batch.pending,
           .partial = partial_,
-          .byte_count = static_cast<std::size_t>(input_.unparsed().data() - batch.pending_at)};
+          .byte_count = taken_bytes(batch).size()};
+}
+
+// From the first byte of the pending request, or of the requests that ran together, to all that was taken.
+std::string_view Session::taken_bytes(const Batch& batch) const {
+  return {batch.pending_at, static_cast<std::size_t>(input_.unparsed().data() - batch.pending_at)};
 }
 
 void Session::run_together(Batch& batch, bool alone) {
@@ -288,6 +295,7 @@ void Session::run_together(Batch& batch, bool alone) {
   std::ranges::copy(batch.pending, batch.single.begin());
   environment_.last_words.front() = batch.single.back();
   batch.clock.before(batch.pending_spec);
+  const std::size_t reply_bytes = reply_.size();
   const command::Dispatcher::Outcome outcome = environment_.dispatcher.run_together(
       pending_request(batch), std::span(environment_.last_words).first(batch.together),
       {.now = batch.wall_now,
@@ -295,7 +303,8 @@ void Session::run_together(Batch& batch, bool alone) {
        .alone = alone,
        .clock = environment_.steady_now});
   if (outcome.next != command::Next::done) return;
-  batch.clock.after(outcome.spec, batch.together);
+  if (client_.replies != command::Replies::all) drop_reply(reply_bytes);
+  batch.clock.after(outcome.spec, taken_bytes(batch), batch.together);
   batch.requests += batch.together;
   batch.together_at = batch.together;
   batch.pending = {};
@@ -307,6 +316,7 @@ bool Session::run_request(Batch& batch, bool alone) {
   const bool goes_on = partial_ != nullptr;
   const std::chrono::nanoseconds duration_before = goes_on ? partial_->duration : std::chrono::nanoseconds(0);
   const command::Request request = pending_request(batch);
+  const std::size_t reply_bytes = reply_.size();
   // The requests before it are recorded now: their time is not that of its first part.
   if (may_run_in_parts(request)) batch.clock.settle();
   batch.clock.before(batch.pending_spec);
@@ -319,16 +329,19 @@ bool Session::run_request(Batch& batch, bool alone) {
     SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
     return false;
   }
-  if (outcome.next == command::Next::later) return put_off(batch);
+  if (outcome.next == command::Next::later) return put_off(batch, Step::later);
+  if (outcome.next == command::Next::paused) return put_off(batch, Step::pause);
   if (outcome.next == command::Next::more) return part_ran(batch, alone);
   SEPAL_ASSERT(partial_ == nullptr, "a request that has ended keeps the state of a long one");
+  if (client_.replies != command::Replies::all && outcome.next != command::Next::wait)
+    drop_reply(reply_bytes);
   batch.requests += share_of(batch.pending.size());
   batch.pending = {};
   batch.ran_slow = batch.ran_slow || may_be_slow(outcome.spec);
   if (goes_on && outcome.spec != nullptr) {
-    batch.clock.after_last_part(*outcome.spec, duration_before);
+    batch.clock.after_last_part(*outcome.spec, taken_bytes(batch), duration_before);
   } else {
-    batch.clock.after(outcome.spec);
+    batch.clock.after(outcome.spec, taken_bytes(batch));
   }
   waiting_ = outcome.next == command::Next::wait;
   closing_ = outcome.next == command::Next::close || client_.close_after_reply;
@@ -340,14 +353,24 @@ bool Session::run_request(Batch& batch, bool alone) {
   return true;
 }
 
-// The pending request waits for room in the journal. Always true, as run_request() has it.
-bool Session::put_off(Batch& batch) {
+// The client does not want the reply that stands behind this many bytes.
+void Session::drop_reply(std::size_t reply_bytes) {
+  using command::Replies;
+  reply_.drop(reply_bytes);
+  if (client_.replies == Replies::all_but_one) client_.replies = Replies::all;
+  if (client_.replies == Replies::all_but_two) client_.replies = Replies::all_but_one;
+}
+
+// The pending request waits for room in the journal, or for the end of a pause. Always true, as run_request()
+// has it.
+bool Session::put_off(Batch& batch, Step step) {
+  paused_until_ = environment_.services.pause.until();
   if (partial_ != nullptr) {
     suspend(batch);
   } else {
     put_back(batch);
   }
-  batch.ends(Step::later);
+  batch.ends(step);
   return true;
 }
 
@@ -374,9 +397,11 @@ Session::Parsed Session::parse() {
 bool Session::take_request(Batch& batch) {
   const Parsed parsed = ahead_ ? *std::exchange(ahead_, std::nullopt) : parse();
   if (parsed.progress == resp::Progress::malformed) {
+    const std::size_t reply_bytes = reply_.size();
     reply_.error(parser_.error_text());
     environment_.dispatcher.count_error(reply_.last_error(), nullptr);
     if (parser_.is_too_long()) environment_.stats.too_long_requests.add();
+    if (client_.replies != command::Replies::all) drop_reply(reply_bytes);
     closing_ = true;
     return false;
   }
@@ -529,11 +554,13 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
   client_.lifeline.untie();
   lend_reply_buffer();
   const std::uint64_t errors_before = reply_.error_count();
+  const std::size_t reply_bytes = reply_.size();
   append(reply_);
   if (reply_.error_count() != errors_before) {
     const GateEntered inside(environment_.gate, environment_.gate_side);
     environment_.dispatcher.count_error(reply_.last_error(), client_.last_command);
   }
+  if (client_.replies != command::Replies::all) drop_reply(reply_bytes);
   // Replies of the batch before are still held: the answer waits behind them.
   if (held_until_ != 0) {
     held_ += reply_.bytes();

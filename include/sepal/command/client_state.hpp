@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
+#include <sepal/command/monitors.hpp>
 #include <sepal/command/transaction.hpp>
 #include <sepal/keyspace/watches.hpp>
 
@@ -39,6 +40,14 @@ class Lifeline {
   std::shared_ptr<std::atomic<bool>> gone_;
 };
 
+// Which replies CLIENT REPLY lets a client have. The session drops the others.
+enum class Replies : std::uint8_t {
+  all,
+  none,
+  all_but_two,  // not that of the request that runs (CLIENT REPLY SKIP), and not the next one
+  all_but_one,  // not that of the next request, or of the one that runs
+};
+
 // Guarded by the gate: the client's own worker changes it inside the gate; other threads look at it or change
 // it with the gate closed. The dispatcher keeps last_request_at, last_command and request_count; the
 // connection keeps the bytes.
@@ -54,6 +63,7 @@ struct ClientState {
   bool authenticated = false;  // true for a new connection if no password is set then
   bool no_evict = false;
   bool no_touch = false;
+  Replies replies = Replies::all;
   std::uint8_t protocol = 2;       // what its Reply speaks
   bool close_after_reply = false;  // set by QUIT and by CLIENT KILL of itself
   SteadyTime connected_at{};
@@ -61,7 +71,11 @@ struct ClientState {
   const CommandSpec* last_command = nullptr;  // for "cmd=" of CLIENT LIST; null before the first
   std::unique_ptr<Transaction> transaction;   // from MULTI to EXEC; else null
   std::shared_ptr<keyspace::Watch> watch;     // null: the client watches no key
+  std::unique_ptr<Monitoring> monitoring;     // null: the client is no monitor
   Lifeline lifeline;                          // tied while the client waits for a job that ends with it
+  // Whether the next requests have replies that differ from each other, so that they cannot run together.
+  [[nodiscard]] bool skips_a_reply() const { return replies > Replies::none; }
+
   std::uint64_t request_count = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;

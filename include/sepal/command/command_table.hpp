@@ -19,6 +19,7 @@ enum class Next : std::uint8_t {
   need_alone,  // nothing was answered: run again with the gate closed. Nothing was changed either, but the
                // target of a mirror may have items already. To add them again does no harm.
   later,       // nothing was done: run again when the journal has made progress
+  paused,      // nothing was done: run again when the pause has ended (CLIENT PAUSE)
   more,        // a part was done, see partial_run.hpp: run again for the rest, other clients may run before
   wait,        // no reply yet: read nothing more of this connection until Server::answer
   close,       // send the reply, then close

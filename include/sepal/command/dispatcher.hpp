@@ -6,10 +6,14 @@
 #include <sepal/command/adoptions.hpp>
 #include <sepal/command/client_state.hpp>
 #include <sepal/command/command_table.hpp>
+#include <sepal/command/latency_events.hpp>
+#include <sepal/command/monitors.hpp>
 #include <sepal/command/partial_run.hpp>
+#include <sepal/command/pause.hpp>
 #include <sepal/command/rate_sampler.hpp>
 #include <sepal/command/scripts.hpp>
 #include <sepal/command/services.hpp>
+#include <sepal/command/slow_log.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/keyspace/mutator.hpp>
@@ -86,6 +90,10 @@ struct Services {
   // What records each worker's changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
   WaitingOutput output{};
+  Monitors monitors{};
+  Pause pause{};
+  SlowLog slow_log{};
+  LatencyEvents latency_events{};
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
   std::unique_ptr<Scripts> scripts = std::make_unique<Scripts>(workers.size());
   std::unique_ptr<keyspace::Uploads> uploads = std::make_unique<keyspace::Uploads>(keyspace);
@@ -153,12 +161,14 @@ class Dispatcher {
   Dispatcher(Services& services, std::size_t worker);
   ~Dispatcher();
 
+  [[nodiscard]] std::size_t worker() const { return worker_; }
+
   struct Outcome {
     Next next = Next::done;
     const CommandSpec* spec = nullptr;  // the row whose handler ran, for Session's timing; null when none ran
   };
   // Inside the gate. Appends exactly one reply for Next::done and Next::close, none for need_alone, later,
-  // more and wait.
+  // paused, more and wait.
   Outcome run(const Request& request, const Moment& moment);
 
   // Whether run_together takes requests of this row (which may be null) with so many words each.
@@ -198,6 +208,21 @@ class Dispatcher {
 
   // For handlers of scripts.
   [[nodiscard]] ScriptRunner& scripts() { return *scripts_; }
+  // Whether note_slow() does something for a measurement of this length. Inside the gate, as the next.
+  [[nodiscard]] bool is_slow(std::chrono::nanoseconds duration) const;
+  // Requests of one row that took long.
+  struct SlowRun {
+    const ClientState& client;  // of the first of them
+    const CommandSpec& spec;
+    std::span<const std::string_view> words;  // of the first of them; not empty
+    std::uint64_t times;
+    std::chrono::nanoseconds duration;  // of all together
+    WallTime now;
+  };
+  // Inside the gate.
+  [[nodiscard]] const resp::ParserLimits& parser_limits() const { return services_.options.parser; }
+  // Puts them into the slow log, and makes them an event of LATENCY, if they took as long as the options say.
+  void note_slow(const SlowRun& run);
 
   // For EXEC. Runs all commands of a transaction one after the other, and appends their replies as an array.
   // later: nothing was done, run again when the journal has made progress. need_alone: nothing was done, run
@@ -221,8 +246,12 @@ class Dispatcher {
   // Called with the gate closed, before it opens: what ran alone is then in the journal.
   void commit();
 
-  // What the requests since the last call have to do with the journal. Outside the gate.
-  [[nodiscard]] BatchRecord take_record() { return std::exchange(record_, {}); }
+  // What the requests since the last call have to do with the journal. Monitors are shown these requests.
+  // Outside the gate.
+  [[nodiscard]] BatchRecord take_record() {
+    if (!shown_.empty()) hand_over_shown();
+    return std::exchange(record_, {});
+  }
 
   // Counts an error that was answered outside of run(). `failed` is the row of a request that was answered
   // later; null: the bytes were no request. Inside the gate.
@@ -230,6 +259,7 @@ class Dispatcher {
 
  private:
   friend class ScriptRunner;
+  [[nodiscard]] bool waits_for_pause(const Request& request, const Moment& moment) const;
   Outcome run_part(const Request& request, const Moment& moment);
   Outcome run_whole(const Request& request, const Moment& moment, bool has_begun = false);
   Context context_of(const Request& request, keyspace::WorkerLog* log, const Moment& moment);
@@ -251,6 +281,11 @@ class Dispatcher {
   Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context);
   Next run_handler(Context& context);
   Outcome run_unknown(const Request& request);
+  void show(const Request& request, const Moment& moment);
+  void show_always(const Request& request, const Moment& moment);
+  void show_together(const Request& first, std::span<const std::string_view> last_words,
+                     const Moment& moment);
+  void hand_over_shown();
   void count_requests(ClientState& client, std::uint64_t times, SteadyTime steady_now);
   void count_errors(std::string_view text, std::uint64_t times);
 
@@ -258,6 +293,7 @@ class Dispatcher {
   std::size_t worker_;
   WorkerStats& stats_;
   BatchRecord record_;
+  std::string shown_;  // the lines for monitors of this batch
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ScriptRunner> scripts_;
 };

@@ -195,6 +195,7 @@ inline constexpr std::string_view client_id_range = "ERR client-id should be gre
 inline constexpr std::string_view bad_max_age = "ERR maxage is not an integer or out of range";
 inline constexpr std::string_view max_age_range = "ERR maxage should be greater than 0";
 inline constexpr std::string_view no_such_client = "ERR No such client";
+inline constexpr std::string_view bad_pause_mode = "ERR CLIENT PAUSE mode must be WRITE or ALL";
 inline constexpr std::string_view bad_unblock_reason = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
 inline constexpr std::string_view bad_unblock =
     "ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.";
@@ -207,6 +208,7 @@ inline constexpr std::string_view caching_without_tracking =
     "enabled";
 
 // The server.
+inline constexpr std::string_view slow_log_count = "ERR count should be greater than or equal to -1";
 inline constexpr std::string_view invalid_command = "ERR Invalid command specified";
 inline constexpr std::string_view invalid_argument_count =
     "ERR Invalid number of arguments specified for command";

@@ -31,7 +31,7 @@ inline constexpr std::size_t part_bytes_max = 256 * 1024;
 // A request with more bytes than this is cut, whatever the number of its items.
 inline constexpr std::size_t whole_bytes_max = 4 * part_bytes_max;
 
-// What is known of a request of which a part has run. Belongs to the session.
+// What is known of a request of which a part has run, or will soon. Belongs to the session.
 class PartialRun {
  public:
   std::size_t next_word = 0;             // where the next part begins; 0: no part has run, or it is not cut

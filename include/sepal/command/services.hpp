@@ -64,6 +64,12 @@ struct RuntimeOptions {
   std::uint64_t script_memory_max = 256ull << 20;  // of the scripts of one worker
   std::uint32_t uploads_max = 64;                  // filters that are uploaded at a time
   std::chrono::seconds upload_timeout{300};        // an upload without a new piece for so long is dropped
+  // A request that took so long is put into the slow log; negative: none is.
+  std::int64_t slow_log_microseconds = 10'000;
+  std::uint64_t slow_log_entries = 128;
+  std::int64_t latency_event_milliseconds = 0;  // what takes so long is an event of LATENCY; 0: nothing is
+  bool latency_tracking = true;                 // the times of all requests are counted, by command
+  std::vector<double> latency_percentiles{50, 99, 99.9};  // that INFO shows
   // Redis parameters that Sepal accepts without any effect, by lower-case name: CONFIG GET gives them back.
   // Only those that a client set; docs/protocol.md lists all.
   std::map<std::string, std::string, std::less<>> without_effect;
@@ -105,6 +111,11 @@ class ClientDirectory {
   virtual void for_each(const std::function<void(ClientState&)>& visit) = 0;
   // Any thread. The connection ends soon, without further replies. Unknown ids are ignored.
   virtual void kill(std::uint64_t id) = 0;
+  // Any thread, also inside the gate. Gives bytes to a client of a worker: they go behind the replies that it
+  // has. If the client is gone, or is no monitor any more, nothing happens.
+  virtual void push(std::size_t worker, std::uint64_t id, std::shared_ptr<const std::string> bytes) = 0;
+  // Any thread. A pause ended before its time: the requests that wait for its end are run soon.
+  virtual void pause_ended() = 0;
   [[nodiscard]] virtual std::uint64_t count() const = 0;           // connected now
   [[nodiscard]] virtual std::uint64_t accepted_count() const = 0;  // since start or the last reset
   [[nodiscard]] virtual std::uint64_t rejected_count() const = 0;  // over clients_max

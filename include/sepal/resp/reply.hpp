@@ -72,6 +72,11 @@ class Reply {
     SEPAL_ASSERT(size <= buffer_.size(), "a reply is cut behind its end");
     buffer_.resize(size);
   }
+  // As truncate(), and drops what was to be appended later.
+  void drop(std::size_t size) {
+    truncate(size);
+    later_.reset();
+  }
   // Hands over the bytes and leaves an empty buffer. `into` is emptied and becomes the new buffer, so two
   // buffers serve a connection for ever.
   void swap_out(std::string& into) {

@@ -60,6 +60,8 @@ class Server final : public command::ClientDirectory {
 
   void for_each(const std::function<void(command::ClientState&)>& visit) override;
   void kill(std::uint64_t id) override;
+  void push(std::size_t worker, std::uint64_t id, std::shared_ptr<const std::string> bytes) override;
+  void pause_ended() override;
   [[nodiscard]] std::uint64_t count() const override;
   [[nodiscard]] std::uint64_t accepted_count() const override;
   [[nodiscard]] std::uint64_t rejected_count() const override;

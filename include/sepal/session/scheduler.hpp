@@ -36,7 +36,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -66,6 +68,7 @@ enum class State : std::uint8_t {
   waiting,    // a command answers later, or a script is suspended
   held,       // its replies wait until the journal is durable up to Session::held_until()
   put_off,    // its next request waits for room in the journal
+  paused,     // its next request waits for the end of a pause
   lingering,  // its last reply is sent, and it counts as a client no more
 };
 
@@ -115,8 +118,16 @@ class Scheduler {
 
   // --- between turns, followed by settle() ---
 
+  // When to call end_pause(); nothing: no client waits for the end of a pause.
+  [[nodiscard]] std::optional<SteadyTime> paused_until() const {
+    return paused_.empty() ? std::nullopt : std::optional(pause_ends_at_);
+  }
+  // A pause has ended, or may have: the clients that wait for that are queued.
+  void end_pause();
   // Answers a client that waits. An id that is not there is ignored, here and below.
   void answer(std::uint64_t id, const std::function<void(resp::Reply&)>& append);
+  // For MONITOR. The bytes go behind the client's replies; a client that is no monitor does not get them.
+  void push(std::uint64_t id, std::string_view bytes);
   // Closes it without a further reply.
   void kill(std::uint64_t id);
   // Closes clients that did nothing for `idle_timeout` (0: never), and lingering ones whose time is over.
@@ -124,7 +135,8 @@ class Scheduler {
   void sweep(SteadyTime now, std::chrono::seconds idle_timeout);
   // Begins the end of all clients. The scheduler reads a last time from each client in State::reading, runs
   // what has arrived, sends the replies and closes. A client in State::waiting is closed at once: what it
-  // waits for may be the stop. A client in another state goes on, and is closed when it would read again.
+  // waits for may be the stop; so is a client in State::paused, whose pause may be long. A client in another
+  // state goes on, and is closed when it would read again.
   void stop();
   // Closes all that are left. Returns how many were clients still.
   std::size_t cut_off();
@@ -154,9 +166,12 @@ class Scheduler {
     if (journal_progress != progress_seen_) queue_put_off(journal_progress);
   }
   void queue_put_off(std::uint64_t journal_progress);
+  void queue(std::vector<std::uint64_t>& clients, State their_state);
   void carry_on(Client& client, Session::Step step);
   void take_output(Client& client);
   void send_now(Client& client);
+  bool send(Client& client, std::string_view bytes);
+  bool send_pushed(Client& client);
   bool flush(Client& client);
   void give_back(Client& client);
   void send_kept();
@@ -187,6 +202,8 @@ class Scheduler {
   bool due_ = false;         // one of them is of a short batch: all leave with this round
   std::deque<Held> held_;    // by position
   std::vector<std::uint64_t> put_off_;
+  std::vector<std::uint64_t> paused_;
+  SteadyTime pause_ends_at_{};  // the latest end that one of them was told
   std::uint64_t progress_seen_ = 0;
   std::size_t runs_ = 0;  // in this turn
   std::size_t runs_of_last_turn_ = 0;

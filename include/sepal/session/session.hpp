@@ -14,7 +14,8 @@
 // Whatever a batch has added is in the journal before its replies leave. Where the policy asks for more, the
 // session keeps the replies of a batch, and runs nothing, until the journal is durable up to a position that
 // the batch has told (Step::hold). A request for which the journal has no room yet is put back into the
-// input, and is run later (Step::later). The worker waits in neither case.
+// input, and is run later (Step::later), as is a request that a CLIENT PAUSE holds up (Step::pause). The
+// worker waits in none of these cases.
 //
 // A worker lets several sessions receive before the first of them runs. Then the sessions look ahead: what
 // their first requests wait for comes from memory together, and requests that ask for the same are run at
@@ -22,6 +23,9 @@
 //
 // A long request runs in parts (command/partial_run.hpp). The batch may end between two parts. The request
 // then stays in the session's input, and the next batch goes on with it.
+//
+// CLIENT REPLY lets a client do without replies. The requests run as usual, and the session drops what they
+// answered.
 //
 // Between batches a session holds only the beginning of a request that has not arrived whole, or a long
 // request of which a part has run. The memory to read into and to reply into belongs to the worker, and is
@@ -103,6 +107,7 @@ class Session {
     later,      // requests wait for the journal: read nothing until it has made progress, then call run().
                 // The scheduler may have to send or hold output first. Then it calls run() at once. The
                 // journal may have made progress meanwhile, and reports it only once.
+    pause,      // requests wait for the end of a pause, at paused_until() at the latest: then call run()
     close,      // send the output, then close; the connection sees to it that the peer gets the last reply
   };
 
@@ -148,6 +153,8 @@ class Session {
 
   // For Step::hold: a position of the journal.
   [[nodiscard]] std::uint64_t held_until() const { return held_until_; }
+  // For Step::pause.
+  [[nodiscard]] SteadyTime paused_until() const { return paused_until_; }
   // Ends Step::hold: the held replies become the output. Gives the next step.
   Step release();
 
@@ -164,6 +171,9 @@ class Session {
   bool answer(const std::function<void(resp::Reply&)>& append);
 
   [[nodiscard]] command::ClientState& client() { return client_; }
+  [[nodiscard]] bool is_monitor() const { return client_.monitoring != nullptr; }
+  // The beginning of a long reply has left, and its rest has not.
+  [[nodiscard]] bool is_inside_reply() const { return reply_.has_later(); }
   // When the last batch began.
   [[nodiscard]] SteadyTime last_run_at() const { return last_run_at_; }
   // When the last batch ended.
@@ -190,10 +200,12 @@ class Session {
   bool took_long(Batch& batch) const;
   void take_requests(Batch& batch, bool alone);
   command::Request pending_request(const Batch& batch);
+  [[nodiscard]] std::string_view taken_bytes(const Batch& batch) const;
   void run_together(Batch& batch, bool alone);
   void take_similar(Batch& batch);
   bool run_request(Batch& batch, bool alone);
-  bool put_off(Batch& batch);
+  void drop_reply(std::size_t reply_bytes);
+  bool put_off(Batch& batch, Step step);
   bool part_ran(Batch& batch, bool alone);
   Parsed parse();
   bool take_request(Batch& batch);
@@ -227,6 +239,7 @@ class Session {
   SteadyTime last_run_until_;
   std::uint64_t bytes_in_ = 0;  // not yet in the client's figures
   std::uint64_t bytes_out_ = 0;
+  SteadyTime paused_until_{};
   std::string held_;              // replies: for the journal, or for the end of a script
   std::uint64_t held_until_ = 0;  // 0: none are held
   Step step_when_released_ = Step::read;

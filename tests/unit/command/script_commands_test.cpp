@@ -213,10 +213,12 @@ TEST_CASE("beside a script that runs for long, other clients are told so", "[com
   CHECK(world.control.stops.empty());
   CHECK(!world.dispatcher.resume_script());
   CHECK(world.send_from("b", {"SCRIPT", "KILL"}) == "+OK");
+  world.options.slow_log_microseconds = 0;
   CHECK(has(world.wait_for_script(), "Script killed by user with SCRIPT KILL"));
   CHECK(world.dispatcher.suspended_client() == 0);
   CHECK(world.send_from("b", {"PING"}) == "+PONG");
   CHECK(world.send_from("b", {"SCRIPT", "KILL"}).starts_with("-NOTBUSY"));
+  CHECK(has(world.send({"SLOWLOG", "GET"}), "*[$EVAL, $while true do end, $0]"));
 }
 
 TEST_CASE("a script that has changed something is not killed", "[command][script]") {

@@ -29,6 +29,10 @@ class FakeClients final : public ClientDirectory {
     for (const auto& [id, client] : clients) visit(*client);
   }
   void kill(std::uint64_t id) override { killed.push_back(id); }
+  void push(std::size_t worker, std::uint64_t id, std::shared_ptr<const std::string> bytes) override {
+    pushed += std::to_string(worker) + "/" + std::to_string(id) + " " + *bytes;
+  }
+  void pause_ended() override { ++pauses_ended; }
   [[nodiscard]] std::uint64_t count() const override { return clients.size(); }
   [[nodiscard]] std::uint64_t accepted_count() const override { return accepted; }
   [[nodiscard]] std::uint64_t rejected_count() const override { return rejected; }
@@ -36,6 +40,8 @@ class FakeClients final : public ClientDirectory {
 
   std::map<std::uint64_t, ClientState*> clients;
   std::vector<std::uint64_t> killed;
+  int pauses_ended = 0;
+  std::string pushed;  // worker, client and bytes of each call
   std::uint64_t accepted = 7;
   std::uint64_t rejected = 2;
 };

@@ -31,6 +31,7 @@ constexpr After sending{State::sending};
 constexpr After waiting{State::waiting};
 constexpr After held{State::held};
 constexpr After put_off{State::put_off};
+constexpr After paused{State::paused};
 constexpr After lingering{State::lingering};
 
 // The state after a whole turn with the event, and settle().
@@ -43,6 +44,7 @@ struct Row {
   After nothing;     // nothing has happened
   After durable;     // the journal is durable up to its position, and has made progress
   After progress;    // the journal has room
+  After pause_ends;  // a pause has ended
   After answer;      // a job that it may wait for is done
   After kill;
   After idle;  // much time has passed, and idle clients are closed
@@ -61,6 +63,7 @@ constexpr Row row_of(State state) {
               .nothing = reading,
               .durable = reading,
               .progress = reading,
+              .pause_ends = reading,
               .answer = reading,
               .kill = gone,
               .idle = gone,
@@ -74,6 +77,7 @@ constexpr Row row_of(State state) {
               .nothing = reading,
               .durable = reading,
               .progress = reading,
+              .pause_ends = reading,
               .answer = reading,
               .kill = {},
               .idle = {},
@@ -88,6 +92,7 @@ constexpr Row row_of(State state) {
               .nothing = queued,
               .durable = queued,
               .progress = queued,
+              .pause_ends = queued,
               .answer = queued,
               .kill = gone,
               .idle = queued,
@@ -101,6 +106,7 @@ constexpr Row row_of(State state) {
               .nothing = reading,
               .durable = reading,
               .progress = reading,
+              .pause_ends = reading,
               .answer = reading,
               .kill = {},
               .idle = {},
@@ -114,6 +120,7 @@ constexpr Row row_of(State state) {
               .nothing = sending,
               .durable = sending,
               .progress = sending,
+              .pause_ends = sending,
               .answer = sending,
               .kill = gone,
               .idle = gone,
@@ -127,6 +134,7 @@ constexpr Row row_of(State state) {
               .nothing = waiting,
               .durable = waiting,
               .progress = waiting,
+              .pause_ends = waiting,
               .answer = queued,
               .kill = gone,
               .idle = waiting,
@@ -140,6 +148,7 @@ constexpr Row row_of(State state) {
               .nothing = held,
               .durable = reading,
               .progress = held,
+              .pause_ends = held,
               .answer = held,
               .kill = gone,
               .idle = held,
@@ -153,10 +162,25 @@ constexpr Row row_of(State state) {
               .nothing = put_off,
               .durable = queued,
               .progress = queued,
+              .pause_ends = put_off,
               .answer = put_off,
               .kill = gone,
               .idle = put_off,
               .stop = put_off};
+    case State::paused:
+      return {.bytes = paused,
+              .peer_ended = paused,
+              .broken = gone,
+              .room = paused,
+              .little = paused,
+              .nothing = paused,
+              .durable = paused,
+              .progress = paused,
+              .pause_ends = queued,
+              .answer = paused,
+              .kill = gone,
+              .idle = paused,
+              .stop = gone};
     case State::lingering:
       return {.bytes = lingering,
               .peer_ended = gone,
@@ -166,6 +190,7 @@ constexpr Row row_of(State state) {
               .nothing = lingering,
               .durable = lingering,
               .progress = lingering,
+              .pause_ends = lingering,
               .answer = lingering,
               .kill = lingering,
               .idle = gone,
@@ -214,6 +239,9 @@ std::unique_ptr<SchedulerWorld> client_in(State state) {
       world->ground.recording.grants_left = 0;
       world->turn({add});
       break;
+    case State::paused:
+      world->turn({request({"CLIENT", "PAUSE", "1000"}) + ping});
+      break;
     case State::lingering:
       world->turn({request({"QUIT"})});
       break;
@@ -238,6 +266,7 @@ std::optional<std::uint32_t> watched_in(State state) {
     case State::waiting:
     case State::held:
     case State::put_off:
+    case State::paused:
       return 0;
     case State::received:
     case State::queued:
@@ -306,6 +335,9 @@ TEST_CASE("every event in every state leads to the state of the table", "[sessio
       ++world.progress;
     });
     check(state, "progress", row.progress, [&](SchedulerWorld& world) { ++world.progress; });
+    check(state, "pause ends", row.pause_ends, [&](SchedulerWorld& world) {
+      if (!is_within_turn(state)) world.scheduler.end_pause();
+    });
     check(state, "answer", row.answer, [&](SchedulerWorld& world) {
       world.scheduler.answer(world.id(), [](resp::Reply& reply) { reply.ok(); });
     });

@@ -200,6 +200,8 @@ class AskedInside final : public command::ClientDirectory {
 
   void for_each(const std::function<void(command::ClientState&)>&) override {}
   void kill(std::uint64_t) override {}
+  void push(std::size_t, std::uint64_t, std::shared_ptr<const std::string>) override {}
+  void pause_ended() override {}
   [[nodiscard]] std::uint64_t count() const override {
     asked_();
     return 0;

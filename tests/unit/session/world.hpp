@@ -63,6 +63,8 @@ class NoClients final : public command::ClientDirectory {
  public:
   void for_each(const std::function<void(command::ClientState&)>&) override {}
   void kill(std::uint64_t) override {}
+  void push(std::size_t, std::uint64_t, std::shared_ptr<const std::string>) override {}
+  void pause_ended() override {}
   [[nodiscard]] std::uint64_t count() const override { return 0; }
   [[nodiscard]] std::uint64_t accepted_count() const override { return 0; }
   [[nodiscard]] std::uint64_t rejected_count() const override { return 0; }

@@ -1,0 +1,36 @@
+#include <sepal/command/monitors.hpp>
+
+#include <utility>
+
+namespace sepal::command {
+
+std::vector<Monitors::Monitor> Monitors::all() const {
+  const MutexLock lock(mutex_);
+  return monitors_;
+}
+
+void Monitors::add(Monitor monitor) {
+  const MutexLock lock(mutex_);
+  monitors_.push_back(monitor);
+  count_.store(monitors_.size(), std::memory_order_relaxed);
+}
+
+void Monitors::remove(std::uint64_t client_id) {
+  const MutexLock lock(mutex_);
+  std::erase_if(monitors_, [&](const Monitor& monitor) { return monitor.client_id == client_id; });
+  count_.store(monitors_.size(), std::memory_order_relaxed);
+}
+
+std::shared_ptr<const std::string> Monitors::on_their_way(std::string lines) {
+  const std::size_t byte_count = lines.size();
+  if (bytes_on_their_way_.fetch_add(byte_count) + byte_count > monitor_bytes_max) {
+    bytes_on_their_way_.fetch_sub(byte_count);
+    return nullptr;
+  }
+  return {new std::string(std::move(lines)), [this, byte_count](const std::string* sent) {
+            delete sent;
+            bytes_on_their_way_.fetch_sub(byte_count);
+          }};
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,56 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/command/slow_log.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "secrets.hpp"
+
+namespace sepal::command {
+namespace {
+
+std::string shortened(std::string_view word) {
+  if (word.size() <= slow_word_bytes_max) return std::string(word);
+  std::string text(word.substr(0, slow_word_bytes_max));
+  return text + "... (" + std::to_string(word.size() - slow_word_bytes_max) + " more bytes)";
+}
+
+}  // namespace
+
+std::vector<std::string> slow_words(std::span<const std::string_view> words, std::uint64_t times) {
+  SEPAL_ASSERT(!words.empty() && times > 0, "an entry of the slow log without a request");
+  const bool all_fit = words.size() <= slow_words_max;
+  const std::size_t shown = all_fit ? words.size() : slow_words_max - 1;
+  const Secrets secrets(words);
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < shown; ++at) texts.push_back(shortened(secrets.shown(at)));
+  if (!all_fit) texts.push_back("... (" + std::to_string(words.size() - shown) + " more arguments)");
+  if (times > 1) texts.push_back("... (" + std::to_string(times - 1) + " more requests measured together)");
+  return texts;
+}
+
+void SlowLog::add(SlowEntry entry, std::uint64_t count_max) {
+  const MutexLock lock(mutex_);
+  entry.id = next_id_++;
+  entries_.push_front(std::move(entry));
+  const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(count_max, slow_entries_max));
+  while (entries_.size() > kept) entries_.pop_back();
+}
+
+std::vector<SlowEntry> SlowLog::newest(std::uint64_t count) const {
+  const MutexLock lock(mutex_);
+  const auto taken = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(count, entries_.size()));
+  return {entries_.begin(), entries_.begin() + taken};
+}
+
+std::size_t SlowLog::size() const {
+  const MutexLock lock(mutex_);
+  return entries_.size();
+}
+
+void SlowLog::reset() {
+  const MutexLock lock(mutex_);
+  entries_.clear();
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,77 @@
+// What sessions tell the slow log: the words of the first request of each measurement.
+#include <sepal/command/slow_log.hpp>
+
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/session/round_world.hpp"
+
+namespace sepal::session::slow_requests_test {
+namespace {
+
+using test::request;
+using test::RoundWorld;
+using test::SessionWorld;
+using Entries = std::vector<std::vector<std::string>>;
+
+// The words of all entries, the oldest one first.
+Entries logged(SessionWorld& world) {
+  Entries entries;
+  for (const command::SlowEntry& entry : world.services.slow_log.newest(command::slow_entries_max))
+    entries.insert(entries.begin(), entry.words);
+  return entries;
+}
+
+std::string more(std::size_t count) {
+  return "... (" + std::to_string(count) + " more requests measured together)";
+}
+
+}  // namespace
+
+TEST_CASE("the slow log has the first request of each measurement, and how many followed", "[session]") {
+  SessionWorld world;
+  world.ground.options.slow_log_microseconds = 0;
+  world.session.client().name = "loader";
+  world.ask(request({"BF.ADD", "k", "a"}) + request({"BF.ADD", "k", "b"}) +
+            request({"BF.ADD", "other", "c"}) + "PING hello\r\n" + request({"BF.EXISTS", "k", "a"}) +
+            request({"BF.EXISTS", "other", "a"}));
+  CHECK(logged(world) ==
+        Entries{{"BF.ADD", "k", "a", more(2)}, {"PING", "hello"}, {"BF.EXISTS", "k", "a", more(1)}});
+  CHECK(world.services.slow_log.newest(1).front().client_name == "loader");
+}
+
+TEST_CASE("nothing is logged that is faster than the threshold", "[session]") {
+  SessionWorld world;
+  const test::StandingClock::Slow slow(std::chrono::microseconds(100));
+  world.ground.options.slow_log_microseconds = 200;
+  world.ask(request({"PING"}));
+  CHECK(logged(world).empty());
+  world.ground.options.slow_log_microseconds = 100;
+  world.ask(request({"PING"}));
+  CHECK(logged(world) == Entries{{"PING"}});
+}
+
+TEST_CASE("a long request that runs in parts is one entry of the slow log", "[session]") {
+  SessionWorld world;
+  world.ground.options.slow_log_microseconds = 0;
+  std::vector<std::string> words(2 * command::whole_items_max, "i");
+  words[0] = "BF.MADD";
+  words[1] = "k";
+  world.ask(request(words));
+  const Entries entries = logged(world);
+  REQUIRE(entries.size() == 1);
+  CHECK(entries[0].size() == command::slow_words_max);
+  CHECK(entries[0][2] == "i");
+}
+
+TEST_CASE("like requests of several clients are one entry of the slow log", "[session]") {
+  RoundWorld world(3);
+  world.ask(request({"BF.RESERVE", "k", "0.01", "100"}));
+  world.ground.options.slow_log_microseconds = 0;
+  const std::string add = request({"BF.ADD", "k", "a"});
+  world.round({add, add, add});
+  CHECK(logged(world) == Entries{{"BF.ADD", "k", "a", more(2)}});
+}
+
+}  // namespace sepal::session::slow_requests_test
