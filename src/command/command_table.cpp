@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "command_index.hpp"
+#include "table_acl.hpp"
 #include "table_bloom.hpp"
 #include "table_connection.hpp"
 #include "table_expire.hpp"
@@ -29,13 +30,14 @@ namespace sepal::command {
 namespace {
 
 constexpr std::size_t top_row_count =
-    std::size(about_key_rows) + std::size(bloom_rows) + std::size(connection_rows) + std::size(expire_rows) +
-    std::size(key_rows) + std::size(replication_rows) + std::size(scripting_rows) + std::size(server_rows) +
-    std::size(transaction_rows) + std::size(whole_rows);
+    std::size(about_key_rows) + std::size(access_rows) + std::size(bloom_rows) + std::size(connection_rows) +
+    std::size(expire_rows) + std::size(key_rows) + std::size(replication_rows) + std::size(scripting_rows) +
+    std::size(server_rows) + std::size(transaction_rows) + std::size(whole_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
   auto* at = std::ranges::copy(about_key_rows, rows.begin()).out;
+  at = std::ranges::copy(access_rows, at).out;
   at = std::ranges::copy(bloom_rows, at).out;
   at = std::ranges::copy(connection_rows, at).out;
   at = std::ranges::copy(expire_rows, at).out;
@@ -54,21 +56,24 @@ constexpr bool sorted_and_unique(std::span<const CommandSpec> rows) {
   return std::ranges::adjacent_find(rows, std::ranges::greater_equal{}, &CommandSpec::name) == rows.end();
 }
 static_assert(sorted_and_unique(table));
+static_assert(sorted_and_unique(acl_rows));
 static_assert(sorted_and_unique(client_rows) && sorted_and_unique(command_rows));
 static_assert(sorted_and_unique(config_rows) && sorted_and_unique(module_rows));
 static_assert(sorted_and_unique(memory_rows) && sorted_and_unique(object_rows));
 static_assert(sorted_and_unique(function_rows) && sorted_and_unique(script_rows));
 
 // All arrays of rows, in the order in which rows are numbered.
-constexpr std::span<const CommandSpec> row_spans[] = {table,       client_rows,   command_rows,
-                                                      config_rows, function_rows, memory_rows,
-                                                      module_rows, object_rows,   script_rows};
+constexpr std::span<const CommandSpec> row_spans[] = {table,       acl_rows,      client_rows, command_rows,
+                                                      config_rows, function_rows, memory_rows, module_rows,
+                                                      object_rows, script_rows};
 
 constexpr std::size_t total_row_count = [] {
   std::size_t count = 0;
   for (const auto rows : row_spans) count += rows.size();
   return count;
 }();
+
+static_assert(total_row_count <= command_rows_max);
 
 constexpr std::size_t slot_count = 256;
 static_assert(slot_count >= 2 * top_row_count, "a fuller index means longer runs");
@@ -78,7 +83,7 @@ constexpr std::size_t slot_of(std::string_view name) {
   const auto byte = [&](std::size_t at) {
     return static_cast<std::size_t>(static_cast<unsigned char>(lower(name[at])));
   };
-  return (name.size() + byte(0) * 27 + byte(name.size() / 2) * 7 + byte(name.size() - 1)) % slot_count;
+  return (name.size() + byte(0) * 23 + byte(name.size() / 2) * 33 + byte(name.size() - 1)) % slot_count;
 }
 
 struct Index {

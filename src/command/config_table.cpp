@@ -185,7 +185,6 @@ std::string get_database_count(const Context&, const Parameter&) {
 }
 
 constexpr Parameter parameter_table[] = {
-    fixed("acllog-max-len", "128"),
     fixed("activedefrag", "no"),
     {.name = "appendfsync", .get = get_append_sync, .set = set_append_sync},
     {.name = "appendonly", .get = get_append_only, .set = set_append_only},

@@ -95,6 +95,11 @@ void append_stats(const Context& context, InfoLines& lines) {
   // One read feeds a batch, and one write answers it.
   lines.count("total_reads_processed", sum_of(context, &WorkerStats::batches));
   lines.count("total_writes_processed", sum_of(context, &WorkerStats::batches));
+  const AclLog& denials = *context.services.acl_log;
+  lines.count("acl_access_denied_auth", denials.count_of(AclReason::authentication));
+  lines.count("acl_access_denied_cmd", denials.count_of(AclReason::command));
+  lines.count("acl_access_denied_key", denials.count_of(AclReason::key));
+  lines.count("acl_access_denied_channel", denials.count_of(AclReason::channel));
 }
 
 void append_command_stats(const Context& context, InfoLines& lines) {
