@@ -73,8 +73,13 @@ Result<UserTable> parse_users(std::string_view text, std::string_view file) {
 Users::Users(std::string_view default_password) {
   users_.emplace(std::string(default_name), default_user(default_password));
   standard_ = users_.begin()->second.get();
-  byte_count_ = standard_->byte_count();
+  count_bytes();
   note_default();
+}
+
+void Users::count_bytes() {
+  byte_count_ = 0;
+  for (const auto& [name, user] : users_) byte_count_ += user->byte_count();
 }
 
 void Users::note_default() {
@@ -142,7 +147,6 @@ RemovedUsers Users::adopt(UserTable table, std::string_view default_password) {
   auto& wanted = table[std::string(default_name)];
   if (wanted == nullptr) wanted = default_user(default_password);
   RemovedUsers removed;
-  byte_count_ = 0;
   for (auto& [name, user] : users_) {
     const auto found = table.find(name);
     if (found == table.end()) {
@@ -154,7 +158,7 @@ RemovedUsers Users::adopt(UserTable table, std::string_view default_password) {
     found->second = std::move(user);
   }
   users_ = std::move(table);
-  for (const auto& [name, user] : users_) byte_count_ += user->byte_count();
+  count_bytes();
   note_default();
   return removed;
 }

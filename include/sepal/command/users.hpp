@@ -69,6 +69,7 @@ class Users {
   [[nodiscard]] std::string text() const;
 
  private:
+  void count_bytes();
   void note_default();
 
   UserTable users_;
