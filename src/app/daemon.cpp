@@ -1,6 +1,8 @@
 #include "daemon.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/version.hpp>
+#include <sepal/settings/acl_file.hpp>
 
 #include <spdlog/spdlog.h>
 
@@ -95,7 +97,7 @@ Result<void> Daemon::run() {
   if (!settings_.config_file.empty()) spdlog::info("configuration: file={}", settings_.config_file);
   for (const std::string& line : settings::differences_from_defaults(settings_))
     spdlog::info("setting: {}", line);
-  for (const auto step : {&Daemon::open_data, &Daemon::listen, &Daemon::load}) {
+  for (const auto step : {&Daemon::read_users, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
     Result<void> done = (this->*step)();
     if (done) continue;
     spdlog::error("{}", done.error().detail);
@@ -103,6 +105,18 @@ Result<void> Daemon::run() {
     return done;
   }
   return stop(stop_signal_.wait());
+}
+
+// Before anything else: a wrong ACL file must not let clients in.
+Result<void> Daemon::read_users() {
+  if (settings_.acl_file.empty()) return {};
+  const auto text = settings::read_acl_file(settings_.acl_file);
+  if (!text) return text.error();
+  auto users = command::parse_users(*text, settings_.acl_file);
+  if (!users) return users.error();
+  spdlog::info("users read: file={} users={}", settings_.acl_file, users->size());
+  users_at_start_ = std::move(*users);
+  return {};
 }
 
 Result<void> Daemon::open_data() {
@@ -127,6 +141,12 @@ Result<void> Daemon::listen() {
   if (auto planned = plan_descriptors(); !planned) return planned;
   serving_ = std::make_unique<Serving>(*this);
   serving_->server.set_sockets_max(descriptors_->clients_possible());
+  if (users_at_start_) {
+    // No client is there yet that could have a user.
+    const auto replaced =
+        serving_->services.users->adopt(*std::exchange(users_at_start_, {}), settings_.runtime.password);
+    SEPAL_ASSERT(replaced.empty(), "only `default` is there before the ACL file is read");
+  }
   {
     // The first client waits at the gate until the facts that it may ask for (the port) are known.
     const GateClosed closed(gate_);
@@ -464,6 +484,37 @@ void Daemon::note_saved(std::uint64_t position) {
 Result<void> Daemon::rewrite_config_for(std::uint64_t id) {
   if (settings_.config_file.empty()) return fail(Errc::not_found);
   background_.post([this, id, current = settings_] { answer(id, settings::rewrite_config_file(current)); });
+  return {};
+}
+
+Result<void> Daemon::save_users_for(std::uint64_t id, std::string users) {
+  if (settings_.acl_file.empty()) return fail(Errc::not_found);
+  background_.post([this, id, text = std::move(users)] {
+    answer(id, settings::write_acl_file(settings_.acl_file, text));
+  });
+  return {};
+}
+
+Result<void> Daemon::load_users_for(std::uint64_t id) {
+  if (settings_.acl_file.empty()) return fail(Errc::not_found);
+  background_.post([this, id] { answer(id, load_users()); });
+  return {};
+}
+
+Result<void> Daemon::load_users() {
+  const auto text = settings::read_acl_file(settings_.acl_file);
+  if (!text) return text.error();
+  auto users = command::parse_users(*text, settings_.acl_file);
+  if (!users) return fail(users.error().code, users.error().detail + "; the users are as they were");
+  const std::size_t count = users->size();
+  command::RemovedUsers removed;
+  {
+    const GateClosed closed(gate_);
+    command::Services& services = serving_->services;
+    removed = services.users->adopt(std::move(*users), settings_.runtime.password);
+    command::dismiss(removed, services.clients, nullptr);
+  }
+  spdlog::info("users loaded: file={} users={} removed={}", settings_.acl_file, count, removed.size());
   return {};
 }
 

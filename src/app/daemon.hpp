@@ -52,6 +52,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
     server::Server server;
   };
 
+  Result<void> read_users();
   Result<void> open_data();
   Result<void> plan_descriptors();
   Result<void> listen();
@@ -69,6 +70,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   // They tell the stop signal whether the journal has everything that the last save lacks.
   void note_policy(storage::JournalPolicy policy);
   void note_saved(std::uint64_t position);
+  // Makes the users of the ACL file the users. On a background thread: closes the gate.
+  Result<void> load_users();
   // Answers a client that waits for the outcome of work on another thread.
   void answer(std::uint64_t id, const Result<void>& outcome);
   // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.
@@ -94,13 +97,16 @@ class Daemon final : private command::Persistence, private command::ServerContro
   void log_from_script(script::LogLevel level, std::string_view text) override {
     script_log_.write(level, text);
   }
+  Result<void> save_users_for(std::uint64_t id, std::string users) override;
+  Result<void> load_users_for(std::uint64_t id) override;
 
   // The members are made in this order and destroyed in the reverse order.
   settings::Settings settings_;  // `runtime` and `keyspace` are guarded by the gate once clients are served
   settings::Configuration configuration_{settings_, [this] { settings_changed(); }};
   StopSignal& stop_signal_;
   command::ServerFacts facts_;
-  std::optional<Descriptors> descriptors_;  // guarded by the gate once clients are served
+  std::optional<Descriptors> descriptors_;            // guarded by the gate once clients are served
+  std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served
   std::unique_ptr<storage::Disk> disk_;
   std::unique_ptr<storage::DataDirectory> data_;
   ScriptLog script_log_;

@@ -80,6 +80,7 @@ struct KillFilter {
   std::optional<std::uint64_t> id;
   std::optional<std::string_view> address;
   std::optional<std::string_view> local_address;
+  std::optional<std::string_view> user_name;
   std::optional<std::chrono::seconds> age_min;
   bool any_type = true;
   bool skip_me = true;
@@ -89,6 +90,7 @@ struct KillFilter {
     if (id && *id != client.id) return false;
     if (address && *address != client.address) return false;
     if (local_address && *local_address != client.local_address) return false;
+    if (user_name && *user_name != client.user->name()) return false;
     return !age_min || context.steady_now - client.connected_at >= *age_min;
   }
 };
@@ -122,7 +124,7 @@ std::string parse_kill_option(std::string_view name, std::string_view value, Kil
   } else if (equal_ignoring_case(name, "LADDR")) {
     filter.local_address = value;
   } else if (equal_ignoring_case(name, "USER")) {
-    if (value != "default") return "ERR No such user '" + std::string(echoed(value)) + "'";
+    filter.user_name = value;
   } else if (equal_ignoring_case(name, "SKIPME") && equal_ignoring_case(value, "yes")) {
     filter.skip_me = true;
   } else if (equal_ignoring_case(name, "SKIPME") && equal_ignoring_case(value, "no")) {
@@ -235,6 +237,10 @@ Next client_kill(Context& context) {
   const Words words = context.words.subspan(2);
   if (const std::string refused = parse_kill(words, filter); !refused.empty()) {
     context.reply.error(refused);
+    return Next::done;
+  }
+  if (filter.user_name && context.services.users->find(*filter.user_name) == nullptr) {
+    context.reply.error("ERR No such user '" + std::string(echoed(*filter.user_name)) + "'");
     return Next::done;
   }
   std::vector<std::uint64_t> killed;

@@ -69,9 +69,16 @@ void append_client_line(std::string& text, const ClientState& client, SteadyTime
   line.field("oll", client.bytes_unsent == 0 ? "0" : "1").count("omem", client.bytes_unsent);
   line.count("tot-mem", sizeof client + client.bytes_unparsed + client.bytes_unsent + queued_bytes);
   line.field("events", "r").field("cmd", client.last_command != nullptr ? client.last_command->name : "NULL");
-  line.field("user", "default").field("redir", "-1").count("resp", client.protocol);
+  line.field("user", client.user->name()).field("redir", "-1").count("resp", client.protocol);
   line.field("lib-name", client.library_name).field("lib-ver", client.library_version);
   text.push_back('\n');
+}
+
+std::string client_line(const ClientState& client, SteadyTime now) {
+  std::string line;
+  append_client_line(line, client, now);
+  line.pop_back();
+  return line;
 }
 
 }  // namespace sepal::command

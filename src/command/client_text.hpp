@@ -18,5 +18,7 @@ inline constexpr std::size_t client_field_bytes_max = 1024;
 
 // "id=3 addr=127.0.0.1:50412 ... lib-ver=\n"
 void append_client_line(std::string& text, const ClientState& client, SteadyTime now);
+// The same, without the end of the line.
+[[nodiscard]] std::string client_line(const ClientState& client, SteadyTime now);
 
 }  // namespace sepal::command

@@ -13,6 +13,8 @@
 #include "compatibility.hpp"
 #include "glob.hpp"
 #include "handlers.hpp"
+#include "request_keys.hpp"
+#include "row_category.hpp"
 #include "word_list.hpp"
 
 namespace sepal::command {
@@ -121,14 +123,6 @@ void append_row(resp::Reply& reply, const CommandSpec& row) {
   for (const CommandSpec& subcommand : row.subcommands) append_row(reply, subcommand);
 }
 
-bool in_category(const CommandSpec& row, std::string_view category) {
-  bool found = false;
-  for_each_word(row.categories, [&](std::string_view each) {
-    found = found || equal_ignoring_case(each.substr(1), category);  // behind the '@'
-  });
-  return found;
-}
-
 using RowFilter = std::function<bool(const CommandSpec&)>;
 
 // The filter that [FILTERBY kind argument] asks for; nothing if the words are not a filter.
@@ -147,15 +141,6 @@ std::optional<RowFilter> parse_filter(Words words) {
   return std::nullopt;
 }
 
-// The keys of a request that says how many there are; nothing if the number is wrong.
-std::optional<Words> counted_keys(const CommandSpec& row, Words words) {
-  const auto count_at = static_cast<std::size_t>(row.keys.count_at);
-  const auto count = parse_integer(words[count_at]);
-  if (!count || *count < 0 || static_cast<std::size_t>(*count) > words.size() - count_at - 1)
-    return std::nullopt;
-  return words.subspan(count_at + 1, static_cast<std::size_t>(*count));
-}
-
 // The row of the request that follows COMMAND GETKEYS, or the error if that request has no keys.
 struct KeyQuestion {
   const CommandSpec* row = nullptr;
@@ -171,27 +156,9 @@ KeyQuestion ask_for_keys(Words words) {
   return {.row = row};
 }
 
-// Visits each key of a request with the flags of its specification.
-template <class Visit>
-void for_each_key(const CommandSpec& row, Words words, const Visit& visit) {
-  if (row.keys.count_at != 0) {
-    const Words counted = counted_keys(row, words).value_or(Words{});
-    for (const std::string_view key : counted) visit(key, row.keys.access);
-    return;
-  }
-  for (const KeySpec& spec : key_specs(row.keys)) {
-    const auto first = static_cast<std::size_t>(spec.index);
-    const auto last = spec.last < 0 ? words.size() + static_cast<std::size_t>(spec.last + 1) - 1
-                                    : first + static_cast<std::size_t>(spec.last);
-    for (std::size_t at = first; at <= last && at < words.size();
-         at += static_cast<std::size_t>(row.keys.step))
-      visit(words[at], spec.flags);
-  }
-}
-
 std::size_t key_count(const CommandSpec& row, Words words) {
   std::size_t count = 0;
-  for_each_key(row, words, [&](std::string_view, std::string_view) { ++count; });
+  for_each_key(row, words, [&](std::size_t, std::string_view) { ++count; });
   return count;
 }
 
@@ -205,7 +172,8 @@ Next answer_keys(Context& context, const Append& append) {
     return Next::done;
   }
   context.reply.array(key_count(*question.row, words));
-  for_each_key(*question.row, words, append);
+  for_each_key(*question.row, words,
+               [&](std::size_t at, std::string_view flags) { append(words[at], flags); });
   return Next::done;
 }
 

@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "command_index.hpp"
+#include "table_acl.hpp"
 #include "table_bloom.hpp"
 #include "table_connection.hpp"
 #include "table_expire.hpp"
@@ -30,13 +31,14 @@ namespace sepal::command {
 namespace {
 
 constexpr std::size_t top_row_count =
-    std::size(about_key_rows) + std::size(bloom_rows) + std::size(connection_rows) + std::size(expire_rows) +
-    std::size(key_rows) + std::size(observing_rows) + std::size(replication_rows) +
+    std::size(about_key_rows) + std::size(access_rows) + std::size(bloom_rows) + std::size(connection_rows) +
+    std::size(expire_rows) + std::size(key_rows) + std::size(observing_rows) + std::size(replication_rows) +
     std::size(scripting_rows) + std::size(server_rows) + std::size(transaction_rows) + std::size(whole_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
   auto* at = std::ranges::copy(about_key_rows, rows.begin()).out;
+  at = std::ranges::copy(access_rows, at).out;
   at = std::ranges::copy(bloom_rows, at).out;
   at = std::ranges::copy(connection_rows, at).out;
   at = std::ranges::copy(expire_rows, at).out;
@@ -56,6 +58,7 @@ constexpr bool sorted_and_unique(std::span<const CommandSpec> rows) {
   return std::ranges::adjacent_find(rows, std::ranges::greater_equal{}, &CommandSpec::name) == rows.end();
 }
 static_assert(sorted_and_unique(table));
+static_assert(sorted_and_unique(acl_rows));
 static_assert(sorted_and_unique(client_rows) && sorted_and_unique(command_rows));
 static_assert(sorted_and_unique(config_rows) && sorted_and_unique(module_rows));
 static_assert(sorted_and_unique(memory_rows) && sorted_and_unique(object_rows));
@@ -63,15 +66,17 @@ static_assert(sorted_and_unique(function_rows) && sorted_and_unique(script_rows)
 static_assert(sorted_and_unique(latency_rows) && sorted_and_unique(slow_log_rows));
 
 // All arrays of rows, in the order in which rows are numbered.
-constexpr std::span<const CommandSpec> row_spans[] = {table,         client_rows,  command_rows, config_rows,
-                                                      function_rows, latency_rows, memory_rows,  module_rows,
-                                                      object_rows,   script_rows,  slow_log_rows};
+constexpr std::span<const CommandSpec> row_spans[] = {
+    table,        acl_rows,    client_rows, command_rows, config_rows, function_rows,
+    latency_rows, memory_rows, module_rows, object_rows,  script_rows, slow_log_rows};
 
 constexpr std::size_t total_row_count = [] {
   std::size_t count = 0;
   for (const auto rows : row_spans) count += rows.size();
   return count;
 }();
+
+static_assert(total_row_count <= command_rows_max);
 
 constexpr std::size_t slot_count = 256;
 static_assert(slot_count >= 2 * top_row_count, "a fuller index means longer runs");

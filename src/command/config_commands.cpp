@@ -114,6 +114,10 @@ Next config_set(Context& context) {
     return Next::done;
   }
   draft->apply();
+  // Also if the value is the old one: ACL SETUSER may have given `default` another password.
+  for (std::size_t at = 0; at < pairs.size(); at += 2)
+    if (equal_ignoring_case(pairs[at], "requirepass"))
+      context.services.users->set_default_password(context.services.options.password);
   context.reply.ok();
   return Next::done;
 }
@@ -129,6 +133,7 @@ Next config_reset_stat(Context& context) {
   context.services.clients.reset_counts();
   context.services.keyspace.reset_expired_count();
   context.services.rates->reset(context.steady_now);
+  context.services.acl_log->reset_counts();
   context.reply.ok();
   return Next::done;
 }

@@ -208,11 +208,6 @@ inline constexpr FixedParameter way_parameters[] = {
     {"shutdown-on-sigint", "save"}, {"shutdown-on-sigterm", "save"},
 };
 
-inline constexpr FixedParameter later_parameters[] = {
-    {"aclfile", ""},
-    {"acllog-max-len", "128"},
-};
-
 inline constexpr FixedGroup fixed_groups[] = {
     {"Sepal has no replicas", replication_parameters},
     {"Sepal has no cluster mode", cluster_parameters},
@@ -229,7 +224,6 @@ inline constexpr FixedGroup fixed_groups[] = {
     {"set bind and requirepass instead", network_parameters},
     {"sepald leaves this to the system that starts it", process_parameters},
     {"this is how sepald works", way_parameters},
-    {"Sepal does not have what this bounds", later_parameters},
 };
 
 }  // namespace sepal::command

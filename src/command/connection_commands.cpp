@@ -20,20 +20,21 @@
 namespace sepal::command {
 namespace {
 
-constexpr std::string_view only_user = "default";
-
-// The time that this takes depends on the length of `given` only: an attacker must not learn from it how much
-// of the password was right.
-bool is_password(std::string_view given, std::string_view password) {
-  std::size_t difference = given.size() ^ password.size();
-  for (std::size_t i = 0; i < given.size(); ++i)
-    difference |= static_cast<unsigned char>(given[i] ^ password[i % password.size()]);
-  return difference == 0;
-}
-
-bool may_enter(const Context& context, std::string_view user, std::string_view given) {
-  const std::string& password = context.services.options.password;
-  return user == only_user && (password.empty() || is_password(given, password));
+// Whether the client may be this user from now on. A failure is noted for ACL LOG.
+bool log_in(Context& context, std::string_view name, std::string_view password) {
+  if (const User* const user = context.services.users->log_in(name, password)) {
+    context.client.user = user;
+    context.client.authenticated = true;
+    return true;
+  }
+  const bool is_queued = context.moment.in_transaction;
+  context.services.acl_log->note({.reason = AclReason::authentication,
+                                  .place = is_queued ? AclPlace::transaction : AclPlace::toplevel,
+                                  .object = std::string(context.words[0]),
+                                  .user_name = std::string(echoed(name)),
+                                  .client = client_line(context.client, context.steady_now)},
+                                 context.now, context.services.options.acl_log_max);
+  return false;
 }
 
 void set_protocol(Context& context, std::uint8_t protocol) {
@@ -135,13 +136,12 @@ Next hello(Context& context) {
     return Next::done;
   }
   if (request.credentials) {
-    if (!may_enter(context, request.credentials->user, request.credentials->password)) {
+    if (!log_in(context, request.credentials->user, request.credentials->password)) {
       context.reply.error(text::wrong_password);
       return Next::done;
     }
-    context.client.authenticated = true;
   }
-  if (!context.client.authenticated && !context.services.options.password.empty()) {
+  if (!context.client.authenticated && !context.services.users->open()) {
     context.reply.error(text::hello_without_authentication);
     return Next::done;
   }
@@ -158,12 +158,11 @@ Next authenticate(Context& context) {
     return Next::done;
   }
   const bool with_user = context.words.size() == words_with_user;
-  if (!with_user && context.services.options.password.empty()) {
+  if (!with_user && !context.services.users->standard().needs_password()) {
     context.reply.error(text::no_password_set);
     return Next::done;
   }
-  if (may_enter(context, with_user ? context.words[1] : only_user, context.words.back())) {
-    context.client.authenticated = true;
+  if (log_in(context, with_user ? context.words[1] : Users::default_name, context.words.back())) {
     context.reply.ok();
   } else {
     context.reply.error(text::wrong_password);
@@ -186,7 +185,7 @@ Next reset(Context& context) {
   client.replies = Replies::all;
   client.monitoring.reset();
   end_transaction(client);
-  client.authenticated = context.services.options.password.empty();
+  context.services.users->welcome(client);
   set_protocol(context, 2);
   context.reply.simple("RESET");
   return Next::done;

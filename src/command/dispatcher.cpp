@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absent_commands.hpp"
+#include "client_text.hpp"
 #include "command_index.hpp"
 #include "error_counts.hpp"
 #include "scratch.hpp"
@@ -55,14 +56,29 @@ bool may_run_script(const Request& request) {
   return transaction != nullptr && transaction->has_script() && is_exec(*request.spec);
 }
 
+// Whether the client must log in first. If `default` needs no password now, it did when the client came.
+bool must_log_in(const Services& services, const ClientState& client) {
+  return !client.authenticated && !services.users->open();
+}
+
+// The part of refusal() that depends on the client's user. Not called for a client that may do everything.
+std::string access_refusal(const Services& services, const Request& request) {
+  const CommandSpec& spec = *request.spec;
+  if (must_log_in(services, request.client) && !spec.flags.has(Flag::no_auth))
+    return std::string(text::no_authentication);
+  const User& user = *request.client.user;
+  const std::optional<Denial> denial = user.denied(spec, request.words);
+  return denial ? no_permission(denial_text(*denial, user, spec)) : std::string();
+}
+
 // The reason why a request must not reach its handler; empty if it may.
 std::string refusal(const Services& services, const Request& request, const Moment& moment) {
   const CommandSpec& spec = *request.spec;
   const std::span<const std::string_view> words = request.words;
   if (!spec.subcommands.empty() && words.size() > 1) return unknown_subcommand(spec, words[1]);
   if (!arity_fits(spec, words.size())) return wrong_arity(spec.name);
-  if (!request.client.authenticated && !services.options.password.empty() && !spec.flags.has(Flag::no_auth))
-    return std::string(text::no_authentication);
+  if (!request.client.authenticated || !request.client.user->unrestricted())
+    if (std::string refused = access_refusal(services, request); !refused.empty()) return refused;
   if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit() && !moment.may_exceed_memory)
     return std::string(text::over_memory);
   if (services.load.running && !spec.flags.has(Flag::loading)) return std::string(text::loading);
@@ -244,8 +260,12 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
 Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& moment, bool has_begun) {
   if (request.spec == nullptr) return run_unknown(request);
   const CommandSpec& spec = *request.spec;
-  if (const std::string refused = refusal(services_, request, moment); !refused.empty())
+  if (const std::string refused = refusal(services_, request, moment); !refused.empty()) {
+    if (refused.starts_with(no_permission({})))
+      if (const auto denial = request.client.user->denied(spec, request.words))
+        return deny(request, *denial, moment, has_begun);
     return reject(request, refused, has_begun);
+  }
   if (request.client.transaction != nullptr && !spec.flags.has(Flag::unqueued))
     return queue(request, request.words.last(1), moment);
   if (spec.flags.has(Flag::alone) && !moment.alone) return {.next = Next::need_alone, .spec = &spec};
@@ -357,6 +377,32 @@ Dispatcher::Outcome Dispatcher::reject(const Request& request, std::string_view 
   (has_begun ? row.failed : row.rejected).add();
   count_errors(text, 1);
   return {.next = Next::done, .spec = has_begun ? request.spec : nullptr};
+}
+
+// Refuses what the client's user may not do. EXEC asks for each command once more: the user may have changed
+// since the command was queued.
+Dispatcher::Outcome Dispatcher::deny(const Request& request, const Denial& denial, const Moment& moment,
+                                     bool has_begun) {
+  const bool is_queued = moment.in_transaction || request.client.transaction != nullptr;
+  note_denial(denial, request.client, *request.spec, request.words,
+              is_queued ? AclPlace::transaction : AclPlace::toplevel, moment);
+  const std::string text = moment.in_transaction
+                               ? no_permission_at_exec(denial)
+                               : no_permission(denial_text(denial, *request.client.user, *request.spec));
+  return reject(request, text, has_begun);
+}
+
+// Not const, because it changes the log of denials.
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void Dispatcher::note_denial(const Denial& denial, const ClientState& client, const CommandSpec& spec,
+                             std::span<const std::string_view> words, AclPlace place, const Moment& moment) {
+  const bool is_key = denial.reason == Denial::Reason::key;
+  services_.acl_log->note({.reason = is_key ? AclReason::key : AclReason::command,
+                           .place = place,
+                           .object = std::string(is_key ? echoed(words[denial.word]) : spec.name),
+                           .user_name = client.user->name(),
+                           .client = client_line(client, moment.steady_now)},
+                          moment.now, services_.options.acl_log_max);
 }
 
 // Null if the command changes nothing, or if the journal is off.

@@ -28,6 +28,20 @@ Next bf_madd(Context& context);
 Next bf_mexists(Context& context);
 Next bf_reserve(Context& context);
 
+// acl_commands.cpp
+Next acl_categories_of(Context& context);  // ACL CAT
+Next acl_delete_users(Context& context);
+Next acl_dry_run(Context& context);
+Next acl_generate_password(Context& context);
+Next acl_get_user(Context& context);
+Next acl_list(Context& context);
+Next acl_load(Context& context);
+Next acl_log(Context& context);
+Next acl_save(Context& context);
+Next acl_set_user(Context& context);
+Next acl_users(Context& context);
+Next acl_who_am_i(Context& context);
+
 // transaction_commands.cpp
 Next multi(Context& context);
 Next exec(Context& context);

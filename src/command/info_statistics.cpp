@@ -99,12 +99,6 @@ WorkerStats::ErrorCounts::Map error_counts(const Context& context) {
   return sums;
 }
 
-std::uint64_t count_of_errors(const Context& context, std::string_view word) {
-  const auto counts = error_counts(context);
-  const auto found = counts.find(word);
-  return found == counts.end() ? 0 : found->second;
-}
-
 }  // namespace
 
 std::uint64_t sum_of(const Context& context, metrics::Counter WorkerStats::*counter) {
@@ -136,9 +130,11 @@ void append_stats(const Context& context, InfoLines& lines) {
     lines.count(field, batches);
   lines.count("client_query_buffer_limit_disconnections", sum_of(context, &WorkerStats::too_long_requests));
   lines.zeros({"client_output_buffer_limit_disconnections"});
-  // A password that is wrong is the only thing for which Sepal denies access with an error of its own.
-  lines.count("acl_access_denied_auth", count_of_errors(context, "WRONGPASS"));
-  lines.zeros({"acl_access_denied_cmd", "acl_access_denied_key", "acl_access_denied_channel"});
+  const AclLog& denials = *context.services.acl_log;
+  lines.count("acl_access_denied_auth", denials.count_of(AclReason::authentication));
+  lines.count("acl_access_denied_cmd", denials.count_of(AclReason::command));
+  lines.count("acl_access_denied_key", denials.count_of(AclReason::key));
+  lines.count("acl_access_denied_channel", denials.count_of(AclReason::channel));
 }
 
 void append_command_stats(const Context& context, InfoLines& lines) {

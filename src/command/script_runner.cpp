@@ -162,6 +162,7 @@ Next ScriptRunner::eval(Context& context, const std::shared_ptr<const script::So
 void ScriptRunner::begin_script(const Context& context, const script::Source& source, bool read_only) {
   client_.id = context.client.id;
   client_.database = context.client.database;
+  client_.user = context.client.user;
   client_.authenticated = true;
   call_moment_ = context.moment;
   in_transaction_ = std::exchange(call_moment_.in_transaction, true);
@@ -217,6 +218,10 @@ std::string ScriptRunner::refusal(const Request& request) const {
     return std::string(text::unknown_in_script);
   if (!arity_fits(*spec, request.words.size())) return std::string(text::wrong_arity_in_script);
   if (spec->flags.has(Flag::no_script)) return std::string(text::not_in_script);
+  if (const auto denial = client_.user->denied(*spec, request.words)) {
+    dispatcher_.note_denial(*denial, *request_client_, *spec, request.words, AclPlace::script, call_moment_);
+    return "ERR ACL failure in script: " + denial_text(*denial, *client_.user, *spec);
+  }
   const bool writes = spec->flags.has(Flag::write);
   if (writes && read_only_) return std::string(text::write_in_read_only_script);
   // Once a script has changed something, it may go on: else it would stop in the middle.
@@ -257,6 +262,7 @@ ScriptRunner::Room ScriptRunner::make_room(const Request& request) {
 script::Server::Permission ScriptRunner::permits(std::span<const std::string_view> words) {
   const CommandSpec* const spec = row_for(words);
   if (spec == nullptr || (!spec->subcommands.empty() && words.size() > 1)) return Permission::unknown_command;
+  if (client_.user->denied(*spec, words)) return Permission::denied;
   return Permission::granted;
 }
 

@@ -179,7 +179,7 @@ std::optional<Worker::Added> Worker::take_in(Accepted& accepted) {
   client.address = std::move(accepted.address);
   client.local_address = std::move(accepted.local_address);
   client.descriptor = number;
-  client.authenticated = options.password.empty();
+  services_.users->welcome(client);
   client.connected_at = std::chrono::steady_clock::now();
   client.last_request_at = client.connected_at;
   auto stream = std::make_unique<SocketStream>(std::move(accepted.descriptor), accepted.kind, readiness_);

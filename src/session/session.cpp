@@ -386,8 +386,8 @@ bool Session::part_ran(Batch& batch, bool alone) {
 }
 
 Session::Parsed Session::parse() {
-  // CONFIG SET may have removed the password since this client connected.
-  const bool authenticated = client_.authenticated || environment_.services.options.password.empty();
+  // `default` may have lost its password since this client connected.
+  const bool authenticated = client_.authenticated || environment_.services.users->open();
   Parsed parsed{.progress = parser_.next(input_.unparsed(), authenticated)};
   if (parsed.progress == resp::Progress::complete) parsed.spec = command::row_for(parser_.words());
   return parsed;

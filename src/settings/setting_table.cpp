@@ -168,6 +168,16 @@ constexpr auto table = with_groups(std::to_array<Setting>({
          .help = "password that clients must give by AUTH; empty: none (better in the file than as a flag, "
                  "which every user of the machine can see)",
          .secret = true}),
+    row<&Settings::acl_file>(
+        {.key = "aclfile",
+         .range = {0, path_length_max},
+         .help =
+             "file of the users and what they may do, which ACL LOAD reads and ACL SAVE writes; empty: none",
+         .config = InConfig::shown}),
+    row<&Settings::runtime, &RuntimeOptions::acl_log_max>(
+        {.key = "acllog_max_len",
+         .range = {0, 10'000},
+         .help = "entries that ACL LOG keeps: requests that were not allowed, and failed logins"}),
 
     row<&Settings::runtime, &RuntimeOptions::uploads_max>(
         {.key = "uploads_max",

@@ -17,7 +17,7 @@ WRONG_SETTINGS = 2
 SETTINGS_FILE = pathlib.Path(__file__).parents[2] / "config" / "sepald.toml"
 
 # Two values that each setting refuses. A path, a name or a password may be any text, and fails later, if at all.
-TEXTS = {"unixsocket", "dir", "import_dir", "log_file"}
+TEXTS = {"unixsocket", "dir", "import_dir", "log_file", "aclfile"}
 WRONG_VALUES = {
     "bind": ["", " "],
     "port": ["65536", "x"],
@@ -28,6 +28,7 @@ WRONG_VALUES = {
     "timeout": ["-1", "5 parsecs"],
     "tcp_keepalive": ["-1", "x"],
     "requirepass": ["x" * 20_000],
+    "acllog_max_len": ["-1", "10001"],
     "uploads_max": ["1025", "-1"],
     "upload_timeout": ["0", "x"],
     "busy_reply_threshold": ["-1", "x"],

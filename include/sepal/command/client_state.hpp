@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
+#include <sepal/command/acl_user.hpp>
 #include <sepal/command/monitors.hpp>
 #include <sepal/command/transaction.hpp>
 #include <sepal/keyspace/watches.hpp>
@@ -60,7 +61,8 @@ struct ClientState {
   std::string library_name;
   std::string library_version;
   std::uint32_t database = 0;
-  bool authenticated = false;  // true for a new connection if no password is set then
+  const User* user = &User::nobody();  // one of Users, which outlives the client or takes it away
+  bool authenticated = false;          // true for a new connection if `default` needs no password then
   bool no_evict = false;
   bool no_touch = false;
   Replies replies = Replies::all;

@@ -126,6 +126,9 @@ struct CommandSpec {
 // times as long as the request, so without a limit a small request takes all memory.
 inline constexpr std::size_t described_names_max = 1024;
 
+// More rows than the table has, subcommands included: the size of sets of rows.
+inline constexpr std::size_t command_rows_max = 512;
+
 // Every row, subcommands included, has a number below this one: the index into per-command statistics.
 [[nodiscard]] std::size_t command_row_count();
 [[nodiscard]] std::size_t command_row(const CommandSpec& spec);

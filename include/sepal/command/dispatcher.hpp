@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
+#include <sepal/command/acl_log.hpp>
 #include <sepal/command/adoptions.hpp>
 #include <sepal/command/client_state.hpp>
 #include <sepal/command/command_table.hpp>
@@ -14,6 +15,7 @@
 #include <sepal/command/scripts.hpp>
 #include <sepal/command/services.hpp>
 #include <sepal/command/slow_log.hpp>
+#include <sepal/command/users.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/keyspace/mutator.hpp>
@@ -97,6 +99,8 @@ struct Services {
   std::unique_ptr<RateSampler> rates = std::make_unique<RateSampler>();
   std::unique_ptr<Scripts> scripts = std::make_unique<Scripts>(workers.size());
   std::unique_ptr<keyspace::Uploads> uploads = std::make_unique<keyspace::Uploads>(keyspace);
+  std::unique_ptr<Users> users = std::make_unique<Users>(options.password);
+  std::unique_ptr<AclLog> acl_log = std::make_unique<AclLog>();
 };
 
 // Memory that the handlers of one worker reuse from request to request, so that the steady state allocates
@@ -253,6 +257,10 @@ class Dispatcher {
     return std::exchange(record_, {});
   }
 
+  // Notes for ACL LOG that the client's user may not run a request.
+  void note_denial(const Denial& denial, const ClientState& client, const CommandSpec& spec,
+                   std::span<const std::string_view> words, AclPlace place, const Moment& moment);
+
   // Counts an error that was answered outside of run(). `failed` is the row of a request that was answered
   // later; null: the bytes were no request. Inside the gate.
   void count_error(std::string_view text, const CommandSpec* failed);
@@ -273,6 +281,7 @@ class Dispatcher {
                                                 bool alone) const;
   [[nodiscard]] static keyspace::Change change_of(const Request& request, WallTime now);
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
+  Outcome deny(const Request& request, const Denial& denial, const Moment& moment, bool has_begun);
   Outcome queue(const Request& first, std::span<const std::string_view> last_words, const Moment& moment);
   [[nodiscard]] keyspace::WorkerLog* log_of(const Transaction& transaction) const;
   std::optional<Next> admit_transaction(keyspace::WorkerLog& log, const Transaction& transaction,

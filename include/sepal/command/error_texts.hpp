@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/command/acl_user.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 
 #include <string>
@@ -18,6 +19,12 @@ namespace sepal::command {
 
 // "EXECABORT Transaction discarded because of: ...", with the text of why EXEC was refused.
 [[nodiscard]] std::string transaction_discarded(std::string_view reason);
+
+// "NOPERM ...": the client's user may not do this.
+[[nodiscard]] std::string no_permission(std::string_view reason);
+
+// "NOPERM ACLs rules changed ...": of a command that was allowed when it was queued.
+[[nodiscard]] std::string no_permission_at_exec(const Denial& denial);
 
 // "ERR invalid expire time in 'expire' command"
 [[nodiscard]] std::string bad_expire_time(std::string_view command_name);
@@ -206,6 +213,15 @@ inline constexpr std::string_view prefix_without_broadcast =
 inline constexpr std::string_view caching_without_tracking =
     "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode "
     "enabled";
+
+// Users.
+inline constexpr std::string_view no_acl_file =
+    "ERR This Redis instance is not configured to use an ACL file. Name one with the setting aclfile, and "
+    "start sepald again.";
+inline constexpr std::string_view default_stays = "ERR The 'default' user cannot be removed";
+inline constexpr std::string_view password_bits_range =
+    "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to "
+    "4096";
 
 // The server.
 inline constexpr std::string_view slow_log_count = "ERR count should be greater than or equal to -1";

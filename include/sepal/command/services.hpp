@@ -35,7 +35,8 @@ struct SavePoints {
 
 // Settings that CONFIG SET may change. Guarded by the gate: changed with the gate closed, read inside it.
 struct RuntimeOptions {
-  std::string password;  // empty: none is asked for
+  std::string password;             // of the user `default` (requirepass); empty: none is asked for
+  std::uint32_t acl_log_max = 128;  // entries of ACL LOG
   std::uint32_t clients_max = 10'000;
   std::chrono::seconds idle_timeout{0};     // 0: none
   std::chrono::seconds tcp_keepalive{300};  // 0: off; for new connections
@@ -267,6 +268,13 @@ class ServerControl {
   // configuration file; then the client `id` is answered: +OK, or why they could not be written. Errors:
   // not_found when there is no file.
   virtual Result<void> rewrite_config_for(std::uint64_t id) = 0;
+  // Called inside the gate. Has a background job write `users`, the text of an ACL file, into the ACL file;
+  // then the client `id` is answered: +OK, or why it could not be written. Errors: not_found when the server
+  // was started without an ACL file.
+  virtual Result<void> save_users_for(std::uint64_t id, std::string users) = 0;
+  // Called inside the gate. Has a background job read the ACL file, and make its users the users; then the
+  // client `id` is answered: +OK, or what is wrong in the file. Errors: as above.
+  virtual Result<void> load_users_for(std::uint64_t id) = 0;
 };
 
 }  // namespace sepal::command

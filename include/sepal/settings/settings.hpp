@@ -33,6 +33,7 @@ struct Settings {
   LogOptions log;
   std::string data_directory = "data";
   std::string import_directory;       // empty: none
+  std::string acl_file;               // empty: none
   std::uint32_t threads = 0;          // 0: one for each core; the result is server.worker_count
   std::optional<std::uint64_t> seed;  // fixed seed for new filters; none: the data directory's seed
   std::uint64_t journal_segment_bytes = storage::JournalOptions().segment_bytes;

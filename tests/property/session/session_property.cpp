@@ -74,7 +74,8 @@ std::string random_pipeline() {
 // Another session of the worker. It receives before and after the tested session, and runs in between. Its
 // replies must answer its own requests only.
 struct Neighbour {
-  explicit Neighbour(SessionWorld& world) : session(world.environment, SessionWorld::client(true)) {}
+  explicit Neighbour(SessionWorld& world)
+      : session(world.environment, SessionWorld::client(world.services, true)) {}
 
   void receive(std::size_t ping_count) {
     const std::string pings = test::repeated(request({"PING"}), ping_count);

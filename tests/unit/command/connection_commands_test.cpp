@@ -53,7 +53,7 @@ TEST_CASE("HELLO refuses unknown words, and then changes nothing", "[command]") 
 
 TEST_CASE("HELLO authenticates and names a connection in one request", "[command]") {
   World world;
-  world.options.password = "sesame";
+  world.services.users->set_default_password("sesame");
   CHECK(world.send({"HELLO", "3"}).starts_with("-NOAUTH HELLO must be called with the client already auth"));
   CHECK(world.send({"HELLO", "3", "AUTH", "default", "wrong"}).starts_with("-WRONGPASS "));
   CHECK(world.send({"HELLO", "3", "AUTH", "default", "sesame", "SETNAME", "me"}) == server_in_resp3);
@@ -66,7 +66,7 @@ TEST_CASE("AUTH accepts the password of the default user, and no other user", "[
   CHECK(world.send({"AUTH", "default", "anything"}) == "+OK");
   CHECK(world.send({"AUTH", "nobody", "x"}).starts_with("-WRONGPASS "));
   CHECK(world.send({"AUTH", "a", "b", "c"}) == "-ERR syntax error");
-  world.options.password = "sesame";
+  world.services.users->set_default_password("sesame");
   for (const char* wrong : {"", "sesam", "sesame ", "sesamE", "sesamesesame"})
     CHECK(world.send_from("b", {"AUTH", wrong}).starts_with("-WRONGPASS "));
   CHECK(world.send_from("b", {"AUTH", "default", "sesame"}) == "+OK");
@@ -87,7 +87,7 @@ TEST_CASE("RESET puts a connection into the state of a new one", "[command]") {
   CHECK(client.protocol == 2);
   CHECK(world.send({"CLIENT", "GETNAME"}) == "$null");
   CHECK(client.authenticated);
-  world.options.password = "sesame";
+  world.services.users->set_default_password("sesame");
   world.send({"RESET"});
   CHECK(world.send({"PING"}) == "-NOAUTH Authentication required.");
 }

@@ -54,7 +54,7 @@ TEST_CASE("a browser's request is cut off without a reply", "[command]") {
 
 TEST_CASE("a client without the password may only authenticate, reset and leave", "[command]") {
   World world;
-  world.options.password = "sesame";
+  world.services.users->set_default_password("sesame");
   CHECK(world.send({"PING"}) == "-NOAUTH Authentication required.");
   CHECK(world.send({"BF.ADD", "k", "a"}) == "-NOAUTH Authentication required.");
   CHECK(world.send({"NOSUCH"}).starts_with("-ERR unknown command"));
@@ -87,7 +87,7 @@ TEST_CASE("during the load, commands that need the data are refused, and others 
   CHECK(world.send({"CONFIG", "SET", "timeout", "0"}) == "+OK");
   CHECK(world.send({"INFO", "errorstats"}).find("errorstat_LOADING:count=7") != std::string::npos);
 
-  world.options.password = "sesame";
+  world.services.users->set_default_password("sesame");
   CHECK(world.send_from("late", {"PING"}) == "-NOAUTH Authentication required.");
   CHECK(world.send_from("late", {"AUTH", "sesame"}) == "+OK");
   CHECK(world.send_from("late", {"PING"}) == refused);

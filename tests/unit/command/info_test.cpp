@@ -176,7 +176,7 @@ TEST_CASE("INFO shows the largest buffers, the background and the refused client
             "client_recent_max_input_buffer:300\r\nclient_recent_max_output_buffer:7\r\n"));
   CHECK(has(world.send({"INFO", "memory"}), "lazyfree_pending_objects:2\r\nlazyfreed_objects:5\r\n"));
   CHECK(has(world.send({"INFO", "cpu"}), "used_cpu_user_main_thread:0.500000\r\n"));
-  world.options.password = "sesame";
+  world.services.users->set_default_password("sesame");
   world.send({"AUTH", "wrong"});
   const std::string stats = world.send({"INFO", "stats"});
   CHECK(has(stats, "expire_cycle_cpu_milliseconds:1\r\n"));

@@ -84,6 +84,18 @@ class FakeControl final : public ServerControl {
   }
   void log_from_script(script::LogLevel, std::string_view text) override { script_lines.emplace_back(text); }
 
+  Result<void> save_users_for(std::uint64_t id, std::string users) override {
+    if (!has_acl_file) return fail(Errc::not_found);
+    saving_for.push_back(id);
+    saved_users = std::move(users);
+    return {};
+  }
+  Result<void> load_users_for(std::uint64_t id) override {
+    if (!has_acl_file) return fail(Errc::not_found);
+    loading_for.push_back(id);
+    return {};
+  }
+
   ServerFacts about;
   ProcessUsage used;
   BackgroundStatus in_background;
@@ -92,6 +104,10 @@ class FakeControl final : public ServerControl {
   std::uint64_t most_clients = 1'000'000;
   std::vector<std::uint64_t> rewriting_for;
   std::vector<std::string> script_lines;
+  bool has_acl_file = false;
+  std::vector<std::uint64_t> saving_for;
+  std::vector<std::uint64_t> loading_for;
+  std::string saved_users;
 };
 
 // A reply as a line of text: "+OK", ":1", "-ERR ...", "$bytes", "$null", "*[:1, :0]", "%{+Size=:64}",

@@ -147,7 +147,7 @@ TEST_CASE("requests that need the gate closed are run one by one", "[session]") 
 
 TEST_CASE("a refused client does not make the others fail", "[session]") {
   FilterWorld world(3);
-  world.ground.options.password = "secret";
+  world.services.users->set_default_password("secret");
   world.sessions[1]->client().authenticated = false;
   CHECK(world.round({add("k", "a"), add("k", "b"), add("k", "c")}) ==
         Replies{yes, "-NOAUTH Authentication required.\r\n", yes});

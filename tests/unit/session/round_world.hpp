@@ -18,7 +18,8 @@ namespace sepal::session::test {
 struct RoundWorld : SessionWorld {
   explicit RoundWorld(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
-      sessions.push_back(std::make_unique<Session>(environment, WorkerSession::client(true)));
+      sessions.push_back(
+          std::make_unique<Session>(environment, WorkerSession::client(environment.services, true)));
   }
 
   void receive(std::size_t index, const std::string& bytes) {

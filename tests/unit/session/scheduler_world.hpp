@@ -107,7 +107,7 @@ struct SchedulerWorld : SessionWorld {
   Client& add() {
     const std::uint64_t id = peers.size() + 1;
     peers.push_back(std::make_unique<Peer>());
-    command::ClientState state = client(true);
+    command::ClientState state = client(environment.services, true);
     state.id = id;
     state.connected_at = StandingClock::now();
     const GateEntered inside(environment.gate, environment.gate_side);

@@ -93,7 +93,7 @@ TEST_CASE("replies up to the limit do not stop a batch, one byte more does", "[s
 TEST_CASE("a client that never authenticated has the full limits once the password is gone", "[session]") {
   const std::string large = request({"ECHO", std::string(resp::unauthenticated_bulk_bytes_max + 1, 'x')});
   SessionWorld guarded(false);
-  guarded.ground.options.password = "sesame";
+  guarded.services.users->set_default_password("sesame");
   CHECK(guarded.give(large) == Step::close);
   SessionWorld open(false);
   CHECK(open.give(large) == Step::read);
@@ -368,7 +368,7 @@ TEST_CASE("errors that come from no handler are in the statistics, too", "[sessi
 
   SessionWorld fresh;
   REQUIRE(fresh.give("*1\r\n$x\r\n") == Step::close);
-  Session other(fresh.environment, SessionWorld::client(true));
+  Session other(fresh.environment, SessionWorld::client(fresh.services, true));
   const std::string asked = request({"INFO", "errorstats"});
   std::ranges::copy(asked, other.input_space().begin());
   other.input_arrived(asked.size());
@@ -460,7 +460,7 @@ TEST_CASE("a client without authentication may send only a few arguments", "[ses
   const auto too_many =
       request(std::vector<std::string>(resp::unauthenticated_argument_count_max + 1, "PING"));
   SessionWorld stranger(false);
-  stranger.ground.options.password = "secret";
+  stranger.services.users->set_default_password("secret");
   CHECK(stranger.give(too_many) == Step::close);
   CHECK(stranger.taken_output() == "-ERR Protocol error: unauthenticated multibulk length\r\n");
   SessionWorld known(true);
@@ -470,7 +470,7 @@ TEST_CASE("a client without authentication may send only a few arguments", "[ses
 TEST_CASE("a request that was looked ahead at is run once, after the requests that ran meanwhile",
           "[session]") {
   SessionWorld world;
-  Session other(world.environment, SessionWorld::client(true));
+  Session other(world.environment, SessionWorld::client(world.services, true));
   const auto run_other = [&](const std::string& bytes) {
     std::ranges::copy(bytes, other.input_space().begin());
     other.input_arrived(bytes.size());
@@ -493,7 +493,7 @@ TEST_CASE("a request that was looked ahead at is run once, after the requests th
   bytes = add;
   world.receive(bytes);
   world.look_ahead();
-  world.ground.options.password = "secret";
+  world.services.users->set_default_password("secret");
   world.session.client().authenticated = false;
   CHECK(world.run() == Step::read);
   CHECK(world.taken_output() == "-NOAUTH Authentication required.\r\n");

@@ -53,10 +53,11 @@ struct WorkerSession {
                     .last_words = last_words,
                     .similar_words = similar_words,
                     .steady_now = StandingClock::now},
-        session(environment, client(authenticated)) {}
+        session(environment, client(services, authenticated)) {}
 
-  static command::ClientState client(bool authenticated) {
+  static command::ClientState client(const command::Services& services, bool authenticated) {
     command::ClientState state;
+    services.users->welcome(state);
     state.id = 1;
     state.authenticated = authenticated;
     return state;

@@ -1,0 +1,27 @@
+#include <sepal/base/assert.hpp>
+#include <sepal/base/random.hpp>
+
+#include <array>
+#include <string_view>
+#include <unistd.h>
+
+namespace sepal {
+
+std::string random_hex(std::size_t digit_count) {
+  constexpr std::string_view hex = "0123456789abcdef";
+  std::string digits;
+  digits.reserve(digit_count + 1);
+  while (digits.size() < digit_count) {
+    std::array<unsigned char, 64> bytes;
+    SEPAL_ASSERT(getentropy(bytes.data(), bytes.size()) == 0, "the system gives no random numbers");
+    for (const unsigned char byte : bytes) {
+      if (digits.size() >= digit_count) break;
+      digits.push_back(hex[byte >> 4]);
+      digits.push_back(hex[byte & 0xf]);
+    }
+  }
+  digits.resize(digit_count);
+  return digits;
+}
+
+}  // namespace sepal
