@@ -113,13 +113,13 @@ class ClientTest(DaemonTest):
         words["SEPAL_SCRIPTS"] = "1" if "eval" in known else ""
         return words
 
-    def start_locked(self, port=0, *arguments):
-        return self.start("--requirepass", PASSWORD, "--port", str(port), *arguments)
+    def start_locked(self, port=0, directory=None):
+        return self.start("--requirepass", PASSWORD, "--port", str(port), directory=directory)
 
     # --- the tour
 
     def run_tour(self, command, protocol=2, extra=None):
-        daemon = self.start_locked()
+        daemon = self.start_locked(directory=os.path.join(self.directory, str(protocol)))
         done = subprocess.run([*command, "tour"], env=dict(self.environment(daemon, protocol), **(extra or {})),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=TOUR_SECONDS_MAX, cwd=self.scratch, errors="replace")
@@ -129,7 +129,7 @@ class ClientTest(DaemonTest):
         missing = {"user"} - ({"user"} if "acl" in known else set()) | {"script"} - ({"script"} if "eval" in known else set())
         self.assertEqual(parts, [part for part in PARTS if part not in missing], done.stdout)
         self.check_tour(daemon)
-        return daemon
+        daemon.kill()
 
     def check_tour(self, daemon):
         """What the tour left, seen by another connection."""
@@ -145,27 +145,32 @@ class ClientTest(DaemonTest):
 
     def run_writer(self, command, extra=None):
         """Stops and kills the server under a program that adds. Each answered add must be there, after every start."""
-        port = free_port()
-        daemon = self.start_locked(port)
+        daemon = self.start_locked(free_port())
         self.connect(daemon).call(*WRITTEN)
         with subprocess.Popen([*command, "write"], env=dict(self.environment(daemon), **(extra or {})), text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sys.stderr if os.environ.get("SEPAL_CLIENTS_VERBOSE") else subprocess.DEVNULL,
                               cwd=self.scratch) as process:
-            self.addCleanup(process.kill)
-            output = Output(process)
-            for stop in (signal.SIGTERM, signal.SIGKILL, None):
-                output.wait_for_count(len(output.lines) + ITEMS_BETWEEN)
-                if stop is None:
-                    break
-                daemon.send_signal(stop)
-                daemon.wait()
-                daemon.kill()
-                answered = self.answered(output)
-                daemon = self.start_locked(port)
-                self.assert_written(daemon, answered)
-            process.kill()
+            try:
+                output = Output(process)
+                daemon = self.stop_and_kill(daemon, output)
+            finally:
+                process.kill()
             output.wait_for_end()
         self.assert_written(daemon, self.answered(output, cut=True))
+
+    def stop_and_kill(self, daemon, output):
+        """Ends the server twice while the program adds, and checks after each start. Returns the last server."""
+        for stop in (signal.SIGTERM, signal.SIGKILL):
+            output.wait_for_count(len(output.lines) + ITEMS_BETWEEN)
+            port = daemon.port
+            daemon.send_signal(stop)
+            daemon.wait()
+            daemon.kill()
+            answered = self.answered(output)
+            daemon = self.start_locked(port)
+            self.assert_written(daemon, answered)
+        output.wait_for_count(len(output.lines) + ITEMS_BETWEEN)
+        return daemon
 
     @staticmethod
     def answered(output, cut=False):

@@ -29,7 +29,6 @@ class Program:
 
 
 PYTHON = ("/usr/bin/python3",)
-GO = ("env", "GO111MODULE=off", "GOPATH=/usr/share/gocode", "GOFLAGS=", "go", "run")
 
 
 def node(section, **more):
@@ -43,13 +42,16 @@ PROGRAMS = {
     "hiredis": Program((), "client.cpp", "hiredis", "c", ".c", ("libhiredis-dev",), ("true",), compiled="CLIENT_HIREDIS"),
     "hiredis_async": Program((), "client.cpp", "hiredis, asynchronous", "c", ".c", ("libhiredis-dev", "libevent-dev"),
                              ("test", "-e", "/usr/include/event2/event.h"), compiled="CLIENT_HIREDIS_ASYNC", link=("-levent",)),
+    "ioredis": node("ioredis"),
+    "iovalkey": node("iovalkey"),
+    "node_redis_4": node("node-redis 4"),
+    "node_redis_5": node("node-redis 5", protocols=(2, 3)),
+    "valkey_glide": node("valkey-glide", protocols=(2, 3)),
 }
 # Clients with a test of their own in their folder: package, program.
 TOOLS = {
     "redis_cli": ("redis-tools", "redis-cli"),
     "redis_benchmark": ("redis-tools", "redis-benchmark"),
-    "redis_exporter": ("prometheus-redis-exporter", "prometheus-redis-exporter"),
-    "redis_commander": ("nodejs", "node"),
 }
 
 
@@ -58,12 +60,10 @@ def missing(name):
     if name in TOOLS:
         package, tool = TOOLS[name]
         lacks = [] if shutil.which(tool) else [package]
-        npm = name == "redis_commander"
+        npm = False
     else:
         program = PROGRAMS[name]
         lacks = [] if succeeds(program.probe) else list(program.packages)
-        if name == "redigo" and not shutil.which("go"):
-            lacks = list(program.packages)
         npm = program.npm
     if npm and not is_installed(name):
         lacks.append("the packages of tests/clients/%s/package.json" % name)

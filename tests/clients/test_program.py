@@ -1,7 +1,6 @@
 """One client, through its own program: test_program.py NAME. client_test.py says what a program does."""
 
 import os
-import subprocess
 import sys
 
 import client_test
@@ -19,15 +18,7 @@ class ProgramTest(client_test.ClientTest):
             modules = INSTALLED / NAME / "node_modules"
             self.environment_of_language["NODE_PATH"] = str(modules)
             os.symlink(modules, os.path.join(self.scratch, "node_modules"))
-        self.command = self.compiled_go() if NAME == "redigo" else command_of(NAME)
-
-    def compiled_go(self):
-        """`go run` does not hand signals on, and compiles each time."""
-        *before, _ = PROGRAM.command
-        binary = os.path.join(self.scratch, "client")
-        subprocess.run([*before, "build", "-o", binary, command_of(NAME)[-1]], check=True, timeout=300,
-                       env=dict(os.environ, GOCACHE=str(INSTALLED / "go-cache")))
-        return [binary]
+        self.command = command_of(NAME)
 
     def test_the_tour_of_the_library(self):
         for protocol in PROGRAM.protocols:
@@ -41,7 +32,7 @@ class ProgramTest(client_test.ClientTest):
         command = PROGRAM.command
         if PROGRAM.compiled:
             command = ["sh", "-ec", "cc -o shown $1 -lhiredis %s; ./shown" % " ".join(PROGRAM.link), "sh"]
-        self.run_document(PROGRAM, command, dict(os.environ, GOCACHE=str(INSTALLED / "go-cache")))
+        self.run_document(PROGRAM, command, os.environ)
 
 
 if __name__ == "__main__":
