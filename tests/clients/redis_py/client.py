@@ -62,7 +62,7 @@ def commands(client):
     ok("commands")
     expect(refusal(bloom.create, "users", 0.001, 1000), "item exists", "a second reserve")
     expect(refusal(bloom.insert, "nothing", ["x"], noCreate=True), "not found", "insert without a filter")
-    expect("unknown command" in refusal(client.set, "k", "v"), True, "an unknown command")
+    expect("unknown command" in refusal(client.execute_command, "NOSUCH"), True, "an unknown command")
     ok("errors")
 
 
