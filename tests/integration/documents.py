@@ -20,7 +20,9 @@ from daemon import Daemon
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTED_PORT = "6379"
 SECONDS_MAX = 300
-KINDS = ("console", "sh", "redis", "toml", "python", "bash", "yaml", "dockerfile", "ini", "text")
+# Kinds of blocks with programs of clients. They stand in docs/clients.md, and tests/clients/ runs them.
+CLIENT_KINDS = ("c", "go", "js", "lua", "perl", "php", "ruby")
+KINDS = ("console", "sh", "redis", "toml", "python", "bash", "yaml", "dockerfile", "ini", "text", *CLIENT_KINDS)
 # Kinds of blocks that show a part of a file of the tree, and the folders of these files.
 EXCERPTS = {"python": "examples", "bash": "examples", "yaml": "docker", "dockerfile": "docker", "ini": "config"}
 

@@ -14,6 +14,9 @@ How to write a block. Each is fenced, and its first line names its kind:
     bash, yaml, dockerfile, ini
                 a part of a file in examples/, docker/, docker/ and config/.
     text        none of these: a drawing, a layout of bytes. It may not have a command line.
+    c, go, js, lua, perl, php, ruby
+                in docs/clients.md only: a program that its client's test in tests/clients/ runs, and the block of kind text
+                behind it, what the program prints. A block of kind python is such a program there.
 
 A block of another kind fails the test, and so does an indented block. In config/ and docker/ the command lines are the
 comments `#   COMMAND  what it does`. The test follows a document from its top. All its blocks share one server on port 6379
@@ -28,16 +31,23 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import unittest
 
 import documents
-from documents import EXCERPTS, ROOT, Reader
+from documents import CLIENT_KINDS, EXCERPTS, ROOT, Reader
+
+sys.path.append(str(ROOT / "tests" / "clients"))
+from programs import PROGRAMS
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"),
                     *(file for folder in ("benchmarks", "config", "docker", "examples", "scripts")
                       for file in (ROOT / folder).rglob("*.md"))])
 # Files whose comments show command lines.
 COMMENTED = sorted(file for folder in ("config", "docker") for file in (ROOT / folder).iterdir() if file.suffix != ".md")
+
+# The document whose programs tests/clients/ runs.
+OF_CLIENTS = "docs/clients.md"
 
 # Line of a document: the reason why it is not run.
 NOT_RUN = {
@@ -91,7 +101,9 @@ def squeezed(line):
 
 
 def runnable(block):
-    """The lines of a block that are not in NOT_RUN."""
+    """The lines of a block that are not in NOT_RUN, if this test runs the block."""
+    if block.document == OF_CLIENTS and block.kind in ("python", *CLIENT_KINDS):
+        return []
     return [line for line in block.lines if squeezed(line) not in NOT_RUN]
 
 
@@ -107,6 +119,11 @@ class DocumentTest(unittest.TestCase):
         for block in blocks:
             with self.subTest(block.place):
                 getattr(self, "run_" + block.kind)(reader, block)
+
+    def run_client(self, _, block):
+        self.assertEqual(runnable(block), [], "%s: programs of this kind stand in %s" % (block.place, OF_CLIENTS))
+
+    run_c = run_go = run_js = run_lua = run_perl = run_php = run_ruby = run_client
 
     def run_console(self, reader, block):
         steps = documents.split_steps(block, documents.shell_command)
@@ -136,7 +153,7 @@ class DocumentTest(unittest.TestCase):
         self.assertEqual(status, 0, "\n".join([block.place, *printed]))
 
     def run_python(self, reader, block):
-        if not self.is_excerpt(block):
+        if runnable(block) and not self.is_excerpt(block):
             status, printed = reader.run(["python3", "-c", block.text])
             self.assertEqual(status, 0, "\n".join(["%s: no part of an example, and as a program:" % block.place, *printed]))
 
@@ -235,6 +252,18 @@ class TextTest(unittest.TestCase):
         missing = [name_of(page) for page in pages
                    if page.name != "README.md" and "(%s)" % page.relative_to(ROOT / "docs") not in index]
         self.assertEqual(missing, [])
+
+    def test_every_program_of_a_client_is_run_by_the_test_of_that_client(self):
+        shown = set()
+        heading = None
+        blocks = {block.line: block.kind for block in documents.read_blocks(OF_CLIENTS, read(ROOT / OF_CLIENTS))[0]}
+        for number, line in enumerate(read(ROOT / OF_CLIENTS).splitlines(), 1):
+            if line.startswith("## "):
+                heading = line[3:]
+            if blocks.get(number) in ("python", *CLIENT_KINDS):
+                self.assertNotIn(heading, [section for section, _ in shown], "a section has one program")
+                shown.add((heading, blocks[number]))
+        self.assertEqual(shown, {(program.section, program.kind) for program in PROGRAMS.values()})
 
     def test_every_guide_is_in_the_readme_and_every_example_in_a_guide(self):
         readme = read(ROOT / "README.md")
@@ -355,6 +384,7 @@ class ReaderTest(unittest.TestCase):
         self.assert_fails("```toml", "prot = 6379", "```")
         self.assert_fails("```python", "import redis", "redis.Redis(port=6379).no_such_method()", "```")
         self.assert_fails("```yaml", "no: part of a file", "```")
+        self.assert_fails("```ruby", "puts 1", "```")
 
 
 if __name__ == "__main__":

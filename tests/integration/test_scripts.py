@@ -78,9 +78,11 @@ class ScriptsTest(unittest.TestCase):
         self.assertIn("Packages are missing (liblzf-dev) and there is no sudo", done.stderr)
 
     def test_what_would_be_installed_is_printed(self):
-        self.provide_packages("liblzf-dev", "catch2", "cmake")
+        self.provide_packages("liblzf-dev", "catch2", "cmake", "npm")
+        self.provide("node", "exit 0")
         for flags, packages in ((["--print"], "cmake\nliblzf-dev\n"), (["--print", "--tests"], "cmake\nliblzf-dev\ncatch2\n"),
-                                (["--tests", "--print"], "cmake\nliblzf-dev\ncatch2\n")):
+                                (["--tests", "--print"], "cmake\nliblzf-dev\ncatch2\n"),
+                                (["--clients", "--print"], "cmake\nliblzf-dev\ncatch2\nnpm\n")):
             done = self.run_script("install-dependencies", *flags)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, packages, ""))
 

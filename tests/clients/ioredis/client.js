@@ -1,0 +1,4 @@
+// ioredis.
+'use strict';
+
+require('../shared/ioredis.js')(require('ioredis'));

@@ -1,0 +1,4 @@
+// iovalkey.
+'use strict';
+
+require('../shared/ioredis.js')(require('iovalkey'));

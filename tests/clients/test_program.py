@@ -1,0 +1,39 @@
+"""One client, through its own program: test_program.py NAME. client_test.py says what a program does."""
+
+import os
+import sys
+
+import client_test
+from programs import INSTALLED, PROGRAMS, command_of, missing
+
+NAME = sys.argv.pop(1)
+PROGRAM = PROGRAMS[NAME]
+
+
+class ProgramTest(client_test.ClientTest):
+    def setUp(self):
+        super().setUp()
+        self.environment_of_language = {}
+        if PROGRAM.npm:
+            modules = INSTALLED / NAME / "node_modules"
+            self.environment_of_language["NODE_PATH"] = str(modules)
+            os.symlink(modules, os.path.join(self.scratch, "node_modules"))
+        self.command = command_of(NAME)
+
+    def test_the_tour_of_the_library(self):
+        for protocol in PROGRAM.protocols:
+            with self.subTest(protocol=protocol):
+                self.run_tour(self.command, protocol, self.environment_of_language)
+
+    def test_no_answered_add_is_lost_when_the_server_stops_or_is_killed(self):
+        self.run_writer(self.command, self.environment_of_language)
+
+    def test_the_lines_of_the_document(self):
+        command = PROGRAM.command
+        if PROGRAM.compiled:
+            command = ["sh", "-ec", "cc -o shown $1 -lhiredis %s; ./shown" % " ".join(PROGRAM.link), "sh"]
+        self.run_document(PROGRAM, command, os.environ)
+
+
+if __name__ == "__main__":
+    client_test.main(missing(NAME))
