@@ -30,8 +30,10 @@ ScriptRunner::ScriptRunner(Services& services, Dispatcher& dispatcher, std::size
 
 // At a stop the worker has ended what was suspended. This is for tests that end in the middle.
 ScriptRunner::~ScriptRunner() {
-  ends_ = true;
-  while (fiber_.suspended()) fiber_.resume();
+  while (fiber_.suspended()) {
+    ends_ = true;
+    fiber_.resume();
+  }
 }
 
 // --- the request on the fiber ----------------------------------------------------------------------------

@@ -467,8 +467,11 @@ void Scheduler::stop() {
 
 std::size_t Scheduler::cut_off() {
   const std::size_t count = clients_.size();
-  environment_.dispatcher.end_script(true);
-  while (environment_.dispatcher.suspended_client() != 0) run_script();
+  // A transaction may have several scripts: each is ended when it is suspended.
+  while (environment_.dispatcher.suspended_client() != 0) {
+    environment_.dispatcher.end_script(true);
+    run_script();
+  }
   while (!clients_.empty()) close(*clients_.begin()->second);
   while (!lingering_.empty()) close(*lingering_.begin()->second);
   return count;

@@ -109,6 +109,14 @@ TEST_CASE("a stop ends a script that has changed nothing, and waits for others",
     CHECK(world.scheduler.cut_off() >= 1);
     CHECK(world.scheduler.empty());
   }
+  SECTION("a transaction has two that do not end") {
+    const std::string script = request({"EVAL", "redis.call('BF.ADD', 'k', 'x') while true do end", "0"});
+    world.turn({request({"MULTI"}) + script + script + request({"EXEC"}), ""});
+    REQUIRE(world.environment.dispatcher.suspended_client() == 1);
+    world.scheduler.stop();
+    CHECK(world.scheduler.cut_off() >= 1);
+    CHECK(world.scheduler.empty());
+  }
 }
 
 }  // namespace
