@@ -513,10 +513,6 @@ void Dispatcher::count_error(std::string_view text, const CommandSpec* failed) {
   count_errors(text, 1);
 }
 
-std::uint64_t Dispatcher::suspended_client() const {
-  return scripts_->suspended() ? scripts_->client_id() : 0;
-}
-
 bool Dispatcher::resume_script() {
   return scripts_->resume();
 }

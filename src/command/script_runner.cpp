@@ -75,6 +75,7 @@ void ScriptRunner::copy_words(std::span<const std::string_view> words) {
 bool ScriptRunner::resume() {
   SEPAL_ASSERT(suspended(), "only what is suspended goes on");
   services_.busy = false;  // for the commands of the script itself
+  dispatcher_.suspended_client_ = 0;
   dispatcher_.record_ = std::exchange(record_, {});
   slice_ends_ = moment_.clock() + script_slice;
   if (!fiber_.resume()) {
@@ -104,6 +105,7 @@ void ScriptRunner::note_duration() {
 void ScriptRunner::set_aside() {
   record_ = std::exchange(dispatcher_.record_, {});
   services_.busy = true;
+  dispatcher_.suspended_client_ = request_client_->id;
   services_.scripts->busy_has_written = has_written_;
 }
 

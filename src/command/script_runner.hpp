@@ -47,7 +47,6 @@ class ScriptRunner final : public script::Server {
   bool resume();
   Dispatcher::Outcome finish(resp::Reply& reply);
   [[nodiscard]] bool suspended() const { return fiber_.suspended(); }
-  [[nodiscard]] std::uint64_t client_id() const { return request_client_->id; }
   // What is suspended ends with its next line, with an error. Without `even_after_changes`: only if it has
   // changed nothing.
   void end(bool even_after_changes) { ends_ = ends_ || even_after_changes || !has_written_; }

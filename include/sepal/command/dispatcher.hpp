@@ -238,7 +238,7 @@ class Dispatcher {
 
   // The client whose request has run for longer than busy_reply_threshold, and is suspended: run() has
   // answered Next::wait. 0: there is none. While there is one, the gate is reserved whenever it is open.
-  [[nodiscard]] std::uint64_t suspended_client() const;
+  [[nodiscard]] std::uint64_t suspended_client() const { return suspended_client_; }
   // Called with the gate closed. Runs the suspended request for a while. True: it has ended.
   bool resume_script();
   // Appends the reply of the request that has ended.
@@ -305,6 +305,7 @@ class Dispatcher {
   std::string shown_;  // the lines for monitors of this batch
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<ScriptRunner> scripts_;
+  std::uint64_t suspended_client_ = 0;  // the runner writes it: workers ask for it in every turn
 };
 
 }  // namespace sepal::command
