@@ -84,7 +84,7 @@ JoinedRules join_selectors(std::span<const std::string_view> rules) {
 
 }  // namespace
 
-const User& User::nobody() {
+const User& User::without_rights() {
   static const User none{std::string()};
   return none;
 }

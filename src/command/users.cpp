@@ -99,7 +99,7 @@ const User* Users::find(std::string_view name) const {
 const User* Users::log_in(std::string_view name, std::string_view password) const {
   const User* const user = find(name);
   if (user == nullptr) {
-    static_cast<void>(User::nobody().accepts(password));  // it takes as long
+    static_cast<void>(User::without_rights().accepts(password));  // it takes as long
     return nullptr;
   }
   return user->accepts(password) ? user : nullptr;
@@ -179,7 +179,7 @@ bool dismiss(const RemovedUsers& removed, ClientDirectory& clients, const Client
   clients.for_each([&](ClientState& client) {
     if (!std::ranges::binary_search(gone, client.user, std::less<>())) return;
     // What the client has sent may still run before it is closed.
-    client.user = &User::nobody();
+    client.user = &User::without_rights();
     client.authenticated = false;
     if (&client == asking) {
       asking_is_one = true;

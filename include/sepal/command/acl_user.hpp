@@ -26,7 +26,7 @@ class User {
   // A user that is off, has no password and may do nothing.
   explicit User(std::string name) : name_(std::move(name)) {}
   // The user of a client that no server has given another one, and of a client whose user is gone.
-  static const User& nobody();
+  static const User& without_rights();
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool is_on() const { return on_; }

@@ -37,7 +37,7 @@ class LatencyEvents {
 
   // The longest sample of a second stands for it.
   void add(std::string_view event, WallTime at, std::chrono::milliseconds duration);
-  // Of all events that have samples, by name.
+  // All events that have samples, by name.
   [[nodiscard]] std::vector<Summary> all() const;
   // Empty: there are none.
   [[nodiscard]] std::vector<Sample> samples(std::string_view event) const;

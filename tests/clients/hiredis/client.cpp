@@ -52,7 +52,7 @@ Reply receive(redisContext& context) {
   return Reply(static_cast<redisReply*>(reply));
 }
 
-// Null if nobody listens.
+// Null if there is no monitor.
 Context try_connect() {
   Context context(redisConnect("127.0.0.1", port()));
   return context != nullptr && context->err == 0 ? std::move(context) : nullptr;

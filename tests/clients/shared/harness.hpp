@@ -14,7 +14,7 @@ namespace harness {
 
 constexpr int pipeline_depth = 10000;
 constexpr int batch_items = 100000;
-// Of new items, a filter of 1% may call so many known.
+// A filter of 1% may call so many new items known.
 constexpr double new_min = 0.97;
 constexpr const char* add_script = "return redis.call('BF.ADD', KEYS[1], ARGV[1])";
 

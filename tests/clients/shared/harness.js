@@ -27,7 +27,7 @@ const names = (prefix, count) => Array.from({ length: count }, (_, at) => prefix
 // Answers 1 and true for "new" count alike: RESP2 has numbers, RESP3 booleans.
 const ones = (replies) => replies.map(Number);
 
-// Of new items, a filter of 1% may call some known.
+// A filter of 1% may call some new items known.
 function mostlyNew(replies, count) {
   assert.strictEqual(replies.length, count);
   assert(ones(replies).filter((reply) => reply === 1).length > 0.97 * count);

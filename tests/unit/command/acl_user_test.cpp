@@ -57,7 +57,7 @@ TEST_CASE("a new user may do nothing but log in", "[command][acl]") {
   CHECK(asked(user, {"HELLO"}) == "yes");
   CHECK(asked(user, {"RESET"}) == "yes");
   CHECK_FALSE(user.accepts(""));
-  CHECK(asked(User::nobody(), {"PING"}) == "command");
+  CHECK(asked(User::without_rights(), {"PING"}) == "command");
 }
 
 TEST_CASE("rules read back as they were applied", "[command][acl]") {

@@ -139,7 +139,7 @@ TEST_CASE("clients of a removed user may do nothing more, and are closed", "[com
   CHECK(removed.size() == 1);
   CHECK_FALSE(dismiss(removed, clients, &others));
   CHECK(clients.killed == std::vector<std::uint64_t>{1});
-  CHECK(bobs.user == &User::nobody());
+  CHECK(bobs.user == &User::without_rights());
   CHECK(others.user == &users.standard());
 }
 
