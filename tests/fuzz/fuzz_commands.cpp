@@ -243,8 +243,8 @@ void run(World& world, Input& input, const std::vector<const CommandSpec*>& rows
   if (bar != std::string_view::npos) words.push_back(name.substr(bar + 1));
   for (std::size_t more = input.byte() % words_max; more > 0; --more) words.push_back(input.word());
   const std::string reply = world.send_words(connection, words);
-  const bool waits = world.outcome.next == Next::wait || world.outcome.next == Next::later ||
-                     world.outcome.next == Next::close;
+  const Next next = world.outcome.next;
+  const bool waits = next == Next::wait || next == Next::later || next == Next::paused || next == Next::close;
   if (reply.empty() && !waits) std::abort();
   end_script(world);
   world.dispatcher.commit();

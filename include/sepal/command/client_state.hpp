@@ -62,7 +62,7 @@ struct ClientState {
   std::string library_version;
   std::uint32_t database = 0;
   const User* user = &User::without_rights();  // one of Users, which outlives the client or takes it away
-  bool authenticated = false;          // true for a new connection if `default` needs no password then
+  bool authenticated = false;  // true for a new connection if `default` needs no password then
   bool no_evict = false;
   bool no_touch = false;
   Replies replies = Replies::all;

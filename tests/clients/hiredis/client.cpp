@@ -52,7 +52,7 @@ Reply receive(redisContext& context) {
   return Reply(static_cast<redisReply*>(reply));
 }
 
-// Null if there is no monitor.
+// Null if no server answers.
 Context try_connect() {
   Context context(redisConnect("127.0.0.1", port()));
   return context != nullptr && context->err == 0 ? std::move(context) : nullptr;
