@@ -65,8 +65,8 @@ class Engine {
     resp::Reply& reply;  // gets one reply
     Limits limits;
   };
-  // A script may leave so much free memory that all compiled scripts are dropped with it: call compile() again
-  // before each run.
+  // A script may leave so much free memory that all compiled scripts are dropped with it: call compile()
+  // again before each run.
   struct Outcome {
     bool failed_in_command = false;  // the reply is an error that a command gave the script
   };
