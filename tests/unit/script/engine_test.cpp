@@ -187,7 +187,7 @@ TEST_CASE("script: nothing of a run is seen by the next") {
 TEST_CASE("script: what the sandbox does not have") {
   World world;
   for (const std::string name :
-       {"io", "debug", "package", "require", "dofile", "loadfile", "print", "module"}) {
+       {"io", "debug", "package", "require", "dofile", "loadfile", "print", "module", "newproxy"}) {
     CAPTURE(name);
     CHECK(has(world.run("return " + name), "nonexistent global variable '" + name + "'"));
   }
