@@ -52,6 +52,7 @@ PROGRAMS = {
 TOOLS = {
     "redis_cli": ("redis-tools", "redis-cli"),
     "redis_benchmark": ("redis-tools", "redis-benchmark"),
+    "prometheus_redis_exporter": ("prometheus-redis-exporter", "prometheus-redis-exporter"),
 }
 
 
