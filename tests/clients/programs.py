@@ -47,6 +47,8 @@ PROGRAMS = {
     "node_redis_4": node("node-redis 4"),
     "node_redis_5": node("node-redis 5", protocols=(2, 3)),
     "valkey_glide": node("valkey-glide", protocols=(2, 3)),
+    "lua_redis": Program(("lua5.1",), "client.lua", "lua-redis", "lua", ".lua", ("lua5.1", "lua-redis", "lua-socket"),
+                         ("lua5.1", "-e", "require('redis') require('socket')")),
 }
 # Clients with a test of their own in their folder: package, program.
 TOOLS = {
