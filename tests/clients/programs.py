@@ -25,10 +25,15 @@ class Program:
     protocols: tuple = (2,)
     npm: bool = False       # it needs what `install` brings
     compiled: str = ""      # the variable of the environment that has the compiled program
+    go: bool = False        # `go build` makes the program
     link: tuple = ()        # what its lines in docs/clients.md are linked with
 
 
 PYTHON = ("/usr/bin/python3",)
+# Where Debian puts the sources of packages for Go.
+GO_PACKAGES = "/usr/share/gocode"
+# Go builds with these packages only, and without a network.
+GO_ENVIRONMENT = {"GO111MODULE": "off", "GOPATH": GO_PACKAGES, "GOFLAGS": "", "GOPROXY": "off", "GOCACHE": str(INSTALLED / "go-cache")}
 
 
 def node(section, **more):
@@ -47,11 +52,16 @@ PROGRAMS = {
     "node_redis_4": node("node-redis 4"),
     "node_redis_5": node("node-redis 5", protocols=(2, 3)),
     "valkey_glide": node("valkey-glide", protocols=(2, 3)),
+    "lua_redis": Program(("lua5.1",), "client.lua", "lua-redis", "lua", ".lua", ("lua5.1", "lua-redis", "lua-socket"),
+                         ("lua5.1", "-e", "require('redis') require('socket')")),
+    "redigo": Program(("go", "run"), "client.go", "redigo", "go", ".go", ("golang-go", "golang-github-gomodule-redigo-dev"),
+                      ("sh", "-c", "go version && test -d %s/src/github.com/gomodule/redigo/redis" % GO_PACKAGES), go=True),
 }
 # Clients with a test of their own in their folder: package, program.
 TOOLS = {
     "redis_cli": ("redis-tools", "redis-cli"),
     "redis_benchmark": ("redis-tools", "redis-benchmark"),
+    "prometheus_redis_exporter": ("prometheus-redis-exporter", "prometheus-redis-exporter"),
 }
 
 

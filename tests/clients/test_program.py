@@ -1,10 +1,11 @@
 """One client, through its own program: test_program.py NAME. client_test.py says what a program does."""
 
 import os
+import subprocess
 import sys
 
 import client_test
-from programs import INSTALLED, PROGRAMS, command_of, missing
+from programs import GO_ENVIRONMENT, INSTALLED, PROGRAMS, command_of, missing
 
 NAME = sys.argv.pop(1)
 PROGRAM = PROGRAMS[NAME]
@@ -19,6 +20,16 @@ class ProgramTest(client_test.ClientTest):
             self.environment_of_language["NODE_PATH"] = str(modules)
             os.symlink(modules, os.path.join(self.scratch, "node_modules"))
         self.command = command_of(NAME)
+        if PROGRAM.go:
+            self.environment_of_language.update(GO_ENVIRONMENT)
+            self.build_with_go()
+
+    def build_with_go(self):
+        built = os.path.join(self.scratch, "client")
+        done = subprocess.run(["go", "build", "-o", built, self.command[-1]], env=dict(os.environ, **GO_ENVIRONMENT), cwd=self.scratch,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.command = [built]
 
     def test_the_tour_of_the_library(self):
         for protocol in PROGRAM.protocols:
@@ -32,7 +43,7 @@ class ProgramTest(client_test.ClientTest):
         command = PROGRAM.command
         if PROGRAM.compiled:
             command = ["sh", "-ec", "cc -o shown $1 -lhiredis %s; ./shown" % " ".join(PROGRAM.link), "sh"]
-        self.run_document(PROGRAM, command, os.environ)
+        self.run_document(PROGRAM, command, dict(os.environ, **(GO_ENVIRONMENT if PROGRAM.go else {})))
 
 
 if __name__ == "__main__":
