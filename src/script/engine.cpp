@@ -240,9 +240,10 @@ void State::answer_error(int status, Engine::Outcome& outcome) {
 // Gives an error its place: that of the script's line, also when a function of a library raised it.
 int State::handle_error(lua_State* lua) {
   lua_Debug place{};
-  bool found = lua_getstack(lua, 1, &place) != 0 && lua_getinfo(lua, "Sl", &place) != 0;
-  if (found && std::string_view(place.what) == "C")
-    found = lua_getstack(lua, 2, &place) != 0 && lua_getinfo(lua, "Sl", &place) != 0;
+  // Functions of libraries may call each other: the first function of the script's text is meant.
+  bool found = false;
+  for (int level = 1; !found && lua_getstack(lua, level, &place) != 0; ++level)
+    found = lua_getinfo(lua, "Sl", &place) != 0 && std::string_view(place.what) != "C";
   if (!lua_istable(lua, 1)) {
     std::size_t size = 0;
     const char* const bytes = lua_tolstring(lua, 1, &size);
@@ -262,7 +263,9 @@ int State::handle_error(lua_State* lua) {
 
 void State::count_hook(lua_State* lua, lua_Debug*) {
   State& state = of(lua);
-  if (state.ends_because_.empty() && state.run_->server.goes_on()) return;
+  // A script that ends is asked for, too: what it still runs may take long, and is suspended meanwhile.
+  const bool goes_on = state.run_->server.goes_on();
+  if (goes_on && !state.is_ending()) return;
   state.end(lua, "ERR Script killed by user with SCRIPT KILL...");
 }
 

@@ -113,11 +113,38 @@ int collect_garbage(lua_State* lua) {
   return 1;
 }
 
+// Raises the error again that ends the script, if there is one.
+void go_on_ending(lua_State* lua) {
+  State& state = State::of(lua);
+  if (state.is_ending()) state.end(lua, {});
+}
+
+// coroutine.resume, which catches errors
+int resume_coroutine(lua_State* lua) {
+  const int results = call_original(lua);
+  go_on_ending(lua);
+  return results;
+}
+
+// bit.tohex. The library negates the number of digits, and the least integer has no negative: it would write
+// beyond its buffer (CVE-2024-31449).
+int to_hex(lua_State* lua) {
+  constexpr lua_Integer digits_max = 8;
+  if (lua_gettop(lua) >= 2) {
+    const lua_Number digits = luaL_checknumber(lua, 2);
+    const bool in_range = digits >= -digits_max && digits <= digits_max;
+    lua_pushinteger(lua, in_range ? static_cast<lua_Integer>(digits) : digits < 0 ? -digits_max : digits_max);
+    lua_replace(lua, 2);
+  }
+  return call_original(lua);
+}
+
 // As Lua's, but an error of a command comes as its text, not as a table: so scripts were written before the
 // reference had such tables.
 int protected_call(lua_State* lua) {
   luaL_checkany(lua, 1);
   const int status = lua_pcall(lua, lua_gettop(lua) - 1, LUA_MULTRET, 0);
+  go_on_ending(lua);
   if (status != 0 && lua_istable(lua, -1)) {
     lua_getfield(lua, -1, "err");
     if (lua_isstring(lua, -1) != 0) {
@@ -138,6 +165,7 @@ int protected_call_with_handler(lua_State* lua) {
   lua_settop(lua, 2);
   lua_insert(lua, 1);  // the handler
   const int status = lua_pcall(lua, 0, LUA_MULTRET, 0);
+  go_on_ending(lua);
   if (status != 0) {
     lua_pushvalue(lua, 1);
     lua_insert(lua, -2);
@@ -248,6 +276,12 @@ void adapt_libraries(lua_State* lua) {
   lua_pop(lua, 1);
   lua_getglobal(lua, LUA_TABLIBNAME);
   wrap(lua, "insert", change_table);
+  lua_pop(lua, 1);
+  lua_getglobal(lua, LUA_COLIBNAME);
+  wrap(lua, "resume", resume_coroutine);
+  lua_pop(lua, 1);
+  lua_getglobal(lua, "bit");
+  wrap(lua, "tohex", to_hex);
   lua_pop(lua, 1);
   lua_getglobal(lua, LUA_MATHLIBNAME);
   replace(lua, "random", math_random);

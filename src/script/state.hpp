@@ -49,6 +49,8 @@ class State {
   // Raises an error, and raises it again with each further line: else the script could catch it with pcall,
   // and go on. The text lives as long as the program.
   int end(lua_State* lua, std::string_view text);
+  // The script must end: functions that catch errors raise it again.
+  [[nodiscard]] bool is_ending() const { return !ends_because_.empty(); }
   std::minstd_rand& random() { return random_; }
 
  private:

@@ -238,6 +238,37 @@ TEST_CASE("script: a script ends when the server does not answer a command, what
   }
 }
 
+TEST_CASE("script: a script that catches its end in coroutines ends all the same") {
+  for (const std::string text :
+       {"local function f(n) while true do pcall(coroutine.wrap(function() if n > 0 then f(n - 1) else while "
+        "true do end end end)) end end f(4)",
+        "while true do coroutine.resume(coroutine.create(function() while true do end end)) end"}) {
+    World world;
+    world.server.questions_max = 3;
+    CAPTURE(text);
+    CHECK(has(world.run(text), "Script killed by user with SCRIPT KILL..."));
+    CHECK(world.server.questions < 20);
+    world.server.questions = -1000;
+    CHECK(world.run("return 1") == ":1\r\n");
+  }
+}
+
+TEST_CASE("script: bit.tohex takes any number of digits") {
+  World world;
+  CHECK(world.run("return bit.tohex(255)") == "$8\r\n000000ff\r\n");
+  CHECK(world.run("return bit.tohex(255, 4)") == "$4\r\n00ff\r\n");
+  CHECK(world.run("return bit.tohex(255, -4)") == "$4\r\n00FF\r\n");
+  for (const char* const digits : {"-2147483648", "-9", "-1e300", "-1/0"})
+    CHECK(world.run(std::string("return bit.tohex(255, ") + digits + ")") == "$8\r\n000000FF\r\n");
+  for (const char* const digits : {"2147483648", "9", "1e300", "0/0"})
+    CHECK(world.run(std::string("return bit.tohex(255, ") + digits + ")") == "$8\r\n000000ff\r\n");
+}
+
+TEST_CASE("script: an error of a library is told with the script's line") {
+  World world;
+  CHECK(has(world.run("\nreturn string.find(('('):rep(100), ('('):rep(50))"), ", on @user_script:2."));
+}
+
 TEST_CASE("script: a script that takes too much memory ends") {
   for (const std::string text : {"local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
                                  "return ('x'):rep(1e9)", "local s = 'x' while true do s = s .. s end",
