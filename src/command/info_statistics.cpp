@@ -88,7 +88,8 @@ void append_keys(const Context& context, InfoLines& lines) {
   lines.number("expire_cycle_cpu_milliseconds",
                std::chrono::duration_cast<milliseconds>(background.expiry_worked).count());
   lines.zeros({"evicted_keys"}).count("evicted_clients", context.services.output.closed_count());
-  lines.zeros({"evicted_scripts", "total_eviction_exceeded_time", "current_eviction_exceeded_time"});
+  lines.count("evicted_scripts", context.services.scripts->library.evicted_count());
+  lines.zeros({"total_eviction_exceeded_time", "current_eviction_exceeded_time"});
   lines.count("keyspace_hits", sum_of(context, &WorkerStats::key_hits));
   lines.count("keyspace_misses", sum_of(context, &WorkerStats::key_misses));
 }

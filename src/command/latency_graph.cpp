@@ -16,11 +16,11 @@ std::string age_of(std::chrono::seconds age) {
   constexpr std::int64_t minute = 60;
   constexpr std::int64_t hour = 60 * minute;
   constexpr std::int64_t day = 24 * hour;
-  const std::int64_t seconds = std::max<std::int64_t>(age.count(), 0);
-  if (seconds < minute) return std::to_string(seconds) + "s";
-  if (seconds < hour) return std::to_string(seconds / minute) + "m";
-  if (seconds < day) return std::to_string(seconds / hour) + "h";
-  return std::to_string(seconds / day) + "d";
+  const std::int64_t elapsed = std::max<std::int64_t>(age.count(), 0);
+  if (elapsed < minute) return std::to_string(elapsed) + "s";
+  if (elapsed < hour) return std::to_string(elapsed / minute) + "m";
+  if (elapsed < day) return std::to_string(elapsed / hour) + "h";
+  return std::to_string(elapsed / day) + "d";
 }
 
 // The letter of a sample in a row. `level` is the sample's height in steps, from 0.

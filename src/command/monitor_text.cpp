@@ -27,12 +27,12 @@ void append_escaped(std::string& text, std::string_view bytes) {
 
 void append_time(std::string& text, WallTime now) {
   const auto since_1970 = now.time_since_epoch();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_1970);
-  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(since_1970 - seconds);
+  const auto whole_seconds = std::chrono::duration_cast<std::chrono::seconds>(since_1970);
+  const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(since_1970 - whole_seconds);
   std::string fraction = std::to_string(microseconds.count());
   constexpr std::size_t digits = 6;
   fraction.insert(0, digits - fraction.size(), '0');
-  text.append(std::to_string(seconds.count())).append(".").append(fraction);
+  text.append(std::to_string(whole_seconds.count())).append(".").append(fraction);
 }
 
 // The path of a UNIX socket is the address of its clients, with a port of 0 behind it.

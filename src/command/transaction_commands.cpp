@@ -141,9 +141,7 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
   const Outcome one_by_one{.next = Next::need_alone, .spec = &spec};
   const bool are_several = last_words.size() > 1;
   keyspace::WorkerLog* const log = log_of(spec);
-  const bool frees = spec.frees != nullptr && spec.frees(first.words, moment.now);
-  const auto change = frees ? keyspace::Change::frees : keyspace::Change::any;
-  if (log != nullptr && log->admit(0, change) == keyspace::Admission::refused)
+  if (log != nullptr && log->admit(0, change_of(first, moment.now)) == keyspace::Admission::refused)
     return are_several ? one_by_one
                        : reject(first, journal_refuses(services_.journal.status().refusal), false);
   std::size_t byte_count = 0;

@@ -37,11 +37,7 @@ struct State::Task {
 
 State::State() : lua_(lua_newstate(allocate, this)) {
   SEPAL_ASSERT(lua_ != nullptr, "the system has no memory for Lua");
-  lua_pushlightuserdata(lua_, &registry_keys.state);
-  lua_pushlightuserdata(lua_, this);
-  lua_rawset(lua_, LUA_REGISTRYINDEX);
   open_sandbox(lua_);
-  push_sandbox(lua_);
   sandbox_ = keep_on_top();
   lua_pushcfunction(lua_, handle_error);
   handler_ = keep_on_top();

@@ -361,15 +361,8 @@ void open_sandbox(lua_State* lua) {
   guard(lua);  // the globals of scripts
   lua_pushvalue(lua, -1);
   lua_setfield(lua, -3, "_G");
-  lua_pushlightuserdata(lua, &registry_keys.sandbox);
-  lua_insert(lua, -2);
-  lua_rawset(lua, LUA_REGISTRYINDEX);
-  lua_settop(lua, 0);
-}
-
-void push_sandbox(lua_State* lua) {
-  lua_pushlightuserdata(lua, &registry_keys.sandbox);
-  lua_rawget(lua, LUA_REGISTRYINDEX);
+  lua_insert(lua, 1);
+  lua_settop(lua, 1);
 }
 
 }  // namespace sepal::script

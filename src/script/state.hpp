@@ -95,15 +95,12 @@ class State {
 
 // Keys of Lua's registry: the addresses of these.
 struct RegistryKeys {
-  char state;
-  char sandbox;  // the table that scripts have as their globals
   char guarded;  // tables that a script may only read, as keys
 };
 inline RegistryKeys registry_keys{};
 
-// sandbox.cpp
+// sandbox.cpp. Leaves the table that scripts have as their globals on the stack, and nothing else.
 void open_sandbox(lua_State* lua);
-void push_sandbox(lua_State* lua);
 
 // redis_library.cpp. Leaves the table `redis` on the stack.
 void push_redis_library(lua_State* lua);

@@ -168,6 +168,13 @@ TEST_CASE("SCRIPT LOAD, EXISTS, FLUSH, HELP, DEBUG", "[command][script]") {
   CHECK(world.send({"SCRIPT", "KILL"}) == "-NOTBUSY No scripts in execution right now.");
 }
 
+TEST_CASE("INFO counts the scripts that the server has forgotten to make room", "[command][script]") {
+  World world;
+  for (std::size_t i = 0; i <= script::Library::passing_max; ++i)
+    world.send({"EVAL", "return " + std::to_string(i), "0"});
+  CHECK(has(world.send({"INFO", "stats"}), "evicted_scripts:1\r\n"));
+}
+
 TEST_CASE("functions are refused", "[command][script]") {
   World world;
   CHECK(world.send({"FCALL", "f", "0"}) == "-ERR Function not found");
