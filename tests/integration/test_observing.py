@@ -128,7 +128,7 @@ class ObservingTest(DaemonTest):
             control.call("CLIENT", "UNPAUSE")
         self.eventually("nothing is added", lambda: all(len(mine) > 50 for mine in lists))
         control.call("CLIENT", "PAUSE", "600000", "WRITE")
-        self.daemon.process.kill()
+        self.daemon.kill()
         for thread in threads:
             thread.join()
         for mine in lists:
