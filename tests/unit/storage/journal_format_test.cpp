@@ -166,12 +166,12 @@ TEST_CASE("each operation has the bytes of the format", "[storage]") {
   }
   SECTION("moved") {
     encoder.moved(some_key, 5);
-    CHECK(hexadecimal(encoder.bytes()) == head("0d") + "06000000" + "00000000");
+    CHECK(hexadecimal(encoder.bytes()) == head("0d") + "05000000" + "00000000");
     CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Moved{.key = some_key}));
   }
   SECTION("swapped") {
     encoder.swapped(3, 5);
-    CHECK(hexadecimal(encoder.bytes()) == "0c03" + zeros(14) + "06000000" + "00000000");
+    CHECK(hexadecimal(encoder.bytes()) == "0c03" + zeros(14) + "05000000" + "00000000");
     CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Swapped{}));
   }
   SECTION("mirrored") {
@@ -184,6 +184,12 @@ TEST_CASE("each operation has the bytes of the format", "[storage]") {
     CHECK(hexadecimal(encoder.bytes()) ==
           head("0b") + "03000000" + "00000000" + "0500000000000000" + "02000000" + "00000000" + "746f");
     CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Mirrored{.key = some_key, .target = "to"}));
+  }
+  SECTION("written") {
+    const keyspace::Written written{.key = some_key, .offset = 7, .bytes = std::as_bytes(std::span("ab", 2))};
+    encoder.record(written);
+    CHECK(hexadecimal(encoder.bytes()) == head("0e") + "0700000000000000" + "02000000" + "00000000" + "6162");
+    CHECK(encoder.bytes().size() == operation_bytes_max(written));
   }
   SECTION("without a key") {
     encoder.flushed(3);
