@@ -3,6 +3,7 @@
 // SETBIT to 1 is what filters of clients do all day. It runs in the shared gate, as BF.ADD does, where the
 // bit lies within the string and its page has memory. All else that changes a string closes the gate.
 
+#include <sepal/base/assert.hpp>
 #include <sepal/command/arguments.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -36,6 +37,26 @@ std::optional<std::uint64_t> parse_position(std::string_view word) {
   const auto number = parse_unsigned(word);
   return number && *number < filter::string_bits_max ? number : std::nullopt;
 }
+
+// The positions of requests that run together.
+class Positions {
+ public:
+  // False if a word is no position.
+  bool parse(Words words) {
+    SEPAL_ASSERT(words.size() <= numbers_.size(), "more requests run together than there are places");
+    for (const std::string_view word : words) {
+      const auto position = parse_position(word);
+      if (!position) return false;
+      numbers_[count_++] = *position;
+    }
+    return true;
+  }
+  [[nodiscard]] std::span<const std::uint64_t> all() const { return std::span(numbers_).first(count_); }
+
+ private:
+  std::array<std::uint64_t, Dispatcher::singles_max> numbers_;
+  std::size_t count_ = 0;
+};
 
 constexpr std::uint8_t mask_in_byte(std::uint64_t position) {
   return static_cast<std::uint8_t>(0x80U >> (position % 8));
@@ -411,6 +432,33 @@ Next get_bit(Context& context) {
   const FoundString found = find_string_counted(context, context.words[1]);
   if (found.is_filter) return Next::done;
   context.reply.integer(found.value != nullptr && found.string().bit(*position) ? 1 : 0);
+  return Next::done;
+}
+
+Next set_bit_together(Context& context, Words positions, std::span<bool> were_set) {
+  const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  const Filter* const value = find(context, key.key);
+  Positions numbers;
+  if (context.words[3] != "1" || value == nullptr || !value->is_string() || !numbers.parse(positions) ||
+      !context.changes.try_set_bits(key, *value, numbers.all(), were_set))
+    return Next::need_alone;
+  if (std::ranges::find(were_set, true) != were_set.end()) context.record.answered_known = true;
+  return Next::done;
+}
+
+Next get_bit_together(Context& context, Words positions, std::span<bool> bits) {
+  const Filter* const value = find(context, context.words[1]);
+  Positions numbers;
+  if ((value != nullptr && !value->is_string()) || !numbers.parse(positions)) return Next::need_alone;
+  if (value == nullptr) {
+    std::ranges::fill(bits, false);
+  } else {
+    const BitString string(*value);
+    for (const std::uint64_t position : numbers.all()) string.prefetch(position);
+    std::ranges::transform(numbers.all(), bits.begin(),
+                           [&](std::uint64_t position) { return string.bit(position); });
+  }
+  static_cast<void>(find_counted(context, context.words[1], positions.size()));
   return Next::done;
 }
 

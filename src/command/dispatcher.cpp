@@ -172,6 +172,12 @@ void expire_keys(Context& context) {
     context.changes.expire({.database = context.client.database, .key = context.words[at]}, context.now);
 }
 
+// The answers of requests that ran together.
+void append_answers(resp::Reply& reply, const CommandSpec& spec, std::span<const bool> answers) {
+  if (!spec.flags.has(Flag::integers)) return reply.booleans(answers);
+  for (const bool answer : answers) reply.integer(answer ? 1 : 0);
+}
+
 }  // namespace
 
 WorkerStats::WorkerStats() : commands(command_row_count()), errors(std::make_unique<ErrorCounts>()) {}
@@ -317,7 +323,7 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
   const std::span<bool> answers = scratch_->flags(last_words.size());
   const Next next = answer_together(first, last_words, answers, moment);
   if (next == Next::done) {
-    first.reply.booleans(answers);
+    append_answers(first.reply, *first.spec, answers);
     first.client.last_command = first.spec;
     count_requests(first.client, last_words.size(), moment.steady_now);
     if (services_.monitors.any()) show_together(first, last_words, moment);
@@ -341,7 +347,7 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (!refusal(services_, requests[i], moment).empty() || requests[i].client.transaction != nullptr)
       return false;
-    last_words[i] = requests[i].words.back();
+    last_words[i] = requests[i].words[together_index(*requests[i].spec, requests[i].words.size())];
   }
   std::array<bool, singles_max> answers;
   const auto answered = std::span(answers).first(requests.size());
@@ -349,7 +355,7 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
       Next::done)
     return false;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    requests[i].reply.boolean(answered[i]);
+    append_answers(requests[i].reply, *requests[i].spec, answered.subspan(i, 1));
     requests[i].client.last_command = requests[i].spec;
     count_requests(requests[i].client, 1, moment.steady_now);
     if (services_.monitors.any()) show(requests[i], moment);

@@ -68,7 +68,10 @@ Next combine_bits(Context& context);  // BITOP
 Next count_bits(Context& context);
 Next find_bit(Context& context);  // BITPOS
 Next get_bit(Context& context);
+Next get_bit_together(Context& context, std::span<const std::string_view> positions, std::span<bool> bits);
 Next set_bit(Context& context);
+Next set_bit_together(Context& context, std::span<const std::string_view> positions,
+                      std::span<bool> were_set);
 
 // string_commands.cpp
 Next append(Context& context);

@@ -5,6 +5,8 @@
 #include <sepal/base/endian.hpp>
 #include <sepal/filter/bit_string.hpp>
 
+#include <boost/container/static_vector.hpp>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -103,6 +105,11 @@ bool BitString::bit(std::uint64_t position) const {
   return byte < length() && has_memory(byte) && (load_word(*word_of_byte(byte)) & mask_of(position)) != 0;
 }
 
+void BitString::prefetch(std::uint64_t position) const {
+  const std::uint64_t byte = position / 8;
+  if (byte < length() && has_memory(byte)) __builtin_prefetch(word_of_byte(byte));
+}
+
 std::optional<bool> BitString::try_set(std::uint64_t position, AddRecorder* recorder) {
   const std::uint64_t byte = position / 8;
   if (byte >= length() || !has_memory(byte)) return std::nullopt;
@@ -115,6 +122,30 @@ std::optional<bool> BitString::try_set(std::uint64_t position, AddRecorder* reco
   const Fingerprint told{.low = position, .high = 0};
   if (recorder != nullptr) recorder->end({&told, was_set ? std::size_t{0} : 1});
   return was_set;
+}
+
+bool BitString::try_set(std::span<const std::uint64_t> positions, std::span<bool> were_set,
+                        AddRecorder* recorder) {
+  SEPAL_ASSERT(positions.size() == were_set.size() && positions.size() <= recorded_items_max,
+               "there is an answer for each bit, and a record has room for all");
+  const std::uint64_t byte_count = length();
+  for (const std::uint64_t position : positions) {
+    if (position / 8 >= byte_count || !has_memory(position / 8)) return false;
+    __builtin_prefetch(word_of_byte(position / 8), 1);
+  }
+  boost::container::static_vector<Fingerprint, recorded_items_max> clear;
+  if (recorder != nullptr) recorder->begin();
+  for (std::size_t at = 0; at < positions.size(); ++at) {
+    const std::uint64_t position = positions[at];
+    const std::uint64_t mask = mask_of(position);
+    std::uint64_t& word = *word_of_byte(position / 8);
+    were_set[at] =
+        (load_word(word) & mask) != 0 ||
+        (std::atomic_ref<std::uint64_t>(word).fetch_or(mask, std::memory_order_relaxed) & mask) != 0;
+    if (!were_set[at]) clear.push_back({.low = position, .high = 0});
+  }
+  if (recorder != nullptr) recorder->end(clear);
+  return true;
 }
 
 void BitString::read(std::uint64_t offset, std::span<std::byte> to) const {

@@ -92,6 +92,14 @@ std::optional<bool> Mutator::try_set_bit(DatabaseKey key, const filter::Filter& 
   return filter::BitString(string).try_set(position, &recorder);
 }
 
+bool Mutator::try_set_bits(DatabaseKey key, const filter::Filter& string,
+                           std::span<const std::uint64_t> positions, std::span<bool> were_set) {
+  if (keyspace_.watches().client_count() != 0) return false;
+  if (log_ == nullptr) return filter::BitString(string).try_set(positions, were_set, nullptr);
+  KeyRecorder recorder(*log_, key);
+  return filter::BitString(string).try_set(positions, were_set, &recorder);
+}
+
 Result<void> Mutator::write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes) {
   // What the string has already needs no room, and a copy that grows needs all of it.
   auto written = keyspace_.write(key, offset, bytes, keyspace_.filter_limits().bytes_max);

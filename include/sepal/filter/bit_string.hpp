@@ -49,11 +49,17 @@ class BitString {
   [[nodiscard]] std::uint64_t capacity() const;  // in bytes: what write() takes
   // False beyond the end.
   [[nodiscard]] bool bit(std::uint64_t position) const;
+  // Asks for the word of a bit from memory, before a look at it.
+  void prefetch(std::uint64_t position) const;
   // Sets a bit, and returns whether it was set. Of several threads that set a clear bit, one gets false.
   // Nothing, with nothing done, if the bit lies beyond the end or in a page without memory: then the string
   // needs write(). `recorder`, if given, is told the position of a bit that was clear, as the low half of a
   // fingerprint.
   [[nodiscard]] std::optional<bool> try_set(std::uint64_t position, AddRecorder* recorder);
+  // Sets bits, and says for each whether it was set. False, with nothing done, if one of them needs write().
+  // At most recorded_items_max.
+  [[nodiscard]] bool try_set(std::span<const std::uint64_t> positions, std::span<bool> were_set,
+                             AddRecorder* recorder);
   // Copies bytes [offset, offset + to.size()), which lie within the string. Outside the gate as well: then
   // bytes that are written meanwhile may be copied before or after that.
   void read(std::uint64_t offset, std::span<std::byte> to) const;

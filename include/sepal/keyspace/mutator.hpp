@@ -42,6 +42,10 @@ class Mutator {
   [[nodiscard]] std::optional<bool> try_set_bit(DatabaseKey key, const filter::Filter& string,
                                                 std::uint64_t position);
 
+  // The same for several bits: false, with nothing done, if one of them needs write().
+  [[nodiscard]] bool try_set_bits(DatabaseKey key, const filter::Filter& string,
+                                  std::span<const std::uint64_t> positions, std::span<bool> were_set);
+
   // --- exclusive ------------------------------------------------------------------------------------------
 
   // As Keyspace::write, within the limits. Changes of more than written_bytes_max are told one after the

@@ -206,6 +206,42 @@ TEST_CASE("a string goes through Redis' own payload, whatever form it has there"
   CHECK(world.send({"RESTORE", "other", "0", damaged}) == "-ERR DUMP payload version or checksum are wrong");
 }
 
+TEST_CASE("bits that neighbours set and ask for are answered together, as integers", "[command]") {
+  World world;
+  world.send({"SETBIT", "k", "99", "1"});
+  const auto together = [&](std::string_view name, std::vector<std::string_view> words,
+                            std::vector<std::string_view> positions) {
+    words.insert(words.begin(), name);
+    resp::Reply reply;
+    reply.set_version(resp::Version::resp3);
+    std::unique_ptr<command::PartialRun> partial;
+    const command::Request first{.client = world.connection("a").client,
+                                 .reply = reply,
+                                 .spec = command::find_command(name),
+                                 .words = words,
+                                 .partial = partial};
+    const auto next =
+        world.dispatcher.run_together(first, positions, {.now = world.now, .steady_now = {}}).next;
+    return next == command::Next::done ? std::string(reply.bytes()) : std::string("one by one");
+  };
+  CHECK(together("setbit", {"k", "1", "1"}, {"1", "2", "1", "99"}) == ":0\r\n:0\r\n:1\r\n:1\r\n");
+  CHECK(together("getbit", {"k", "1"}, {"1", "3", "2", "1000"}) == ":1\r\n:0\r\n:1\r\n:0\r\n");
+  CHECK(together("getbit", {"none", "1"}, {"1", "3"}) == ":0\r\n:0\r\n");
+  world.dispatcher.commit();
+  const auto operations = world.recording.operations();
+  REQUIRE_FALSE(operations.empty());
+  const Recorded& recorded = operations.back();
+  CHECK(recorded.kind == Kind::added);
+  CHECK(recorded.fingerprints ==
+        std::vector{Fingerprint{.low = 1, .high = 0}, Fingerprint{.low = 2, .high = 0}});
+  // One that cannot run so sends all of them their own way.
+  CHECK(together("setbit", {"k", "1", "0"}, {"1", "2"}) == "one by one");
+  CHECK(together("setbit", {"k", "1", "1"}, {"3", "200"}) == "one by one");
+  CHECK(together("setbit", {"none", "1", "1"}, {"3", "4"}) == "one by one");
+  CHECK(together("getbit", {"k", "1"}, {"1", "x"}) == "one by one");
+  CHECK(world.send({"GETBIT", "k", "3"}) == ":0");
+}
+
 TEST_CASE("a transaction and a watch see the bits of strings", "[command]") {
   World world;
   world.send({"SET", "k", "ab"});
