@@ -114,6 +114,21 @@ BitRange bits_of(const AskedRange& range, std::uint64_t length) {
           .end = (static_cast<std::uint64_t>(last) + 1) * bits};
 }
 
+// So many bits are looked at in one part of a request: in about a millisecond.
+constexpr std::uint64_t part_bits = std::uint64_t{8} << 20;
+
+// The next part of a range, behind what the parts before it have looked at. The string may have become
+// shorter meanwhile, so the part may be empty.
+BitRange next_part(Context& context, const BitRange& whole) {
+  if (context.partial == nullptr && whole.end - whole.begin <= part_bits) return whole;
+  if (context.partial == nullptr) context.partial = std::make_unique<PartialRun>();
+  const std::uint64_t begin = std::max(whole.begin, context.partial->cursor);
+  const BitRange part{.begin = std::min(begin, whole.end),
+                      .end = std::min(whole.end, begin / part_bits * part_bits + part_bits)};
+  context.partial->cursor = part.end;
+  return part;
+}
+
 // --- BITOP ------------------------------------------------------------------------------------------------
 
 enum class BitOperation : std::uint8_t { all, any, odd, inverse };
@@ -467,10 +482,14 @@ Next count_bits(Context& context) {
   const Words words = context.words.subspan(2);
   if (words.size() == 1) return refuse(context, text::syntax);
   if (const auto wrong = parse(words, range); !wrong.empty()) return refuse(context, wrong);
-  const FoundString found = find_string_counted(context, context.words[1]);
+  const FoundString found = find_string_part(context, context.words[1]);
   if (found.is_filter) return Next::done;
   const BitRange bits = bits_of(range, found.length());
-  context.reply.integer_unsigned(bits.begin == bits.end ? 0 : found.string().count(bits));
+  const BitRange part = next_part(context, bits);
+  std::uint64_t count = part.begin == part.end ? 0 : found.string().count(part);
+  if (context.partial != nullptr) count = context.partial->counted += count;
+  if (part.end < bits.end) return Next::more;
+  context.reply.integer_unsigned(count);
   return Next::done;
 }
 
@@ -481,7 +500,7 @@ Next find_bit(Context& context) {
   AskedRange range;
   if (const auto wrong = parse(context.words.subspan(3), range); !wrong.empty())
     return refuse(context, wrong);
-  const FoundString found = find_string_counted(context, context.words[1]);
+  const FoundString found = find_string_part(context, context.words[1]);
   if (found.is_filter) return Next::done;
   const bool value = bit == "1";
   if (found.value == nullptr) {
@@ -489,7 +508,9 @@ Next find_bit(Context& context) {
     return Next::done;
   }
   const BitRange bits = bits_of(range, found.length());
-  const auto position = bits.begin == bits.end ? std::nullopt : found.string().find(value, bits);
+  const BitRange part = next_part(context, bits);
+  const auto position = part.begin == part.end ? std::nullopt : found.string().find(value, part);
+  if (!position && part.end < bits.end) return Next::more;
   if (position) {
     context.reply.integer_unsigned(*position);
   } else if (!value && !range.has_end && bits.begin != bits.end) {

@@ -3,6 +3,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/command/error_texts.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -81,6 +82,10 @@ FoundString find_string(Context& context, std::string_view key) {
   return checked(context, find(context, key));
 }
 
+FoundString find_string_part(Context& context, std::string_view key) {
+  return context.partial == nullptr ? find_string_counted(context, key) : find_string(context, key);
+}
+
 FoundString find_string_counted(Context& context, std::string_view key) {
   return checked(context, find_counted(context, key));
 }
@@ -120,16 +125,24 @@ Next put_string(Context& context, NewString string) {
   return Next::done;
 }
 
-// A long string is appended piece by piece, so that the reply does not hold up other clients. Within EXEC and
-// scripts other replies follow it, so there it is appended at once.
-void append_string(Context& context, const FoundString& found) {
-  const std::uint64_t length = found.length();
-  if (length <= string_at_once_max || context.moment.in_transaction)
-    return context.reply.bulk(found.string().text());
-  std::vector<std::string> pieces;
-  for (std::uint64_t offset = 0; offset < length; offset += string_at_once_max)
-    pieces.push_back(found.string().text(offset, string_at_once_max));
-  context.reply.bulk_later(std::move(pieces));
+Next answer_string(Context& context, const FoundString& found, std::uint64_t offset,
+                   std::uint64_t byte_count) {
+  if (byte_count <= string_at_once_max || context.moment.in_transaction) {
+    context.reply.bulk(found.string().text(offset, byte_count));
+    return Next::done;
+  }
+  const auto run = [held = keyspace::FilterPtr(const_cast<filter::Filter*>(found.value)), offset,
+                    byte_count](const Making& making) -> Answer {
+    if (auto room = making.hold(byte_count); !room)
+      return [error = room.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
+    auto pieces = std::make_shared<std::vector<std::string>>();
+    const filter::BitString string(*held);
+    for (std::uint64_t done = 0; done < byte_count; done += string_at_once_max)
+      pieces->push_back(string.text(offset + done, std::min(string_at_once_max, byte_count - done)));
+    return [pieces](resp::Reply& reply) { reply.bulk_later(std::move(*pieces)); };
+  };
+  context.services.adoptions.run(context.client, {.what = "get", .run = run});
+  return Next::wait;
 }
 
 }  // namespace sepal::command

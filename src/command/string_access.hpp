@@ -29,6 +29,9 @@ struct FoundString {
 // For requests that only read: also counts a hit or a miss.
 [[nodiscard]] FoundString find_string_counted(Context& context, std::string_view key);
 
+// The same for a request that runs in parts: the first part counts.
+[[nodiscard]] FoundString find_string_part(Context& context, std::string_view key);
+
 // Answers an error, and returns true, if a string may not get so long.
 bool refuse_length(Context& context, std::uint64_t offset, std::uint64_t byte_count);
 
@@ -47,7 +50,10 @@ struct NewString {
 // Puts a string under a key, replacing what is there; a deadline that is past removes the key. Answers.
 Next put_string(Context& context, NewString string);
 
-// Appends the whole string as a bulk.
-void append_string(Context& context, const FoundString& found);
+// Answers bytes [offset, offset + byte_count) of the string, which lie within it. Within EXEC and scripts all
+// of them are copied at once. Else many bytes are copied by a job outside the workers: what clients write
+// meanwhile may be among them or not.
+Next answer_string(Context& context, const FoundString& found, std::uint64_t offset,
+                   std::uint64_t byte_count);
 
 }  // namespace sepal::command

@@ -177,11 +177,8 @@ bool refuses_pairs(Context& context, Words keys_and_values) {
 Next get(Context& context) {
   const FoundString found = find_string_counted(context, context.words[1]);
   if (found.is_filter) return Next::done;
-  if (found.value == nullptr) {
-    context.reply.null();
-  } else {
-    append_string(context, found);
-  }
+  if (found.value != nullptr) return answer_string(context, found, 0, found.length());
+  context.reply.null();
   return Next::done;
 }
 
@@ -207,9 +204,9 @@ Next get_and_delete(Context& context) {
     return Next::done;
   }
   if (!context.alone) return Next::need_alone;
-  append_string(context, found);
+  const Next next = answer_string(context, found, 0, found.length());
   context.changes.remove({.database = context.client.database, .key = context.words[1]});
-  return Next::done;
+  return next;
 }
 
 Next get_and_expire(Context& context) {
@@ -230,15 +227,15 @@ Next get_and_expire(Context& context) {
     return Next::done;
   }
   if (expiry.given() && !context.alone) return Next::need_alone;
-  append_string(context, found);
-  if (!expiry.given()) return Next::done;
+  const Next next = answer_string(context, found, 0, found.length());
+  if (!expiry.given()) return next;
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   if (keyspace::is_past(*deadline, context.now)) {
     context.changes.remove(key);
   } else {
     context.changes.set_deadline(key, *deadline);
   }
-  return Next::done;
+  return next;
 }
 
 Next get_and_set(Context& context) {
@@ -372,9 +369,8 @@ Next get_range(Context& context) {
     context.reply.bulk({});
     return Next::done;
   }
-  context.reply.bulk(found.string().text(static_cast<std::uint64_t>(*first),
-                                         static_cast<std::uint64_t>(*last - *first) + 1));
-  return Next::done;
+  return answer_string(context, found, static_cast<std::uint64_t>(*first),
+                       static_cast<std::uint64_t>(*last - *first) + 1);
 }
 
 Next increment(Context& context) {

@@ -146,6 +146,21 @@ TEST_CASE("ranges of strings are clipped as the reference does it", "[command]")
   CHECK(world.send({"BITPOS", "k", "0", "0", "-1", "BIT"}) == ":0");
 }
 
+TEST_CASE("the bits of a long string are counted and sought in parts", "[command]") {
+  World world;
+  world.send({"SETBIT", "k", "40000000", "1"});
+  world.send({"SETBIT", "k", "3", "1"});
+  CHECK(world.send({"BITCOUNT", "k"}) == ":2");
+  CHECK(world.parts_before_the_last == 4);
+  CHECK(world.send({"BITPOS", "k", "1", "1"}) == ":40000000");
+  CHECK(world.parts_before_the_last == 4);
+  CHECK(world.send({"BITPOS", "k", "1"}) == ":3");
+  CHECK(world.parts_before_the_last == 0);
+  // Another client puts a shorter string there.
+  world.between_parts = [&](int) { world.send_from("b", {"SET", "k", "x"}); };
+  CHECK(world.send({"BITCOUNT", "k"}) == ":1");
+}
+
 TEST_CASE("numbers in a string wrap, stop at their bounds, or stay, as OVERFLOW says", "[command]") {
   World world;
   CHECK(world.send({"BITFIELD", "k", "SET", "u8", "0", "255", "GET", "i8", "0"}) == "*[:0, :-1]");
