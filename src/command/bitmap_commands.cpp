@@ -174,7 +174,7 @@ struct Sources {
       if (strings[at] != nullptr) {
         const BitString string(*strings[at]);
         const std::uint64_t left = string.length() - std::min(string.length(), offset);
-        string.read(offset, bytes.first(std::min<std::uint64_t>(left, bytes.size())));
+        if (left > 0) string.read(offset, bytes.first(std::min<std::uint64_t>(left, bytes.size())));
       }
       if (at == 0 && operation != BitOperation::inverse) continue;
       for (std::size_t byte = 0; byte < to.size(); ++byte)

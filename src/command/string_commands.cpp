@@ -115,6 +115,18 @@ bool clip(std::int64_t& first, std::int64_t& last, std::int64_t count) {
   return count > 0 && first <= last;
 }
 
+// The bytes that the next part of a request writes. A long request writes in parts of string_at_once_max.
+std::string_view next_bytes(Context& context, std::string_view bytes) {
+  if (context.partial == nullptr && bytes.size() <= string_at_once_max) return bytes;
+  if (context.partial == nullptr) context.partial = std::make_unique<PartialRun>();
+  const std::string_view part = bytes.substr(context.partial->cursor, string_at_once_max);
+  context.partial->cursor += part.size();
+  return part;
+}
+bool was_last(const Context& context, std::string_view bytes) {
+  return context.partial == nullptr || context.partial->cursor == bytes.size();
+}
+
 // What INCR and its like add to: the number in the string, 0 where there is none.
 std::optional<std::int64_t> number_in(const FoundString& found) {
   constexpr std::uint64_t digits_max = 20;
@@ -328,15 +340,19 @@ Next append(Context& context) {
   const FoundString found = find_string(context, context.words[1]);
   if (found.is_filter) return Next::done;
   const std::string_view bytes = context.words[2];
-  if (refuse_length(context, found.length(), bytes.size())) return Next::done;
+  const std::size_t done = context.partial == nullptr ? 0 : context.partial->cursor;
+  if (refuse_length(context, found.length(), bytes.size() - done)) return Next::done;
   if (!context.alone) return Next::need_alone;
-  const std::uint64_t length = found.length() + bytes.size();
   if (bytes.empty() && found.value != nullptr) {
-    context.reply.integer_unsigned(length);
+    context.reply.integer_unsigned(found.length());
     return Next::done;
   }
-  if (write_string(context, context.words[1], found.length(), as_bytes(bytes)))
-    context.reply.integer_unsigned(length);
+  // The string may be replaced when it is written, so its length is taken before.
+  const std::uint64_t length = found.length();
+  const std::string_view part = next_bytes(context, bytes);
+  if (!write_string(context, context.words[1], length, as_bytes(part))) return Next::done;
+  if (!was_last(context, bytes)) return Next::more;
+  context.reply.integer_unsigned(length + part.size());
   return Next::done;
 }
 
@@ -355,7 +371,11 @@ Next set_range(Context& context) {
   if (refuse_length(context, begin, bytes.size())) return Next::done;
   if (!context.alone) return Next::need_alone;
   const std::uint64_t length = std::max(found.length(), begin + bytes.size());
-  if (write_string(context, context.words[1], begin, as_bytes(bytes))) context.reply.integer_unsigned(length);
+  const std::string_view part = next_bytes(context, bytes);
+  const auto before = static_cast<std::uint64_t>(part.data() - bytes.data());
+  if (!write_string(context, context.words[1], begin + before, as_bytes(part))) return Next::done;
+  if (!was_last(context, bytes)) return Next::more;
+  context.reply.integer_unsigned(length);
   return Next::done;
 }
 

@@ -38,19 +38,31 @@ void store_word(std::uint64_t& word, std::uint64_t value) {
   std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_relaxed);
 }
 
+struct StringShape {
+  FilterOptions options;
+  Filter::LayerState layer;
+};
+
+StringShape shape_of(std::uint64_t byte_count, std::uint64_t length) {
+  const std::uint64_t capacity = rounded_to_words(byte_count);
+  return {.options = {.error_rate = no_rate,
+                      .capacity = capacity,
+                      .expansion = 0,
+                      .seed = 0,
+                      .hash = ItemHash::none},
+          .layer = {.plan = {.capacity = capacity,
+                             .error_rate = no_rate,
+                             .block_count = capacity / bytes_a_word,
+                             .block_bits = 8 * bytes_a_word,
+                             .probe_count = 0,
+                             .layout = Layout::bytes},
+                    .item_count = length}};
+}
+
 Result<FilterPtr> empty_string(std::uint64_t byte_count, const FilterLimits& limits) {
   if (byte_count > string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
-  const std::uint64_t capacity = rounded_to_words(byte_count);
-  const FilterOptions options{
-      .error_rate = no_rate, .capacity = capacity, .expansion = 0, .seed = 0, .hash = ItemHash::none};
-  const Filter::LayerState layer{.plan = {.capacity = capacity,
-                                          .error_rate = no_rate,
-                                          .block_count = capacity / bytes_a_word,
-                                          .block_bits = 8 * bytes_a_word,
-                                          .probe_count = 0,
-                                          .layout = Layout::bytes},
-                                 .item_count = 0};
-  return Filter::restore(options, {&layer, 1}, limits, FilledBy::requests);
+  const StringShape shape = shape_of(byte_count, 0);
+  return Filter::restore(shape.options, {&shape.layer, 1}, limits, FilledBy::requests);
 }
 
 // The bits of eight bytes in the order of their positions: the first is the highest.
@@ -252,19 +264,17 @@ void BitString::clear(std::uint64_t begin, std::uint64_t end) {
 }
 
 Result<FilterPtr> BitString::grown(std::uint64_t byte_count, const FilterLimits& limits) const {
-  const std::uint64_t twice = std::min(2 * capacity(), string_bytes_max);
-  auto made = empty_string(std::max(byte_count, twice), limits);
+  if (byte_count > string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
+  const std::uint64_t wanted = std::max(byte_count, std::min(2 * capacity(), string_bytes_max));
+  if (auto memory = layer_.memory()) {
+    const StringShape shape = shape_of(wanted, length());
+    return Filter::string_in(shape.options, shape.layer, std::move(memory));
+  }
+  auto made = empty_string(wanted, limits);
   if (!made && made.error().code == Errc::too_large) made = empty_string(byte_count, limits);
   if (!made) return made;
-  BitString copy(**made);
-  std::array<std::byte, Pages::page_bytes> page;
-  Pages::each(0, length(), [&](std::uint64_t, std::uint64_t offset, std::size_t count) {
-    if (!has_memory(offset)) return;
-    const auto part = std::span(page).first(count);
-    read(offset, part);
-    copy.write_part(offset, part);
-  });
-  copy.layer_.set_length(length());
+  const std::string bytes = text();
+  BitString(**made).write(0, std::as_bytes(std::span(bytes)));
   return made;
 }
 

@@ -76,16 +76,7 @@ void warm_a_huge_page() {
   (void)munmap(page, huge_page_bytes);
 }
 
-// The mapping does not count against the machine's commit limit: only what is touched takes memory.
-void* map_sparse(std::uint64_t bytes) {
-  void* const mapped =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped != MAP_FAILED) (void)madvise(mapped, bytes, MADV_NOHUGEPAGE);
-  return mapped;
-}
-
 void* map(std::uint64_t bytes, Paging paging) {
-  if (paging == Paging::sparse) return map_sparse(bytes);
   if (bytes >= huge_page_bytes) return map_at_huge_page(bytes, paging);
   return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }

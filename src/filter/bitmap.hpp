@@ -9,9 +9,8 @@ namespace sepal::filter {
 
 // The pages that a large bitmap begins in. See bitmap.cpp.
 enum class Paging : std::uint8_t {
-  small,   // filled by requests, and moved to huge pages later
-  huge,    // filled in the background
-  sparse,  // small for ever, because most of them may never be touched
+  small,  // filled by requests, and moved to huge pages later
+  huge,   // filled in the background
 };
 
 // Confined. The owner may share the words.
@@ -23,6 +22,8 @@ class Bitmap {
   static std::uint64_t footprint(std::uint64_t bytes);
   // Whether a bitmap of this length is a mapping of its own, whose pages take memory when they are touched.
   static bool is_mapped(std::uint64_t bytes);
+  // No bitmap.
+  static Bitmap none() { return Bitmap(nullptr, 0); }
 
   ~Bitmap();
   Bitmap(Bitmap&& other) noexcept : words_(std::exchange(other.words_, nullptr)), bytes_(other.bytes_) {}

@@ -152,6 +152,18 @@ void Filter::operator delete(void* allocated) {
   std::free(allocated);
 }
 
+Result<FilterPtr> Filter::string_in(const FilterOptions& options, const LayerState& layer,
+                                    std::shared_ptr<StringMemory> memory) {
+  if (memory == nullptr) return allocate(options, layer, Paging::small);
+  char* const allocated = static_cast<char*>(std::calloc(1, sizeof(Filter) + Layer::place_bytes(layer.plan)));
+  if (allocated == nullptr || Layer::create_string_at(allocated + sizeof(Filter), layer.plan,
+                                                      layer.item_count, std::move(memory)) == nullptr) {
+    std::free(allocated);
+    return fail(Errc::out_of_memory, "the system refused the memory of a string");
+  }
+  return FilterPtr(::new (allocated) Filter(options));
+}
+
 Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerState& first, Paging paging) {
   static_assert(sizeof(Filter) % alignof(Layer) == 0, "the first layer follows the filter");
   char* const allocated = static_cast<char*>(std::calloc(1, sizeof(Filter) + Layer::place_bytes(first.plan)));

@@ -114,7 +114,7 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
   SEPAL_ASSERT(plan.block_count > 0 && (plan.probe_count > 0 || plan.layout == Layout::bytes),
                "a layer without blocks or probes would hold every item");
   if (is_small(plan)) return ::new (place) Layer(plan, item_count);
-  if (plan.layout == Layout::bytes) return create_string_at(place, plan, item_count);
+  if (plan.layout == Layout::bytes) return create_string_at(place, plan, item_count, nullptr);
   auto shards = Shards::allocate(plan);
   if (shards == nullptr) return nullptr;
   shards->restore(plan.capacity, item_count);
@@ -130,24 +130,29 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                                    .shards = std::move(shards),
                                    .blocks = blocks,
                                    .identity = new_identity(),
-                                   .pages = nullptr},
+                                   .memory = nullptr},
                              fresh);
 }
 
 // A string has no shards: no lock is held where its bits are set, and its length is in the header.
-Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t length) {
-  auto bitmap = Bitmap::allocate(plan.byte_count(), Paging::sparse);
+Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t length,
+                               std::shared_ptr<StringMemory> memory) {
+  const bool is_mapped = Bitmap::is_mapped(plan.byte_count());
+  if (is_mapped && memory == nullptr) memory = StringMemory::reserve(plan.byte_count());
+  if (is_mapped && (memory == nullptr || !memory->grow(plan.byte_count()))) return nullptr;
+  auto bitmap =
+      is_mapped ? std::optional(Bitmap::none()) : Bitmap::allocate(plan.byte_count(), Paging::small);
   if (!bitmap) return nullptr;
-  std::unique_ptr<Pages> pages;
-  if (Bitmap::is_mapped(plan.byte_count())) pages = std::make_unique<Pages>(plan.byte_count());
-  const Blocks blocks{
-      .words = bitmap->words(), .block_count = plan.block_count, .block_bits = 0, .probe_count = 0};
+  const Blocks blocks{.words = memory != nullptr ? memory->words() : bitmap->words(),
+                      .block_count = plan.block_count,
+                      .block_bits = 0,
+                      .probe_count = 0};
   auto* const layer = ::new (place) Layer(plan,
                                           Store{.bitmap = std::move(*bitmap),
                                                 .shards = nullptr,
                                                 .blocks = blocks,
                                                 .identity = 0,
-                                                .pages = std::move(pages)},
+                                                .memory = std::move(memory)},
                                           false);
   layer->set_length(length);
   return layer;
@@ -168,7 +173,7 @@ std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
 std::uint64_t Layer::outside_bytes(const LayerPlan& plan) {
   if (is_small(plan)) return 0;
   if (plan.layout != Layout::bytes) return Shards::footprint(plan) + Bitmap::footprint(plan.byte_count());
-  return Bitmap::is_mapped(plan.byte_count()) ? Pages::footprint(plan.byte_count())
+  return Bitmap::is_mapped(plan.byte_count()) ? StringMemory::footprint()
                                               : Bitmap::footprint(plan.byte_count());
 }
 

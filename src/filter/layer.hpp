@@ -24,6 +24,7 @@
 #include "pages.hpp"
 #include "shards.hpp"
 #include "spin_lock.hpp"
+#include "string_memory.hpp"
 
 namespace sepal::filter {
 
@@ -39,6 +40,9 @@ class Layer {
   // The same in the caller's memory: place_bytes(plan) zeroed bytes, aligned as a Layer is. Null when the
   // system refuses the rest. The owner of the memory ends the layer by its destructor.
   static Layer* create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging);
+  // The same for a string that is not small; `memory`, if it is not null, is what the string is kept in.
+  static Layer* create_string_at(void* place, const LayerPlan& plan, std::uint64_t length,
+                                 std::shared_ptr<StringMemory> memory);
   static std::uint64_t place_bytes(const LayerPlan& plan);
   // The memory that a layer takes outside of its place.
   static std::uint64_t outside_bytes(const LayerPlan& plan);
@@ -119,7 +123,11 @@ class Layer {
     item_count_.store(static_cast<std::uint32_t>(length), std::memory_order_relaxed);
   }
   // The pages of a string that have been touched. Null if all of its memory is there.
-  [[nodiscard]] Pages* pages() const { return small_ ? nullptr : store().pages.get(); }
+  [[nodiscard]] Pages* pages() const {
+    return small_ || store().memory == nullptr ? nullptr : &store().memory->pages();
+  }
+  // Of a large string; else null.
+  [[nodiscard]] std::shared_ptr<StringMemory> memory() const { return small_ ? nullptr : store().memory; }
   // As Filter::add_recorded().
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
@@ -130,10 +138,9 @@ class Layer {
     std::unique_ptr<Shards> shards;
     Blocks blocks;
     std::uint64_t identity;
-    std::unique_ptr<Pages> pages;  // of a string whose bitmap is a mapping; else null
+    std::shared_ptr<StringMemory> memory;  // of a large string, in place of the bitmap; else null
   };
 
-  static Layer* create_string_at(void* place, const LayerPlan& plan, std::uint64_t length);
   void copy_words(std::uint64_t offset, std::span<std::byte> to) const;
   void fill_words(std::uint64_t offset, std::span<const std::byte> from);
 

@@ -6,8 +6,8 @@
 //
 // Bit 0 is the highest bit of byte 0, as in Redis.
 //
-// A string of at least 256 KiB is sparse: only the pages of 4 KiB that were written to take memory. It grows
-// by being copied into a larger one.
+// A string of at least 256 KiB is sparse: only the pages of 4 KiB that were written to take memory. A string
+// that grows is replaced by a larger one: a short one is copied, and a long one shares its memory.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -77,8 +77,8 @@ class BitString {
 
   // Writes bytes within the capacity. Bytes between the end and `offset` are zero then.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
-  // A copy with room for `byte_count`, and for more, so that a string that grows is copied seldom. Errors:
-  // too_large, out_of_memory.
+  // A string with the same bytes, and room for `byte_count` and for more. A large one shares its memory with
+  // this one: what is written to one of them is in both. Errors: too_large, out_of_memory.
   [[nodiscard]] Result<FilterPtr> grown(std::uint64_t byte_count, const FilterLimits& limits) const;
   // Sets bits whose positions were recorded. False if one lies beyond the end.
   [[nodiscard]] bool set_recorded(std::span<const Fingerprint> positions);

@@ -32,6 +32,7 @@ namespace sepal::filter {
 
 class Layer;
 class LayerStack;
+class StringMemory;
 enum class Paging : std::uint8_t;
 
 inline constexpr std::uint32_t expansion_max = 32768;
@@ -244,6 +245,9 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   static Result<FilterPtr> assemble(const FilterOptions& options, std::span<const LayerState> layers,
                                     const FilterLimits& limits, Paging paging);
   static Result<FilterPtr> allocate(const FilterOptions& options, const LayerState& first, Paging paging);
+  // A string of this shape, in the memory that a large string is kept in; null: in memory of its own.
+  static Result<FilterPtr> string_in(const FilterOptions& options, const LayerState& layer,
+                                     std::shared_ptr<StringMemory> memory);
   [[nodiscard]] LayerStack stack() const;
   void append(std::unique_ptr<Layer> layer);
   [[nodiscard]] std::uint32_t foreign_layers() const;

@@ -1,0 +1,38 @@
+// The memory of a large string: addresses for the longest string there can be, of which the first part may be
+// used. A string that grows makes that part larger and copies nothing: the larger string shares the memory
+// with the one that it replaces, which a save may still read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "pages.hpp"
+
+namespace sepal::filter {
+
+// grow() is exclusive; the rest may be called by any thread.
+class StringMemory {
+ public:
+  // Null when the system refuses the addresses or the memory.
+  static std::shared_ptr<StringMemory> reserve(std::uint64_t bytes);
+  ~StringMemory();
+  StringMemory(const StringMemory&) = delete;
+  StringMemory& operator=(const StringMemory&) = delete;
+
+  // Lets the first so many bytes be used. False when the system refuses that.
+  [[nodiscard]] bool grow(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t* words() const { return words_; }
+  [[nodiscard]] Pages& pages() { return pages_; }
+
+  // The memory of one, without the pages that are touched.
+  static std::uint64_t footprint();
+
+ private:
+  explicit StringMemory(std::uint64_t* words);
+
+  std::uint64_t* words_;
+  std::uint64_t bytes_ = 0;  // that may be used
+  Pages pages_;
+};
+
+}  // namespace sepal::filter
