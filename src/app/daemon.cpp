@@ -132,6 +132,7 @@ Result<void> Daemon::open_data() {
   settings_.keyspace.machine_bytes = memory_bytes();
   settings_.keyspace.seed = data_->seed();
   settings_.keyspace.key_seed = random_number();
+  settings_.keyspace.worker_count = settings_.server.worker_count;
   keyspace_ = std::make_unique<keyspace::Keyspace>(settings_.keyspace, background_);
   return {};
 }

@@ -128,7 +128,8 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                              Store{.bitmap = std::move(*bitmap),
                                    .shards = std::move(shards),
                                    .blocks = blocks,
-                                   .identity = new_identity()},
+                                   .identity = new_identity(),
+                                   .usage = nullptr},
                              fresh);
 }
 
@@ -297,6 +298,14 @@ Added Layer::add(const Fingerprint& fingerprint) {
   set(shape, block, fingerprint);
   count_one(shard.item_count);
   return Added::yes;
+}
+
+std::unique_ptr<Usage> Layer::take_usage() {
+  return small_ ? nullptr : std::move(store().usage);
+}
+
+void Layer::keep_usage(std::unique_ptr<Usage> usage) {
+  if (!small_) store().usage = std::move(usage);
 }
 
 void Layer::sweep() {

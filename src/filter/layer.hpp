@@ -12,6 +12,7 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/filter/layer_plan.hpp>
+#include <sepal/filter/usage.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -66,6 +67,9 @@ class Layer {
     return small_ && item_count_.load(std::memory_order_relaxed) == 0;
   }
 
+  // Null where none is kept; a small layer keeps none.
+  [[nodiscard]] Usage* usage() const { return small_ ? nullptr : store().usage.get(); }
+
   // What the kernels search, and set bits in.
   [[nodiscard]] Blocks blocks() const;
   [[nodiscard]] bool contains(const Fingerprint& fingerprint) const;
@@ -110,6 +114,10 @@ class Layer {
   // Collects the room that is left in one place, so that claim(1) fails only when the layer is full.
   void sweep();
   void fill_bits(std::uint64_t offset, std::span<const std::byte> from);
+  // Null if none was kept.
+  [[nodiscard]] std::unique_ptr<Usage> take_usage();
+  // A small layer drops it: it has no place for it.
+  void keep_usage(std::unique_ptr<Usage> usage);
   // As Filter::add_recorded().
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
@@ -120,6 +128,7 @@ class Layer {
     std::unique_ptr<Shards> shards;
     Blocks blocks;
     std::uint64_t identity;
+    std::unique_ptr<Usage> usage;  // of the filter, while this layer is its newest
   };
 
   Layer(const LayerPlan& plan, std::uint64_t item_count);  // small
