@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "../../../src/command/config_values.hpp"
-#include "../../../src/command/glob.hpp"
+#include <sepal/command/glob.hpp>
 #include "../../../src/command/syntax.hpp"
 #include "support/catch.hpp"
 
