@@ -159,17 +159,18 @@ Next add(Context& context, const Addition& addition) {
 }
 
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
-  if (const Filter* const filter = find_counted(context, context.words[1], requests)) {
-    filter->contains(items, present);
-    const std::size_t found = count_true(present);
-    context.stats.items_asked.add(items.size());
-    context.stats.items_found.add(found);
-    if (filter::Usage* const usage = filter->usage())
-      usage->slot(context.dispatcher.worker()).count_asked(items.size(), found);
-  } else {
-    context.stats.items_asked.add(items.size());
+  context.stats.items_asked.add(items.size());
+  const Filter* const filter = find_counted(context, context.words[1], requests);
+  if (filter == nullptr) {
     std::ranges::fill(present, false);
+    return;
   }
+  filter->contains(items, present);
+  // Most requests have one item, and a loop would cost them more than they can pay.
+  const std::size_t found = present.size() == 1 ? static_cast<std::size_t>(present[0]) : count_true(present);
+  context.stats.items_found.add(found);
+  if (filter::Usage* const usage = filter->usage()) [[unlikely]]
+    usage->slot(context.dispatcher.worker()).count_asked(items.size(), found);
 }
 
 // The fields of BF.INFO, in the order of its full reply.

@@ -210,6 +210,50 @@ void export_saves(const Services& services, const MetricsMoment& moment, Exposit
   to.gauge("sepal_changes_unsaved", "Changes that no finished save holds").sample(real(save.changes_since));
 }
 
+// What is told about each filter. A value is nothing where it is not known.
+struct FilterFamily {
+  std::string_view name;
+  std::string_view help;
+  std::optional<double> (*value)(const SeenFilter&);
+  bool counts = false;
+};
+using Seen = const SeenFilter&;
+using Known = std::optional<double>;
+
+Known of_usage(Seen seen, std::uint64_t filter::Usage::Sums::*count) {
+  if (!seen.facts.usage) return std::nullopt;
+  return static_cast<double>((*seen.facts.usage).*count);
+}
+
+constexpr FilterFamily filter_families[] = {
+    {"sepal_filter_capacity_items", "Items for which a filter has room, over all layers",
+     [](Seen filter) -> Known { return static_cast<double>(filter.facts.capacity); }},
+    {"sepal_filter_items", "Items that were added to a filter and were new",
+     [](Seen filter) -> Known { return static_cast<double>(filter.facts.item_count); }},
+    {"sepal_filter_items_estimated", "Different items that a filter was given, estimated from its bits",
+     [](Seen filter) -> Known { return filter.measured.item_estimate; }},
+    {"sepal_filter_fill_ratio", "The share of a filter's bits that are set",
+     [](Seen filter) -> Known { return filter.measured.fill; }},
+    {"sepal_filter_false_positive_ratio", "How often a filter says maybe for an absent item, now",
+     [](Seen filter) -> Known { return filter.measured.false_positive_rate; }},
+    {"sepal_filter_false_positive_ratio_asked", "The rate that a filter was created with",
+     [](Seen filter) -> Known { return filter.facts.options.error_rate; }},
+    {"sepal_filter_scales", "1 if a full filter grows, 0 if it then refuses items",
+     [](Seen filter) -> Known { return filter.facts.options.scaling() ? 1 : 0; }},
+    {"sepal_filter_layers", "Layers of a filter",
+     [](Seen filter) -> Known { return static_cast<double>(filter.layer_count); }},
+    {"sepal_filter_memory_bytes", "Memory that a filter takes",
+     [](Seen filter) -> Known { return static_cast<double>(filter.facts.byte_count); }},
+    {"sepal_filter_full_in_seconds", "Until the newest layer is full, at the rate of the last minute",
+     [](Seen filter) -> Known { return filter.facts.seconds_until_full(); }},
+    {"sepal_filter_lookups", "Items that were looked up in a filter",
+     [](Seen seen) { return of_usage(seen, &filter::Usage::Sums::asked); }, true},
+    {"sepal_filter_hits", "Items that were looked up in a filter and present",
+     [](Seen seen) { return of_usage(seen, &filter::Usage::Sums::found); }, true},
+    {"sepal_filter_adds", "Items that clients added to a filter and were new, since the start",
+     [](Seen seen) { return of_usage(seen, &filter::Usage::Sums::added); }, true},
+};
+
 }  // namespace
 
 void append_server_metrics(const Services& services, const MetricsMoment& moment, Exposition& to) {
@@ -224,47 +268,16 @@ void append_server_metrics(const Services& services, const MetricsMoment& moment
 }
 
 void append_filter_metrics(std::span<const SeenFilter> filters, Exposition& to) {
-  const auto each = [&](auto value) {
+  for (const FilterFamily& family : filter_families) {
+    if (family.counts) {
+      to.counter(family.name, family.help);
+    } else {
+      to.gauge(family.name, family.help);
+    }
     for (const SeenFilter& filter : filters)
-      if (const std::optional<double> known = value(filter))
+      if (const std::optional<double> known = family.value(filter))
         to.sample({{"database", std::to_string(filter.database)}, {"key", filter.key}}, *known);
-  };
-  const auto of_usage = [&](auto value) {
-    each([&](const SeenFilter& filter) -> std::optional<double> {
-      if (!filter.facts.usage) return std::nullopt;
-      return static_cast<double>(value(*filter.facts.usage));
-    });
-  };
-  using Seen = const SeenFilter&;
-  using Real = std::optional<double>;
-  const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
-  to.gauge("sepal_filter_capacity_items", "Items for which a filter has room, over all layers");
-  each([&](Seen filter) -> Real { return real(filter.facts.capacity); });
-  to.gauge("sepal_filter_items", "Items that were added to a filter and were new");
-  each([&](Seen filter) -> Real { return real(filter.facts.item_count); });
-  to.gauge("sepal_filter_items_estimated",
-           "Different items that a filter was given, estimated from its bits");
-  each([](Seen filter) -> Real { return filter.measured.item_estimate; });
-  to.gauge("sepal_filter_fill_ratio", "The share of a filter's bits that are set");
-  each([](Seen filter) -> Real { return filter.measured.fill; });
-  to.gauge("sepal_filter_false_positive_ratio", "How often a filter says maybe for an absent item, now");
-  each([](Seen filter) -> Real { return filter.measured.false_positive_rate; });
-  to.gauge("sepal_filter_false_positive_ratio_asked", "The rate that a filter was created with");
-  each([](Seen filter) -> Real { return filter.facts.options.error_rate; });
-  to.gauge("sepal_filter_scales", "1 if a full filter grows, 0 if it then refuses items");
-  each([](Seen filter) -> Real { return filter.facts.options.scaling() ? 1 : 0; });
-  to.gauge("sepal_filter_layers", "Layers of a filter");
-  each([&](Seen filter) -> Real { return real(filter.layer_count); });
-  to.gauge("sepal_filter_memory_bytes", "Memory that a filter takes");
-  each([&](Seen filter) -> Real { return real(filter.facts.byte_count); });
-  to.gauge("sepal_filter_full_in_seconds", "Until the newest layer is full, at the rate of the last minute");
-  each([](Seen filter) -> Real { return filter.facts.seconds_until_full(); });
-  to.counter("sepal_filter_lookups", "Items that were looked up in a filter");
-  of_usage([](const filter::Usage::Sums& usage) { return usage.asked; });
-  to.counter("sepal_filter_hits", "Items that were looked up in a filter and present");
-  of_usage([](const filter::Usage::Sums& usage) { return usage.found; });
-  to.counter("sepal_filter_adds", "Items that clients added to a filter and were new, since the start");
-  of_usage([](const filter::Usage::Sums& usage) { return usage.added; });
+  }
 }
 
 }  // namespace sepal::command

@@ -32,10 +32,9 @@ struct SeenFilter {
 };
 
 // Shared gate. Takes about a millisecond. Waits for no disk.
-void append_server_metrics(const Services& services, const MetricsMoment& moment,
-                           metrics::Exposition& exposition);
+void append_server_metrics(const Services& services, const MetricsMoment& moment, metrics::Exposition& to);
 
 // Any thread.
-void append_filter_metrics(std::span<const SeenFilter> filters, metrics::Exposition& exposition);
+void append_filter_metrics(std::span<const SeenFilter> filters, metrics::Exposition& to);
 
 }  // namespace sepal::command
