@@ -95,7 +95,8 @@ void FilterWatch::visit(std::uint32_t database, const std::vector<std::string>& 
   for (const std::string& key : keys) {
     if (key.size() > watched_key_bytes_max || !command::matches(options_.pattern, key)) continue;
     const filter::Filter* const filter = keyspace_.find({.database = database, .key = key});
-    if (filter != nullptr) keep({.byte_count = filter->byte_count(), .database = database, .key = key});
+    if (filter != nullptr && !filter->is_string())
+      keep({.byte_count = filter->byte_count(), .database = database, .key = key});
   }
 }
 
@@ -125,9 +126,9 @@ void FilterWatch::measure_all() {
     {
       const GateEntered inside(gate_, side_);
       filter = keyspace_.find({.database = each.database, .key = each.key}, std::chrono::system_clock::now());
-      if (filter != nullptr) found.facts = command::facts_of(*filter, Clock::now());
+      if (filter != nullptr && !filter->is_string()) found.facts = command::facts_of(*filter, Clock::now());
     }
-    if (filter == nullptr) continue;
+    if (filter == nullptr || filter->is_string()) continue;
     found.layer_count = found.facts.layers.size();
     found.measured = filter::measure(std::exchange(found.facts.layers, {}), watched_bytes_max);
     found.measured.layers.clear();

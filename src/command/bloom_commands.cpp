@@ -133,6 +133,7 @@ bool add_to_full(Context& context, const Filter& filter, const Addition& additio
 Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   Filter* const filter = find(context, addition.key);
+  if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr && !addition.create) {
     context.reply.error(text::filter_not_found);
     return Next::done;
@@ -158,10 +159,11 @@ Next add(Context& context, const Addition& addition) {
   return Next::need_alone;
 }
 
+// A string holds no item: the reference answers no WRONGTYPE here.
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
   context.stats.items_asked.add(items.size());
   const Filter* const filter = find_counted(context, context.words[1], requests);
-  if (filter == nullptr) {
+  if (filter == nullptr || filter->is_string()) {
     std::ranges::fill(present, false);
     return;
   }
@@ -261,8 +263,8 @@ Next bf_reserve(Context& context) {
     context.reply.error(bad_expire_time(context.spec.name));
     return Next::done;
   }
-  if (find(context, context.words[1]) != nullptr) {
-    context.reply.error(text_of(Errc::key_exists));
+  if (const Filter* const present = find(context, context.words[1])) {
+    if (!refuses_string(context, present)) context.reply.error(text_of(Errc::key_exists));
     return Next::done;
   }
   if (!context.alone) {
@@ -284,7 +286,8 @@ Next bf_add(Context& context) {
 Next bf_add_together(Context& context, Words items, std::span<bool> added) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   Filter* const filter = find(context, key.key);
-  if (filter == nullptr || !context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
+  if (filter == nullptr || filter->is_string()) return Next::need_alone;
+  if (!context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
   count_added(context, *filter, added);
   return Next::done;
 }
@@ -342,6 +345,7 @@ Next bf_mexists(Context& context) {
 
 Next bf_card(Context& context) {
   const Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
   context.reply.integer_unsigned(filter != nullptr ? filter->item_count() : 0);
   return Next::done;
 }
@@ -350,6 +354,7 @@ Next bf_card(Context& context) {
 // writes it.
 Next bf_debug(Context& context) {
   const Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr) {
     context.reply.error(text::filter_not_found);
     return Next::done;
@@ -369,6 +374,7 @@ Next bf_info(Context& context) {
     return Next::done;
   }
   const Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr) {
     reply.error(text::filter_not_found);
     return Next::done;

@@ -86,11 +86,26 @@ std::string refusal(const Services& services, const Request& request, const Mome
   return {};
 }
 
+// For a command that changes strings. Each word may be put under a key, or be an operation that writes a few
+// bytes; or all of them together are such an operation.
+std::uint64_t record_bytes_of_words(std::span<const std::string_view> words) {
+  std::uint64_t bytes = 0;
+  std::size_t longest = 0;
+  for (const std::string_view word : words) {
+    bytes += 2 * word.size() + keyspace::record_bytes_max;
+    longest = std::max(longest, word.size());
+  }
+  const std::size_t key_bytes = std::min(std::max(words[1].size(), longest), keyspace::key_bytes_max);
+  const std::uint64_t keys_named = words.size() + bytes / keyspace::written_bytes_max;
+  return bytes + keys_named * key_bytes + keyspace::record_bytes_of_string(key_bytes, 0);
+}
+
 // The most bytes that a request records. If only its first argument is a key, the request may create a filter
 // or add to it, and the other arguments may be items. Else it changes keys only. With the gate closed the
 // filter may also grow, to `layers_max` layers; 0: it may not grow.
 std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::string_view> words,
                               std::size_t item_count, std::uint32_t layers_max) {
+  if (spec.flags.has(Flag::string)) return record_bytes_of_words(words);
   if (spec.keys.first != 1 || spec.keys.last != 1) return keyspace::record_bytes_of_keys(words.subspan(1));
   const std::size_t key_bytes = std::min(words[1].size(), keyspace::key_bytes_max);
   return layers_max == 0 ? keyspace::record_bytes_of_adds(key_bytes, item_count)
@@ -155,6 +170,12 @@ void expire_keys(Context& context) {
   const auto last = keys.last < 0 ? context.words.size() - 1 : static_cast<std::size_t>(keys.last);
   for (auto at = static_cast<std::size_t>(keys.first); at <= last; at += static_cast<std::size_t>(keys.step))
     context.changes.expire({.database = context.client.database, .key = context.words[at]}, context.now);
+}
+
+// The answers of requests that ran together.
+void append_answers(resp::Reply& reply, const CommandSpec& spec, std::span<const bool> answers) {
+  if (!spec.flags.has(Flag::integers)) return reply.booleans(answers);
+  for (const bool answer : answers) reply.integer(answer ? 1 : 0);
 }
 
 }  // namespace
@@ -302,7 +323,7 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
   const std::span<bool> answers = scratch_->flags(last_words.size());
   const Next next = answer_together(first, last_words, answers, moment);
   if (next == Next::done) {
-    first.reply.booleans(answers);
+    append_answers(first.reply, *first.spec, answers);
     first.client.last_command = first.spec;
     count_requests(first.client, last_words.size(), moment.steady_now);
     if (services_.monitors.any()) show_together(first, last_words, moment);
@@ -326,7 +347,7 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (!refusal(services_, requests[i], moment).empty() || requests[i].client.transaction != nullptr)
       return false;
-    last_words[i] = requests[i].words.back();
+    last_words[i] = requests[i].words[together_index(*requests[i].spec, requests[i].words.size())];
   }
   std::array<bool, singles_max> answers;
   const auto answered = std::span(answers).first(requests.size());
@@ -334,7 +355,7 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
       Next::done)
     return false;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    requests[i].reply.boolean(answered[i]);
+    append_answers(requests[i].reply, *requests[i].spec, answered.subspan(i, 1));
     requests[i].client.last_command = requests[i].spec;
     count_requests(requests[i].client, 1, moment.steady_now);
     if (services_.monitors.any()) show(requests[i], moment);

@@ -37,7 +37,7 @@ void Dispatcher::show_together(const Request& first, std::span<const std::string
                                const Moment& moment) {
   std::vector<std::string_view> words(first.words.begin(), first.words.end());
   for (const std::string_view word : last_words) {
-    words.back() = word;
+    words[together_index(*first.spec, words.size())] = word;
     Request request = first;
     request.words = words;
     show(request, moment);

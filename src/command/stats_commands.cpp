@@ -117,6 +117,7 @@ Next bf_stats(Context& context) {
     context.reply.error(text::filter_not_found);
     return Next::done;
   }
+  if (refuses_string(context, filter)) return Next::done;
   const FilterFacts facts = facts_of(*filter, context.steady_now);
   const filter::FilterMeasure measured = filter::measure(facts.layers, filter::measured_bytes_max);
   const SaveStatus save = context.services.persistence.status();

@@ -151,11 +151,12 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
       !transaction.takes(last_words.size(), first.words.size() + last_words.size(), byte_count))
     return are_several ? one_by_one : reject(first, text::transaction_too_long, false);
   if (!transaction.failed()) {
-    const bool may_join = runs_together(&spec, first.words.size());
+    // A transaction keeps the head of a group once, so only requests that differ in their last word join.
+    const bool may_join = runs_together(&spec, first.words.size()) && spec.together_tail == 0;
     std::vector<std::string_view>& words = scratch_->queued_words;
     words.assign(first.words.begin(), first.words.end());
     for (const std::string_view word : last_words) {
-      words.back() = word;
+      words[are_several ? together_index(spec, words.size()) : words.size() - 1] = word;
       transaction.queue(spec, words, may_join);
     }
   }

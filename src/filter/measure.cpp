@@ -41,7 +41,7 @@ namespace {
 constexpr std::uint64_t run_bytes_min = 4096;
 constexpr std::uint64_t word_bytes = word_bits / 8;
 
-double power(double base, std::uint32_t exponent) {
+double rate_of_probes(double base, std::uint32_t exponent) {
   double result = 1;
   for (; exponent != 0; exponent >>= 1, base *= base)
     if (exponent % 2 != 0) result *= base;
@@ -93,7 +93,7 @@ Sample sample_of(const LayerView& layer, const LayerPlan& plan, std::uint64_t by
       const std::uint64_t set = count_bits(read.subspan(block * block_words, block_words));
       sample.bits_set += set;
       if (plan.layout == Layout::blocked)
-        sample.block_rates += power(static_cast<double>(set) / plan.block_bits, plan.probe_count);
+        sample.block_rates += rate_of_probes(static_cast<double>(set) / plan.block_bits, plan.probe_count);
     }
     sample.blocks += count;
     sample.bits += count * plan.block_bits;
@@ -202,7 +202,7 @@ LayerMeasure measure_layer(const LayerView& layer, const Effort& effort) {
   } else if (plan.bit_count() <= overlapping_bits_max) {
     measured.false_positive_rate = Progressions(layer, plan).rate(effort.combined_max);
   } else {
-    measured.false_positive_rate = power(measured.fill, plan.probe_count);
+    measured.false_positive_rate = rate_of_probes(measured.fill, plan.probe_count);
   }
   return measured;
 }

@@ -235,6 +235,31 @@ std::size_t RequestParser::next_alike(std::string_view input, std::span<std::str
   return taken;
 }
 
+std::size_t RequestParser::next_alike_before(std::size_t tail_words, std::string_view input,
+                                             std::span<std::string_view> words) {
+  SEPAL_ASSERT(tail_words > 0 && words_.size() >= tail_words + 3, "there is a word before the last ones");
+  const std::string_view differs = words_[words_.size() - tail_words - 1];
+  const std::string_view before = words_[words_.size() - tail_words - 2];
+  const char* at = input.data();
+  const char* const end = at + input.size();
+  std::size_t taken = 0;
+  if (!head_.empty()) {
+    const std::string_view head(head_.data(),
+                                static_cast<std::size_t>(before.end() + line_end_bytes - head_.data()));
+    const std::string_view tail(
+        differs.end() + line_end_bytes,
+        static_cast<std::size_t>(words_.back().end() - differs.end()));  // with the last line's end
+    for (; taken < words.size(); ++taken) {
+      const char* after = read_short_word(skip(head, at, end), end, bulk_bytes_max_, words[taken]);
+      if (after != nullptr) after = skip(tail, after, end);
+      if (after == nullptr || !fits(at, after)) break;
+      at = after;
+    }
+  }
+  consumed_ = static_cast<std::size_t>(at - input.data());
+  return taken;
+}
+
 std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTwoWords> last_words) {
   const char* at = input.data();
   const char* const end = at + input.size();

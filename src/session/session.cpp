@@ -11,8 +11,10 @@
 namespace sepal::session {
 namespace {
 
-// The words of a request that can run together with its neighbours: a command, a key, an item.
+// The words of a request that can run together with its neighbours: a command, a key, an item, and perhaps
+// one more behind it.
 constexpr std::size_t together_words = 3;
+constexpr std::size_t together_tail_max = 1;
 
 constexpr std::size_t line_end_bytes = 2;
 
@@ -63,22 +65,33 @@ struct Session::Batch {
   // in the environment's similar_words.
   std::size_t similar = 0;
   std::size_t similar_at = 0;
-  std::array<std::string_view, together_words> single{};
+  std::array<std::string_view, together_words + together_tail_max> single{};
+  std::size_t single_words = together_words;
 
   void ends(Step step) { end = step; }
   [[nodiscard]] bool holds_requests() const { return together_at < together || similar_at < similar; }
   // Makes the next of these requests the pending one. Its bytes begin where the request before it ends:
   // behind that request's last word and the end of its line. So `single` must still hold the request before.
   void take_held(const Environment& environment) {
-    pending_at = single[2].data() + single[2].size() + line_end_bytes;
+    const std::string_view last = single[single_words - 1];
+    pending_at = last.data() + last.size() + line_end_bytes;
     if (together_at < together) {
+      const auto to_last = single[single_words - 1].data() - single[2].data() - single[2].size();
       single[2] = environment.last_words[together_at++];
+      // The bytes behind the item are the same as in the request before.
+      if (single_words > together_words)
+        single[single_words - 1] = {single[2].data() + single[2].size() + to_last, last.size()};
     } else {
       const auto& words = environment.similar_words[similar_at++];
       single[1] = words.second;
       single[2] = words.last;
     }
-    pending = single;
+    pending = std::span(single).first(single_words);
+  }
+  // Copies the words of the pending request.
+  void hold_pending() {
+    std::ranges::copy(pending, single.begin());
+    single_words = pending.size();
   }
 };
 
@@ -248,10 +261,15 @@ void Session::take_requests(Batch& batch, bool alone) {
   if (batch.requests >= batch_requests_max || took_long(batch)) return batch.ends(Step::run_again);
   if (reply_.size() > batch.output_bytes_max) return batch.ends(Step::run_again);
   if (!take_request(batch)) return batch.ends(closing_ ? Step::close : Step::read);
-  if (batch.pending.size() != together_words ||
-      !command::Dispatcher::runs_together(batch.pending_spec, together_words) || client_.skips_a_reply())
+  const std::size_t word_count = batch.pending.size();
+  if (word_count < together_words || word_count > together_words + together_tail_max ||
+      !command::Dispatcher::runs_together(batch.pending_spec, word_count) || client_.skips_a_reply())
     return;
-  batch.together = 1 + parser_.next_alike(input_.unparsed(), std::span(environment_.last_words).subspan(1));
+  const std::size_t tail = batch.pending_spec->together_tail;
+  if (word_count != together_words + tail) return;
+  const auto words = std::span(environment_.last_words).subspan(1);
+  batch.together = 1 + (tail == 0 ? parser_.next_alike(input_.unparsed(), words)
+                                  : parser_.next_alike_before(tail, input_.unparsed(), words));
   input_.consume(parser_.consumed());
   batch.together_at = 1;
   if (batch.together > 1) {
@@ -268,12 +286,12 @@ void Session::take_similar(Batch& batch) {
   batch.similar_at = 0;
   if (batch.similar == 0) return;
   input_.consume(parser_.consumed());
-  std::ranges::copy(batch.pending, batch.single.begin());
+  batch.hold_pending();
   std::array<std::string_view, similar_max + 1> keys;
   keys[0] = batch.single[1];
   for (std::size_t i = 0; i < batch.similar; ++i) keys[i + 1] = environment_.similar_words[i].second;
   environment_.dispatcher.prefetch(client_, std::span(keys).first(batch.similar + 1));
-  batch.pending = batch.single;
+  batch.pending = std::span(batch.single).first(batch.single_words);
 }
 
 command::Request Session::pending_request(const Batch& batch) {
@@ -292,8 +310,9 @@ std::string_view Session::taken_bytes(const Batch& batch) const {
 
 void Session::run_together(Batch& batch, bool alone) {
   // The words are copied, because the requests may have to become pending one by one.
-  std::ranges::copy(batch.pending, batch.single.begin());
-  environment_.last_words.front() = batch.single.back();
+  batch.hold_pending();
+  environment_.last_words.front() =
+      batch.single[command::together_index(*batch.pending_spec, batch.single_words)];
   batch.clock.before(batch.pending_spec);
   const std::size_t reply_bytes = reply_.size();
   const command::Dispatcher::Outcome outcome = environment_.dispatcher.run_together(

@@ -74,8 +74,10 @@ class KillTest(DaemonTest):
         old = [key for key in self.expected if key.startswith(b"round:%d:" % number)]
         if not old:
             return
+        # A request that was not answered may not have arrived, and then its filter was never there.
+        answered = [key for key in old if self.expected[key].answered()]
         with Client.of(daemon) as client:
-            self.assertEqual(client.call("DEL", *old), len(old))
+            self.assertGreaterEqual(client.call("DEL", *old), len(answered))
         for key in old:
             del self.expected[key]
 

@@ -36,7 +36,16 @@ inline std::size_t take_neighbours(resp::RequestParser& parser, std::string_view
     parsed.requests.push_back(first);
     parsed.requests.back().back() = alike[i];
   }
-  // Both calls compare with that request, so similar requests may follow like requests.
+  if (first.size() > 3) {
+    std::array<std::string_view, 3> before_last;
+    const std::size_t count = parser.next_alike_before(1, rest.substr(taken), before_last);
+    taken += parser.consumed();
+    for (std::size_t i = 0; i < count; ++i) {
+      parsed.requests.push_back(first);
+      parsed.requests.back()[first.size() - 2] = before_last[i];
+    }
+  }
+  // All calls compare with that request, so similar requests may follow like requests.
   std::array<resp::RequestParser::LastTwoWords, 3> similar;
   const std::size_t similar_count = parser.next_similar(rest.substr(taken), similar);
   taken += parser.consumed();

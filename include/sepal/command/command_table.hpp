@@ -26,9 +26,10 @@ enum class Next : std::uint8_t {
 };
 
 using Handler = Next (*)(Context&);
-// Runs several requests that differ only in their last word, given as `last_words`, as if one after the
-// other. done: each has its answer, a boolean, in `answers`. need_alone: as in Next, but run them one by
-// one. It returns nothing else, and replies nothing itself.
+// Runs several requests that differ only in one word, given as `last_words`, as if one after the other. It is
+// their last word, or the one before the row's `together_tail`. done: each has its answer, a boolean, in
+// `answers`. need_alone: as in Next, but run them one by one. It returns nothing else, and replies nothing
+// itself.
 using TogetherHandler = Next (*)(Context&, std::span<const std::string_view> last_words,
                                  std::span<bool> answers);
 
@@ -65,6 +66,8 @@ enum class Flag : std::uint32_t {
   adopts = 1u << 14,         // may put a filter that came whole under a key
   unqueued = 1u << 16,       // runs at once between MULTI and EXEC
   runs_script = 1u << 22,    // runs a script
+  string = 1u << 23,         // changes strings: it records the bytes of its words
+  integers = 1u << 24,       // run_together's answers are the integers 0 and 1 in RESP3 as well
   outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {
@@ -108,9 +111,15 @@ struct CommandSpec {
   FreesTest frees = nullptr;   // null: never
   ItemsAt items_at = nullptr;  // null: a request of many words is not cut into parts
   Handler run = nullptr;       // null for a command that only has subcommands
-  TogetherHandler run_together = nullptr;      // where neighbours in a pipeline gain by it
+  TogetherHandler run_together = nullptr;  // where neighbours in a pipeline gain by it
+  std::uint8_t together_tail = 0;  // the words behind the one in which requests that run together differ
   std::span<const CommandSpec> subcommands{};  // sorted by name
 };
+
+// The index of the word in which requests of so many words that run together differ.
+[[nodiscard]] constexpr std::size_t together_index(const CommandSpec& spec, std::size_t word_count) {
+  return word_count - 1 - spec.together_tail;
+}
 
 // Sorted by name.
 [[nodiscard]] std::span<const CommandSpec> command_table();

@@ -193,7 +193,7 @@ class Dispatcher {
     return key.size() == other_key.size() && (key.empty() || key.back() == other_key.back()) &&
            one.spec == other.spec && one.client.database == other.client.database && key == other_key &&
            one.words.size() == other.words.size() &&
-           std::equal(one.words.begin() + 2, one.words.end() - 1, other.words.begin() + 2);
+           equal_beside(together_index(*one.spec, one.words.size()), one.words, other.words);
   }
   // As run, for requests of different clients that are alike, at most singles_max. False: none is answered,
   // run them one by one. Inside the gate, not closed.
@@ -269,6 +269,14 @@ class Dispatcher {
 
  private:
   friend class ScriptRunner;
+  // Whether the words behind the key are equal, but for the one at `index`.
+  [[nodiscard]] static bool equal_beside(std::size_t index, std::span<const std::string_view> one,
+                                         std::span<const std::string_view> other) {
+    constexpr std::size_t behind_key = 2;
+    for (std::size_t at = behind_key; at < one.size(); ++at)
+      if (at != index && one[at] != other[at]) return false;
+    return true;
+  }
   [[nodiscard]] bool waits_for_pause(const Request& request, const Moment& moment) const;
   Outcome run_part(const Request& request, const Moment& moment);
   Outcome run_whole(const Request& request, const Moment& moment, bool has_begun = false);

@@ -180,6 +180,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   void plan_growth(PlanMemo& plans) const;
 
   [[nodiscard]] FilterOptions options() const;
+  // This is a string, and no filter (bit_string.hpp): nothing of items has a meaning.
+  [[nodiscard]] bool is_string() const { return hash_ == ItemHash::none; }
   // The fingerprint of an item in this filter.
   [[nodiscard]] Fingerprint fingerprint(std::string_view item) const {
     return fingerprint_of(item, hash_, seed_);
@@ -211,7 +213,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   AddOutcome add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans = nullptr);
 
   // Keeps usage from now on, with a slot for each worker, if the newest layer is large enough (Usage) and
-  // none is kept yet. Its memory is not in byte_count().
+  // none is kept yet; a string keeps none. Its memory is not in byte_count().
   void keep_usage(std::size_t worker_count);
 
   // --- building from an image (exclusive: no other thread knows the filter yet) ---------------------------
@@ -242,6 +244,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
  private:
+  friend class BitString;
   friend class BulkAdd;
 
   explicit Filter(const FilterOptions& options);

@@ -58,6 +58,10 @@ class RequestParser {
   // how many; consumed() is the bytes they took. words() stays. Takes nothing behind a request that was
   // spelled or cut in an unusual way: the caller feeds what follows to next().
   std::size_t next_alike(std::string_view input, std::span<std::string_view> last_words);
+  // The same for requests that differ in the word before their last `tail_words` only; there are at least two
+  // words before it. `words` gets the words in which they differ.
+  std::size_t next_alike_before(std::size_t tail_words, std::string_view input,
+                                std::span<std::string_view> words);
 
   // The same for a request of three words, where the requests taken share only the first word: a pipeline of
   // one command on many keys. Ends before two neighbours that share their second word as well: next_alike()

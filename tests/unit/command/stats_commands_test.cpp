@@ -60,6 +60,12 @@ TEST_CASE("BF.STATS of a key without a filter is an error", "[command][stats]") 
   CHECK(world.send({"BF.STATS", "k", "x"}) == "-ERR wrong number of arguments for 'bf.stats' command");
 }
 
+TEST_CASE("BF.STATS of a string is an error", "[command][stats]") {
+  World world;
+  world.send({"SET", "s", "value"});
+  CHECK(world.send({"BF.STATS", "s"}).starts_with("-WRONGTYPE "));
+}
+
 TEST_CASE("BF.STATS tells what clients did with a big filter", "[command][stats]") {
   World world(of_two_workers());
   world.send({"HELLO", "3"});

@@ -223,6 +223,25 @@ TEST_CASE("neighbours that differ only in their last word are taken together", "
   CHECK(taken_alike("PING x\r\n", "PING y\r\n").consumed == 0);
 }
 
+TEST_CASE("neighbours that differ only in the word before the last are taken together", "[resp][parser]") {
+  const std::string first = request_of({"SETBIT", "key", "1", "1"});
+  const std::string second = request_of({"SETBIT", "key", "4294967295", "1"});
+  const auto taken = [&](const std::string& rest) {
+    const std::string bytes = first + rest;
+    resp::RequestParser parser{resp::ParserLimits{}};
+    REQUIRE(parser.next(bytes) == Progress::complete);
+    std::vector<std::string_view> words(8);
+    words.resize(parser.next_alike_before(1, std::string_view(bytes).substr(first.size()), words));
+    return Alike{.last_words = {words.begin(), words.end()}, .consumed = parser.consumed()};
+  };
+  CHECK(taken(second + first).last_words == std::vector<std::string>{"4294967295", "1"});
+  CHECK(taken(second + first).consumed == second.size() + first.size());
+  for (const std::vector<std::string>& other : std::vector<std::vector<std::string>>{
+           {"SETBIT", "key", "1", "0"}, {"SETBIT", "kez", "1", "1"}, {"SETBIT", "key", "1"}})
+    CHECK(taken(second + request_of(other)).consumed == second.size());
+  for (std::size_t cut = 0; cut < second.size(); ++cut) CHECK(taken(second.substr(0, cut)).consumed == 0);
+}
+
 TEST_CASE("a neighbour beyond a limit is left to the full parser, which reports the error",
           "[resp][parser]") {
   const std::string first = request_of({"BF.ADD", "key", "item"});

@@ -12,6 +12,7 @@
 
 #include "support/catch.hpp"
 #include "support/eventually.hpp"
+#include "support/request_stream.hpp"
 #include "unit/session/session_world.hpp"
 
 namespace sepal::session::session_test {
@@ -316,6 +317,29 @@ TEST_CASE("requests that a batch parsed ahead are run before it ends", "[session
   }
   CHECK(world.taken_output() == repeated(":0\r\n", count));
   CHECK(calls_of(world, "bf.add") == 2 * count);
+}
+
+TEST_CASE("bits in a pipeline are answered in order, together or one by one", "[session]") {
+  SessionWorld world;
+  const auto set = [](std::string_view position, std::string_view value = "1") {
+    return sepal::test::encode_request(std::vector<std::string_view>{"SETBIT", "k", position, value});
+  };
+  const auto get = [](std::string_view position) {
+    return sepal::test::encode_request(std::vector<std::string_view>{"GETBIT", "k", position});
+  };
+  // The first ones find no string, and one in the middle lies behind its end.
+  std::string sent =
+      set("7") + set("6") + set("7") + set("900") + set("6") + set("5") + set("5", "0") + set("5");
+  std::string expected = ":0\r\n:0\r\n:1\r\n:0\r\n:1\r\n:0\r\n:1\r\n:0\r\n";
+  sent += set("1") + set("x") + set("2") + get("1") + get("2") + get("-1") + get("900") + get("3");
+  const std::string wrong = "-ERR bit offset is not an integer or out of range\r\n";
+  expected += ":0\r\n" + wrong + ":0\r\n:1\r\n:1\r\n" + wrong + ":1\r\n:0\r\n";
+  sent += set("10") + set("11") + set("10");
+  expected += ":0\r\n:0\r\n:1\r\n";
+  Step step = world.give(sent);
+  while (step == Step::run_again) step = world.run();
+  CHECK(world.taken_output() == expected);
+  CHECK(calls_of(world, "setbit") + calls_of(world, "getbit") == 19);
 }
 
 TEST_CASE("requests that were parsed ahead are dropped when their client must be closed", "[session]") {

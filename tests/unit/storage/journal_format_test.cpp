@@ -79,14 +79,14 @@ TEST_CASE("the checksum of a segment's header covers every field", "[storage]") 
   header.segment_bytes = 1 << 20;
   CHECK(hexadecimal(bytes_of(header)) ==
         "534550414c4a524e"
-        "05000000"
+        "06000000"
         "00000000"
         "0700000000000000"
         "e803000000000000"
         "0000100000000000" +
             zeros(16 + 8));
   const std::uint64_t checksum = segment_checksum(header);
-  CHECK(checksum == 0x8f00b9e22d724761U);
+  CHECK(checksum == 0x0d14ab958a7247afU);
   std::array<std::byte, sizeof header> bytes{};
   for (std::size_t at = 0; at < offsetof(SegmentHeader, checksum); ++at) {
     std::memcpy(bytes.data(), &header, sizeof header);
@@ -184,6 +184,12 @@ TEST_CASE("each operation has the bytes of the format", "[storage]") {
     CHECK(hexadecimal(encoder.bytes()) ==
           head("0b") + "03000000" + "00000000" + "0500000000000000" + "02000000" + "00000000" + "746f");
     CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Mirrored{.key = some_key, .target = "to"}));
+  }
+  SECTION("written") {
+    const keyspace::Written written{.key = some_key, .offset = 7, .bytes = std::as_bytes(std::span("ab", 2))};
+    encoder.record(written);
+    CHECK(hexadecimal(encoder.bytes()) == head("0e") + "0700000000000000" + "02000000" + "00000000" + "6162");
+    CHECK(encoder.bytes().size() == operation_bytes_max(written));
   }
   SECTION("without a key") {
     encoder.flushed(3);
