@@ -85,7 +85,7 @@ Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal)
       stop_signal_(stop_signal),
       facts_(facts_of(settings_)),
       disk_(storage::make_posix_disk()),
-      gate_(settings_.server.worker_count),
+      gate_(settings_.server.worker_count + (has_http() ? 1 : 0)),
       worker_stats_(settings_.server.worker_count),
       import_folder_(*disk_, settings_.import_directory) {}
 
@@ -101,6 +101,7 @@ Result<void> Daemon::run() {
     Result<void> done = (this->*step)();
     if (done) continue;
     spdlog::error("{}", done.error().detail);
+    pages_.reset();
     if (serving_ != nullptr) serving_->server.stop(flush_patience);
     return done;
   }
@@ -132,6 +133,7 @@ Result<void> Daemon::open_data() {
   settings_.keyspace.machine_bytes = memory_bytes();
   settings_.keyspace.seed = data_->seed();
   settings_.keyspace.key_seed = random_number();
+  settings_.keyspace.worker_count = settings_.server.worker_count;
   keyspace_ = std::make_unique<keyspace::Keyspace>(settings_.keyspace, background_);
   return {};
 }
@@ -154,6 +156,14 @@ Result<void> Daemon::listen() {
     facts_.port = serving_->server.port();
   }
   spdlog::info("listening: address={}", listening_text(settings_, facts_.port));
+  return has_http() ? listen_for_operators() : Result<void>();
+}
+
+Result<void> Daemon::listen_for_operators() {
+  pages_ = std::make_unique<OperatorPages>(settings_.http, gate_, settings_.server.worker_count,
+                                           serving_->services);
+  if (auto started = pages_->start(); !started) return started;
+  spdlog::info("listening for HTTP: bind={} port={}", settings_.http.bind, pages_->port());
   return {};
 }
 
@@ -177,6 +187,7 @@ Result<void> Daemon::load() {
   const storage::Saver::Loaded loaded{
       .at = facts_.started_wall, .journal_position = report->journal_position, .changes = changes_loaded};
   if (auto begun = begin_service(loaded, *replayed); !begun) return begun;
+  if (pages_ != nullptr) pages_->loaded();
   spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
   return {};
 }
@@ -281,7 +292,7 @@ Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationRe
 
 // Like the reference, lowers maxclients to what the system allows.
 Result<void> Daemon::plan_descriptors() {
-  const auto planned = Descriptors::plan(settings_.server);
+  const auto planned = Descriptors::plan(settings_.server, has_http() ? http::descriptors_max : 0);
   if (!planned) return planned.error();
   descriptors_ = *planned;
   const std::uint64_t possible = descriptors_->clients_possible();
@@ -311,6 +322,7 @@ Daemon::Serving::Serving(Daemon& daemon)
 
 Result<void> Daemon::stop(command::StopMode mode) {
   const SteadyTime start = std::chrono::steady_clock::now();
+  if (pages_ != nullptr) pages_->stopping();
   spdlog::info("stopping: connections={}", serving_->server.count());
   serving_->server.stop(flush_patience);
   background_.expiry().stop();
@@ -383,7 +395,8 @@ command::SaveStatus Daemon::status() const {
                              .last_bytes = saver.last_bytes,
                              .journal_position = saver.journal_position,
                              .changes_since = changes() - saver.changes_saved,
-                             .saves_done = saver.saves_done};
+                             .saves_done = saver.saves_done,
+                             .saves_failed = saver.saves_failed};
   if (saver.running) {
     status.running_for = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - saver.started_at);

@@ -28,6 +28,7 @@
 #include "import_folder.hpp"
 #include "journal_view.hpp"
 #include "loader.hpp"
+#include "operator_pages.hpp"
 #include "script_log.hpp"
 #include "stop_signal.hpp"
 
@@ -56,6 +57,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<void> open_data();
   Result<void> plan_descriptors();
   Result<void> listen();
+  [[nodiscard]] bool has_http() const { return settings_.http.port != 0; }
+  Result<void> listen_for_operators();
   Result<void> load();
   // Returns the position at which the journal goes on.
   Result<std::uint64_t> replay(Loader& loader, const storage::GenerationReport& loaded);
@@ -126,6 +129,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   std::unique_ptr<storage::Saver> saver_;  // null until the load ends; guarded by the gate
   std::unique_ptr<Serving> serving_;
   std::unique_ptr<storage::Journal> journal_;  // like saver_
+  std::unique_ptr<OperatorPages> pages_;       // null without an http_port. Last: it reads all of the above
 };
 
 }  // namespace sepal::app

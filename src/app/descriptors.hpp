@@ -12,9 +12,9 @@ namespace sepal::app {
 class Descriptors {
  public:
   // Raises the limit of the process as far as the system allows. `options` are those of the server that is
-  // going to be made. Descriptors that are open now are counted as needed. Errors: io if none is left for a
-  // client; the sentence names how many are needed.
-  static Result<Descriptors> plan(const server::ServerOptions& options);
+  // going to be made; `other_count` descriptors are for other parts. Descriptors that are open now are
+  // counted as needed. Errors: io if none is left for a client; the sentence names how many are needed.
+  static Result<Descriptors> plan(const server::ServerOptions& options, std::uint64_t other_count);
 
   // How many descriptors the process may open.
   [[nodiscard]] std::uint64_t limit() const { return limit_; }

@@ -13,6 +13,7 @@ void Gate::enter(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   // waits behind it, or the closer finds this side taken. Both are correct; the first keeps the closer from
   // starving.
   if (closers_.load() != 0) {
+    wait_count_.fetch_add(1, std::memory_order_relaxed);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !closed_; });
   }
@@ -48,6 +49,7 @@ bool Gate::close(bool waits_for_reservation) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
     closed_ = true;
   }
   for (std::size_t side = 0; side < side_count_; ++side) sides_[side].mutex.lock();
+  closing_count_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 

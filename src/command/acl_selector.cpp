@@ -3,12 +3,12 @@
 
 #include <sepal/command/acl_selector.hpp>
 #include <sepal/command/arguments.hpp>
+#include <sepal/command/glob.hpp>
 
 #include <algorithm>
 #include <utility>
 
 #include "command_index.hpp"
-#include "glob.hpp"
 #include "request_keys.hpp"
 #include "row_category.hpp"
 #include "word_list.hpp"

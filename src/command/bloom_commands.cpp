@@ -53,11 +53,17 @@ std::size_t count_true(std::span<const bool> values) {
   return count + static_cast<std::size_t>(std::ranges::count(values, true));
 }
 
+void count_new(Context& context, const Filter& filter, std::uint64_t new_count) {
+  context.stats.items_added.add(new_count);
+  if (filter::Usage* const usage = filter.usage())
+    usage->slot(context.dispatcher.worker()).count_added(new_count, context.steady_now);
+}
+
 // An item that was known may have been added by another worker that has not recorded it yet: then the reply
 // must wait for that record.
-void count_added(Context& context, std::span<const bool> added) {
+void count_added(Context& context, const Filter& filter, std::span<const bool> added) {
   const std::size_t new_count = count_true(added);
-  context.stats.items_added.add(new_count);
+  count_new(context, filter, new_count);
   if (new_count < added.size() || context.changes.target_knew()) context.record.answered_known = true;
 }
 
@@ -101,8 +107,9 @@ void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
     filter = *created;
   }
   context.changes.add_alone(key, *filter, addition.items, context.scratch.outcomes);
-  context.stats.items_added.add(static_cast<std::uint64_t>(
-      std::ranges::count(context.scratch.outcomes, true, &Filter::AddOutcome::added)));
+  count_new(context, *filter,
+            static_cast<std::uint64_t>(
+                std::ranges::count(context.scratch.outcomes, true, &Filter::AddOutcome::added)));
   append_outcomes(context, addition.shape);
 }
 
@@ -134,7 +141,7 @@ Next add(Context& context, const Addition& addition) {
   if (filter != nullptr) {
     const std::span<bool> added = context.scratch.flags(addition.items.size());
     if (context.changes.try_add(key, *filter, addition.items, added)) {
-      count_added(context, added);
+      count_added(context, *filter, added);
       append_added(context.reply, addition.shape, added);
       return Next::done;
     }
@@ -154,12 +161,18 @@ Next add(Context& context, const Addition& addition) {
 
 // A string holds no item: the reference answers no WRONGTYPE here.
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
+  context.stats.items_asked.add(items.size());
   const Filter* const filter = find_counted(context, context.words[1], requests);
-  if (filter != nullptr && !filter->is_string()) {
-    filter->contains(items, present);
-  } else {
+  if (filter == nullptr || filter->is_string()) {
     std::ranges::fill(present, false);
+    return;
   }
+  filter->contains(items, present);
+  // Most requests have one item, and a loop would cost them more than they can pay.
+  const std::size_t found = present.size() == 1 ? static_cast<std::size_t>(present[0]) : count_true(present);
+  context.stats.items_found.add(found);
+  if (filter::Usage* const usage = filter->usage()) [[unlikely]]
+    usage->slot(context.dispatcher.worker()).count_asked(items.size(), found);
 }
 
 // The fields of BF.INFO, in the order of its full reply.
@@ -275,7 +288,7 @@ Next bf_add_together(Context& context, Words items, std::span<bool> added) {
   Filter* const filter = find(context, key.key);
   if (filter == nullptr || filter->is_string()) return Next::need_alone;
   if (!context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
-  count_added(context, added);
+  count_added(context, *filter, added);
   return Next::done;
 }
 

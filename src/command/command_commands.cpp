@@ -3,6 +3,7 @@
 #include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/command/glob.hpp>
 
 #include <functional>
 #include <optional>
@@ -11,7 +12,6 @@
 
 #include "command_index.hpp"
 #include "compatibility.hpp"
-#include "glob.hpp"
 #include "handlers.hpp"
 #include "request_keys.hpp"
 #include "row_category.hpp"

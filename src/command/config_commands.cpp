@@ -3,6 +3,7 @@
 #include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/command/glob.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "config_table.hpp"
-#include "glob.hpp"
 #include "handlers.hpp"
 
 namespace sepal::command {

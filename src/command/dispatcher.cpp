@@ -195,7 +195,7 @@ void CommandStats::reset() {
 void WorkerStats::reset() {
   for (CommandStats& row : commands) row.reset();
   for (metrics::Counter* counter : {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses,
-                                    &batches, &too_long_requests})
+                                    &items_asked, &items_found, &batches, &too_long_requests})
     counter->reset();
   errors->reset();
 }

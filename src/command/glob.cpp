@@ -2,9 +2,8 @@
 // byte more. An earlier `*` is never tried again, because the last one can take every byte that the earlier
 // one could. So the cost is at most pattern times text, for any number of stars.
 
-#include "glob.hpp"
-
 #include <sepal/command/arguments.hpp>
+#include <sepal/command/glob.hpp>
 
 #include <utility>
 

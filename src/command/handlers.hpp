@@ -28,6 +28,9 @@ Next bf_madd(Context& context);
 Next bf_mexists(Context& context);
 Next bf_reserve(Context& context);
 
+// stats_commands.cpp
+Next bf_stats(Context& context);
+
 // acl_commands.cpp
 Next acl_categories_of(Context& context);  // ACL CAT
 Next acl_delete_users(Context& context);

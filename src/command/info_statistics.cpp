@@ -2,12 +2,11 @@
 
 #include <sepal/metrics/counters.hpp>
 
-#include <algorithm>
 #include <chrono>
 
 #include "command_index.hpp"
-#include "error_counts.hpp"
 #include "info_text.hpp"
+#include "worker_sums.hpp"
 
 namespace sepal::command {
 namespace {
@@ -15,51 +14,22 @@ namespace {
 constexpr double bytes_per_kilobyte = 1024;
 
 TrafficRate traffic_rate(const Context& context) {
-  const TrafficCount count{.requests = sum_of(context, &WorkerStats::requests),
-                           .bytes_in = sum_of(context, &WorkerStats::bytes_in),
-                           .bytes_out = sum_of(context, &WorkerStats::bytes_out)};
+  const TrafficCount count{.requests = sum_of(context.services, &WorkerStats::requests),
+                           .bytes_in = sum_of(context.services, &WorkerStats::bytes_in),
+                           .bytes_out = sum_of(context.services, &WorkerStats::bytes_out)};
   return context.services.rates->sample(context.steady_now, count,
                                         context.services.control.facts().started_at);
-}
-
-// One row's counters over all workers.
-struct RowSums {
-  std::uint64_t calls = 0;
-  std::uint64_t nanoseconds = 0;
-  std::uint64_t rejected = 0;
-  std::uint64_t failed = 0;
-};
-
-RowSums sums_of(const Context& context, const CommandSpec& row) {
-  RowSums sums;
-  const std::size_t index = command_row(row);
-  for (const WorkerStats& worker : context.services.workers) {
-    const CommandStats& stats = worker.commands[index];
-    sums.calls += stats.calls.get();
-    sums.nanoseconds += stats.nanoseconds.get();
-    sums.rejected += stats.rejected.get();
-    sums.failed += stats.failed.get();
-  }
-  return sums;
 }
 
 constexpr double nanoseconds_per_microsecond = 1000;
 
 // The shortest time, in microseconds, within which at least this share of the calls ended.
 double percentile(const Context& context, const CommandSpec& row, double share) {
-  std::array<std::uint64_t, metrics::Histogram::bucket_count> counts{};
-  std::uint64_t total = 0;
-  for (const WorkerStats& worker : context.services.workers) {
-    for (std::size_t bucket = 0; bucket < counts.size(); ++bucket) {
-      const std::uint64_t count = worker.commands[command_row(row)].latency.count(bucket);
-      counts[bucket] += count;
-      total += count;
-    }
-  }
+  const CallCounts counts = call_counts(context.services, row);
   std::uint64_t seen = 0;
-  for (std::size_t bucket = 0; bucket < counts.size(); ++bucket) {
-    seen += counts[bucket];
-    if (seen > 0 && static_cast<double>(seen) >= share * static_cast<double>(total))
+  for (std::size_t bucket = 0; bucket < counts.buckets.size(); ++bucket) {
+    seen += counts.buckets[bucket];
+    if (seen > 0 && static_cast<double>(seen) >= share * static_cast<double>(counts.total))
       return static_cast<double>(metrics::Histogram::upper_bound(bucket)) / nanoseconds_per_microsecond;
   }
   return 0;
@@ -68,10 +38,10 @@ double percentile(const Context& context, const CommandSpec& row, double share) 
 void append_traffic(const Context& context, InfoLines& lines) {
   const TrafficRate rate = traffic_rate(context);
   lines.count("total_connections_received", context.services.clients.accepted_count());
-  lines.count("total_commands_processed", sum_of(context, &WorkerStats::requests));
+  lines.count("total_commands_processed", sum_of(context.services, &WorkerStats::requests));
   lines.count("instantaneous_ops_per_sec", static_cast<std::uint64_t>(rate.requests));
-  lines.count("total_net_input_bytes", sum_of(context, &WorkerStats::bytes_in));
-  lines.count("total_net_output_bytes", sum_of(context, &WorkerStats::bytes_out));
+  lines.count("total_net_input_bytes", sum_of(context.services, &WorkerStats::bytes_in));
+  lines.count("total_net_output_bytes", sum_of(context.services, &WorkerStats::bytes_out));
   lines.zeros({"total_net_repl_input_bytes", "total_net_repl_output_bytes"});
   lines.real("instantaneous_input_kbps", rate.bytes_in / bytes_per_kilobyte, 2);
   lines.real("instantaneous_output_kbps", rate.bytes_out / bytes_per_kilobyte, 2);
@@ -90,30 +60,11 @@ void append_keys(const Context& context, InfoLines& lines) {
   lines.zeros({"evicted_keys"}).count("evicted_clients", context.services.output.closed_count());
   lines.count("evicted_scripts", context.services.scripts->library.evicted_count());
   lines.zeros({"total_eviction_exceeded_time", "current_eviction_exceeded_time"});
-  lines.count("keyspace_hits", sum_of(context, &WorkerStats::key_hits));
-  lines.count("keyspace_misses", sum_of(context, &WorkerStats::key_misses));
-}
-
-WorkerStats::ErrorCounts::Map error_counts(const Context& context) {
-  WorkerStats::ErrorCounts::Map sums;
-  for (const WorkerStats& worker : context.services.workers) worker.errors->add_to(sums);
-  return sums;
+  lines.count("keyspace_hits", sum_of(context.services, &WorkerStats::key_hits));
+  lines.count("keyspace_misses", sum_of(context.services, &WorkerStats::key_misses));
 }
 
 }  // namespace
-
-std::uint64_t sum_of(const Context& context, metrics::Counter WorkerStats::*counter) {
-  std::uint64_t sum = 0;
-  for (const WorkerStats& worker : context.services.workers) sum += (worker.*counter).get();
-  return sum;
-}
-
-std::uint64_t greatest_of(const Context& context, metrics::RecentPeak WorkerStats::*peak) {
-  std::uint64_t greatest = 0;
-  for (const WorkerStats& worker : context.services.workers)
-    greatest = std::max(greatest, (worker.*peak).get());
-  return greatest;
-}
 
 void append_stats(const Context& context, InfoLines& lines) {
   append_traffic(context, lines);
@@ -123,13 +74,14 @@ void append_stats(const Context& context, InfoLines& lines) {
                "active_defrag_misses", "active_defrag_key_hits", "active_defrag_key_misses",
                "total_active_defrag_time", "current_active_defrag_time", "tracking_total_keys",
                "tracking_total_items", "tracking_total_prefixes", "unexpected_error_replies"});
-  lines.count("total_error_replies", sum_of(context, &WorkerStats::error_replies));
+  lines.count("total_error_replies", sum_of(context.services, &WorkerStats::error_replies));
   // One read feeds a batch, and one write answers it. All of them are done by the workers.
-  const std::uint64_t batches = sum_of(context, &WorkerStats::batches);
+  const std::uint64_t batches = sum_of(context.services, &WorkerStats::batches);
   for (const char* field : {"total_reads_processed", "total_writes_processed", "io_threaded_reads_processed",
                             "io_threaded_writes_processed"})
     lines.count(field, batches);
-  lines.count("client_query_buffer_limit_disconnections", sum_of(context, &WorkerStats::too_long_requests));
+  lines.count("client_query_buffer_limit_disconnections",
+              sum_of(context.services, &WorkerStats::too_long_requests));
   lines.zeros({"client_output_buffer_limit_disconnections"});
   const AclLog& denials = *context.services.acl_log;
   lines.count("acl_access_denied_auth", denials.count_of(AclReason::authentication));
@@ -140,8 +92,8 @@ void append_stats(const Context& context, InfoLines& lines) {
 
 void append_command_stats(const Context& context, InfoLines& lines) {
   for_each_row([&](const CommandSpec& row) {
-    const RowSums sums = sums_of(context, row);
-    if (sums.calls + sums.rejected + sums.failed == 0) return;
+    const RowSums sums = sums_of(context.services, row);
+    if (!sums.any()) return;
     const double microseconds = static_cast<double>(sums.nanoseconds) / nanoseconds_per_microsecond;
     std::string value = "calls=" + std::to_string(sums.calls);
     value += ",usec=" + fixed_point(microseconds, 0);
@@ -154,7 +106,7 @@ void append_command_stats(const Context& context, InfoLines& lines) {
 }
 
 void append_error_stats(const Context& context, InfoLines& lines) {
-  for (const auto& [word, count] : error_counts(context))
+  for (const auto& [word, count] : error_counts(context.services))
     lines.line("errorstat_" + word, "count=" + std::to_string(count));
 }
 
@@ -162,7 +114,7 @@ void append_latency_stats(const Context& context, InfoLines& lines) {
   const RuntimeOptions& options = context.services.options;
   if (!options.latency_tracking) return;
   for_each_row([&](const CommandSpec& row) {
-    if (sums_of(context, row).calls == 0) return;
+    if (sums_of(context.services, row).calls == 0) return;
     std::string value;
     for (const double percent : options.latency_percentiles) {
       if (!value.empty()) value.push_back(',');

@@ -10,6 +10,7 @@
 #include "compatibility.hpp"
 #include "config_table.hpp"
 #include "word_list.hpp"
+#include "worker_sums.hpp"
 
 namespace sepal::command {
 namespace {
@@ -90,8 +91,8 @@ void append_clients(const Context& context, InfoLines& lines) {
   lines.count("connected_clients", context.services.clients.count());
   lines.zeros({"cluster_connections"});
   lines.count("maxclients", context.services.options.clients_max);
-  lines.count("client_recent_max_input_buffer", greatest_of(context, &WorkerStats::unparsed_peak));
-  lines.count("client_recent_max_output_buffer", greatest_of(context, &WorkerStats::unsent_peak));
+  lines.count("client_recent_max_input_buffer", greatest_of(context.services, &WorkerStats::unparsed_peak));
+  lines.count("client_recent_max_output_buffer", greatest_of(context.services, &WorkerStats::unsent_peak));
   const keyspace::Watches& watches = context.services.keyspace.watches();
   lines.zeros({"blocked_clients", "tracking_clients", "pubsub_clients"});
   lines.count("watching_clients", watches.client_count()).zeros({"clients_in_timeout_table"});
@@ -282,8 +283,8 @@ void append_sepal(const Context& context, InfoLines& lines) {
   lines.count("upload_bytes_loaded", uploads.bytes_loaded);
   lines.count("uploads_completed", uploads.completed_count)
       .count("uploads_abandoned", uploads.abandoned_count);
-  lines.count("items_added", sum_of(context, &WorkerStats::items_added));
-  lines.count("request_batches", sum_of(context, &WorkerStats::batches));
+  lines.count("items_added", sum_of(context.services, &WorkerStats::items_added));
+  lines.count("request_batches", sum_of(context.services, &WorkerStats::batches));
   lines.count("workers", facts.worker_count);
   lines.count("mirrors", services.keyspace.mirrors().size());
   lines.count("mirrors_broken", services.keyspace.mirrors().broken_count());

@@ -56,9 +56,5 @@ void append_stats(const Context& context, InfoLines& lines);
 void append_command_stats(const Context& context, InfoLines& lines);
 void append_error_stats(const Context& context, InfoLines& lines);
 void append_latency_stats(const Context& context, InfoLines& lines);
-// The greatest value of all workers.
-[[nodiscard]] std::uint64_t greatest_of(const Context& context, metrics::RecentPeak WorkerStats::*peak);
-// The sum of a counter over all workers.
-[[nodiscard]] std::uint64_t sum_of(const Context& context, metrics::Counter WorkerStats::*counter);
 
 }  // namespace sepal::command

@@ -6,7 +6,6 @@
 #include <sepal/metrics/counters.hpp>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "handlers.hpp"
 #include "latency_graph.hpp"
 #include "refuse.hpp"
+#include "worker_sums.hpp"
 
 namespace sepal::command {
 namespace {
@@ -37,22 +37,15 @@ constexpr std::uint64_t shown_bound(std::size_t doublings) {
 constexpr std::uint64_t first_bound_nanoseconds = 1024;
 
 CallTimes call_times(const Context& context, const CommandSpec& row) {
-  const std::size_t index = command_row(row);
-  std::array<std::uint64_t, Histogram::bucket_count> counts{};
-  CallTimes times;
-  for (const WorkerStats& worker : context.services.workers) {
-    for (std::size_t bucket = 0; bucket < counts.size(); ++bucket) {
-      const std::uint64_t count = worker.commands[index].latency.count(bucket);
-      counts[bucket] += count;
-      times.calls += count;
-    }
-  }
+  const CallCounts counts = call_counts(context.services, row);
+  CallTimes times{.calls = counts.total, .counts = {}};
   std::uint64_t seen = 0;
   std::size_t bucket = 0;
   for (std::size_t doublings = 0; seen < times.calls; ++doublings) {
     const std::uint64_t before = seen;
-    while (bucket < counts.size() && Histogram::upper_bound(bucket) < (first_bound_nanoseconds << doublings))
-      seen += counts[bucket++];
+    while (bucket < counts.buckets.size() &&
+           Histogram::upper_bound(bucket) < (first_bound_nanoseconds << doublings))
+      seen += counts.buckets[bucket++];
     if (seen > before) times.counts.emplace_back(shown_bound(doublings), seen);
   }
   return times;

@@ -3,6 +3,7 @@
 #include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/command/glob.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -13,7 +14,6 @@
 #include <string_view>
 
 #include "filter_type.hpp"
-#include "glob.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
 #include "parsed.hpp"

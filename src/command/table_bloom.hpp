@@ -155,6 +155,18 @@ inline constexpr CommandSpec bloom_rows[] = {
      .syntax = "key iterator",
      .tips = "dont_cache",
      .run = bf_scan_dump},
+    {.name = "bf.stats",
+     .arity = 2,
+     .flags = Flag::read_only | Flag::module,
+     .keys = one_key_ro,
+     .categories = "@read @bloom",
+     .summary = "Answers how full a filter is, how often it errs now, and what clients do with it",
+     .since = "0.1.0",  // Sepal's version
+     .group = "module",
+     .complexity = "O(N) where N is the size of the filter, at most 4 MiB",
+     .syntax = "key",
+     .tips = "dont_cache",
+     .run = bf_stats},
 };
 
 }  // namespace sepal::command

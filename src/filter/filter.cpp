@@ -260,7 +260,20 @@ void Filter::append(std::unique_ptr<Layer> layer) {
   // One place more, not twice as many: there are at most a few dozen layers, and their memory is accounted
   // for.
   younger_->reserve(younger_->size() + 1);
+  std::unique_ptr<Usage> usage = stack().newest().take_usage();
   younger_->push_back(std::move(layer));
+  // After a layer of RedisBloom with more bits than its items need, the next one may be small.
+  younger_->back()->keep_usage(std::move(usage));
+}
+
+Usage* Filter::usage() const {
+  return stack().newest().usage();
+}
+
+void Filter::keep_usage(std::size_t worker_count) {
+  Layer& newest = stack().newest();
+  if (is_string() || newest.usage() != nullptr || newest.plan().byte_count() < Usage::layer_bytes_min) return;
+  newest.keep_usage(std::make_unique<Usage>(worker_count));
 }
 
 void Filter::fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from) {

@@ -130,7 +130,8 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                                    .shards = std::move(shards),
                                    .blocks = blocks,
                                    .identity = new_identity(),
-                                   .memory = nullptr},
+                                   .memory = nullptr,
+                                   .usage = nullptr},
                              fresh);
 }
 
@@ -152,7 +153,8 @@ Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t
                                                 .shards = nullptr,
                                                 .blocks = blocks,
                                                 .identity = 0,
-                                                .memory = std::move(memory)},
+                                                .memory = std::move(memory),
+                                                .usage = nullptr},
                                           false);
   layer->set_length(length);
   return layer;
@@ -329,6 +331,14 @@ Added Layer::add(const Fingerprint& fingerprint) {
   set(shape, block, fingerprint);
   count_one(shard.item_count);
   return Added::yes;
+}
+
+std::unique_ptr<Usage> Layer::take_usage() {
+  return small_ ? nullptr : std::move(store().usage);
+}
+
+void Layer::keep_usage(std::unique_ptr<Usage> usage) {
+  if (!small_) store().usage = std::move(usage);
 }
 
 void Layer::sweep() {

@@ -12,6 +12,7 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/filter/layer_plan.hpp>
+#include <sepal/filter/usage.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -71,6 +72,9 @@ class Layer {
     return small_ && item_count_.load(std::memory_order_relaxed) == 0;
   }
 
+  // Null where none is kept; a small layer keeps none.
+  [[nodiscard]] Usage* usage() const { return small_ ? nullptr : store().usage.get(); }
+
   // What the kernels search, and set bits in.
   [[nodiscard]] Blocks blocks() const;
   [[nodiscard]] bool contains(const Fingerprint& fingerprint) const;
@@ -128,6 +132,10 @@ class Layer {
   }
   // Of a large string; else null.
   [[nodiscard]] std::shared_ptr<StringMemory> memory() const { return small_ ? nullptr : store().memory; }
+  // Null if none was kept.
+  [[nodiscard]] std::unique_ptr<Usage> take_usage();
+  // A small layer drops it: it has no place for it.
+  void keep_usage(std::unique_ptr<Usage> usage);
   // As Filter::add_recorded().
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
@@ -139,6 +147,7 @@ class Layer {
     Blocks blocks;
     std::uint64_t identity;
     std::shared_ptr<StringMemory> memory;  // of a large string, in place of the bitmap; else null
+    std::unique_ptr<Usage> usage;          // of the filter, while this layer is its newest
   };
 
   void copy_words(std::uint64_t offset, std::span<std::byte> to) const;

@@ -325,6 +325,7 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   FilterPtr* const present = keys.find(key.key);
   const bool replaces = present != nullptr;
   filter_bytes_ += filter->byte_count();
+  if (options_.worker_count > 0) filter->keep_usage(options_.worker_count);
   for (const filter::LayerView& layer : filter->layers())
     if (layer.fresh()) housekeeper_.settle(filter, layer);
   if (replaces) {
@@ -378,6 +379,7 @@ filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fin
 }
 
 void Keyspace::settle_newest_layer(filter::Filter& filter) {
+  if (options_.worker_count > 0) filter.keep_usage(options_.worker_count);
   if (filter.has_pieces()) housekeeper_.settle(FilterPtr(&filter), filter.newest_layer());
 }
 

@@ -14,7 +14,7 @@ namespace sepal::server {
 class Server::Implementation {
  public:
   Implementation(const ServerOptions& options, Gate& gate, command::Services& services) : options_(options) {
-    SEPAL_ASSERT(options.worker_count >= 1 && gate.side_count() == options.worker_count &&
+    SEPAL_ASSERT(options.worker_count >= 1 && gate.side_count() >= options.worker_count &&
                      services.workers.size() == options.worker_count,
                  "every worker has a side of the gate and statistics");
     for (std::size_t index = 0; index < options.worker_count; ++index) {

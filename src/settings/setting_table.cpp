@@ -24,6 +24,8 @@ constexpr std::uint64_t seconds_max = 2'147'483'647;      // as in the reference
 constexpr std::uint64_t threads_max = 1024;
 constexpr std::uint64_t path_length_max = 4095;
 constexpr std::uint64_t socket_path_length_max = 107;  // sockaddr_un holds no more
+constexpr std::uint64_t address_length_max = 45;       // of IPv6, with an IPv4 address at its end
+constexpr std::uint64_t pattern_length_max = 256;
 constexpr std::uint64_t items_max = 1'000'000'000'000'000;
 
 // The field at the end of a path of members: reach<&Settings::server, &ServerOptions::port>(settings).
@@ -331,6 +333,33 @@ constexpr auto table = with_groups(std::to_array<Setting>({
          .parameter = "bf-expansion-factor"}),
     row<&Settings::seed>(
         {.key = "seed", .help = "seed of the hash of new filters; auto: drawn once, kept with the data"}),
+
+    row<&Settings::http, &HttpOptions::port>(
+        {.key = "http_port",
+         .group = "HTTP",
+         .range = {0, 65535},
+         .help = "TCP port of the pages for operators: /metrics, /healthz, /readyz; 0: none",
+         .config = InConfig::shown}),
+    row<&Settings::http, &HttpOptions::bind>({.key = "http_bind",
+                                              .kind = Kind::text,
+                                              .range = {1, address_length_max},
+                                              .help = "address of these pages; they ask for no password",
+                                              .config = InConfig::shown}),
+    row<&Settings::http, &HttpOptions::hosts>(
+        {.key = "http_hosts",
+         .range = {0, 16},
+         .help = "names of this server that a Host header may have, besides localhost and its addresses",
+         .config = InConfig::shown}),
+    row<&Settings::http, &HttpOptions::metrics_filters_max>(
+        {.key = "http_metrics_filters",
+         .range = {0, 10'000},
+         .help = "filters that /metrics tells about, the largest first",
+         .config = InConfig::shown}),
+    row<&Settings::http, &HttpOptions::metrics_pattern>(
+        {.key = "http_metrics_pattern",
+         .range = {1, pattern_length_max},
+         .help = "only filters whose keys match it, as in KEYS",
+         .config = InConfig::shown}),
 
     row<&Settings::runtime, &RuntimeOptions::log_level>({.key = "log_level",
                                                          .group = "Log",

@@ -402,6 +402,7 @@ class Saver::Implementation {
     status_.last_duration = duration;
     last_time_ = steady_now();
     if (!report) {
+      ++status_.saves_failed;
       demanded_ = demanded_ || order.demanded;
       retry_at_ = last_time_ + retry_pause_;
       retry_pause_ = std::min(2 * retry_pause_, retry_pause_max);

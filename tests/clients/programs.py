@@ -61,6 +61,7 @@ PROGRAMS = {
 TOOLS = {
     "redis_cli": ("redis-tools", "redis-cli"),
     "redis_benchmark": ("redis-tools", "redis-benchmark"),
+    "prometheus": ("prometheus", "prometheus"),
     "prometheus_redis_exporter": ("prometheus-redis-exporter", "prometheus-redis-exporter"),
 }
 

@@ -17,7 +17,7 @@ WRONG_SETTINGS = 2
 SETTINGS_FILE = pathlib.Path(__file__).parents[2] / "config" / "sepald.toml"
 
 # Two values that each setting refuses. A path, a name or a password may be any text, and fails later, if at all.
-TEXTS = {"unixsocket", "dir", "import_dir", "log_file", "aclfile"}
+TEXTS = {"unixsocket", "dir", "import_dir", "log_file", "aclfile", "http_bind", "http_metrics_pattern"}
 WRONG_VALUES = {
     "bind": ["", " "],
     "port": ["65536", "x"],
@@ -56,6 +56,9 @@ WRONG_VALUES = {
     "bf_capacity": ["0", "x"],
     "bf_expansion": ["32769", "x"],
     "seed": ["-1", "18446744073709551616"],
+    "http_port": ["65536", "x"],
+    "http_hosts": ["a/b", "1.2.3.256"],
+    "http_metrics_filters": ["10001", "x"],
     "log_level": ["loud", ""],
     "log_format": ["xml", ""],
 }

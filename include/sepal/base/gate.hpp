@@ -24,6 +24,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -33,10 +34,15 @@ namespace sepal {
 // Synchronised.
 class SEPAL_CAPABILITY("gate") Gate {
  public:
-  // `side_count` is at least 1: one side for each worker.
+  // `side_count` is at least 1: one side for each thread that enters.
   explicit Gate(std::size_t side_count);
 
   [[nodiscard]] std::size_t side_count() const { return side_count_; }
+
+  // Since the start: how often a thread found the gate closed, or about to close, when it entered; and how
+  // often the gate was closed. Any thread.
+  [[nodiscard]] std::uint64_t wait_count() const { return wait_count_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t closing_count() const { return closing_count_.load(std::memory_order_relaxed); }
 
   // Shared. Blocks while the gate is closed or a closer waits. `side` is below side_count().
   void enter(std::size_t side) SEPAL_ACQUIRE_SHARED();
@@ -65,6 +71,8 @@ class SEPAL_CAPABILITY("gate") Gate {
   std::size_t side_count_;
   std::unique_ptr<Side[]> sides_;
   alignas(64) std::atomic<std::size_t> closers_{0};  // that wait, or have closed the gate
+  std::atomic<std::uint64_t> wait_count_{0};
+  std::atomic<std::uint64_t> closing_count_{0};
   // Guards what follows. No thread takes a side, or waits for one, while it holds this lock.
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -57,6 +57,8 @@ struct WorkerStats {
   metrics::Counter key_hits;       // look-ups of keys that were there
   metrics::Counter key_misses;
   metrics::Counter items_added;  // adds that answered 1
+  metrics::Counter items_asked;  // look-ups of items
+  metrics::Counter items_found;  // of these, the ones that answered 1
   metrics::Counter batches;
   metrics::Counter too_long_requests;  // each closed its connection
   // The most that any client of the worker had unparsed, and unsent, at each look. The worker looks once a

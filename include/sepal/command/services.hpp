@@ -135,6 +135,7 @@ struct SaveStatus {
   std::uint64_t journal_position = 0;  // the last good save, or the load, holds all before it
   std::uint64_t changes_since = 0;     // adds and structural changes that no finished save holds
   std::uint64_t saves_done = 0;
+  std::uint64_t saves_failed = 0;
 };
 
 // How far the data that was there at the start has been loaded.

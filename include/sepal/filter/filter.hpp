@@ -17,6 +17,7 @@
 #include <sepal/filter/item_hash.hpp>
 #include <sepal/filter/layer_plan.hpp>
 #include <sepal/filter/plan_memo.hpp>
+#include <sepal/filter/usage.hpp>
 
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <boost/smart_ptr/intrusive_ref_counter.hpp>
@@ -196,6 +197,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] LayerView layer(std::uint32_t index) const;  // 0: the oldest; below layer_count()
   [[nodiscard]] LayerView newest_layer() const;
   [[nodiscard]] bool has_pieces() const;  // whether the newest layer has pieces
+  // Null where none is kept.
+  [[nodiscard]] Usage* usage() const;
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
@@ -209,6 +212,10 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   AddOutcome add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans = nullptr);
   // The same for an item's fingerprint under the filter's seed.
   AddOutcome add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans = nullptr);
+
+  // Keeps usage from now on, with a slot for each worker, if the newest layer is large enough (Usage) and
+  // none is kept yet; a string keeps none. Its memory is not in byte_count().
+  void keep_usage(std::size_t worker_count);
 
   // --- building from an image (exclusive: no other thread knows the filter yet) ---------------------------
 

@@ -49,6 +49,8 @@ struct KeyspaceOptions {
   // For the tables of keys. It must be random and reach no client: a client that knew it could choose keys
   // that collide. Images of filters tell the other seed.
   std::uint64_t key_seed = 0;
+  // How many workers there are: big filters have counters for each (filter/usage.hpp). 0: none has counters.
+  std::uint32_t worker_count = 0;
 };
 
 // Takes over work that a request should not wait for. Called with the gate closed: must not block.

@@ -35,7 +35,7 @@ struct ServerOptions {
 // Synchronised, except start and stop, which only the thread that made the server may call.
 class Server final : public command::ClientDirectory {
  public:
-  // `services.clients` must be this server. `gate` has a side for each worker.
+  // `services.clients` must be this server. The first sides of the gate are those of the workers.
   Server(const ServerOptions& options, Gate& gate, command::Services& services);
   ~Server() override;
 

@@ -25,12 +25,23 @@ struct LogOptions {
   std::string file;  // empty: standard error
 };
 
+// Pages for operators (http/server.hpp). They are read at the start only.
+struct HttpOptions {
+  std::uint16_t port = 0;          // 0: no HTTP
+  std::string bind = "127.0.0.1";  // an address
+  std::vector<std::string> hosts;  // that a Host header may name as well
+  // The metrics have so many filters, the largest first, whose keys match the pattern.
+  std::uint32_t metrics_filters_max = 100;
+  std::string metrics_pattern = "*";
+};
+
 // Only app reads this.
 struct Settings {
   server::ServerOptions server;
   command::RuntimeOptions runtime;
   keyspace::KeyspaceOptions keyspace;  // the app fills in machine_bytes and seed
   LogOptions log;
+  HttpOptions http;
   std::string data_directory = "data";
   std::string import_directory;       // empty: none
   std::string acl_file;               // empty: none

@@ -31,6 +31,7 @@ struct SaverStatus {
   std::chrono::milliseconds last_duration{0};
   std::uint64_t last_bytes = 0;
   std::uint64_t saves_done = 0;
+  std::uint64_t saves_failed = 0;
   std::uint64_t changes_saved = 0;     // the value of `changes` at the cut of the last successful save
   std::uint64_t journal_position = 0;  // at that cut
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/eventually.hpp"
 
 namespace gate_test {
 
@@ -176,6 +177,19 @@ TEST_CASE("a thread that closes the gate waits until its reservation ends", "[ba
   gate.open();
   closer.join();
   CHECK(closer_was_late.load());
+}
+
+TEST_CASE("a gate counts how often it was closed, and how often a thread found it closed", "[base][gate]") {
+  Gate gate(1);
+  pass(gate, 0);
+  CHECK(gate.wait_count() == 0);
+  CHECK(gate.closing_count() == 0);
+  gate.close();
+  std::thread worker([&] { pass(gate, 0); });
+  CHECK(sepal::test::eventually([&] { return gate.wait_count() == 1; }));
+  gate.open();
+  worker.join();
+  CHECK(gate.closing_count() == 1);
 }
 
 }  // namespace gate_test

@@ -56,7 +56,7 @@ TEST_CASE("COMMAND LIST filters by module, category and pattern", "[command]") {
       "*[$bf.add, $bf.card, $bf.debug, $bf.exists, $bf.export, $bf.import, $bf.info, $bf.insert, "
       "$bf.loadchunk, "
       "$bf.madd, "
-      "$bf.mexists, $bf.mirror, $bf.reserve, $bf.scandump]";
+      "$bf.mexists, $bf.mirror, $bf.reserve, $bf.scandump, $bf.stats]";
   CHECK(world.send({"COMMAND", "LIST", "FILTERBY", "MODULE", "bf"}) == bloom);
   CHECK(world.send({"COMMAND", "LIST", "filterby", "aclcat", "BLOOM"}) == bloom);
   CHECK(world.send({"COMMAND", "LIST", "FILTERBY", "PATTERN", "bf.*"}) == bloom);

@@ -1,11 +1,11 @@
 // The conversion of words to values, the matching of patterns, and other small parsers.
 #include <sepal/command/arguments.hpp>
+#include <sepal/command/glob.hpp>
 
 #include <cmath>
 #include <limits>
 
 #include "../../../src/command/config_values.hpp"
-#include "../../../src/command/glob.hpp"
 #include "../../../src/command/syntax.hpp"
 #include "support/catch.hpp"
 

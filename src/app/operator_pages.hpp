@@ -1,0 +1,70 @@
+// What the server answers over HTTP: the table of paths, and what stands behind each.
+//
+//     /healthz   200 while the process runs
+//     /readyz    200 once the data is loaded, while changes are accepted; otherwise 503 and the reason
+//     /metrics   the metrics, for Prometheus
+//
+// A page for people is one more row of the table (routes).
+#pragma once
+
+#include <sepal/base/gate.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/http/server.hpp>
+#include <sepal/metrics/exposition.hpp>
+#include <sepal/settings/settings.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "filter_watch.hpp"
+
+namespace sepal::app {
+
+// Confined to the main thread, but for the answers, which run on the thread of HTTP.
+class OperatorPages {
+ public:
+  // `side` is a side of the gate that no worker enters. All references outlive this object.
+  OperatorPages(const settings::HttpOptions& options, Gate& gate, std::size_t side,
+                const command::Services& services);
+
+  // Listens. Errors: those of http::Server::start().
+  Result<void> start();
+  [[nodiscard]] std::uint16_t port() const { return server_.port(); }
+
+  // The data is loaded: readiness depends on the journal from now on, and filters are watched.
+  void loaded();
+  // The server stops: it is not ready any more.
+  void stopping() { stage_ = Stage::stopping; }
+
+ private:
+  enum class Stage : std::uint8_t { loading, serving, stopping };
+
+  // A text that is sent again to clients that come soon after another.
+  struct Rendered {
+    SteadyTime at{};
+    std::shared_ptr<const std::string> text;
+  };
+
+  [[nodiscard]] std::vector<http::Route> routes();
+  [[nodiscard]] http::Response ready() const;
+  [[nodiscard]] http::Response metrics(const http::Request& request);
+  [[nodiscard]] std::string render(metrics::Format format) const;
+
+  const settings::HttpOptions options_;
+  Gate& gate_;
+  const std::size_t side_;
+  const command::Services& services_;
+  std::atomic<Stage> stage_{Stage::loading};
+  std::atomic<const FilterWatch*> watch_{nullptr};  // null until the data is loaded
+  std::unique_ptr<FilterWatch> watch_owner_;
+  std::array<Rendered, 2> rendered_;  // by format; confined to the thread of HTTP
+  http::Server server_;               // Last: its thread uses all of the above.
+};
+
+}  // namespace sepal::app

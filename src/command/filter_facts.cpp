@@ -1,0 +1,24 @@
+#include <sepal/command/filter_facts.hpp>
+#include <sepal/filter/image.hpp>
+
+namespace sepal::command {
+
+FilterFacts facts_of(const filter::Filter& filter, SteadyTime now) {
+  FilterFacts facts{.options = filter.options(),
+                    .capacity = filter.capacity(),
+                    .item_count = filter.item_count(),
+                    .byte_count = filter.byte_count(),
+                    .saved_bytes = filter::whole_image_bytes(filter),
+                    .layers = filter.layers(),
+                    .usage = std::nullopt};
+  if (const filter::Usage* const usage = filter.usage()) facts.usage = usage->sums(now);
+  return facts;
+}
+
+std::optional<double> FilterFacts::seconds_until_full() const {
+  if (item_count >= capacity) return 0;
+  if (!usage || usage->added_per_second <= 0) return std::nullopt;
+  return static_cast<double>(capacity - item_count) / usage->added_per_second;
+}
+
+}  // namespace sepal::command

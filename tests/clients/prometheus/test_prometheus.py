@@ -1,0 +1,160 @@
+"""Prometheus, as Debian packages it: it scrapes a sepald, promtool finds nothing wrong, and each query of the dashboard has data."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import client_test
+from client import Client
+from client_test import ROOT
+from daemon import DaemonTest, free_port
+from programs import missing
+
+SECONDS_MAX = 120
+RULES = ROOT / "docs" / "prometheus-alerts.yml"
+DASHBOARD = ROOT / "docs" / "grafana.json"
+CONFIGURATION = ROOT / "docs" / "prometheus.yml"
+OPERATIONS = ROOT / "docs" / "operations.md"
+DOCUMENTED_WEB = "127.0.0.1:9122"
+SCRAPE_SECONDS = 1
+
+
+class PrometheusTest(DaemonTest):
+    def start_with_web(self, *arguments):
+        self.web = free_port()
+        return self.start("--http-port", str(self.web), *arguments)
+
+    def scrape(self, accept):
+        request = urllib.request.Request("http://127.0.0.1:%d/metrics" % self.web, headers={"Accept": accept})
+        with urllib.request.urlopen(request, timeout=SECONDS_MAX) as reply:
+            return reply.read()
+
+    def fill(self, client):
+        """Filters of every kind: names in many alphabets, one that is full, one with counters, one that has grown."""
+        client.call("BF.RESERVE", "full", "0.01", 100, "NONSCALING")
+        client.call("BF.RESERVE", "big", "0.01", 1_000_000, "NONSCALING")
+        client.call("BF.RESERVE", b"bytes \xff\"\\\n", "0.01", 100)
+        client.call("BF.RESERVE", "gr\u00fc\u00dfe \U0001f33c", "0.01", 100)
+        for number in range(120):
+            try:
+                client.call("BF.ADD", "full", number)
+            except Exception as error:
+                self.assertIn("full", str(error))
+        for number in range(1000):
+            client.call("BF.ADD", "grown", number)
+
+    def use(self, daemon, ended):
+        """Traffic, while Prometheus looks."""
+        with Client.of(daemon) as client:
+            number = 0
+            while not ended.is_set():
+                client.call("BF.MADD", "big", *range(number, number + 10))
+                client.call("BF.MEXISTS", "big", *range(number, number + 20))
+                try:
+                    client.call("BF.INFO", "missing")
+                except Exception as error:
+                    self.assertIn("not found", str(error))
+                number += 10
+                time.sleep(0.01)
+
+    def ask(self, path, **words):
+        url = "http://127.0.0.1:%d%s?%s" % (self.prometheus, path, urllib.parse.urlencode(words))
+        with urllib.request.urlopen(url, timeout=SECONDS_MAX) as reply:
+            return json.load(reply)["data"]
+
+    def answered(self, path, **words):
+        try:
+            return self.ask(path, **words)
+        except (OSError, ValueError):
+            return None
+
+    def begin_prometheus(self, configuration):
+        path = os.path.join(self.directory, "prometheus.yml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(configuration)
+        subprocess.run(["promtool", "check", "config", path], check=True, stdout=subprocess.DEVNULL)
+        self.prometheus = free_port()
+        log = open(os.path.join(self.directory, "prometheus.log"), "w+", encoding="utf-8")
+        self.addCleanup(log.close)
+        process = subprocess.Popen(["prometheus", "--config.file", path, "--storage.tsdb.path", os.path.join(self.directory, "tsdb"),
+                                    "--web.listen-address", "127.0.0.1:%d" % self.prometheus],
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.eventually("prometheus does not answer", lambda: self.answered("/api/v1/query", query="1") is not None)
+
+    def test_promtool_finds_nothing_wrong_with_the_metrics(self):
+        daemon = self.start_with_web()
+        with Client.of(daemon) as client:
+            self.fill(client)
+        self.eventually("no filter is told", lambda: b'key="grown"' in self.scrape("*/*"))
+        checked = subprocess.run(["promtool", "check", "metrics"], input=self.scrape("*/*"), capture_output=True)
+        self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, b""))
+
+    def test_promtool_finds_nothing_wrong_with_the_rules(self):
+        checked = subprocess.run(["promtool", "check", "rules", str(RULES)], capture_output=True, text=True)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+    def test_each_metric_that_a_rule_or_the_document_names_is_there(self):
+        daemon = self.start_with_web()
+        with Client.of(daemon) as client:
+            self.fill(client)
+            client.call("BF.MADD", "big", *range(1000))
+        self.eventually("no filter is told", lambda: b'sepal_filter_full_in_seconds{database="0",key="big"}' in self.scrape("*/*"))
+        told = set(re.findall(r"^(?:# TYPE )?(sepal_\w+)", self.scrape("*/*").decode(), re.M))
+        for path in (RULES, DASHBOARD, OPERATIONS):
+            named = set(re.findall(r"\bsepal_\w+", path.read_text(encoding="utf-8")))
+            self.assertGreater(len(named), 5)
+            self.assertEqual(named - told, set(), path.name)
+
+    def test_prometheus_has_data_for_each_query_of_the_dashboard(self):
+        daemon = self.start_with_web("--maxmemory", "1gb")
+        with Client.of(daemon) as client:
+            self.fill(client)
+        ended = threading.Event()
+        traffic = threading.Thread(target=self.use, args=(daemon, ended))
+        traffic.start()
+        self.addCleanup(traffic.join)
+        self.addCleanup(ended.set)
+        self.begin_prometheus("global: {scrape_interval: %ds, evaluation_interval: 1s}\nrule_files: [%s]\nscrape_configs:\n"
+                              "  - job_name: sepal\n    static_configs: [{targets: ['127.0.0.1:%d']}]\n"
+                              % (SCRAPE_SECONDS, json.dumps(str(RULES)), self.web))
+        self.eventually("prometheus has not scraped enough",
+                        lambda: (self.ask("/api/v1/query", query="min_over_time(up[15s])")["result"] or [{"value": [0, "0"]}])[0]["value"][1] == "1"
+                        and self.ask("/api/v1/query", query="rate(sepal_filter_lookups_total[10s]) > 0")["result"])
+        target = self.ask("/api/v1/targets")["activeTargets"][0]
+        self.assertEqual((target["health"], target["lastError"]), ("up", ""))
+        board = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+        queries = [query["expr"] for panel in board["panels"] for query in panel.get("targets", ())]
+        self.assertGreater(len(queries), 20)
+        for query in queries:
+            filled = query.replace("$__rate_interval", "10s").replace("$instance", ".*")
+            self.assertNotIn("$", filled)
+            with self.subTest(query=query):
+                self.assertTrue(self.ask("/api/v1/query", query=filled)["result"], "no data")
+        instances = self.ask("/api/v1/label/instance/values", **{"match[]": "sepal_build_info"})
+        self.assertEqual(instances, ["127.0.0.1:%d" % self.web])
+        self.eventually("the full filter is no alert", lambda: any(
+            alert["labels"]["alertname"] == "SepalFilterFull" and alert["labels"]["key"] == "full" and alert["state"] == "firing"
+            for alert in self.ask("/api/v1/alerts")["alerts"]))
+
+    def test_the_configuration_in_the_documents(self):
+        text = CONFIGURATION.read_text(encoding="utf-8")
+        self.start_with_web()
+        for documented, here in ((DOCUMENTED_WEB, "127.0.0.1:%d" % self.web), ("- prometheus-alerts.yml", "- %s" % RULES), ("15s", "1s")):
+            self.assertIn(documented, text)
+            text = text.replace(documented, here)
+        self.begin_prometheus(text)
+        self.eventually("it is not up", lambda: any(each["value"][1] == "1" for each in self.ask("/api/v1/query", query="up")["result"]))
+
+
+if __name__ == "__main__":
+    client_test.main(missing("prometheus"))

@@ -1,0 +1,260 @@
+"""The pages for operators: what they tell, what they refuse, and that no client of them holds up anything."""
+
+import http.client
+import os
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from client import Client
+from daemon import SANITIZED, DaemonTest, free_port
+
+SECONDS_MAX = 60
+BIG_FILTERS = 2 if SANITIZED else 4
+BIG_CAPACITY = 40_000_000
+STARTS_MAX = 6
+
+
+def samples(text):
+    """Name with labels -> value."""
+    return {name: float(value) for name, value in re.findall(r"^([^#\n].*) (\S+)$", text, re.M)}
+
+
+class HttpTest(DaemonTest):
+    def serve(self, *arguments, wait=True):
+        self.web = free_port()
+        return self.start("--http-port", str(self.web), *arguments, wait=wait)
+
+    def get(self, path, method="GET", **headers):
+        """Status, headers, text."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.web, timeout=SECONDS_MAX)
+        try:
+            connection.request(method, path, headers=headers)
+            reply = connection.getresponse()
+            return reply.status, reply.headers, reply.read().decode()
+        finally:
+            connection.close()
+
+    def metrics(self):
+        status, headers, text = self.get("/metrics")
+        self.assertEqual(status, 200)
+        self.assertEqual(headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+        return samples(text)
+
+    def eventually_metrics(self, what, condition):
+        """The text is made at most five times a second, and filters are measured every few seconds."""
+        self.eventually(what, lambda: condition(self.metrics()))
+        return self.metrics()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.web), timeout=SECONDS_MAX)
+
+
+class PagesTest(HttpTest):
+    def test_there_is_no_http_unless_it_is_asked_for(self):
+        daemon = self.start()
+        self.assertNotIn("HTTP", daemon.text())
+
+    def test_a_server_that_runs_is_alive_and_ready(self):
+        self.serve()
+        self.assertEqual(self.get("/healthz")[0::2], (200, "alive\n"))
+        self.assertEqual(self.get("/readyz")[0::2], (200, "ready\n"))
+        self.assertEqual(self.get("/nothing")[0], 404)
+
+    def test_metrics_tell_what_clients_did(self):
+        daemon = self.serve("--maxclients", "99")
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "big", "0.01", 1_000_000)
+            for number in range(1000):
+                client.call("BF.ADD", "big", number)
+            client.call("BF.EXISTS", "big", 1)
+            big = '{database="0",key="big"}'
+            told = self.eventually_metrics("the filter is not measured", lambda now: now.get("sepal_filter_lookups_total" + big) == 1)
+            self.assertEqual(told["sepal_filter_adds_total" + big], told["sepal_filter_items" + big])
+            self.assertAlmostEqual(told["sepal_filter_items_estimated" + big], told["sepal_filter_items" + big], delta=50)
+            self.assertEqual(told["sepal_filter_false_positive_ratio_asked" + big], 0.01)
+            self.assertEqual(told['sepal_command_calls_total{command="bf.add"}'], 1000)
+            self.assertEqual(told["sepal_connections"], 1)
+            self.assertEqual(told["sepal_connections_max"], 99)
+            self.assertEqual(told['sepal_command_duration_seconds_count{command="bf.add"}'], 1000)
+            client.call("DEL", "big")
+            self.eventually_metrics("the filter is still there", lambda now: "sepal_filter_items" + big not in now)
+
+    def test_openmetrics_when_it_is_asked_for(self):
+        self.serve()
+        status, headers, text = self.get("/metrics", Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+        self.assertEqual(status, 200)
+        self.assertTrue(headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0"))
+        self.assertTrue(text.endswith("# EOF\n"))
+
+    def test_only_the_largest_filters_that_match_are_told(self):
+        daemon = self.serve("--http-metrics-filters", "2", "--http-metrics-pattern", "seen:*")
+        with Client.of(daemon) as client:
+            for number in range(1, 5):
+                client.call("BF.RESERVE", "seen:%d" % number, "0.01", number * 1000)
+            client.call("BF.RESERVE", "unseen", "0.01", 100_000)
+            names = {'sepal_filter_items{database="0",key="seen:%d"}' % number for number in (3, 4)}
+            self.eventually_metrics("the filters are not told",
+                                    lambda told: {name for name in told if name.startswith("sepal_filter_items{")} == names)
+
+    def test_a_taken_port_ends_the_start(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            daemon = self.start("--http-port", str(taken.getsockname()[1]), wait=False)
+            self.assertEqual(daemon.wait(), 1)
+            self.assertIn("cannot listen for HTTP on 127.0.0.1 port %d" % taken.getsockname()[1], daemon.text())
+
+
+class ReadinessTest(HttpTest):
+    def test_a_server_that_loads_is_alive_and_not_ready(self):
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            for number in range(BIG_FILTERS):
+                client.call("BF.RESERVE", "big:%d" % number, "0.01", BIG_CAPACITY)
+                client.call("BF.ADD", "big:%d" % number, "alice")
+        self.assertEqual(daemon.stop(), 0)
+        for _ in range(STARTS_MAX):
+            daemon = self.serve(wait=False)
+            daemon.wait_for_line("listening for HTTP")
+            answers = [self.get("/readyz"), self.get("/healthz"), self.get("/metrics")]
+            if answers[0][0] == 503:
+                break
+            daemon.kill()
+        self.assertEqual(answers[0][0::2], (503, "the data is being loaded\n"))
+        self.assertEqual(answers[1][0], 200)
+        self.assertIn("sepal_loading ", answers[2][2])
+        daemon.wait_for_line("ready: address=")
+        self.assertEqual(self.get("/readyz")[0], 200)
+
+    def test_a_server_that_stops_is_not_ready(self):
+        daemon = self.serve("--save-bandwidth", "1mb")
+        stopped = threading.Event()
+        seen = []
+
+        def watch():
+            while not stopped.is_set():
+                try:
+                    seen.append(self.get("/readyz")[0::2])
+                except OSError:
+                    return
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "big", "0.01", BIG_CAPACITY)
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        self.eventually("nothing is seen", lambda: seen)
+        status = daemon.stop()
+        stopped.set()
+        watcher.join()
+        self.assertEqual(status, 0)
+        self.assertEqual(set(seen) - {(200, "ready\n"), (503, "the server stops\n")}, set())
+
+
+class HostileTest(HttpTest):
+    """What a hostile client sends gets nothing, and stops neither the pages nor the clients of the server."""
+
+    def setUp(self):
+        super().setUp()
+        self.daemon = self.serve()
+
+    def assert_serves(self):
+        self.assertEqual(self.get("/healthz")[0], 200)
+        with Client.of(self.daemon) as client:
+            self.assertEqual(client.call("PING"), b"PONG")
+
+    def answer_to(self, request):
+        """All that comes back until the server closes the connection."""
+        answer = b""
+        with self.connect() as connection:
+            try:
+                connection.sendall(request)
+                while piece := connection.recv(65536):
+                    answer += piece
+            except ConnectionError:
+                pass
+        return answer
+
+    def test_other_methods_hosts_and_paths_get_nothing(self):
+        for method in ("POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE"):
+            self.assertNotIn(b" 200 ", self.answer_to(b"%s /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % method.encode()))
+        for host in (b"evil.example", b"localhost.evil.example", b"", b"127.0.0.1@evil.example", b"0x7f000001"):
+            answer = self.answer_to(b"GET /metrics HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % host)
+            self.assertTrue(answer.startswith(b"HTTP/1.1 421 "), answer)
+            self.assertNotIn(b"sepal_", answer)
+        for path in (b"/../../../../etc/passwd", b"/metrics/../../etc/passwd", b"/..%2f..%2fetc/passwd", b"/metrics%00", b"//metrics"):
+            answer = self.answer_to(b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % path)
+            self.assertTrue(answer.startswith(b"HTTP/1.1 404 "), answer)
+        self.assert_serves()
+
+    def test_long_requests_and_bodies_get_nothing(self):
+        for request in (b"GET /" + b"x" * 1_000_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 200_000 + b"\r\n",
+                        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+                        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 1_000_000,
+                        b"\x00" * 1_000_000, os.urandom(100_000)):
+            self.assertNotIn(b"sepal_", self.answer_to(request))
+        self.assert_serves()
+
+    def test_slow_clients_stop_nobody(self):
+        slow = [self.connect() for _ in range(200)]
+        for connection in slow:
+            try:
+                connection.sendall(b"GET /metrics HTTP/1.1\r\nHos")
+            except OSError:
+                pass
+            if connection is slow[100]:
+                self.assert_serves()
+        self.assert_serves()
+        # A slow request ends at its deadline although its bytes keep coming.
+        dripping = self.connect()
+        self.addCleanup(dripping.close)
+        began = time.monotonic()
+        with self.assertRaises(OSError):
+            while time.monotonic() - began < SECONDS_MAX:
+                dripping.sendall(b"X")
+                time.sleep(0.1)
+        for connection in slow:
+            connection.close()
+        self.assert_serves()
+
+    def test_clients_that_do_not_read_stop_nobody(self):
+        deaf = []
+        for _ in range(64):
+            connection = self.connect()
+            deaf.append(connection)
+            connection.settimeout(0.2)
+            try:
+                connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2000)
+            except OSError:
+                pass
+        self.assert_serves()
+        for connection in deaf:
+            connection.close()
+        self.assert_serves()
+
+    def test_many_scrapes_at_a_time_are_all_answered(self):
+        wrong = []
+
+        def scrape():
+            for _ in range(20):
+                try:
+                    status, _, text = self.get("/metrics")
+                    if status != 200 or "sepal_keys" not in text:
+                        wrong.append((status, text[:100]))
+                except OSError as error:
+                    wrong.append(error)
+        threads = [threading.Thread(target=scrape) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assert_serves()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,94 @@
+#include "app/filter_watch.hpp"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/eventually.hpp"
+#include "support/freeing_housekeeper.hpp"
+
+namespace filter_watch_test {
+
+namespace {
+
+using namespace sepal;
+using namespace sepal::app;
+using namespace std::chrono_literals;
+
+struct World {
+  void create(const std::string& key, std::uint64_t capacity, std::uint32_t database = 0) {
+    const GateClosed closed(gate);
+    if (!keyspace.create({.database = database, .key = key}, {.capacity = capacity})) FAIL("no filter");
+  }
+  test::FreeingHousekeeper housekeeper;
+  keyspace::Keyspace keyspace{{}, housekeeper};
+  Gate gate{2};
+};
+
+std::vector<std::string> keys_of(const FilterWatch& watch) {
+  std::vector<std::string> keys;
+  for (const command::SeenFilter& filter : *watch.seen()) keys.push_back(filter.key);
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("the watch finds the largest filters of all databases, largest first", "[watch]") {
+  World world;
+  for (int i = 0; i < 1000; ++i) world.create("small" + std::to_string(i), 100);
+  world.create("large", 100'000);
+  world.create("larger", 200'000, 15);
+  world.create("largest", 300'000, 3);
+  const FilterWatch watch(world.gate, 1, world.keyspace, {.filters_max = 3, .round_min = 1ms});
+  REQUIRE(test::eventually([&] { return watch.seen()->size() == 3; }));
+  CHECK(keys_of(watch) == std::vector<std::string>{"largest", "larger", "large"});
+  const command::SeenFilter largest = watch.seen()->front();
+  CHECK(largest.database == 3);
+  CHECK(largest.facts.capacity == 300'000);
+  CHECK(largest.layer_count == 1);
+  CHECK(largest.measured.fill == 0);
+}
+
+TEST_CASE("the watch sees filters come, change and go", "[watch]") {
+  World world;
+  world.create("a", 1000);
+  const FilterWatch watch(world.gate, 1, world.keyspace, {.round_min = 1ms});
+  REQUIRE(test::eventually([&] { return keys_of(watch) == std::vector<std::string>{"a"}; }));
+  world.create("b", 2000);
+  REQUIRE(test::eventually([&] { return keys_of(watch) == std::vector<std::string>{"b", "a"}; }));
+  {
+    const GateEntered inside(world.gate, 0);
+    bool added = false;
+    REQUIRE(world.keyspace.find({.database = 0, .key = "a"})->try_add(Fingerprint{1, 2}, added));
+  }
+  REQUIRE(test::eventually([&] { return watch.seen()->back().facts.item_count == 1; }));
+  CHECK(watch.seen()->back().measured.fill > 0);
+  {
+    const GateClosed closed(world.gate);
+    world.keyspace.remove({.database = 0, .key = "b"});
+  }
+  REQUIRE(test::eventually([&] { return keys_of(watch) == std::vector<std::string>{"a"}; }));
+}
+
+TEST_CASE("the watch leaves out keys that do not match, and keys that are too long", "[watch]") {
+  World world;
+  world.create("user:1", 1000);
+  world.create("other", 1000);
+  world.create("user:" + std::string(watched_key_bytes_max - 5, 'x'), 500);
+  world.create("user:" + std::string(watched_key_bytes_max - 4, 'x'), 500);
+  world.create("user:\xff", 200);
+  const FilterWatch watch(world.gate, 1, world.keyspace, {.pattern = "user:*", .round_min = 1ms});
+  REQUIRE(test::eventually([&] { return watch.seen()->size() == 3; }));
+  CHECK(keys_of(watch).front() == "user:1");
+  CHECK(keys_of(watch).back() == "user:\\xff");
+}
+
+TEST_CASE("a watch of no filters sees none and ends at once", "[watch]") {
+  World world;
+  world.create("a", 1000);
+  const FilterWatch watch(world.gate, 1, world.keyspace, {.filters_max = 0});
+  CHECK(watch.seen()->empty());
+}
+
+}  // namespace filter_watch_test

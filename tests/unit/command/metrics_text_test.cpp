@@ -1,0 +1,121 @@
+#include <sepal/command/metrics_text.hpp>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "world.hpp"
+
+namespace metrics_text_test {
+
+namespace {
+
+using namespace sepal;
+using namespace sepal::command;
+using sepal::command::testing::World;
+using namespace std::chrono_literals;
+
+std::string metrics_of(World& world) {
+  metrics::Exposition exposition(metrics::Format::prometheus);
+  append_server_metrics(
+      world.services, {.now = world.now, .steady_now = world.steady_now, .gate_waits = 3, .gate_closings = 4},
+      exposition);
+  return std::move(exposition).finish();
+}
+
+bool has_line(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("the metrics tell what clients asked and how it went", "[command][metrics]") {
+  World world;
+  world.send({"BF.ADD", "k", "a"});
+  // The session counts calls, with their time.
+  world.dispatcher.record(*world.outcome.spec, 1, 5us);
+  world.send({"BF.MEXISTS", "k", "a", "b"});
+  world.send({"BF.EXISTS", "other", "a"});
+  world.send({"BF.INFO", "other"});
+  world.send({"BF.ADD"});
+  const std::string text = metrics_of(world);
+  CHECK(has_line(text, "sepal_command_calls_total{command=\"bf.add\"} 1"));
+  CHECK(has_line(text, "sepal_command_rejected_total{command=\"bf.add\"} 1"));
+  CHECK(has_line(text, "sepal_command_failed_total{command=\"bf.info\"} 1"));
+  CHECK(has_line(text, "sepal_errors_total{kind=\"ERR\"} 2"));
+  CHECK(has_line(text, "sepal_items_added_total 1"));
+  CHECK(has_line(text, "sepal_items_looked_up_total 3"));
+  CHECK(has_line(text, "sepal_items_found_total 1"));
+  CHECK(has_line(text, "sepal_key_misses_total 2"));
+  CHECK(has_line(text, "sepal_keys{database=\"0\"} 1"));
+  CHECK(has_line(text, "sepal_gate_waits_total 3"));
+  CHECK(has_line(text, "sepal_gate_closings_total 4"));
+  CHECK(text.find("command=\"bf.card\"") == std::string::npos);
+}
+
+TEST_CASE("the metrics have limits beside what they limit", "[command][metrics]") {
+  World world;
+  world.options.clients_max = 77;
+  world.clients.rejected = 5;
+  const std::string text = metrics_of(world);
+  CHECK(has_line(text, "sepal_connections_max 77"));
+  CHECK(has_line(text, "sepal_rejections_total{reason=\"maxclients\"} 5"));
+  CHECK(has_line(text, "sepal_memory_max_bytes{purpose=\"replies\"} 536870912"));
+}
+
+TEST_CASE("the metrics tell how saves and the journal are", "[command][metrics]") {
+  World world;
+  world.persistence.state.saves_done = 2;
+  world.persistence.state.saves_failed = 1;
+  world.persistence.state.last_ok = false;
+  world.persistence.state.last_success = world.now - 90s;
+  world.persistence.state.last_duration = 1500ms;
+  const std::string text = metrics_of(world);
+  CHECK(has_line(text, "sepal_saves_total 2"));
+  CHECK(has_line(text, "sepal_saves_failed_total 1"));
+  CHECK(has_line(text, "sepal_save_ok 0"));
+  CHECK(has_line(text, "sepal_save_age_seconds 90"));
+  CHECK(has_line(text, "sepal_save_duration_seconds 1.5"));
+  CHECK(has_line(text, "sepal_journal_accepting 1"));
+}
+
+TEST_CASE("the durations of a command are a histogram whose last bucket has all calls",
+          "[command][metrics]") {
+  World world;
+  world.send({"PING"});
+  const auto& row = *world.outcome.spec;
+  world.dispatcher.record(row, 2, 4us);
+  world.dispatcher.record(row, 1, 100s);
+  const std::string text = metrics_of(world);
+  const std::string name = "sepal_command_duration_seconds";
+  CHECK(has_line(text, name + "_bucket{command=\"ping\",le=\"1.024e-06\"} 0"));
+  CHECK(has_line(text, name + "_bucket{command=\"ping\",le=\"4.096e-06\"} 2"));
+  CHECK(has_line(text, name + "_bucket{command=\"ping\",le=\"17.179869184\"} 2"));
+  CHECK(has_line(text, name + "_bucket{command=\"ping\",le=\"+Inf\"} 3"));
+  CHECK(has_line(text, name + "_count{command=\"ping\"} 3"));
+}
+
+TEST_CASE("the metrics of filters leave out counts that a filter does not have", "[command][metrics]") {
+  std::vector<SeenFilter> filters(2);
+  SeenFilter& big = filters[0];
+  big.database = 3;
+  big.key = "big";
+  big.facts.capacity = 100;
+  big.facts.item_count = 60;
+  big.facts.usage.emplace().asked = 7;
+  big.measured.false_positive_rate = 0.25;
+  filters[1].key = "small";
+  metrics::Exposition exposition(metrics::Format::prometheus);
+  append_filter_metrics(filters, exposition);
+  const std::string text = std::move(exposition).finish();
+  CHECK(has_line(text, "sepal_filter_items{database=\"3\",key=\"big\"} 60"));
+  CHECK(has_line(text, "sepal_filter_capacity_items{database=\"3\",key=\"big\"} 100"));
+  CHECK(has_line(text, "sepal_filter_false_positive_ratio{database=\"3\",key=\"big\"} 0.25"));
+  CHECK(has_line(text, "sepal_filter_lookups_total{database=\"3\",key=\"big\"} 7"));
+  CHECK(has_line(text, "sepal_filter_layers{database=\"0\",key=\"small\"} 0"));
+  CHECK(text.find("sepal_filter_lookups_total{database=\"0\"") == std::string::npos);
+}
+
+}  // namespace metrics_text_test
