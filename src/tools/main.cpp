@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   add_plan_command(line);
   add_build_command(line);
   add_merge_command(line);
+  add_convert_command(line);
   add_verify_command(line);
   add_inspect_command(line);
   add_salvage_command(line);
