@@ -14,6 +14,7 @@ void add_plan_command(CommandLine& line);
 void add_build_command(CommandLine& line);
 void add_merge_command(CommandLine& line);
 void add_convert_command(CommandLine& line);
+void add_migrate_command(CommandLine& line);
 void add_verify_command(CommandLine& line);
 void add_inspect_command(CommandLine& line);
 void add_salvage_command(CommandLine& line);
