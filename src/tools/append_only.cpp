@@ -58,8 +58,8 @@ class AppendOnly::Implementation {
       if (auto done = read_more(file, offset, input); !done) return done.error();
       const auto used = take_commands(parser, input);
       if (!used)
-        return fail(Errc::damaged, name + ": these are no commands: " + parser.error_text() +
-                                       "; before offset " + std::to_string(offset));
+        return fail(Errc::damaged, name + ": there is no command where one should begin, before offset " +
+                                       std::to_string(offset));
       input.erase(0, *used);
     }
     counts_.cut_bytes += input.size();
@@ -96,6 +96,8 @@ class AppendOnly::Implementation {
         used += end + 1;
         continue;
       }
+      // The parser takes lines of words as well, which Redis never writes.
+      if (!rest.empty() && rest[0] != '*') return std::nullopt;
       const auto progress = parser.next(rest);
       if (progress == resp::Progress::malformed) return std::nullopt;
       used += parser.consumed();

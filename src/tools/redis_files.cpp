@@ -69,7 +69,12 @@ Result<RedisFile> open_part(storage::Disk& disk, const storage::Path& path) {
   std::array<std::byte, 8> start{};
   const auto read = source.file->read_at(0, start);
   if (!read) return read.error();
-  if (!RdbFile::begins(std::span(start).first(*read))) return source;
+  if (!RdbFile::begins(std::span(start).first(*read))) {
+    // Commands are lists, and notes begin with '#'.
+    if (*read == 0 || start[0] == std::byte{'*'} || start[0] == std::byte{'#'}) return source;
+    return fail(Errc::damaged,
+                source.name + ": this is neither an RDB file nor an append-only file of Redis");
+  }
   const auto end = end_of_rdb(source);
   if (!end) return end.error();
   source.commands_from = *end;
