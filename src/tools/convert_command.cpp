@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -38,9 +40,10 @@ void print(const ReplayCounts& replay) {
 
 int convert_with(ConvertArguments& arguments) {
   ConvertRequest& request = arguments.request;
-  const int outputs = int{!arguments.data_directory.empty()} + int{!arguments.filter_files.empty()} +
-                      int{arguments.only_report};
-  if (outputs != 1) return refuse_usage("convert", "needs one of --data, --files and --dry-run");
+  const std::array outputs{!arguments.data_directory.empty(), !arguments.filter_files.empty(),
+                           arguments.only_report};
+  if (std::ranges::count(outputs, true) != 1)
+    return refuse_usage("convert", "needs one of --data, --files and --dry-run");
   if (!arguments.data_directory.empty()) request.output = ConvertRequest::Output::data_directory;
   if (!arguments.filter_files.empty()) request.output = ConvertRequest::Output::filter_files;
   request.folder = arguments.data_directory.empty() ? arguments.filter_files : arguments.data_directory;

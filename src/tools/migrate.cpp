@@ -160,7 +160,8 @@ class Migration {
     return {};
   }
 
-  Result<Filters> examine(RedisConnection& server, std::span<const std::string> keys, DeadlineQuestion how) {
+  static Result<Filters> examine(RedisConnection& server, std::span<const std::string> keys,
+                                 DeadlineQuestion how) {
     for (const std::string& key : keys) add_questions(server, key, how);
     Filters filters;
     for (const std::string& key : keys) {
@@ -240,10 +241,9 @@ class Migration {
     std::vector<const RemoteFilter*> small;
     std::int64_t small_bytes = 0;
     for (std::size_t i = 0; i < filters.size(); ++i) {
-      if (auto done = settle(filters[i], (*there)[i]); !done)
-        return done.error();
-      else if (!*done)
-        continue;
+      const auto differs = settle(filters[i], (*there)[i]);
+      if (!differs) return differs.error();
+      if (!*differs) continue;
       if (filters[i].figures.bytes > small_filter_bytes) {
         if (auto done = copy_large(filters[i]); !done) return done;
         continue;
@@ -298,7 +298,8 @@ class Migration {
   }
 
   void refuse(const RemoteFilter& filter, const std::string& why) {
-    report_.keys.refuse(why, database_, filter.key);
+    // A server's words go to a terminal.
+    report_.keys.refuse(readable_key(why), database_, filter.key);
   }
 
   void advance(std::uint64_t weight) {

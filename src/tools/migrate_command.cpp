@@ -11,7 +11,7 @@ namespace sepal::tools {
 namespace {
 
 constexpr std::size_t pattern_bytes_max = 4096;
-constexpr std::uint64_t database_max = 65535;
+constexpr std::uint64_t database_number_max = 65535;
 
 struct MigrateArguments {
   MigrateRequest request;
@@ -21,7 +21,8 @@ struct MigrateArguments {
 };
 
 std::string password_of(const char* variable) {
-  const char* const value = std::getenv(variable);
+  // No other thread changes the environment.
+  const char* const value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
   return value == nullptr ? "" : value;
 }
 
@@ -73,7 +74,7 @@ void add_migrate_command(CommandLine& line) {
   add_text(command, "--match", "Only keys of this pattern, as in SCAN", pattern_bytes_max,
            [arguments](const std::string& pattern) { arguments->request.match = pattern; });
   add_number(command, "--db", "Only this database of the source; all if not given",
-             {.lowest = 0, .highest = database_max}, [arguments](std::uint64_t number) {
+             {.lowest = 0, .highest = database_number_max}, [arguments](std::uint64_t number) {
                arguments->request.database = static_cast<std::uint32_t>(number);
              });
   command.add_flag("--dry-run", arguments->request.only_report, "Copy nothing; print what there is");
