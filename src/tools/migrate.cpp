@@ -123,8 +123,8 @@ class Migration {
     if (!source) return source.error();
     const auto target = answer_of(*target_, {"INFO", "server"});
     if (!target) return target.error();
-    const bool one_server =
-        field_of(source->view().text(), "run_id") == field_of(target->view().text(), "run_id");
+    const std::string run_id = field_of(source->view().text(), "run_id");
+    const bool one_server = !run_id.empty() && run_id == field_of(target->view().text(), "run_id");
     const bool one_place = std::ranges::any_of(
         databases_, [this](std::uint32_t database) { return database == target_database(database); });
     if (one_server && one_place)
