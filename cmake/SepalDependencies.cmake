@@ -6,7 +6,7 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(ZLIB REQUIRED)
-pkg_check_modules(lzf REQUIRED IMPORTED_TARGET liblzf)
+pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
 # As C++, Lua reports errors as exceptions. Its libraries name the other Lua in their .pc files, so all three are looked up
 # here. Static: a script calls Lua's functions a hundred times, and each call of a shared library takes longer.
 pkg_check_modules(lua REQUIRED lua5.1-c++)
@@ -22,7 +22,7 @@ pkg_check_modules(crypto REQUIRED IMPORTED_TARGET libcrypto)
 
 if(SEPAL_TESTS)
   find_package(Catch2 REQUIRED)     # version 2 or 3; tests/support/catch.hpp hides the difference
-  pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
+  pkg_check_modules(lzf REQUIRED IMPORTED_TARGET liblzf)   # packs what the tests unpack
   find_package(rapidcheck QUIET)
   if(NOT rapidcheck_FOUND)
     find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)

@@ -5,8 +5,6 @@
 #include <sepal/base/endian.hpp>
 #include <sepal/filter/bit_string.hpp>
 
-#include <boost/container/static_vector.hpp>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -138,14 +136,15 @@ std::optional<bool> BitString::try_set(std::uint64_t position, AddRecorder* reco
 
 bool BitString::try_set(std::span<const std::uint64_t> positions, std::span<bool> were_set,
                         AddRecorder* recorder) {
-  SEPAL_ASSERT(positions.size() == were_set.size() && positions.size() <= recorded_items_max,
+  SEPAL_ASSERT(positions.size() == were_set.size() && positions.size() <= bits_together_max,
                "there is an answer for each bit, and a record has room for all");
   const std::uint64_t byte_count = length();
   for (const std::uint64_t position : positions) {
     if (position / 8 >= byte_count || !has_memory(position / 8)) return false;
     __builtin_prefetch(word_of_byte(position / 8), 1);
   }
-  boost::container::static_vector<Fingerprint, recorded_items_max> clear;
+  std::array<Fingerprint, bits_together_max> clear;
+  std::size_t clear_count = 0;
   if (recorder != nullptr) recorder->begin();
   for (std::size_t at = 0; at < positions.size(); ++at) {
     const std::uint64_t position = positions[at];
@@ -154,9 +153,9 @@ bool BitString::try_set(std::span<const std::uint64_t> positions, std::span<bool
     were_set[at] =
         (load_word(word) & mask) != 0 ||
         (std::atomic_ref<std::uint64_t>(word).fetch_or(mask, std::memory_order_relaxed) & mask) != 0;
-    if (!were_set[at]) clear.push_back({.low = position, .high = 0});
+    if (!were_set[at]) clear[clear_count++] = {.low = position, .high = 0};
   }
-  if (recorder != nullptr) recorder->end(clear);
+  if (recorder != nullptr) recorder->end(std::span(clear).first(clear_count));
   return true;
 }
 

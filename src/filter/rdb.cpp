@@ -4,34 +4,20 @@
 #include <sepal/filter/rdb.hpp>
 #include <sepal/filter/redisbloom.hpp>
 
-#include <boost/crc.hpp>
-
 #include <algorithm>
-#include <limits>
-#include <lzf.h>
-
-#include "rdb_reader.hpp"
+#include <utility>
 
 namespace sepal::filter {
 namespace {
 
-constexpr std::uint8_t type_of_strings = 0;
-constexpr std::uint8_t type_of_modules = 7;
-// Of the dumps that are made here: every Redis since 5.0 reads them.
-constexpr std::uint16_t made_version = 9;
 constexpr std::size_t version_bytes = 2;
 constexpr std::size_t rdb_checksum_bytes = sizeof(std::uint64_t);
+// Bits are filled in by pieces of this length.
+constexpr std::size_t fill_bytes = 64 << 10;
+
 constexpr std::size_t rdb_footer_bytes = version_bytes + rdb_checksum_bytes;
-
-// The module's id, which ends with the version of the encoding.
-constexpr std::uint64_t redisbloom_id = 0x3016e5a289bef804;
-
-// The most that LZF makes of three bytes.
-static_assert(rdb_growth_max == (0xff + 7 + 2) / 3);
-
-Error not_a_filter() {
-  return fail(Errc::out_of_range, "this is not a filter of RedisBloom");
-}
+// Of the dumps that are made here: every Redis since 5.0 reads them.
+constexpr std::uint16_t made_version = 9;
 
 // A dump without its footer. Errors: damaged.
 Result<std::span<const std::byte>> value_of_dump(std::span<const std::byte> bytes) {
@@ -40,30 +26,6 @@ Result<std::span<const std::byte>> value_of_dump(std::span<const std::byte> byte
   if (load_little_endian<std::uint64_t>(bytes.data() + sealed.size()) != rdb_checksum(sealed))
     return fail(Errc::damaged);
   return sealed.first(sealed.size() - version_bytes);
-}
-
-RedisBloomLayer read_layer(RdbReader& reader, std::vector<RdbBits>& bits) {
-  RedisBloomLayer layer;
-  layer.capacity = reader.number();
-  layer.error_rate = reader.real();
-  layer.probe_count = reader.number();
-  layer.bits_per_item = reader.real();
-  layer.bit_count = reader.number();
-  layer.size_exponent = reader.number();
-  bits.push_back(reader.bits());
-  layer.byte_count = bits.back().unpacked_bytes;
-  layer.item_count = reader.number();
-  return layer;
-}
-
-Result<void> unpack(const RdbBits& bits, std::span<std::byte> into) {
-  constexpr std::uint64_t bytes_max = std::numeric_limits<unsigned>::max();
-  // lzf_decompress() looks at the first byte before it looks at the length.
-  if (bits.bytes.empty() || bits.bytes.size() > bytes_max || into.size() > bytes_max) return not_a_filter();
-  const unsigned unpacked = lzf_decompress(bits.bytes.data(), static_cast<unsigned>(bits.bytes.size()),
-                                           into.data(), static_cast<unsigned>(into.size()));
-  if (unpacked != into.size()) return not_a_filter();
-  return {};
 }
 
 // The shortest form of a length.
@@ -81,76 +43,107 @@ void append_rdb_length(std::string& to, std::uint64_t length) {
   for (int shift = 24; shift >= 0; shift -= 8) append(length >> shift);
 }
 
-}  // namespace
-
-std::uint64_t RdbDump::memory_bytes() const {
-  std::uint64_t packed_max = 0;
-  for (const RdbBits& layer : bits)
-    if (layer.packed) packed_max = std::max(packed_max, layer.unpacked_bytes);
-  return image.bitmap_bytes() + packed_max;
+Error not_a_filter() {
+  return fail(Errc::out_of_range, "this is not a filter of RedisBloom");
 }
 
+RedisBloomLayer read_layer(RdbReader& reader, std::vector<RdbString>& bits) {
+  RedisBloomLayer layer;
+  layer.capacity = reader.number();
+  layer.error_rate = reader.real();
+  layer.probe_count = reader.number();
+  layer.bits_per_item = reader.real();
+  layer.bit_count = reader.number();
+  layer.size_exponent = reader.number();
+  bits.push_back(reader.bits());
+  layer.byte_count = bits.back().unpacked_bytes;
+  layer.item_count = reader.number();
+  return layer;
+}
+
+Result<void> fill_layer(Filter& filter, std::uint32_t layer, const RdbString& bits, RdbBytes& bytes) {
+  RdbStringReader reader(bits, bytes);
+  std::vector<std::byte> piece(
+      static_cast<std::size_t>(std::min<std::uint64_t>(fill_bytes, bits.unpacked_bytes)));
+  for (std::uint64_t at = 0; at < bits.unpacked_bytes;) {
+    const auto part = std::span(piece).first(
+        static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bits.unpacked_bytes - at)));
+    if (!reader.read(part)) return not_a_filter();
+    filter.fill_bits(layer, at, part);
+    at += part.size();
+  }
+  return {};
+}
+
+}  // namespace
+
 bool is_rdb_dump(std::span<const std::byte> bytes) {
-  return !bytes.empty() && std::to_integer<std::uint8_t>(bytes[0]) == type_of_modules;
+  return !bytes.empty() && std::to_integer<std::uint8_t>(bytes[0]) == rdb_module_type;
+}
+
+Result<RdbFilter> read_rdb_filter(RdbReader& reader, std::uint32_t layers_max) {
+  RedisBloomFilter filter;
+  filter.item_count = reader.number();
+  const std::uint64_t layer_count = reader.number();
+  filter.options = reader.number();
+  filter.expansion = reader.number();
+  RdbFilter found;
+  if (layer_count > layers_max) {
+    reader.skip_fields();
+  } else {
+    for (std::uint64_t i = 0; i < layer_count; ++i) filter.layers.push_back(read_layer(reader, found.bits));
+    reader.end();
+  }
+  if (reader.failed()) return fail(Errc::damaged, "these are not the fields of a filter of RedisBloom");
+  if (layer_count > layers_max)
+    return fail(Errc::out_of_range, "the filter has more layers than a filter may have");
+  auto image = image_of(filter);
+  if (!image) return fail(Errc::out_of_range, image.error().detail);
+  found.image = std::move(*image);
+  return found;
 }
 
 Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t layers_max) {
   const auto value = value_of_dump(bytes);
   if (!value) return value.error();
   RdbReader reader(*value);
-  if (reader.byte() != type_of_modules || reader.length() != redisbloom_id) return not_a_filter();
-  RedisBloomFilter filter;
-  filter.item_count = reader.number();
-  const std::uint64_t layer_count = reader.number();
-  filter.options = reader.number();
-  filter.expansion = reader.number();
-  if (layer_count > layers_max) return not_a_filter();
-  RdbDump dump;
-  for (std::uint64_t i = 0; i < layer_count; ++i) filter.layers.push_back(read_layer(reader, dump.bits));
-  reader.end();
-  if (reader.failed() || !reader.at_end()) return not_a_filter();
-
-  auto image = image_of(filter);
-  if (!image) return fail(Errc::out_of_range, image.error().detail);
-  dump.image = std::move(*image);
-  return dump;
+  if (reader.byte() != rdb_module_type || reader.length() != redisbloom_id) return not_a_filter();
+  auto filter = read_rdb_filter(reader, layers_max);
+  if (!filter || !reader.at_end())
+    return filter ? not_a_filter() : fail(Errc::out_of_range, filter.error().detail);
+  return RdbDump{.filter = std::move(*filter), .bytes = bytes};
 }
 
 Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits) {
-  auto filter = Filter::restore(dump.image.options, dump.image.layers, limits);
+  const ImageHeader& image = dump.filter.image;
+  auto filter = Filter::restore(image.options, image.layers, limits);
   if (!filter) return filter;
-  std::vector<std::byte> unpacked;
-  for (std::uint32_t i = 0; i < dump.bits.size(); ++i) {
-    const RdbBits& bits = dump.bits[i];
-    if (bits.packed) {
-      unpacked.resize(static_cast<std::size_t>(bits.unpacked_bytes));
-      if (auto whole = unpack(bits, unpacked); !whole) return whole.error();
-    }
-    (*filter)->fill_bits(i, 0, bits.packed ? unpacked : bits.bytes);
-  }
+  BytesInMemory bytes(dump.bytes);
+  for (std::uint32_t i = 0; i < dump.filter.bits.size(); ++i)
+    if (auto filled = fill_layer(**filter, i, dump.filter.bits[i], bytes); !filled) return filled.error();
   return filter;
 }
 
 bool is_rdb_string(std::span<const std::byte> bytes) {
-  return !bytes.empty() && std::to_integer<std::uint8_t>(bytes[0]) == type_of_strings;
+  return !bytes.empty() && std::to_integer<std::uint8_t>(bytes[0]) == rdb_string_type;
 }
 
 bool is_packed_rdb_string(std::span<const std::byte> bytes) {
+  constexpr std::uint8_t first_of_packed = 0xc3;
   return is_rdb_string(bytes) && bytes.size() > 1 &&
          std::to_integer<std::uint8_t>(bytes[1]) == first_of_packed;
 }
 
 std::string rdb_dump_of(std::string_view string) {
-  std::string dump(1, static_cast<char>(type_of_strings));
+  std::string dump(1, static_cast<char>(rdb_string_type));
   append_rdb_length(dump, string.size());
   dump += string;
-  dump.resize(dump.size() + version_bytes);
-  store_little_endian(std::as_writable_bytes(std::span(dump)).data() + dump.size() - version_bytes,
-                      made_version);
-  const std::uint64_t checksum = rdb_checksum(std::as_bytes(std::span(dump)));
-  dump.resize(dump.size() + rdb_checksum_bytes);
-  store_little_endian(std::as_writable_bytes(std::span(dump)).data() + dump.size() - rdb_checksum_bytes,
-                      checksum);
+  const auto append_integer = [&](auto number) {
+    dump.resize(dump.size() + sizeof number);
+    store_little_endian(std::as_writable_bytes(std::span(dump)).data() + dump.size() - sizeof number, number);
+  };
+  append_integer(made_version);
+  append_integer(rdb_checksum(std::as_bytes(std::span(dump))));
   return dump;
 }
 
@@ -158,23 +151,11 @@ Result<FilterPtr> decode_rdb_string(std::span<const std::byte> bytes, const Filt
   const auto value = value_of_dump(bytes);
   if (!value) return value.error();
   RdbReader reader(*value);
-  if (reader.byte() != type_of_strings) return not_a_filter();
-  std::string digits;
-  const RdbBits string = reader.string(digits);
-  if (reader.failed() || !reader.at_end()) return fail(Errc::out_of_range, "this is no string of Redis");
-  if (string.unpacked_bytes > string_bytes_max)
-    return fail(Errc::too_large, "a string is longer than 512 MB");
-  if (!string.packed)
-    return BitString::of({reinterpret_cast<const char*>(string.bytes.data()), string.bytes.size()}, limits);
-  std::string unpacked(static_cast<std::size_t>(string.unpacked_bytes), '\0');
-  if (auto whole = unpack(string, std::as_writable_bytes(std::span(unpacked))); !whole) return whole.error();
-  return BitString::of(unpacked, limits);
-}
-
-std::uint64_t rdb_checksum(std::span<const std::byte> bytes) {
-  boost::crc_optimal<64, 0xad93d23594c935a9, 0, 0, true, true> checksum;
-  checksum.process_bytes(bytes.data(), bytes.size());
-  return checksum.checksum();
+  if (reader.byte() != rdb_string_type) return not_a_filter();
+  const auto text = reader.text(string_bytes_max);
+  if (!text || reader.failed() || !reader.at_end())
+    return fail(Errc::out_of_range, "this is no string of Redis");
+  return BitString::of(*text, limits);
 }
 
 }  // namespace sepal::filter

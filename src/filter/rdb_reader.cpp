@@ -1,11 +1,16 @@
-#include "rdb_reader.hpp"
-
 #include <sepal/base/endian.hpp>
+#include <sepal/filter/rdb_reader.hpp>
 
+#include <boost/crc.hpp>
+
+#include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace sepal::filter {
 namespace {
+
+using Crc64 = boost::crc_optimal<64, 0xad93d23594c935a9, 0, 0, true, true>;
 
 // What the two highest bits of a length's first byte say, and what the whole byte says.
 constexpr std::uint8_t kind_mask = 0xc0;
@@ -15,25 +20,107 @@ constexpr std::uint8_t first_of_32_bits = 0x80;
 constexpr std::uint8_t first_of_64_bits = 0x81;
 constexpr std::uint8_t first_of_numbers = 0xc0;
 constexpr std::uint8_t last_of_numbers = 0xc2;
+constexpr std::uint8_t first_of_packed = 0xc3;
+
+// The most that LZF makes of three bytes.
+static_assert(rdb_growth_max == (0xff + 7 + 2) / 3);
 
 }  // namespace
 
-std::span<const std::byte> RdbReader::take(std::uint64_t byte_count) {
-  failed_ = failed_ || byte_count > bytes_.size();
-  if (failed_) return {};
-  const auto taken = bytes_.first(static_cast<std::size_t>(byte_count));
-  bytes_ = bytes_.subspan(taken.size());
-  return taken;
+void RdbChecksum::update(std::span<const std::byte> bytes) {
+  Crc64 checksum(remainder_);
+  checksum.process_bytes(bytes.data(), bytes.size());
+  remainder_ = checksum.get_interim_remainder();
 }
 
-std::uint64_t RdbReader::big_endian(std::uint64_t byte_count) {
+std::uint64_t RdbChecksum::value() const {
+  return Crc64(remainder_).checksum();
+}
+
+std::uint64_t rdb_checksum(std::span<const std::byte> bytes) {
+  RdbChecksum checksum;
+  checksum.update(bytes);
+  return checksum.value();
+}
+
+Result<void> BytesInMemory::read_at(std::uint64_t offset, std::span<std::byte> into) {
+  if (offset > bytes_.size() || into.size() > bytes_.size() - offset)
+    return fail(Errc::damaged, "a string ends behind the last byte");
+  std::ranges::copy(bytes_.subspan(static_cast<std::size_t>(offset), into.size()), into.begin());
+  return {};
+}
+
+bool RdbReader::refill() {
+  if (!bytes_.empty()) return true;
+  if (source_ == nullptr) return false;
+  if (sums_) checksum_.update(unsummed_);
+  bytes_ = source_->more();
+  unsummed_ = bytes_;
+  return !bytes_.empty();
+}
+
+bool RdbReader::at_end() {
+  return !refill();
+}
+
+std::uint64_t RdbReader::checksum() {
+  checksum_.update(unsummed_.first(unsummed_.size() - bytes_.size()));
+  unsummed_ = bytes_;
+  return checksum_.value();
+}
+
+void RdbReader::advance(std::size_t byte_count) {
+  bytes_ = bytes_.subspan(byte_count);
+  offset_ += byte_count;
+}
+
+void RdbReader::read(std::span<std::byte> into) {
+  while (!into.empty()) {
+    failed_ = failed_ || !refill();
+    if (failed_) {
+      std::ranges::fill(into, std::byte{0});
+      return;
+    }
+    const std::size_t count = std::min(into.size(), bytes_.size());
+    std::ranges::copy(bytes_.first(count), into.begin());
+    advance(count);
+    into = into.subspan(count);
+  }
+}
+
+void RdbReader::skip(std::uint64_t byte_count) {
+  while (!failed_ && byte_count != 0) {
+    if (bytes_.empty() && source_ != nullptr && !sums_) {
+      failed_ = !source_->skip(byte_count);
+      if (!failed_) offset_ += byte_count;
+      return;
+    }
+    if (!refill()) {
+      failed_ = true;
+      return;
+    }
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(byte_count, bytes_.size()));
+    advance(count);
+    byte_count -= count;
+  }
+}
+
+std::uint64_t RdbReader::big_endian(std::size_t byte_count) {
   std::uint64_t value = 0;
-  for (const std::byte byte : take(byte_count)) value = value << 8 | std::to_integer<std::uint64_t>(byte);
-  return value;
+  for (; byte_count != 0; --byte_count) value = value << 8 | byte();
+  return failed_ ? 0 : value;
+}
+
+std::uint64_t RdbReader::integer(std::size_t byte_count) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < byte_count; ++i) value |= std::uint64_t{byte()} << (8 * i);
+  return failed_ ? 0 : value;
 }
 
 std::uint8_t RdbReader::byte() {
-  return static_cast<std::uint8_t>(big_endian(1));
+  std::byte value{0};
+  read({&value, 1});
+  return std::to_integer<std::uint8_t>(value);
 }
 
 std::uint64_t RdbReader::length() {
@@ -47,6 +134,54 @@ std::uint64_t RdbReader::length() {
   return 0;
 }
 
+// Reads up to the string's bytes.
+RdbString RdbReader::string_head() {
+  RdbString string;
+  failed_ = failed_ || !refill();
+  if (failed_) return string;
+  const auto first = std::to_integer<std::uint8_t>(bytes_[0]);
+  if (first >= first_of_numbers && first <= first_of_packed) byte();
+  if (first >= first_of_numbers && first <= last_of_numbers) {
+    string.kind = RdbString::Kind::number;
+    string.byte_count = std::uint64_t{1} << (first - first_of_numbers);
+  } else {
+    string.byte_count = length();
+    if (first == first_of_packed) string.kind = RdbString::Kind::packed;
+    string.unpacked_bytes = first == first_of_packed ? length() : string.byte_count;
+    // A length that the packed bytes cannot unpack to is not worth an allocation.
+    if (string.unpacked_bytes / rdb_growth_max > string.byte_count) failed_ = true;
+  }
+  string.offset = offset_;
+  return string;
+}
+
+RdbString RdbReader::string() {
+  const RdbString string = string_head();
+  skip(string.byte_count);
+  return string;
+}
+
+std::optional<std::string> RdbReader::text(std::size_t bytes_max) {
+  RdbString string = string_head();
+  if (failed_ || string.unpacked_bytes > bytes_max || string.byte_count > bytes_max) {
+    skip(string.byte_count);
+    return std::nullopt;
+  }
+  if (string.kind == RdbString::Kind::number) {
+    const std::uint64_t bits = integer(static_cast<std::size_t>(string.byte_count));
+    const auto unused = static_cast<int>(8 * (sizeof bits - string.byte_count));
+    return std::to_string(static_cast<std::int64_t>(bits << unused) >> unused);
+  }
+  std::vector<std::byte> stored(static_cast<std::size_t>(string.byte_count));
+  read(stored);
+  std::string text(static_cast<std::size_t>(string.unpacked_bytes), '\0');
+  BytesInMemory bytes(stored);
+  string.offset = 0;
+  if (!failed_ && !RdbStringReader(string, bytes).read(std::as_writable_bytes(std::span(text))))
+    failed_ = true;
+  return text;
+}
+
 void RdbReader::expect(Opcode opcode) {
   if (length() != static_cast<std::uint64_t>(opcode)) failed_ = true;
 }
@@ -58,45 +193,47 @@ std::uint64_t RdbReader::number() {
 
 double RdbReader::real() {
   expect(Opcode::real);
-  const auto bytes = take(sizeof(double));
-  return failed_ ? 0 : std::bit_cast<double>(load_little_endian<std::uint64_t>(bytes.data()));
+  return std::bit_cast<double>(integer(sizeof(double)));
 }
 
-RdbBits RdbReader::bits() {
+RdbString RdbReader::bits() {
   expect(Opcode::string);
-  return plain_or_packed();
-}
-
-RdbBits RdbReader::string(std::string& digits) {
-  const std::uint8_t first = bytes_.empty() ? 0 : std::to_integer<std::uint8_t>(bytes_[0]);
-  if (first < first_of_numbers || first > last_of_numbers) return plain_or_packed();
-  byte();
-  const std::uint64_t byte_count = std::uint64_t{1} << (first - first_of_numbers);
-  std::uint32_t number = 0;
-  int shift = 32;
-  for (const std::byte each : take(byte_count)) {
-    number = number >> 8 | std::to_integer<std::uint32_t>(each) << 24;
-    shift -= 8;
-  }
-  if (failed_) return {};
-  digits = std::to_string(static_cast<std::int32_t>(number) >> shift);
-  return {.bytes = std::as_bytes(std::span(digits)), .unpacked_bytes = digits.size()};
-}
-
-RdbBits RdbReader::plain_or_packed() {
-  RdbBits bits;
-  bits.packed = !failed_ && !bytes_.empty() && std::to_integer<std::uint8_t>(bytes_[0]) == first_of_packed;
-  if (bits.packed) byte();
-  const std::uint64_t byte_count = length();
-  bits.unpacked_bytes = bits.packed ? length() : byte_count;
-  bits.bytes = take(byte_count);
-  // A length that the packed bytes cannot unpack to is not worth an allocation.
-  if (bits.unpacked_bytes / rdb_growth_max > bits.bytes.size()) failed_ = true;
+  const RdbString bits = string();
+  if (bits.kind == RdbString::Kind::number) failed_ = true;
   return bits;
 }
 
 void RdbReader::end() {
   expect(Opcode::end);
+}
+
+void RdbReader::skip_field(std::uint64_t opcode) {
+  switch (static_cast<Opcode>(opcode)) {
+    case Opcode::signed_number:
+    case Opcode::number:
+      length();
+      return;
+    case Opcode::single:
+      return skip(sizeof(float));
+    case Opcode::real:
+      return skip(sizeof(double));
+    case Opcode::string:
+      string();
+      return;
+    default:
+      failed_ = true;
+  }
+}
+
+void RdbReader::skip_fields() {
+  for (;;) {
+    const std::uint64_t opcode = length();
+    if (failed_ || opcode == static_cast<std::uint64_t>(Opcode::end)) return;
+    // Only small numbers are opcodes, and a byte must not be made of a larger one.
+    skip_field(opcode <= static_cast<std::uint64_t>(Opcode::string)
+                   ? opcode
+                   : std::numeric_limits<std::uint8_t>::max());
+  }
 }
 
 }  // namespace sepal::filter

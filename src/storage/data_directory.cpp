@@ -10,6 +10,7 @@
 
 #include "current_generation.hpp"
 #include "damage.hpp"
+#include "generation_import.hpp"
 #include "generation_reader.hpp"
 #include "generation_writer.hpp"
 #include "known_files.hpp"
@@ -59,8 +60,11 @@ class DataDirectory::Implementation {
     const auto number = next_number();
     if (!number) return number.error();
     const GenerationPlace place{.folder = folder(*number), .number = *number};
-    auto written =
-        write(place, snapshot, linking == Linking::none ? KnownFiles() : files_, progress, all_read);
+    const KnownFiles none;
+    auto written = write(place, [&] {
+      return write_generation(disk_, place, snapshot, linking == Linking::none ? none : files_, options_,
+                              progress);
+    });
     if (!written) {
       drop_unfinished(place);
       return written.error();
@@ -69,6 +73,26 @@ class DataDirectory::Implementation {
     // The new generation is current and on disk, so the older ones may go now.
     remove_others(*number);
     return std::move(written->report);
+  }
+
+  Result<GenerationReport> import_filters(FilterStream& filters, WallTime now, const ProgressSink& progress) {
+    SEPAL_ASSERT(lock_ != nullptr, "an import into a directory that is not locked");
+    const auto current = read_current();
+    if (!current) return current.error();
+    if (*current) return fail(Errc::in_use, directory_.string() + " has data already");
+    const auto number = next_number();
+    if (!number) return number.error();
+    const GenerationPlace place{.folder = folder(*number), .number = *number};
+    const auto write_files = [&] {
+      return import_generation(disk_, place, filters, now, options_, progress);
+    };
+    auto written = write(place, write_files);
+    if (!written) {
+      drop_unfinished(place);
+      return written.error();
+    }
+    remove_others(*number);
+    return written;
   }
 
   Result<GenerationReport> load(const filter::FilterLimits& limits, const LoadSink& sink,
@@ -125,12 +149,13 @@ class DataDirectory::Implementation {
                               ", which has the highest number there is; move it away");
   }
 
-  Result<WrittenGeneration> write(const GenerationPlace& place, const Snapshot& snapshot,
-                                  const KnownFiles& known, const ProgressSink& progress,
-                                  const std::function<Result<void>()>& all_read) {
+  // `write_files` writes all files into the folder, and returns a result. `all_read` as in save().
+  template <class WriteFiles>
+  auto write(const GenerationPlace& place, const WriteFiles& write_files,
+             const std::function<Result<void>()>& all_read = {}) -> decltype(write_files()) {
     if (auto made = disk_.make_directory(place.folder); !made) return made.error();
     if (auto announced = announce_first(place); !announced) return announced.error();
-    auto written = write_generation(disk_, place, snapshot, known, options_, progress);
+    auto written = write_files();
     if (!written) return written;
     if (auto safe = all_read ? all_read() : Result<void>(); !safe) return safe.error();
     if (auto synced = disk_.sync_directory(place.folder); !synced) return synced.error();
@@ -258,6 +283,11 @@ std::uint64_t DataDirectory::seed() const {
 Result<GenerationReport> DataDirectory::save(const Snapshot& snapshot, const ProgressSink& progress,
                                              Linking linking, const std::function<Result<void>()>& all_read) {
   return implementation_->save(snapshot, progress, linking, all_read);
+}
+
+Result<GenerationReport> DataDirectory::import_filters(FilterStream& filters, WallTime now,
+                                                       const ProgressSink& progress) {
+  return implementation_->import_filters(filters, now, progress);
 }
 
 Result<GenerationReport> DataDirectory::load(const filter::FilterLimits& limits, const LoadSink& sink,

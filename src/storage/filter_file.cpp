@@ -25,19 +25,38 @@ std::vector<Snapshot::Layer> layers_of(const FilterFile& file) {
   return layers;
 }
 
-Result<WrittenFile> write_synced(std::unique_ptr<File> to, const FilterFile& file,
-                                 const ProgressSink& progress) {
+// `write_record` writes the only record.
+template <class WriteRecord>
+Result<WrittenFile> write_synced(std::unique_ptr<File> to, std::uint64_t bitmap_bytes,
+                                 const ProgressSink& progress, const WriteRecord& write_record) {
   SaveBuffer buffer;
   SealedWriter writer(std::move(to), buffer);
-  ProgressMeter meter(progress, file.header.bitmap_bytes());
+  ProgressMeter meter(progress, bitmap_bytes);
   RecordWriter records(writer, meter);
-  const std::vector<Snapshot::Layer> layers = layers_of(file);
   Result<void> done = records.write_header(1);
-  if (done) done = records.write_record({.key = file.key, .options = file.header.options, .layers = layers});
+  if (done) done = write_record(records);
   if (!done) return done.error();
   const auto sealed = writer.finish();
   if (!sealed) return sealed.error();
   return WrittenFile{.byte_count = sealed->byte_count, .seal = sealed->seal};
+}
+
+template <class WriteRecord>
+Result<WrittenFile> write_in_place(Disk& disk, const Path& target, std::uint64_t bitmap_bytes,
+                                   const ProgressSink& progress, const WriteRecord& write_record) {
+  // In the same directory, because a rename across file systems fails. The file is synced before it is
+  // renamed: otherwise a power cut could leave the target's name on an empty file.
+  auto aside = disk.create_aside(target);
+  if (!aside) return aside.error();
+  auto written = write_synced(std::move(aside->file), bitmap_bytes, progress, write_record);
+  const Result<void> renamed = written ? disk.rename(aside->path, target) : written.error();
+  if (!renamed) {
+    // Reports the first error, not one of the clean-up.
+    static_cast<void>(disk.remove(aside->path));
+    return renamed.error();
+  }
+  if (auto synced = disk.sync_directory(target.parent_path()); !synced) return synced.error();
+  return written;
 }
 
 Result<FilterFile> read_only_record(SealedReader& reader, const filter::FilterLimits& limits,
@@ -62,19 +81,20 @@ Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const Filt
                                       const ProgressSink& progress) {
   SEPAL_ASSERT(file.key.size() <= keyspace::key_bytes_max, "a key is within its limit");
   SEPAL_ASSERT(file.filter != nullptr || !file.layers.empty(), "there is no filter to write");
-  // In the same directory, because a rename across file systems fails. The file is synced before it is
-  // renamed: otherwise a power cut could leave the target's name on an empty file.
-  auto aside = disk.create_aside(target);
-  if (!aside) return aside.error();
-  auto written = write_synced(std::move(aside->file), file, progress);
-  const Result<void> renamed = written ? disk.rename(aside->path, target) : written.error();
-  if (!renamed) {
-    // Reports the first error, not one of the clean-up.
-    static_cast<void>(disk.remove(aside->path));
-    return renamed.error();
-  }
-  if (auto synced = disk.sync_directory(target.parent_path()); !synced) return synced.error();
-  return written;
+  const std::vector<Snapshot::Layer> layers = layers_of(file);
+  return write_in_place(disk, target, file.header.bitmap_bytes(), progress, [&](RecordWriter& records) {
+    return records.write_record({.key = file.key, .options = file.header.options, .layers = layers});
+  });
+}
+
+Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const StreamedFilter& filter,
+                                      const ProgressSink& progress) {
+  SEPAL_ASSERT(filter.key.size() <= keyspace::key_bytes_max, "a key is within its limit");
+  StreamedFilter stored = filter;
+  stored.database = 0;
+  stored.deadline = keyspace::no_deadline;
+  return write_in_place(disk, target, filter.header->bitmap_bytes(), progress,
+                        [&](RecordWriter& records) { return records.write_streamed(stored); });
 }
 
 Result<FilterFile> read_filter_file(Disk& disk, const Path& path, const filter::FilterLimits& limits,

@@ -3,9 +3,9 @@
 #include <sepal/base/assert.hpp>
 
 #include <string>
-#include <string_view>
 #include <utility>
 
+#include "manifest_writer.hpp"
 #include "progress_meter.hpp"
 #include "record_writer.hpp"
 #include "sealed_writer.hpp"
@@ -14,7 +14,6 @@ namespace sepal::storage {
 namespace {
 
 constexpr const char* pack_name = "pack-0";
-static_assert(std::string_view(SEPAL_VERSION).size() <= format::writer_bytes_max);
 
 // Filters lie scattered in memory. Prefetching the next ones hides a part of the wait for them.
 constexpr std::size_t prefetch_distance = 12;
@@ -95,7 +94,7 @@ class GenerationWriter {
     for (std::size_t i = 0; i < own_.size() && done; ++i)
       done =
           write_own_file("filter-" + std::to_string(place_.number) + "-" + std::to_string(i), own_[i], meter);
-    if (done) done = write_manifest();
+    if (done) done = write_last();
     if (!done) return done.error();
     return std::move(written_);
   }
@@ -171,34 +170,21 @@ class GenerationWriter {
     for (std::size_t line = 0; line < lines; ++line) __builtin_prefetch(filter + line * line_bytes);
   }
 
-  // Written last: all files that it lists are on disk by now.
-  Result<void> write_manifest() {
-    format::Manifest manifest{.generation = place_.number,
-                              .taken_at = milliseconds_of(snapshot_.taken_at),
-                              .filter_count = snapshot_.entries.size(),
-                              .item_count = items_,
-                              .byte_count = 0,
-                              .journal_position = snapshot_.journal_position,
-                              .writer = SEPAL_VERSION,
-                              .files = std::move(files_),
-                              .mirrors = snapshot_.mirrors};
-    for (const format::ListedFile& file : manifest.files) manifest.byte_count += file.byte_count;
-    const std::vector<std::byte> bytes = format::encode(manifest);
-    auto file = disk_.create(place_.folder / "MANIFEST");
-    if (!file) return file.error();
-    if (auto done = (*file)->write_at(0, bytes); !done) return done.error();
-    if (auto done = (*file)->sync(); !done) return done.error();
-    written_.report.name = format::generation_name(place_.number);
-    written_.report.filters = manifest.filter_count;
-    written_.report.bytes = manifest.byte_count + bytes.size();
-    written_.report.journal_position = manifest.journal_position;
+  Result<void> write_last() {
+    auto report = write_manifest(disk_, place_,
+                                 {.generation = place_.number,
+                                  .taken_at = manifest_time(snapshot_.taken_at),
+                                  .filter_count = snapshot_.entries.size(),
+                                  .item_count = items_,
+                                  .byte_count = 0,
+                                  .journal_position = snapshot_.journal_position,
+                                  .writer = {},
+                                  .files = std::move(files_),
+                                  .mirrors = snapshot_.mirrors});
+    if (!report) return report.error();
+    report->linked_bytes = written_.report.linked_bytes;
+    written_.report = std::move(*report);
     return {};
-  }
-
-  // A clock before 1970 is wrong, but no reason to let a save fail.
-  static std::uint64_t milliseconds_of(WallTime time) {
-    const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-    return since < 0 ? 0 : static_cast<std::uint64_t>(since);
   }
 
   Disk& disk_;

@@ -11,13 +11,12 @@ namespace sepal::storage {
 namespace {
 
 // Reads the bitmaps of one filter as if they were one.
-class BitmapReader {
+class BitmapReader final : public BitStream {
  public:
   explicit BitmapReader(const Record& record)
       : layer_(record.layers.data()), end_(layer_ + record.layers.size()) {}
 
-  // Fills `to`; the caller asks for no more bytes than are left.
-  void copy_next(std::span<std::byte> to) {
+  Result<void> read(std::span<std::byte> to) override {
     while (!to.empty()) {
       SEPAL_ASSERT(layer_ != end_, "more bits are copied than the filter has");
       const std::uint64_t left = layer_->view.plan().byte_count() - offset_;
@@ -29,6 +28,7 @@ class BitmapReader {
       ++layer_;
       offset_ = 0;
     }
+    return {};
   }
 
  private:
@@ -37,11 +37,20 @@ class BitmapReader {
   std::uint64_t offset_ = 0;
 };
 
-std::size_t head_bytes(const Record& record) {
-  return sizeof(format::RecordHead) + record.key.size() + filter::image_bytes(record.layers.size());
-}
-
 }  // namespace
+
+// What stands before a record's bits.
+struct RecordWriter::Head {
+  std::uint32_t database;
+  std::string_view key;
+  std::uint64_t journal_position;
+  keyspace::Deadline deadline;
+  const filter::ImageHeader& image;
+
+  [[nodiscard]] std::size_t byte_count() const {
+    return sizeof(format::RecordHead) + key.size() + filter::image_bytes(image.layers.size());
+  }
+};
 
 std::uint64_t bitmap_bytes_of(std::span<const Snapshot::Layer> layers) {
   std::uint64_t bytes = 0;
@@ -58,58 +67,70 @@ Result<void> RecordWriter::write_header(std::uint64_t record_count) {
 }
 
 Result<void> RecordWriter::write_record(const Record& record) {
-  SEPAL_ASSERT(record.database < keyspace::database_count && !record.layers.empty(),
-               "a record of no database, or of a filter without layers");
-  if (record.key.size() > std::numeric_limits<std::uint32_t>::max())
-    return fail(Errc::too_large, "cannot save a key of " + std::to_string(record.key.size()) + " bytes");
-  if (head_bytes(record) > SaveBuffer::capacity) {
-    if (auto done = write_long_head(record); !done) return done;
-    return write_bits(record);
-  }
-  const auto place = writer_.append_place(head_bytes(record));
-  if (!place) return place.error();
-  fill_head(record, *place);
-  if (auto done = writer_.append_checksum(Checksum::of(*place)); !done) return done;
-  return write_bits(record);
-}
-
-// For a key that does not fit into the buffer.
-Result<void> RecordWriter::write_long_head(const Record& record) {
-  std::vector<std::byte> head(head_bytes(record));
-  fill_head(record, head);
-  if (auto done = writer_.append(head); !done) return done;
-  return writer_.append_checksum(Checksum::of(head));
-}
-
-// Writes head, key and image header, one behind the other.
-void RecordWriter::fill_head(const Record& record, std::span<std::byte> into) {
-  SEPAL_ASSERT(into.size() == head_bytes(record), "the head of a record has another length than its place");
-  const std::size_t image_at = sizeof(format::RecordHead) + record.key.size();
-  format::RecordHead head;
-  head.database = record.database;
-  head.key_bytes = static_cast<std::uint32_t>(record.key.size());
-  head.image_bytes = static_cast<std::uint32_t>(into.size() - image_at);
-  head.bitmap_bytes = bitmap_bytes_of(record.layers);
-  head.journal_position = record.journal_position;
-  head.deadline = static_cast<std::uint64_t>(record.deadline);
-  std::memcpy(into.data(), &head, sizeof head);
-  std::memcpy(into.data() + sizeof head, record.key.data(), record.key.size());
   image_.options = record.options;
   image_.layers.clear();
   for (const Snapshot::Layer& layer : record.layers)
     image_.layers.push_back({.plan = layer.view.plan(), .item_count = layer.item_count});
-  filter::encode(image_, into.subspan(image_at));
+  auto done = write_head({.database = record.database,
+                          .key = record.key,
+                          .journal_position = record.journal_position,
+                          .deadline = record.deadline,
+                          .image = image_});
+  if (!done) return done;
+  BitmapReader bits(record);
+  return write_bits(image_.bitmap_bytes(), bits);
 }
 
-Result<void> RecordWriter::write_bits(const Record& record) {
-  BitmapReader bits(record);
-  const std::uint64_t bitmap_bytes = bitmap_bytes_of(record.layers);
+Result<void> RecordWriter::write_streamed(const StreamedFilter& filter) {
+  auto done = write_head({.database = filter.database,
+                          .key = filter.key,
+                          .journal_position = 0,
+                          .deadline = filter.deadline,
+                          .image = *filter.header});
+  return done ? write_bits(filter.header->bitmap_bytes(), *filter.bits) : done;
+}
+
+Result<void> RecordWriter::write_head(const Head& head) {
+  SEPAL_ASSERT(head.database < keyspace::database_count && !head.image.layers.empty(),
+               "a record of no database, or of a filter without layers");
+  if (head.key.size() > std::numeric_limits<std::uint32_t>::max())
+    return fail(Errc::too_large, "cannot save a key of " + std::to_string(head.key.size()) + " bytes");
+  if (head.byte_count() <= SaveBuffer::capacity) {
+    const auto place = writer_.append_place(head.byte_count());
+    if (!place) return place.error();
+    fill_head(head, *place);
+    return writer_.append_checksum(Checksum::of(*place));
+  }
+  // The key does not fit into the buffer.
+  std::vector<std::byte> bytes(head.byte_count());
+  fill_head(head, bytes);
+  if (auto done = writer_.append(bytes); !done) return done;
+  return writer_.append_checksum(Checksum::of(bytes));
+}
+
+// Writes head, key and image header, one behind the other.
+void RecordWriter::fill_head(const Head& head, std::span<std::byte> into) {
+  SEPAL_ASSERT(into.size() == head.byte_count(), "the head of a record has another length than its place");
+  const std::size_t image_at = sizeof(format::RecordHead) + head.key.size();
+  format::RecordHead stored;
+  stored.database = head.database;
+  stored.key_bytes = static_cast<std::uint32_t>(head.key.size());
+  stored.image_bytes = static_cast<std::uint32_t>(into.size() - image_at);
+  stored.bitmap_bytes = head.image.bitmap_bytes();
+  stored.journal_position = head.journal_position;
+  stored.deadline = static_cast<std::uint64_t>(head.deadline);
+  std::memcpy(into.data(), &stored, sizeof stored);
+  std::memcpy(into.data() + sizeof stored, head.key.data(), head.key.size());
+  filter::encode(head.image, into.subspan(image_at));
+}
+
+Result<void> RecordWriter::write_bits(std::uint64_t bitmap_bytes, BitStream& bits) {
   for (std::uint64_t done = 0; done < bitmap_bytes;) {
     const std::uint64_t left = bitmap_bytes - done;
     const auto count = left < format::chunk_bytes ? static_cast<std::size_t>(left) : format::chunk_bytes;
     auto place = writer_.append_place(count);
     if (!place) return place.error();
-    bits.copy_next(*place);
+    if (auto read = bits.read(*place); !read) return read;
     if (auto sealed = writer_.append_checksum(Checksum::of(*place)); !sealed) return sealed;
     if (auto go_on = meter_.add(count); !go_on) return go_on;
     done += count;

@@ -6,6 +6,7 @@
 #include <sepal/filter/image.hpp>
 #include <sepal/keyspace/deadline.hpp>
 #include <sepal/storage/snapshot.hpp>
+#include <sepal/storage/streamed_filter.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,11 +36,14 @@ class RecordWriter {
 
   Result<void> write_header(std::uint64_t record_count);
   Result<void> write_record(const Record& record);
+  // Errors: those of the filter's bits as well.
+  Result<void> write_streamed(const StreamedFilter& filter);
 
  private:
-  Result<void> write_long_head(const Record& record);
-  void fill_head(const Record& record, std::span<std::byte> into);
-  Result<void> write_bits(const Record& record);
+  struct Head;
+  Result<void> write_head(const Head& head);
+  static void fill_head(const Head& head, std::span<std::byte> into);
+  Result<void> write_bits(std::uint64_t bitmap_bytes, BitStream& bits);
 
   SealedWriter& writer_;
   ProgressMeter& meter_;

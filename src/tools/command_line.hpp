@@ -16,6 +16,8 @@ namespace sepal::tools {
 inline constexpr int exit_good = 0;
 inline constexpr int exit_refused = 1;  // damaged, or it could not be done
 inline constexpr int exit_usage = 2;    // the command line is wrong
+inline constexpr int exit_incomplete =
+    3;  // done, but something was left out that should not be; the output says what
 
 // Confined.
 class CommandLine {

@@ -15,6 +15,11 @@ int refuse(const char* command, const std::string& why) {
   return exit_refused;
 }
 
+int refuse_usage(const char* command, const std::string& why) {
+  refuse(command, why + "; sepal " + command + " --help tells more");
+  return exit_usage;
+}
+
 std::uint64_t drawn_seed() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();

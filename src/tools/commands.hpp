@@ -13,6 +13,8 @@ namespace sepal::tools {
 void add_plan_command(CommandLine& line);
 void add_build_command(CommandLine& line);
 void add_merge_command(CommandLine& line);
+void add_convert_command(CommandLine& line);
+void add_migrate_command(CommandLine& line);
 void add_verify_command(CommandLine& line);
 void add_inspect_command(CommandLine& line);
 void add_salvage_command(CommandLine& line);
@@ -21,6 +23,8 @@ void add_salvage_command(CommandLine& line);
 
 // Writes to standard error why the command failed. Returns exit_refused.
 int refuse(const char* command, const std::string& why);
+// The same where flags contradict each other. Returns exit_usage.
+int refuse_usage(const char* command, const std::string& why);
 
 // A random seed for new filters, if the user gave none.
 [[nodiscard]] std::uint64_t drawn_seed();

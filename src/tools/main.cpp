@@ -1,4 +1,4 @@
-// sepal: tools that need no running server.
+// sepal: the tools beside sepald.
 #include <sepal/base/version.hpp>
 
 #include "commands.hpp"
@@ -7,10 +7,12 @@
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using namespace sepal::tools;
-  CommandLine line("Tools for Sepal that need no running server", sepal::version_line("sepal"));
+  CommandLine line("Tools for Sepal. Only migrate needs running servers", sepal::version_line("sepal"));
   add_plan_command(line);
   add_build_command(line);
   add_merge_command(line);
+  add_convert_command(line);
+  add_migrate_command(line);
   add_verify_command(line);
   add_inspect_command(line);
   add_salvage_command(line);

@@ -26,20 +26,21 @@ std::string progress_text(const ProgressState& state, bool with_bar) {
       state.total == 0 ? 0
                        : std::min(1.0, static_cast<double>(state.done) / static_cast<double>(state.total));
   std::string text = format("%-9s ", state.phase.c_str());
-  if (state.total == 0) text += amount_text(static_cast<double>(state.item_count)) + " items";
+  if (state.total == 0) text += amount_text(static_cast<double>(state.item_count)) + " " + state.unit;
   if (state.total != 0) text += (with_bar ? bar(share) : "") + format(" %3.0f%%", 100 * share);
   if (state.seconds < rate_seconds_min) return text;
   if (state.item_count != 0)
-    text += "  " + amount_text(static_cast<double>(state.item_count) / state.seconds) + " items/s";
+    text +=
+        "  " + amount_text(static_cast<double>(state.item_count) / state.seconds) + " " + state.unit + "/s";
   if (state.total == 0) return text + "  " + duration_text(state.seconds);
   if (share > 0) text += "  " + duration_text(state.seconds / share - state.seconds) + " left";
   return text;
 }
 
-void Progress::begin(const std::string& phase, std::uint64_t total) {
+void Progress::begin(const std::string& phase, std::uint64_t total, const std::string& unit) {
   if (style_ == Style::none) return;
   const MutexLock lock(mutex_);
-  state_ = {.phase = phase, .total = total};
+  state_ = {.phase = phase, .total = total, .unit = unit};
   begun_at_ = Clock::now();
   const Clock::time_point first = begun_at_ + (style_ == Style::bar ? bar_interval : line_interval);
   next_.store(first.time_since_epoch().count(), std::memory_order_relaxed);

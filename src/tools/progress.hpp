@@ -16,7 +16,8 @@ struct ProgressState {
   std::uint64_t done = 0;   // a part of `total`, in any unit
   std::uint64_t total = 0;  // 0: unknown
   std::uint64_t item_count = 0;
-  double seconds = 0;  // since the phase began
+  std::string unit = "items";  // of item_count
+  double seconds = 0;          // since the phase began
 };
 
 // "adding    [######............]  33%  21.3 M items/s  0:12 left", or without the bar.
@@ -29,7 +30,7 @@ class Progress {
 
   Progress(std::FILE* to, Style style) : to_(to), style_(style) {}
 
-  void begin(const std::string& phase, std::uint64_t total);
+  void begin(const std::string& phase, std::uint64_t total, const std::string& unit = "items");
   // Quick. Shows the progress if it is time to.
   void update(std::uint64_t done, std::uint64_t item_count);
   // Removes the bar.

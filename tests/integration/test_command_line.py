@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 SEPAL = os.environ["SEPAL"]
-COMMANDS = ("plan", "build", "merge", "verify", "inspect", "salvage")
+COMMANDS = ("plan", "build", "merge", "convert", "migrate", "verify", "inspect", "salvage")
 COUNT_MAX = 2**64 - 1
 
 COUNT = "must be a whole number between 1 and 18446744073709551615, as in 100000000, 100m or 1e8"
@@ -18,13 +18,17 @@ BUILD = ("build", "-o", "out.sepal")
 
 # (the words after sepal, what it says after "sepal").
 MISTAKES = [
-    ((), ": a command is missing; there are plan, build, merge, verify, inspect, salvage; --help tells more"),
-    (("foo",), ": unknown command 'foo'; there are plan, build, merge, verify, inspect, salvage; --help tells more"),
+    ((), ": a command is missing; there are plan, build, merge, convert, migrate, verify, inspect, salvage; --help tells more"),
+    (("foo",), ": unknown command 'foo'; there are plan, build, merge, convert, migrate, verify, inspect, salvage; --help tells more"),
     (("pln",), ": unknown command 'pln'; did you mean 'plan'?"),
     (("Build", "-o", "x"), ": unknown command 'Build'; did you mean 'build'?"),
     (("--verson",), ": unknown flag '--verson'; did you mean '--version'?"),
     (("--quiet", "plan"), ": unknown flag '--quiet'; --help lists all flags"),
-    (("",), ": unknown command ''; there are plan, build, merge, verify, inspect, salvage; --help tells more"),
+    (("convert", "x"), " convert: needs one of --data, --files and --dry-run; sepal convert --help tells more"),
+    (("convert", "--data", "x"), " convert: INPUT is missing; sepal convert --help tells more"),
+    (("migrate", "redis://a"), " migrate: TARGET is missing; sepal migrate --help tells more"),
+    (("migrate", "a", "b"), " migrate: 'a' is no address: redis://HOST:PORT or unix:///PATH is expected; sepal migrate --help tells more"),
+    (("",), ": unknown command ''; there are plan, build, merge, convert, migrate, verify, inspect, salvage; --help tells more"),
 
     (("plan", "--capcity", "5"), " plan: unknown flag '--capcity'; did you mean '--capacity'?"),
     (("plan", "--capcity=5"), " plan: unknown flag '--capcity'; did you mean '--capacity'?"),

@@ -81,6 +81,8 @@ VARYING = {
 
 # Document: a shell script that makes the files for its commands.
 PREPARED = {
+    "docs/guides/moving-from-redisbloom.md":
+        "cp tests/golden/redis_files/rdb.rdb dump.rdb; cp -r tests/golden/redis_files/preamble appendonlydir",
     "docs/operations.md": "seq 1000 > users.txt; seq 500 2000 | gzip > more-users.txt.gz",
 }
 

@@ -26,6 +26,9 @@ namespace sepal::filter {
 inline constexpr std::uint64_t string_bytes_max = std::uint64_t{512} << 20;
 inline constexpr std::uint64_t string_bits_max = string_bytes_max * 8;
 
+// So many bits may be set in one call.
+inline constexpr std::size_t bits_together_max = 64;
+
 // A range of bits, in bits from the first.
 struct BitRange {
   std::uint64_t begin = 0;
@@ -57,7 +60,7 @@ class BitString {
   // fingerprint.
   [[nodiscard]] std::optional<bool> try_set(std::uint64_t position, AddRecorder* recorder);
   // Sets bits, and says for each whether it was set. False, with nothing done, if one of them needs write().
-  // At most recorded_items_max.
+  // At most bits_together_max.
   [[nodiscard]] bool try_set(std::span<const std::uint64_t> positions, std::span<bool> were_set,
                              AddRecorder* recorder);
   // Copies bytes [offset, offset + to.size()), which lie within the string. Outside the gate as well: then

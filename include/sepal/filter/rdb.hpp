@@ -6,18 +6,14 @@
 //             probe count, bits an item (double), bits, n2, bytes (string), items; end
 //     2 bytes RDB version, little endian; 8 bytes CRC-64 over everything before it, little endian
 //
-//     field    opcode (length) and value: 2 a length; 4 a double, little endian; 5 a string; 0 the end,
-//              with no value
-//     length   by the first byte: 00nnnnnn six bits; 01nnnnnn and one byte, 14 bits; 0x80 and 4 bytes;
-//              0x81 and 8 bytes; all big endian
-//     string   length and bytes; or 0xc3, packed length, length, and bytes that are packed as LZF; or 0xc0,
-//              0xc1, 0xc2 and a number of 1, 2 or 4 bytes, little endian, whose decimal digits are the string
-//
-// Any RDB version is taken: the fields belong to the module, and have a version of their own.
+// rdb_reader.hpp describes fields, lengths and strings. Redis writes a short string that is a decimal number
+// as a number; the bits of a filter never are one. Any RDB version is taken: the fields belong to the module,
+// and have a version of their own.
 #pragma once
 
 #include <sepal/base/result.hpp>
 #include <sepal/filter/image.hpp>
+#include <sepal/filter/rdb_reader.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,27 +24,33 @@
 
 namespace sepal::filter {
 
-// The bits of one layer, as they stand in the dump.
-struct RdbBits {
-  std::span<const std::byte> bytes;
-  std::uint64_t unpacked_bytes = 0;
-  bool packed = false;  // false: `bytes` are the bits themselves
+// A filter as it stands in an RDB file or a dump.
+struct RdbFilter {
+  ImageHeader image;
+  std::vector<RdbString> bits;  // where those of each layer are; each has as many bytes as its layer
 };
 
-// Its spans point into the dump.
-struct RdbDump {
-  ImageHeader image;
-  std::vector<RdbBits> bits;  // one for each layer
+inline constexpr std::uint8_t rdb_string_type = 0;
+inline constexpr std::uint8_t rdb_module_type = 7;
+// "MBbloom--", and the version of the encoding.
+inline constexpr std::uint64_t redisbloom_id = 0x3016e5a289bef804;
 
-  // About the memory that filter_of() takes: bitmaps, and the largest string that has to be unpacked.
-  [[nodiscard]] std::uint64_t memory_bytes() const;
+// Reads the fields behind the module's id, and their end. Errors: damaged where these are other fields than a
+// filter has: then reader.failed(); out_of_range where image_of() refuses the filter, or where it has more
+// layers than `layers_max`: then all of its fields are read. Believes nothing; allocates a place for each
+// layer.
+Result<RdbFilter> read_rdb_filter(RdbReader& reader, std::uint32_t layers_max);
+
+struct RdbDump {
+  RdbFilter filter;
+  std::span<const std::byte> bytes;  // the dump
+
+  // The memory that filter_of() takes for bitmaps.
+  [[nodiscard]] std::uint64_t memory_bytes() const { return filter.image.bitmap_bytes(); }
 };
 
 // Whether the first byte begins a dump of some module's value. Nothing of Sepal's own begins with it.
 [[nodiscard]] bool is_rdb_dump(std::span<const std::byte> bytes);
-
-// A filter has at most so many bytes for each byte of its dump.
-inline constexpr std::uint64_t rdb_growth_max = 88;
 
 // Errors: damaged where the checksum does not match; out_of_range where it does, but this is no filter of
 // RedisBloom's that image_of() takes. Believes nothing; allocates a place for each of at most `layers_max`
@@ -70,8 +72,5 @@ Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits);
 // The string in a dump. Errors: damaged where the checksum does not match; out_of_range where it does, but
 // this is no string; those of BitString::of.
 Result<FilterPtr> decode_rdb_string(std::span<const std::byte> bytes, const FilterLimits& limits);
-
-// CRC-64 of Jones, reflected, from 0.
-[[nodiscard]] std::uint64_t rdb_checksum(std::span<const std::byte> bytes);
 
 }  // namespace sepal::filter

@@ -23,6 +23,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/disk.hpp>
 #include <sepal/storage/snapshot.hpp>
+#include <sepal/storage/streamed_filter.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -107,6 +108,11 @@ class DataDirectory {
   Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress,
                                 Linking linking = Linking::unchanged,
                                 const std::function<Result<void>()>& all_read = {});
+
+  // Writes filters that are in no memory as the first generation, as save() does. Goes through the stream
+  // twice: an error of the first time leaves nothing behind. Memory: fixed buffers. Errors: those of save()
+  // and of the stream; in_use where the directory has a generation already.
+  Result<GenerationReport> import_filters(FilterStream& filters, WallTime now, const ProgressSink& progress);
 
   // Verifies every checksum of the current generation and hands its filters to `sink`; there may be no
   // generation. Memory: one fixed buffer and a few filters, each within `limits` and no larger than its file.

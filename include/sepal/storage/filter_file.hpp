@@ -9,6 +9,7 @@
 #include <sepal/filter/image.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/disk.hpp>
+#include <sepal/storage/streamed_filter.hpp>
 
 #include <cstdint>
 #include <string>
@@ -35,6 +36,11 @@ struct WrittenFile {
 // is_aside_name() is true. Blocks. The file has only a part of what other threads add meanwhile. Errors:
 // those of the disk; io when `progress` gave up, with no file left behind.
 Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const FilterFile& file,
+                                      const ProgressSink& progress);
+
+// The same for a filter that is in no memory. The file has its key, and neither its database nor its
+// deadline. Memory: one fixed buffer. Errors: those of its bits as well.
+Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const StreamedFilter& filter,
                                       const ProgressSink& progress);
 
 // Verifies every checksum. Blocks; memory: the filter, which is within `limits`, and one fixed buffer.

@@ -1,0 +1,118 @@
+#include "generation_import.hpp"
+
+#include <sepal/base/assert.hpp>
+#include <sepal/storage/snapshot_format.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "manifest_writer.hpp"
+#include "progress_meter.hpp"
+#include "record_writer.hpp"
+#include "sealed_writer.hpp"
+
+namespace sepal::storage {
+namespace {
+
+class GenerationImport {
+ public:
+  GenerationImport(Disk& disk, const GenerationPlace& place, FilterStream& filters, WallTime now,
+                   const DataDirectoryOptions& options)
+      : disk_(disk), place_(place), filters_(filters), options_(options) {
+    manifest_.generation = place.number;
+    manifest_.taken_at = manifest_time(now);
+  }
+
+  Result<GenerationReport> run(const ProgressSink& progress) {
+    Result<void> done = for_each([this](const StreamedFilter& filter) { return count(filter); });
+    if (!done) return done.error();
+    own_left_ = own_count_;
+    ProgressMeter meter(progress, bitmap_bytes_);
+    if (packed_count_ != 0) done = begin_pack(meter);
+    if (done) done = for_each([&](const StreamedFilter& filter) { return write(filter, meter); });
+    if (done && pack_) done = end_file(packed_name, packed_count_, *pack_);
+    if (!done) return done.error();
+    return write_manifest(disk_, place_, std::move(manifest_));
+  }
+
+ private:
+  static constexpr const char* packed_name = "pack-0";
+
+  template <class Work>
+  Result<void> for_each(const Work& work) {
+    if (auto done = filters_.rewind(); !done) return done;
+    for (;;) {
+      const auto filter = filters_.next();
+      if (!filter) return filter.error();
+      if (*filter == nullptr) return {};
+      if (auto done = work(**filter); !done) return done;
+    }
+  }
+
+  [[nodiscard]] bool is_large(const StreamedFilter& filter) const {
+    return filter.header->bitmap_bytes() >= options_.own_file_bytes_min;
+  }
+
+  Result<void> count(const StreamedFilter& filter) {
+    ++manifest_.filter_count;
+    bitmap_bytes_ += filter.header->bitmap_bytes();
+    for (const auto& layer : filter.header->layers) manifest_.item_count += layer.item_count;
+    const bool own = is_large(filter) && own_count_ + 1 < format::manifest_files_max;  // one is the pack's
+    ++(own ? own_count_ : packed_count_);
+    return {};
+  }
+
+  Result<void> begin_pack(ProgressMeter& meter) {
+    auto file = disk_.create(place_.folder / packed_name);
+    if (!file) return file.error();
+    pack_.emplace(std::move(*file), pack_buffer_);
+    return RecordWriter(*pack_, meter).write_header(packed_count_);
+  }
+
+  Result<void> write(const StreamedFilter& filter, ProgressMeter& meter) {
+    if (!is_large(filter) || own_left_ == 0) return RecordWriter(*pack_, meter).write_streamed(filter);
+    --own_left_;
+    const std::string name =
+        "filter-" + std::to_string(place_.number) + "-" + std::to_string(own_count_ - own_left_ - 1);
+    auto file = disk_.create(place_.folder / name);
+    if (!file) return file.error();
+    SealedWriter writer(std::move(*file), own_buffer_);
+    RecordWriter records(writer, meter);
+    Result<void> done = records.write_header(1);
+    if (done) done = records.write_streamed(filter);
+    return done ? end_file(name, 1, writer) : done;
+  }
+
+  Result<void> end_file(const std::string& name, std::uint64_t record_count, SealedWriter& writer) {
+    const auto sealed = writer.finish();
+    if (!sealed) return sealed.error();
+    manifest_.files.push_back(
+        {.name = name, .byte_count = sealed->byte_count, .record_count = record_count, .seal = sealed->seal});
+    return {};
+  }
+
+  Disk& disk_;
+  const GenerationPlace& place_;
+  FilterStream& filters_;
+  const DataDirectoryOptions& options_;
+  SaveBuffer pack_buffer_;
+  SaveBuffer own_buffer_;
+  std::optional<SealedWriter> pack_;
+  format::Manifest manifest_;
+  std::uint64_t bitmap_bytes_ = 0;
+  std::uint64_t packed_count_ = 0;
+  std::uint64_t own_count_ = 0;
+  std::uint64_t own_left_ = 0;
+};
+
+}  // namespace
+
+Result<GenerationReport> import_generation(Disk& disk, const GenerationPlace& place, FilterStream& filters,
+                                           WallTime now, const DataDirectoryOptions& options,
+                                           const ProgressSink& progress) {
+  return GenerationImport(disk, place, filters, now, options).run(progress);
+}
+
+}  // namespace sepal::storage

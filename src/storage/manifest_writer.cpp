@@ -1,0 +1,30 @@
+#include "manifest_writer.hpp"
+
+#include <chrono>
+#include <string_view>
+#include <vector>
+
+namespace sepal::storage {
+
+static_assert(std::string_view(SEPAL_VERSION).size() <= format::writer_bytes_max);
+
+std::uint64_t manifest_time(WallTime time) {
+  const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  return since < 0 ? 0 : static_cast<std::uint64_t>(since);
+}
+
+Result<GenerationReport> write_manifest(Disk& disk, const GenerationPlace& place, format::Manifest manifest) {
+  manifest.writer = SEPAL_VERSION;
+  for (const format::ListedFile& file : manifest.files) manifest.byte_count += file.byte_count;
+  const std::vector<std::byte> bytes = format::encode(manifest);
+  auto file = disk.create(place.folder / "MANIFEST");
+  if (!file) return file.error();
+  if (auto done = (*file)->write_at(0, bytes); !done) return done.error();
+  if (auto done = (*file)->sync(); !done) return done.error();
+  return GenerationReport{.name = format::generation_name(place.number),
+                          .filters = manifest.filter_count,
+                          .bytes = manifest.byte_count + bytes.size(),
+                          .journal_position = manifest.journal_position};
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "commands.hpp"
+#include "convert.hpp"
+#include "text.hpp"
+
+namespace sepal::tools {
+namespace {
+
+struct ConvertArguments {
+  ConvertRequest request;
+  storage::Path data_directory;
+  storage::Path filter_files;
+  bool only_report = false;
+  bool quiet = false;
+};
+
+void print(const ReplayCounts& replay) {
+  std::printf("commands %llu run\n", wide(replay.commands));
+  if (replay.errors != 0)
+    std::printf("         %llu answered an error, the first: %s\n", wide(replay.errors),
+                replay.first_error.c_str());
+  for (const auto& [name, count] : replay.left_out)
+    std::printf("skipped  %llu commands %s: not about filters\n", wide(count), readable_key(name).c_str());
+  if (replay.databases_above != 0)
+    std::printf("LEFT OUT %llu commands for databases that sepald does not have\n",
+                wide(replay.databases_above));
+  if (replay.cut_bytes != 0)
+    std::printf("skipped  the last %llu bytes: a command that Redis did not finish to write\n",
+                wide(replay.cut_bytes));
+  if (replay.cut_commands != 0)
+    std::printf("skipped  the last %llu commands: a transaction that does not end\n",
+                wide(replay.cut_commands));
+}
+
+int convert_with(ConvertArguments& arguments) {
+  ConvertRequest& request = arguments.request;
+  const std::array outputs{!arguments.data_directory.empty(), !arguments.filter_files.empty(),
+                           arguments.only_report};
+  if (std::ranges::count(outputs, true) != 1)
+    return refuse_usage("convert", "needs one of --data, --files and --dry-run");
+  if (!arguments.data_directory.empty()) request.output = ConvertRequest::Output::data_directory;
+  if (!arguments.filter_files.empty()) request.output = ConvertRequest::Output::filter_files;
+  request.folder = arguments.data_directory.empty() ? arguments.filter_files : arguments.data_directory;
+  request.seed = drawn_seed();
+  request.now = std::chrono::system_clock::now();
+  const auto disk = storage::make_posix_disk();
+  Progress progress(stderr, progress_style(arguments.quiet));
+  const auto report = convert(*disk, request, progress);
+  if (!report) return refuse("convert", report.error().detail);
+  if (!arguments.quiet) {
+    for (const std::string& line : report_of(report->keys)) std::puts(line.c_str());
+    if (report->replay) print(*report->replay);
+  }
+  const bool all = report->keys.refused.empty() && (!report->replay || report->replay->databases_above == 0);
+  return all ? exit_good : exit_incomplete;
+}
+
+}  // namespace
+
+void add_convert_command(CommandLine& line) {
+  const auto arguments = std::make_shared<ConvertArguments>();
+  CLI::App& command = line.add_command(
+      "convert",
+      "Makes filter files or a data directory of Redis's RDB or append-only files with RedisBloom's filters",
+      [arguments] { return convert_with(*arguments); });
+  command
+      .add_option("INPUT", arguments->request.input,
+                  "An RDB file, an append-only file, its manifest, or the folder of the manifest")
+      ->type_name("")
+      ->required();
+  command
+      .add_option("--data", arguments->data_directory,
+                  "Make this data directory, which sepald then starts with")
+      ->type_name("DIR")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  command
+      .add_option("--files", arguments->filter_files,
+                  "Make a filter file for each key in this folder, without databases and deadlines")
+      ->type_name("DIR")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  command.add_flag("--dry-run", arguments->only_report, "Write nothing; print what there is");
+  add_quiet_flag(command, arguments->quiet);
+}
+
+}  // namespace sepal::tools

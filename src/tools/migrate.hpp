@@ -1,0 +1,48 @@
+// `sepal migrate`: copies the filters of a running server, of Redis with RedisBloom or sepald, to a sepald.
+//
+//     source: SCAN -> TYPE, BF.INFO, deadline       of some hundred keys at once
+//     target:         BF.INFO, deadline             what is there already is left as it is
+//     small filter    DUMP -> RESTORE               many at once
+//     large filter    BF.SCANDUMP -> BF.LOADCHUNK   piece after piece, under its key with the last one
+//
+// There is no file of state. Each run compares the figures of BF.INFO and the deadlines, and copies what
+// differs, so a run that was cut off goes on, and a later run takes what came since (docs/decisions/0028).
+#pragma once
+
+#include <sepal/base/result.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "moved_keys.hpp"
+#include "progress.hpp"
+#include "redis_address.hpp"
+
+namespace sepal::tools {
+
+struct MigrateRequest {
+  RedisAddress source;
+  RedisAddress target;
+  std::string source_password;  // empty: none
+  std::string target_password;
+  std::string match = "*";                // only keys of this pattern of SCAN
+  std::optional<std::uint32_t> database;  // only this one of the source; empty: all, or that of the address
+  bool only_report = false;               // copies nothing
+};
+
+struct MigrateReport {
+  MovedKeys keys;               // `filters`, `items`, `bytes`: copied, or to be copied
+  std::uint64_t same = 0;       // filters that were there already
+  std::uint64_t deadlines = 0;  // of these, got another deadline
+  std::uint64_t samples = 0;    // filters that were asked on both sides
+  std::uint64_t questions = 0;  // items of each of them
+  std::uint64_t hits = 0;       // answered 1 by both
+  std::uint64_t changed = 0;    // samples that changed at the source since they were copied
+};
+
+// Blocks. Memory: that of some hundred keys, or of one piece. Errors: io where a connection fails,
+// out_of_range for what the servers are; with a sentence. After an error the filters that were copied stay.
+Result<MigrateReport> migrate(const MigrateRequest& request, Progress& progress);
+
+}  // namespace sepal::tools

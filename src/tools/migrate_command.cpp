@@ -1,0 +1,85 @@
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "commands.hpp"
+#include "migrate.hpp"
+#include "text.hpp"
+
+namespace sepal::tools {
+namespace {
+
+constexpr std::size_t pattern_bytes_max = 4096;
+constexpr std::uint64_t database_number_max = 65535;
+
+struct MigrateArguments {
+  MigrateRequest request;
+  std::string source;
+  std::string target;
+  bool quiet = false;
+};
+
+std::string password_of(const char* variable) {
+  // No other thread changes the environment.
+  const char* const value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe)
+  return value == nullptr ? "" : value;
+}
+
+void print(const MigrateRequest& request, const MigrateReport& report) {
+  std::puts(request.only_report ? "to copy, where it is not at the target already:" : "copied:");
+  for (const std::string& line : report_of(report.keys)) std::puts(line.c_str());
+  if (request.only_report) return;
+  std::printf("same     %llu filters were at the target already, with these figures", wide(report.same));
+  std::printf(report.deadlines == 0 ? "\n" : "; %llu of them got another deadline\n", wide(report.deadlines));
+  std::printf("checked  %llu filters, with %llu random items each: both said yes to the same %llu\n",
+              wide(report.samples), wide(report.questions), wide(report.hits));
+  if (report.changed != 0)
+    std::printf("changed  %llu of these at the source since they were copied: run this again\n",
+                wide(report.changed));
+}
+
+int migrate_with(MigrateArguments& arguments) {
+  MigrateRequest& request = arguments.request;
+  const auto source = parse_address(arguments.source);
+  if (!source) return refuse_usage("migrate", source.error().detail);
+  const auto target = parse_address(arguments.target);
+  if (!target) return refuse_usage("migrate", target.error().detail);
+  request.source = *source;
+  request.target = *target;
+  request.source_password = password_of("SEPAL_SOURCE_PASSWORD");
+  request.target_password = password_of("SEPAL_TARGET_PASSWORD");
+  Progress progress(stderr, progress_style(arguments.quiet));
+  const auto report = migrate(request, progress);
+  progress.end();
+  if (!report)
+    return refuse("migrate", report.error().detail + "; what was copied stays: run this again to go on");
+  if (!arguments.quiet) print(request, *report);
+  return report->keys.refused.empty() ? exit_good : exit_incomplete;
+}
+
+}  // namespace
+
+void add_migrate_command(CommandLine& line) {
+  const auto arguments = std::make_shared<MigrateArguments>();
+  CLI::App& command = line.add_command(
+      "migrate", "Copies the filters of a running Redis with RedisBloom, or of a sepald, to a sepald",
+      [arguments] { return migrate_with(*arguments); });
+  command.add_option("SOURCE", arguments->source, "redis://[USER@]HOST[:PORT][/DB], or unix:///PATH[?db=DB]")
+      ->type_name("")
+      ->required();
+  command.add_option("TARGET", arguments->target, "The same for the sepald that gets the filters")
+      ->type_name("")
+      ->required();
+  add_text(command, "--match", "Only keys of this pattern, as in SCAN", pattern_bytes_max,
+           [arguments](const std::string& pattern) { arguments->request.match = pattern; });
+  add_number(command, "--db", "Only this database of the source; all if not given",
+             {.lowest = 0, .highest = database_number_max}, [arguments](std::uint64_t number) {
+               arguments->request.database = static_cast<std::uint32_t>(number);
+             });
+  command.add_flag("--dry-run", arguments->request.only_report, "Copy nothing; print what there is");
+  add_quiet_flag(command, arguments->quiet);
+  command.footer("Passwords come from the environment: SEPAL_SOURCE_PASSWORD and SEPAL_TARGET_PASSWORD.");
+}
+
+}  // namespace sepal::tools

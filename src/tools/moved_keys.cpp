@@ -1,0 +1,35 @@
+#include "moved_keys.hpp"
+
+#include "text.hpp"
+
+namespace sepal::tools {
+
+void MovedKeys::refuse(const std::string& why, std::uint64_t database, const std::string& key) {
+  ++refused[why];
+  if (refused_keys.size() < refused_keys_max)
+    refused_keys.push_back(std::to_string(database) + ":" + readable_key(key));
+}
+
+std::vector<std::string> report_of(const MovedKeys& keys) {
+  std::vector<std::string> lines;
+  lines.push_back(format("filters  %llu with %llu items, %s of bits", wide(keys.filters), wide(keys.items),
+                         bytes_text(keys.bytes).c_str()));
+  for (const auto& [what, count] : keys.others)
+    lines.push_back(format("skipped  %llu %s", wide(count), what.c_str()));
+  for (const auto& [why, count] : keys.refused)
+    lines.push_back(format("LEFT OUT %llu filter%s: %s", wide(count), count == 1 ? "" : "s", why.c_str()));
+  for (const std::string& key : keys.refused_keys) lines.push_back("LEFT OUT " + key);
+  return lines;
+}
+
+std::string readable_key(const std::string& key) {
+  constexpr std::size_t shown_max = 100;
+  std::string text;
+  for (const char letter : key.substr(0, shown_max)) {
+    const auto code = static_cast<unsigned char>(letter);
+    text += code < ' ' || code > '~' ? format("\\x%02x", unsigned{code}) : std::string(1, letter);
+  }
+  return text + (key.size() > shown_max ? "..." : "");
+}
+
+}  // namespace sepal::tools

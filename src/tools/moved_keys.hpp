@@ -1,0 +1,32 @@
+// What became of the keys that a tool was to move: the counts of its report.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sepal::tools {
+
+struct MovedKeys {
+  std::uint64_t filters = 0;
+  std::uint64_t items = 0;  // as the filters count them
+  std::uint64_t bytes = 0;  // of their bits
+  // Keys that were left out rightly: "of type hash", "past their deadline".
+  std::map<std::string, std::uint64_t> others;
+  // Filters that were left out, by reason.
+  std::map<std::string, std::uint64_t> refused;
+  // Of these, the first few: "2:key".
+  std::vector<std::string> refused_keys;
+
+  static constexpr std::size_t refused_keys_max = 10;
+  void refuse(const std::string& why, std::uint64_t database, const std::string& key);
+};
+
+// The lines of a report about them, without line feeds.
+[[nodiscard]] std::vector<std::string> report_of(const MovedKeys& keys);
+
+// A key as a person can read it: bytes that are not printable as "\xff", and a long one cut.
+[[nodiscard]] std::string readable_key(const std::string& key);
+
+}  // namespace sepal::tools

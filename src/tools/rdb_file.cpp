@@ -1,0 +1,361 @@
+#include "rdb_file.hpp"
+
+#include <sepal/keyspace/keyspace.hpp>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "plan.hpp"
+#include "text.hpp"
+
+namespace sepal::tools {
+namespace {
+
+constexpr std::size_t file_piece_bytes = 256 << 10;
+constexpr std::string_view rdb_magic = "REDIS";
+constexpr std::size_t rdb_version_digits = 4;
+constexpr unsigned rdb_version_min = 9;
+constexpr unsigned rdb_version_max = 12;
+
+// The types of items.
+namespace opcode {
+constexpr std::uint8_t slot_info = 244;
+constexpr std::uint8_t function = 245;
+constexpr std::uint8_t module_part = 247;
+constexpr std::uint8_t idle = 248;
+constexpr std::uint8_t frequency = 249;
+constexpr std::uint8_t about = 250;
+constexpr std::uint8_t sizes = 251;
+constexpr std::uint8_t deadline_milliseconds = 252;
+constexpr std::uint8_t deadline_seconds = 253;
+constexpr std::uint8_t database = 254;
+constexpr std::uint8_t end = 255;
+}  // namespace opcode
+
+// How the value of a type is built.
+enum class Shape : std::uint8_t {
+  unknown,
+  one_string,   // packed in one of several ways
+  strings,      // a length and so many strings
+  pairs,        // a length and twice as many
+  scored_text,  // a length and so many strings, each with a number as text
+  scored,       // with a number of 8 bytes
+  nodes,        // a length and so many strings, each with a length before it
+  stream,
+  module,
+  hash_deadlines,       // a length and so many pairs, each with a length before it
+  hash_deadlines_from,  // the same behind 8 bytes
+  one_string_from,      // a string behind 8 bytes
+};
+
+struct Type {
+  Shape shape = Shape::unknown;
+  const char* name = "";
+};
+
+constexpr std::uint8_t type_string = 0;
+constexpr std::uint8_t type_stream_1 = 15;
+constexpr std::uint8_t type_stream_2 = 19;
+constexpr std::uint8_t type_stream_3 = 21;
+
+// By number. Gaps are types that no version from rdb_version_min on writes.
+constexpr auto types = [] {
+  std::array<Type, 26> table{};
+  table[type_string] = {Shape::one_string, "string"};
+  table[1] = {Shape::strings, "list"};
+  table[2] = {Shape::strings, "set"};
+  table[3] = {Shape::scored_text, "zset"};
+  table[4] = {Shape::pairs, "hash"};
+  table[5] = {Shape::scored, "zset"};
+  table[filter::rdb_module_type] = {Shape::module, "module"};
+  table[9] = {Shape::one_string, "hash"};   // zipmap
+  table[10] = {Shape::one_string, "list"};  // ziplist
+  table[11] = {Shape::one_string, "set"};   // intset
+  table[12] = {Shape::one_string, "zset"};  // ziplist
+  table[13] = {Shape::one_string, "hash"};  // ziplist
+  table[14] = {Shape::strings, "list"};     // quicklist of ziplists
+  table[type_stream_1] = {Shape::stream, "stream"};
+  table[16] = {Shape::one_string, "hash"};  // listpack
+  table[17] = {Shape::one_string, "zset"};  // listpack
+  table[18] = {Shape::nodes, "list"};       // quicklist of listpacks
+  table[type_stream_2] = {Shape::stream, "stream"};
+  table[20] = {Shape::one_string, "set"};  // listpack
+  table[type_stream_3] = {Shape::stream, "stream"};
+  table[22] = {Shape::hash_deadlines, "hash"};  // of fields that have deadlines
+  table[23] = {Shape::one_string, "hash"};
+  table[24] = {Shape::hash_deadlines_from, "hash"};
+  table[25] = {Shape::one_string_from, "hash"};
+  return table;
+}();
+
+// A module's id: nine letters of six bits each, and ten bits of version.
+constexpr int module_version_bits = 10;
+std::string module_name(std::uint64_t id) {
+  constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  constexpr int letter_bits = 6;
+  std::string name;
+  for (int shift = 64 - letter_bits; shift >= module_version_bits; shift -= letter_bits)
+    name += letters[id >> shift & (letters.size() - 1)];
+  return name;
+}
+
+}  // namespace
+
+std::span<const std::byte> FileBytes::more() {
+  buffer_.resize(file_piece_bytes);
+  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), end_ - offset_));
+  const auto read = file_.read_at(offset_, std::span(buffer_).first(count));
+  if (!read) {
+    outcome_ = read.error();
+    return {};
+  }
+  offset_ += *read;
+  return std::span(buffer_).first(*read);
+}
+
+bool FileBytes::skip(std::uint64_t byte_count) {
+  if (byte_count > end_ - offset_) return false;
+  offset_ += byte_count;
+  return true;
+}
+
+Result<void> FileBytes::read_at(std::uint64_t offset, std::span<std::byte> into) {
+  const auto read = file_.read_at(offset, into);
+  if (!read) return read.error();
+  if (*read != into.size()) return fail(Errc::damaged, "the file ends within a string");
+  return {};
+}
+
+RdbFile::RdbFile(storage::File& file, std::uint64_t file_bytes, std::string name, Check check)
+    : bytes_(file, 0, file_bytes),
+      reader_(bytes_,
+              check == Check::checksum ? filter::RdbReader::Summing::yes : filter::RdbReader::Summing::no),
+      name_(std::move(name)),
+      checks_(check == Check::checksum) {}
+
+bool RdbFile::begins(std::span<const std::byte> bytes) {
+  return bytes.size() >= rdb_magic.size() &&
+         std::ranges::equal(bytes.first(rdb_magic.size()), std::as_bytes(std::span(rdb_magic)));
+}
+
+Error RdbFile::error_at(Errc code, const std::string& what) const {
+  return fail(code, name_ + ": " + what + " at offset " + std::to_string(reader_.offset()));
+}
+
+// Why the reader failed.
+Error RdbFile::problem() const {
+  if (!bytes_.outcome()) return bytes_.outcome().error();
+  return error_at(Errc::damaged, "the file ends too early, or is damaged");
+}
+
+Result<void> RdbFile::read_header() {
+  std::array<std::byte, rdb_magic.size()> magic{};
+  reader_.read(magic);
+  if (reader_.failed() || !begins(magic))
+    return fail(Errc::damaged, name_ + ": this is not an RDB file of Redis");
+  unsigned version = 0;
+  for (std::size_t i = 0; i < rdb_version_digits; ++i) {
+    const unsigned digit = unsigned{reader_.byte()} - '0';
+    if (digit > 9) return error_at(Errc::damaged, "the file has no version");
+    version = 10 * version + digit;
+  }
+  if (version < rdb_version_min || version > rdb_version_max)
+    return fail(Errc::unsupported_version,
+                name_ + format(": this is version %u of the RDB format, and versions "
+                               "%u to %u are known",
+                               version, rdb_version_min, rdb_version_max));
+  begun_ = true;
+  return {};
+}
+
+Result<std::optional<RdbKey>> RdbFile::next() {
+  if (!begun_) {
+    if (auto done = read_header(); !done) return done.error();
+  }
+  while (!ended_) {
+    const std::uint8_t type = reader_.byte();
+    if (reader_.failed()) return problem();
+    if (type < types.size()) {
+      if (types[type].shape == Shape::unknown)
+        return error_at(Errc::unsupported_version,
+                        "there is a value of the unknown type " + std::to_string(type));
+      RdbKey key = read_key(type);
+      if (reader_.failed()) return problem();
+      return std::optional(std::move(key));
+    }
+    auto done = type == opcode::end ? read_end() : take_opcode(type);
+    if (!done) return done.error();
+    if (reader_.failed()) return problem();
+  }
+  return std::optional<RdbKey>();
+}
+
+Result<void> RdbFile::read_end() {
+  const std::uint64_t computed = checks_ ? reader_.checksum() : 0;
+  const std::uint64_t stored = reader_.integer(sizeof computed);
+  if (!reader_.failed() && checks_ && stored != 0 && stored != computed)
+    return error_at(Errc::damaged, "the file is not what Redis wrote: another checksum");
+  ended_ = true;
+  return {};
+}
+
+Result<void> RdbFile::take_opcode(std::uint8_t code) {
+  constexpr keyspace::Deadline deadline_max = std::numeric_limits<keyspace::Deadline>::max();
+  switch (code) {
+    case opcode::database:
+      database_ = reader_.length();
+      return {};
+    case opcode::deadline_seconds:
+      deadline_ = std::max<keyspace::Deadline>(
+          1, static_cast<keyspace::Deadline>(reader_.integer(sizeof(std::uint32_t)) * 1000));
+      return {};
+    case opcode::deadline_milliseconds:
+      // A deadline before 1970 is past, as the first instant is.
+      deadline_ = std::clamp<keyspace::Deadline>(
+          static_cast<keyspace::Deadline>(reader_.integer(sizeof deadline_)), 1, deadline_max);
+      return {};
+    case opcode::idle:
+      reader_.length();
+      return {};
+    case opcode::frequency:
+      reader_.byte();
+      return {};
+    case opcode::about:
+      skip_strings(2);
+      return {};
+    case opcode::function:
+      skip_strings(1);
+      return {};
+    case opcode::sizes:
+      for (int i = 0; i < 2; ++i) reader_.length();
+      return {};
+    case opcode::slot_info:
+      for (int i = 0; i < 3; ++i) reader_.length();
+      return {};
+    case opcode::module_part:
+      reader_.length();
+      reader_.skip_fields();
+      return {};
+    default:
+      return error_at(Errc::unsupported_version,
+                      "there is an item of the unknown type " + std::to_string(code));
+  }
+}
+
+RdbKey RdbFile::read_key(std::uint8_t type) {
+  RdbKey key{.database = database_,
+             .key = reader_.text(keyspace::key_bytes_max),
+             .deadline = std::exchange(deadline_, keyspace::no_deadline),
+             .type = types[type].name,
+             .filter = {},
+             .refusal = {},
+             .string = {}};
+  if (types[type].shape == Shape::module) {
+    read_module(key);
+  } else if (type == type_string) {
+    key.kind = RdbKey::Kind::string;
+    key.string = reader_.string();
+  } else {
+    skip_value(type);
+  }
+  return key;
+}
+
+void RdbFile::read_module(RdbKey& key) {
+  const std::uint64_t id = reader_.length();
+  if (reader_.failed()) return;
+  const std::string name = module_name(id);
+  if (name != module_name(filter::redisbloom_id)) {
+    key.type += " " + name;
+    return reader_.skip_fields();
+  }
+  key.kind = RdbKey::Kind::filter;
+  if (id != filter::redisbloom_id) {
+    key.refusal = "an unknown version of RedisBloom wrote it";
+    return reader_.skip_fields();
+  }
+  auto read = filter::read_rdb_filter(reader_, filter_limits.layers_max);
+  if (read) {
+    key.filter = std::move(*read);
+  } else {
+    key.refusal = read.error().detail;
+  }
+}
+
+void RdbFile::skip_strings(std::uint64_t count) {
+  for (; count != 0 && !reader_.failed(); --count) reader_.string();
+}
+
+void RdbFile::skip_scored(bool as_text) {
+  // The length of a number as text; above the first, it is a number that has no text.
+  constexpr std::uint8_t text_bytes_max = 252;
+  for (std::uint64_t count = reader_.length(); count != 0 && !reader_.failed(); --count) {
+    reader_.string();
+    const std::uint8_t text_bytes = as_text ? reader_.byte() : std::uint8_t{sizeof(double)};
+    if (text_bytes <= text_bytes_max) reader_.skip(text_bytes);
+  }
+}
+
+void RdbFile::skip_value(std::uint8_t type) {
+  switch (types[type].shape) {
+    case Shape::one_string_from:
+      reader_.skip(sizeof(std::uint64_t));
+      return skip_strings(1);
+    case Shape::one_string:
+      return skip_strings(1);
+    case Shape::strings:
+      return skip_strings(reader_.length());
+    case Shape::pairs:
+      for (std::uint64_t count = reader_.length(); count != 0 && !reader_.failed(); --count) skip_strings(2);
+      return;
+    case Shape::scored_text:
+    case Shape::scored:
+      return skip_scored(types[type].shape == Shape::scored_text);
+    case Shape::nodes:
+      for (std::uint64_t count = reader_.length(); count != 0 && !reader_.failed(); --count) {
+        reader_.length();
+        reader_.string();
+      }
+      return;
+    case Shape::hash_deadlines_from:
+      reader_.skip(sizeof(std::uint64_t));
+      [[fallthrough]];
+    case Shape::hash_deadlines:
+      for (std::uint64_t count = reader_.length(); count != 0 && !reader_.failed(); --count) {
+        reader_.length();
+        skip_strings(2);
+      }
+      return;
+    case Shape::stream:
+      return read_stream(type);
+    default:
+      return;
+  }
+}
+
+void RdbFile::read_stream(std::uint8_t type) {
+  constexpr std::uint64_t id_bytes = 16;
+  constexpr std::uint64_t time_bytes = 8;
+  for (std::uint64_t nodes = reader_.length(); nodes != 0 && !reader_.failed(); --nodes) skip_strings(2);
+  // Its length and last id, and since the second form its first id, the highest deleted id, and a count.
+  for (int numbers = type == type_stream_1 ? 3 : 8; numbers != 0; --numbers) reader_.length();
+  for (std::uint64_t groups = reader_.length(); groups != 0 && !reader_.failed(); --groups) {
+    reader_.string();
+    for (int numbers = type == type_stream_1 ? 2 : 3; numbers != 0; --numbers) reader_.length();
+    for (std::uint64_t pending = reader_.length(); pending != 0 && !reader_.failed(); --pending) {
+      reader_.skip(id_bytes + time_bytes);
+      reader_.length();
+    }
+    for (std::uint64_t consumers = reader_.length(); consumers != 0 && !reader_.failed(); --consumers) {
+      reader_.string();
+      reader_.skip(type == type_stream_3 ? 2 * time_bytes : time_bytes);
+      for (std::uint64_t pending = reader_.length(); pending != 0 && !reader_.failed(); --pending)
+        reader_.skip(id_bytes);
+    }
+  }
+}
+
+}  // namespace sepal::tools

@@ -1,0 +1,105 @@
+// Reads an RDB file of Redis, versions 9 to 12: its filters, and enough of all other values to get behind
+// them.
+//
+//     "REDIS" and four digits: the version
+//     items, each with one byte of type: opcodes (a database is selected, the next key has a deadline, ...),
+//     or a key and its value
+//     255, and 8 bytes CRC-64 over everything before it, little endian; 0: Redis was told to compute none
+//
+// filter/rdb.hpp describes the value of a filter, and filter/rdb_reader.hpp lengths, strings and modules'
+// fields.
+#pragma once
+
+#include <sepal/base/result.hpp>
+#include <sepal/filter/rdb.hpp>
+#include <sepal/keyspace/deadline.hpp>
+#include <sepal/storage/disk.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sepal::tools {
+
+// The bytes of a file from an offset on. Confined. Blocks.
+class FileBytes final : public filter::RdbSource, public filter::RdbBytes {
+ public:
+  FileBytes(storage::File& file, std::uint64_t offset, std::uint64_t end)
+      : file_(file), offset_(offset), end_(end) {}
+
+  std::span<const std::byte> more() override;
+  bool skip(std::uint64_t byte_count) override;
+  Result<void> read_at(std::uint64_t offset, std::span<std::byte> into) override;
+  // The first error of more().
+  [[nodiscard]] const Result<void>& outcome() const { return outcome_; }
+
+ private:
+  storage::File& file_;
+  std::uint64_t offset_;
+  std::uint64_t end_;
+  std::vector<std::byte> buffer_;
+  Result<void> outcome_;
+};
+
+struct RdbKey {
+  enum class Kind : std::uint8_t { filter, string, other };
+
+  std::uint64_t database = 0;
+  std::optional<std::string> key;  // nothing where it is longer than keyspace::key_bytes_max
+  keyspace::Deadline deadline = keyspace::no_deadline;
+  Kind kind = Kind::other;
+  std::string type;  // in words: "hash", "module TopK-TYPE"
+  // Of a filter: nothing where it is refused, and `refusal` says why.
+  std::optional<filter::RdbFilter> filter;
+  std::string refusal;
+  // Of a string: where its bytes are.
+  filter::RdbString string;
+};
+
+// Confined. Blocks. All errors begin with the name of the file. Memory: one fixed buffer and one key.
+// Believes no byte.
+class RdbFile {
+ public:
+  enum class Check : std::uint8_t { checksum, none };
+
+  // `file` outlives this object.
+  RdbFile(storage::File& file, std::uint64_t file_bytes, std::string name, Check check);
+
+  // Whether a file that begins so is an RDB file.
+  static bool begins(std::span<const std::byte> bytes);
+
+  // The next key; nothing at the end, once the checksum is found right. Errors: damaged, unsupported_version,
+  // those of the disk.
+  Result<std::optional<RdbKey>> next();
+  // What was read so far. At the end: what stands behind is no part of the RDB file.
+  [[nodiscard]] std::uint64_t offset() const { return reader_.offset(); }
+  [[nodiscard]] filter::RdbBytes& bytes() { return bytes_; }
+
+ private:
+  Result<void> read_header();
+  Result<void> read_end();
+  Result<void> take_opcode(std::uint8_t opcode);
+  RdbKey read_key(std::uint8_t type);
+  void read_module(RdbKey& key);
+  void read_stream(std::uint8_t type);
+  void skip_value(std::uint8_t type);
+  void skip_strings(std::uint64_t count);
+  void skip_scored(bool as_text);
+  [[nodiscard]] Error problem() const;
+  [[nodiscard]] Error error_at(Errc code, const std::string& what) const;
+
+  FileBytes bytes_;
+  filter::RdbReader reader_;
+  std::string name_;
+  bool checks_;
+  bool begun_ = false;
+  bool ended_ = false;
+  std::uint64_t database_ = 0;
+  keyspace::Deadline deadline_ = keyspace::no_deadline;
+};
+
+}  // namespace sepal::tools

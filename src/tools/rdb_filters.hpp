@@ -1,0 +1,65 @@
+// The filters of an RDB file, one after the other, their bits read from the file when they are written.
+#pragma once
+
+#include <sepal/base/clock.hpp>
+#include <sepal/base/result.hpp>
+#include <sepal/storage/streamed_filter.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "moved_keys.hpp"
+#include "progress.hpp"
+#include "rdb_file.hpp"
+
+namespace sepal::tools {
+
+// Confined. Blocks. Memory: fixed buffers and one key. Errors: those of RdbFile.
+class RdbFilters final : public storage::FilterStream {
+ public:
+  // All outlive this object. Keys past their deadline at `now` are left out, as Redis leaves them out.
+  RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now,
+             Progress& progress);
+
+  // The first time through the file checks its checksum, the others do not.
+  Result<void> rewind() override;
+  Result<const storage::StreamedFilter*> next() override;
+
+  // Since the last rewind().
+  [[nodiscard]] const MovedKeys& keys() const { return keys_; }
+  // The bytes of the RDB file, once next() has given null.
+  [[nodiscard]] std::uint64_t rdb_bytes() const { return rdb_->offset(); }
+
+ private:
+  // Reads the bits of the key at hand, layer after layer.
+  class Bits final : public storage::BitStream {
+   public:
+    void begin(const filter::RdbFilter& filter, filter::RdbBytes& bytes);
+    Result<void> read(std::span<std::byte> into) override;
+
+   private:
+    const filter::RdbFilter* filter_ = nullptr;
+    filter::RdbBytes* bytes_ = nullptr;
+    std::size_t layer_ = 0;
+    std::uint64_t layer_left_ = 0;
+    std::optional<filter::RdbStringReader> reader_;
+  };
+
+  bool take(const RdbKey& key);
+  [[nodiscard]] static std::string reason_against(const RdbKey& key);
+
+  storage::File& file_;
+  std::uint64_t file_bytes_;
+  std::string name_;
+  WallTime now_;
+  Progress& progress_;
+  bool checked_ = false;
+  std::optional<RdbFile> rdb_;
+  std::optional<RdbKey> key_;
+  Bits bits_;
+  storage::StreamedFilter filter_;
+  MovedKeys keys_;
+};
+
+}  // namespace sepal::tools

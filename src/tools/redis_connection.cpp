@@ -1,0 +1,139 @@
+#include "redis_connection.hpp"
+
+#include <hiredis/hiredis.h>
+
+#include <cerrno>
+#include <charconv>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <utility>
+#include <vector>
+
+#include "text.hpp"
+
+namespace sepal::tools {
+namespace {
+
+constexpr timeval connect_time_max{.tv_sec = 10, .tv_usec = 0};
+constexpr timeval answer_time_max{.tv_sec = 600, .tv_usec = 0};
+
+}  // namespace
+
+bool ReplyView::is_error() const {
+  return reply_ != nullptr && reply_->type == REDIS_REPLY_ERROR;
+}
+
+bool ReplyView::is_null() const {
+  return reply_ == nullptr || reply_->type == REDIS_REPLY_NIL;
+}
+
+std::string_view ReplyView::text() const {
+  if (reply_ == nullptr || reply_->str == nullptr) return {};
+  return {reply_->str, reply_->len};
+}
+
+std::int64_t ReplyView::number() const {
+  if (reply_ == nullptr) return 0;
+  if (reply_->type == REDIS_REPLY_INTEGER) return reply_->integer;
+  std::int64_t number = 0;
+  const std::string_view digits = text();
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return number;
+}
+
+std::size_t ReplyView::size() const {
+  return reply_ != nullptr && reply_->type == REDIS_REPLY_ARRAY ? reply_->elements : 0;
+}
+
+ReplyView ReplyView::operator[](std::size_t index) const {
+  return ReplyView(index < size() ? reply_->element[index] : nullptr);
+}
+
+void RedisReply::Free::operator()(redisReply* reply) const {
+  freeReplyObject(reply);
+}
+
+void RedisConnection::Close::operator()(redisContext* context) const {
+  redisFree(context);
+}
+
+RedisConnection::RedisConnection(redisContext* context, std::string name)
+    : context_(context), name_(std::move(name)) {}
+RedisConnection::~RedisConnection() = default;
+
+Error RedisConnection::problem() const {
+  return fail(Errc::io, name_ + ": " + context_->errstr);
+}
+
+Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddress& address,
+                                                               const std::string& password) {
+  redisContext* const context =
+      address.host.empty() ? redisConnectUnixWithTimeout(address.path.c_str(), connect_time_max)
+                           : redisConnectWithTimeout(address.host.c_str(), address.port, connect_time_max);
+  if (context == nullptr) return fail(Errc::out_of_memory, "there is no memory for a connection");
+  std::unique_ptr<RedisConnection> connection(new RedisConnection(context, address.text()));
+  if (context->err != 0) return connection->problem();
+  if (redisSetTimeout(context, answer_time_max) != REDIS_OK) return connection->problem();
+  if (password.empty()) return connection;
+  auto welcome = address.user.empty() ? connection->ask({"AUTH", password})
+                                      : connection->ask({"AUTH", address.user, password});
+  if (!welcome) return welcome.error();
+  if (welcome->view().is_error())
+    return fail(Errc::io, connection->name() + ": " + std::string(welcome->view().text()));
+  return connection;
+}
+
+void RedisConnection::add(std::span<const std::string_view> words) {
+  std::vector<const char*> pointers;
+  std::vector<std::size_t> lengths;
+  for (const std::string_view word : words) {
+    pointers.push_back(word.data());
+    lengths.push_back(word.size());
+  }
+  // If this fails, so does receive().
+  static_cast<void>(redisAppendCommandArgv(context_.get(), static_cast<int>(words.size()), pointers.data(),
+                                           lengths.data()));
+}
+
+Result<void> RedisConnection::flush() {
+  int done = 0;
+  while (done == 0)
+    if (redisBufferWrite(context_.get(), &done) != REDIS_OK) return problem();
+  return {};
+}
+
+Result<void> RedisConnection::write_all(std::string_view bytes, bool more) {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::send(context_->fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail(Errc::io, name_ + ": " + reason_text(errno));
+    bytes.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Result<void> RedisConnection::send(std::initializer_list<std::string_view> words) {
+  if (auto done = flush(); !done) return done;
+  std::string head = "*" + std::to_string(words.size()) + "\r\n";
+  for (const std::string_view word : words) {
+    head += "$" + std::to_string(word.size()) + "\r\n";
+    if (auto done = write_all(head, true); !done) return done;
+    if (auto done = write_all(word, true); !done) return done;
+    head = "\r\n";
+  }
+  return write_all(head, false);
+}
+
+Result<RedisReply> RedisConnection::receive() {
+  void* reply = nullptr;
+  if (redisGetReply(context_.get(), &reply) != REDIS_OK) return problem();
+  return RedisReply(static_cast<redisReply*>(reply));
+}
+
+Result<RedisReply> RedisConnection::ask(std::initializer_list<std::string_view> words) {
+  add(words);
+  return receive();
+}
+
+}  // namespace sepal::tools

@@ -1,0 +1,80 @@
+// Feeds arbitrary bytes to the reader of RDB files. The bytes are refused or accepted, without reads outside
+// of them. An accepted filter is written as a filter file and read back, and answers look-ups.
+#include <sepal/storage/filter_file.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "../../src/tools/rdb_filters.hpp"
+#include "../support/simulated_disk.hpp"
+
+namespace {
+
+using namespace sepal;
+
+constexpr std::uint64_t bits_max = 1 << 20;
+
+class FileOfBytes final : public storage::File {
+ public:
+  explicit FileOfBytes(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
+    if (offset >= bytes_.size()) return std::size_t{0};
+    const auto from = bytes_.subspan(static_cast<std::size_t>(offset));
+    const std::size_t count = std::min(into.size(), from.size());
+    std::copy_n(from.begin(), count, into.begin());
+    return count;
+  }
+  Result<std::uint64_t> size() override { return std::uint64_t{bytes_.size()}; }
+  Result<void> write_at(std::uint64_t, std::span<const std::byte>) override { return fail(Errc::read_only); }
+  Result<std::vector<storage::DataRange>> data_ranges() override { return fail(Errc::io); }
+  Result<void> write_back(std::uint64_t, std::uint64_t) override { return fail(Errc::read_only); }
+  Result<void> sync() override { return fail(Errc::read_only); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+void convert(const storage::StreamedFilter& streamed) {
+  sepal::test::SimulatedDisk disk;
+  if (!disk.make_directory("d") || !disk.sync_directory("")) std::abort();
+  if (!storage::write_filter_file(disk, "d/f", streamed, {})) return;
+  const filter::FilterLimits limits{.bytes_max = 2 * bits_max};
+  const auto read = storage::read_filter_file(disk, "d/f", limits, {});
+  if (!read) std::abort();
+  if (read->key != streamed.key || read->header.bitmap_bytes() != streamed.header->bitmap_bytes())
+    std::abort();
+  const std::string_view item = "an item";
+  bool present = false;
+  read->filter->contains({&item, 1}, {&present, 1});
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  FileOfBytes file(std::as_bytes(std::span(data, size)));
+  tools::Progress progress(stderr, tools::Progress::Style::none);
+  tools::RdbFilters filters(file, size, "f", WallTime(), progress);
+  // The second time through the file skips what the first one reads.
+  std::uint64_t first_count = 0;
+  for (const bool second : {false, true}) {
+    if (!filters.rewind()) std::abort();
+    for (;;) {
+      const auto next = filters.next();
+      if (!next) {
+        if (second) std::abort();
+        return 0;
+      }
+      if (*next == nullptr) break;
+      if (second && (*next)->header->bitmap_bytes() <= bits_max) convert(**next);
+    }
+    if (second && filters.keys().filters != first_count) std::abort();
+    first_count = filters.keys().filters;
+  }
+  return 0;
+}

@@ -1,0 +1,188 @@
+// The parts of `sepal convert` and `sepal migrate` that need no server.
+#include <sepal/filter/rdb.hpp>
+#include <sepal/storage/data_directory.hpp>
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "../../../src/tools/convert.hpp"
+#include "../../../src/tools/moved_keys.hpp"
+#include "../../../src/tools/rdb_filters.hpp"
+#include "../../../src/tools/redis_address.hpp"
+#include "../../../src/tools/redis_files.hpp"
+#include "support/catch.hpp"
+#include "support/rdb_dump.hpp"
+#include "support/redisbloom_filter.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+namespace moving_test {
+
+using namespace sepal;
+using namespace sepal::tools;
+using test::SimulatedDisk;
+
+namespace {
+
+Progress& silent() {
+  static Progress progress(nullptr, Progress::Style::none);
+  return progress;
+}
+
+// An RDB file with filters that have `bits` in each byte.
+std::string rdb_of(const std::vector<std::pair<std::string, std::uint64_t>>& filters, char bits) {
+  test::RdbText text;
+  text.bytes = "REDIS0012\xfe\x03";
+  for (const auto& [key, capacity] : filters) {
+    const auto filter = test::empty_redisbloom({.error_rate = 0.01, .capacity = capacity, .expansion = 2});
+    std::string value = test::rdb_dump(filter, {std::string(filter.layers[0].byte_count, bits)},
+                                       {.write_bits = test::write_packed});
+    value.resize(value.size() - 10);  // The version and the checksum of a dump.
+    text.bytes += '\x07';
+    text.length(key.size());
+    text.bytes += key + value.substr(1);
+  }
+  text.bytes += '\xff';
+  return text.sealed();
+}
+
+void put(SimulatedDisk& disk, const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  disk.put("in/dump.rdb", {bytes.begin(), bytes.end()});
+}
+
+Result<ConvertReport> convert_to(SimulatedDisk& disk, ConvertRequest::Output output) {
+  return convert(
+      disk, {.input = "in/dump.rdb", .output = output, .folder = "out", .seed = 1, .now = test::some_time},
+      silent());
+}
+
+}  // namespace
+
+TEST_CASE("filters of an RDB file, small and large, are a generation with their bits", "[tools][convert]") {
+  SimulatedDisk disk;
+  // The second has more than the bytes from which a filter gets a file of its own.
+  put(disk, rdb_of({{"small", 100}, {"large", 5'000'000}, {"other", 1000}}, 'x'));
+  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  REQUIRE(report);
+  CHECK(report->keys.filters == 3);
+  const auto loaded = test::open_and_load(disk, "out");
+  REQUIRE(!loaded.error);
+  REQUIRE(loaded.filters.size() == 3);
+  for (const auto& [key, filter] : loaded.filters) {
+    CHECK(key.first == 3);
+    const auto bits = test::bits_of(filter->layer(0));
+    CHECK(std::ranges::all_of(bits, [](std::byte byte) { return byte == std::byte{'x'}; }));
+  }
+}
+
+TEST_CASE("a conversion that the disk ends leaves no data, or all of it", "[tools][convert]") {
+  const std::string text = rdb_of({{"a", 100}, {"b", 5'000'000}}, 'y');
+  std::uint64_t failed_count = 0;
+  for (std::uint64_t operation = 1;; ++operation) {
+    SimulatedDisk disk;
+    put(disk, text);
+    disk.fail_at(operation, Errc::disk_full);
+    const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+    disk.stop_failing();
+    const auto loaded = test::open_and_load(disk, "out");
+    REQUIRE(!loaded.error);
+    if (report) REQUIRE(loaded.filters.size() == 2);
+    REQUIRE((loaded.filters.empty() || loaded.filters.size() == 2));
+    if (report) break;
+    ++failed_count;
+  }
+  CHECK(failed_count > 10);
+}
+
+TEST_CASE("any changed byte of an RDB file is noticed before anything is written",
+          "[tools][convert][exhaustive]") {
+  const std::string text = rdb_of({{"key", 10}}, 'z');
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    std::string changed = text;
+    changed[at] = static_cast<char>(changed[at] ^ 0x10);
+    SimulatedDisk disk;
+    put(disk, changed);
+    CAPTURE(at);
+    CHECK(!convert_to(disk, ConvertRequest::Output::data_directory));
+    CHECK(!*disk.exists("out"));
+  }
+  for (std::size_t length = 0; length < text.size(); ++length) {
+    SimulatedDisk disk;
+    put(disk, text.substr(0, length));
+    CAPTURE(length);
+    const auto report = convert_to(disk, ConvertRequest::Output::nothing);
+    // An append-only file may be empty.
+    CHECK((!report || length == 0));
+  }
+}
+
+TEST_CASE("filters that cannot be taken are left out with the reason", "[tools][convert]") {
+  std::string text = rdb_of({{"key", 100}}, 'z');
+  text[10] = 16;  // the database
+  text.resize(text.size() - 8);
+  text += std::string(8, '\0');  // no checksum
+  SimulatedDisk disk;
+  put(disk, text);
+  const auto report = convert_to(disk, ConvertRequest::Output::nothing);
+  REQUIRE(report);
+  CHECK(report->keys.filters == 0);
+  CHECK(report->keys.refused.at("the database is above 15") == 1);
+  CHECK(report->keys.refused_keys == std::vector<std::string>{"16:key"});
+}
+
+TEST_CASE("names of filter files are plain, and differ", "[tools][convert]") {
+  CHECK(filter_file_name(0, "users") == "0-users.sepal");
+  CHECK(filter_file_name(15, "a:b/c%") == "15-a%3ab%2fc%25.sepal");
+  CHECK(filter_file_name(0, "") == "0-.sepal");
+  const std::string name = filter_file_name(0, std::string(300, 'a'));
+  CHECK(name.size() <= 255);
+  CHECK(name != filter_file_name(0, std::string(301, 'a')));
+}
+
+TEST_CASE("a manifest lists the base first, and leaves out what is old", "[tools][convert]") {
+  const auto names = parse_manifest(
+      "file a.3.incr.aof seq 3 type i\r\nfile a.1.base.rdb seq 9 type b\n\n# a note\n"
+      "file a.0.incr.aof seq 0 type h\nfile a.2.incr.aof seq 2 type i startoffset 7\n");
+  REQUIRE(names);
+  CHECK(*names == std::vector<std::string>{"a.1.base.rdb", "a.2.incr.aof", "a.3.incr.aof"});
+  for (const char* wrong : {"", "file a seq 1", "file a type b seq x", "file ../a seq 1 type b",
+                            "seq 1 type b", "file a seq 1 type q", "file a seq 1 type b more"}) {
+    CAPTURE(wrong);
+    CHECK(parse_manifest(wrong).error().code == Errc::damaged);
+  }
+}
+
+TEST_CASE("addresses name hosts or sockets, users and databases", "[tools][migrate]") {
+  const auto simple = parse_address("redis://redis.example");
+  REQUIRE(simple);
+  CHECK(
+      (simple->host == "redis.example" && simple->port == 6379 && simple->user.empty() && !simple->database));
+  const auto full = parse_address("redis://mover@[::1]:7000/15");
+  REQUIRE(full);
+  CHECK((full->host == "::1" && full->port == 7000 && full->user == "mover" && full->database == 15u));
+  CHECK(full->text() == "::1:7000");
+  CHECK(parse_address("redis://a:1/")->database == std::nullopt);
+  const auto socket = parse_address("unix:///run/sepal.sock?db=3");
+  REQUIRE(socket);
+  CHECK((socket->host.empty() && socket->path == "/run/sepal.sock" && socket->database == 3u));
+  for (const char* wrong : {"", "redis", "redis://", "redis://:1", "redis://a:", "redis://a:0",
+                            "redis://a:65536", "redis://a:x", "redis://a/x", "redis://[::1", "redis://[::1]x",
+                            "redis://u:p@a", "rediss://a", "unix://a", "unix:///a?db=x", "http://a"}) {
+    CAPTURE(wrong);
+    CHECK(parse_address(wrong).error().code == Errc::out_of_range);
+  }
+}
+
+TEST_CASE("a report shows keys that a person can read, and only a few of them", "[tools][convert]") {
+  MovedKeys keys;
+  for (int i = 0; i < 12; ++i) keys.refuse("it is too large", 2, "a\n\xff" + std::to_string(i));
+  const auto lines = report_of(keys);
+  REQUIRE(lines.size() == 2 + MovedKeys::refused_keys_max);
+  CHECK(lines[1] == "LEFT OUT 12 filters: it is too large");
+  CHECK(lines[2] == "LEFT OUT 2:a\\x0a\\xff0");
+  CHECK(readable_key(std::string(101, 'k')) == std::string(100, 'k') + "...");
+}
+
+}  // namespace moving_test
