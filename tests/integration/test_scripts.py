@@ -72,17 +72,17 @@ class ScriptsTest(unittest.TestCase):
         self.provide("id", "echo 1000")
 
     def test_missing_packages_are_named_when_they_cannot_be_installed(self):
-        self.provide_packages("liblzf-dev")
+        self.provide_packages("libzstd-dev")
         done = self.run_script("install-dependencies")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("Packages are missing (liblzf-dev) and there is no sudo", done.stderr)
+        self.assertIn("Packages are missing (libzstd-dev) and there is no sudo", done.stderr)
 
     def test_what_would_be_installed_is_printed(self):
-        self.provide_packages("liblzf-dev", "catch2", "cmake", "npm")
+        self.provide_packages("libzstd-dev", "catch2", "cmake", "npm")
         self.provide("node", "exit 0")
-        for flags, packages in ((["--print"], "cmake\nliblzf-dev\n"), (["--print", "--tests"], "cmake\nliblzf-dev\ncatch2\n"),
-                                (["--tests", "--print"], "cmake\nliblzf-dev\ncatch2\n"),
-                                (["--clients", "--print"], "cmake\nliblzf-dev\ncatch2\nnpm\n")):
+        for flags, packages in ((["--print"], "cmake\nlibzstd-dev\n"), (["--print", "--tests"], "cmake\nliblzf-dev\ncatch2\n"),
+                                (["--tests", "--print"], "cmake\nlibzstd-dev\ncatch2\n"),
+                                (["--clients", "--print"], "cmake\nlibzstd-dev\ncatch2\nnpm\n")):
             done = self.run_script("install-dependencies", *flags)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, packages, ""))
 
