@@ -68,6 +68,7 @@ TOOLS = {
     "redis_benchmark": ("redis-tools", "redis-benchmark"),
     "prometheus": ("prometheus", "prometheus"),
     "prometheus_redis_exporter": ("prometheus-redis-exporter", "prometheus-redis-exporter"),
+    "redis_commander": ("nodejs", "node"),
 }
 
 
@@ -76,7 +77,7 @@ def missing(name):
     if name in TOOLS:
         package, tool = TOOLS[name]
         lacks = [] if shutil.which(tool) else [package]
-        npm = False
+        npm = (FOLDER / name / "package-lock.json").exists()
     else:
         program = PROGRAMS[name]
         lacks = [] if succeeds(program.probe) else list(program.packages)
