@@ -7,10 +7,6 @@
 namespace sepal::command {
 namespace {
 
-bool is_letter(char byte) {
-  return lower(byte) >= 'a' && lower(byte) <= 'z';
-}
-
 bool is_strict_decimal(std::string_view digits) {
   if (digits.empty() || (digits.size() > 1 && digits.front() == '0')) return false;
   return std::ranges::all_of(digits, [](char digit) { return digit >= '0' && digit <= '9'; });
@@ -25,16 +21,6 @@ std::optional<Integer> convert(std::string_view word) {
 }
 
 }  // namespace
-
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  if (a.size() != b.size()) return false;
-  // The lower and the upper case of a letter differ in one bit.
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const int difference = a[i] ^ b[i];
-    if (difference != 0 && (difference != ('a' ^ 'A') || !is_letter(a[i]))) return false;
-  }
-  return true;
-}
 
 std::string lower_case(std::string_view text) {
   std::string lowered(text);

@@ -3,6 +3,7 @@
 
 #include <sepal/command/command_table.hpp>
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -14,7 +15,10 @@ namespace sepal::command {
 // The subcommand of `container` that `word` names; null if there is none.
 [[nodiscard]] const CommandSpec* find_subcommand(const CommandSpec& container, std::string_view word);
 
-[[nodiscard]] bool arity_fits(const CommandSpec& spec, std::size_t word_count);
+[[nodiscard]] inline bool arity_fits(const CommandSpec& spec, std::size_t word_count) {
+  const auto words = static_cast<std::int64_t>(word_count);
+  return spec.arity >= 0 ? words == spec.arity : words >= -spec.arity;
+}
 
 // Visits every row: each command, then its subcommands.
 template <class Visit>

@@ -110,6 +110,11 @@ constexpr Index index = [] {
 }();
 static_assert(index.probes_max <= 3, "choose other factors");
 
+// The names of the table are in lower case.
+bool is_named(const CommandSpec& row, std::string_view name) {
+  return std::ranges::equal(row.name, name, {}, {}, lower);
+}
+
 }  // namespace
 
 std::span<const CommandSpec> command_table() {
@@ -119,7 +124,7 @@ std::span<const CommandSpec> command_table() {
 const CommandSpec* find_command(std::string_view name) {
   if (name.empty()) return nullptr;
   for (std::size_t slot = slot_of(name); index.slots[slot] != nullptr; slot = (slot + 1) % slot_count)
-    if (equal_ignoring_case(index.slots[slot]->name, name)) return index.slots[slot];
+    if (is_named(*index.slots[slot], name)) return index.slots[slot];
   return nullptr;
 }
 
@@ -142,11 +147,6 @@ const CommandSpec* row_for(std::span<const std::string_view> words) {
   if (command == nullptr || command->subcommands.empty() || words.size() == 1) return command;
   const CommandSpec* const subcommand = find_subcommand(*command, words[1]);
   return subcommand != nullptr ? subcommand : command;
-}
-
-bool arity_fits(const CommandSpec& spec, std::size_t word_count) {
-  const auto words = static_cast<std::int64_t>(word_count);
-  return spec.arity >= 0 ? words == spec.arity : words >= -spec.arity;
 }
 
 std::size_t command_row_count() {

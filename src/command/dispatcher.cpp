@@ -61,28 +61,51 @@ bool must_log_in(const Services& services, const ClientState& client) {
   return !client.authenticated && !services.users->open();
 }
 
-// The part of refusal() that depends on the client's user. Not called for a client that may do everything.
-std::string access_refusal(const Services& services, const Request& request) {
+// What keeps a request from its handler. For most requests that is nothing, so the text is made apart.
+enum class Obstacle : std::uint8_t { none, subcommand, arity, log_in, permission, memory, loading, script };
+
+// The part of obstacle_to() that depends on the client's user. Not called for a client that may do
+// everything.
+Obstacle access_obstacle(const Services& services, const Request& request) {
   const CommandSpec& spec = *request.spec;
-  if (must_log_in(services, request.client) && !spec.flags.has(Flag::no_auth))
-    return std::string(text::no_authentication);
-  const User& user = *request.client.user;
-  const std::optional<Denial> denial = user.denied(spec, request.words);
-  return denial ? no_permission(denial_text(*denial, user, spec)) : std::string();
+  if (must_log_in(services, request.client) && !spec.flags.has(Flag::no_auth)) return Obstacle::log_in;
+  return request.client.user->denied(spec, request.words) ? Obstacle::permission : Obstacle::none;
 }
 
-// The reason why a request must not reach its handler; empty if it may.
-std::string refusal(const Services& services, const Request& request, const Moment& moment) {
+Obstacle obstacle_to(const Services& services, const Request& request, const Moment& moment) {
   const CommandSpec& spec = *request.spec;
-  const std::span<const std::string_view> words = request.words;
-  if (!spec.subcommands.empty() && words.size() > 1) return unknown_subcommand(spec, words[1]);
-  if (!arity_fits(spec, words.size())) return wrong_arity(spec.name);
+  if (!spec.subcommands.empty() && request.words.size() > 1) return Obstacle::subcommand;
+  if (!arity_fits(spec, request.words.size())) return Obstacle::arity;
   if (!request.client.authenticated || !request.client.user->unrestricted())
-    if (std::string refused = access_refusal(services, request); !refused.empty()) return refused;
+    if (const Obstacle obstacle = access_obstacle(services, request); obstacle != Obstacle::none)
+      return obstacle;
   if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit() && !moment.may_exceed_memory)
-    return std::string(text::over_memory);
-  if (services.load.running && !spec.flags.has(Flag::loading)) return std::string(text::loading);
-  if (services.busy && !runs_beside_script(spec)) return std::string(text::busy_script);
+    return Obstacle::memory;
+  if (services.load.running && !spec.flags.has(Flag::loading)) return Obstacle::loading;
+  if (services.busy && !runs_beside_script(spec)) return Obstacle::script;
+  return Obstacle::none;
+}
+
+// What the client is told. Dispatcher::deny has the texts for a permission.
+std::string text_of(Obstacle obstacle, const Request& request) {
+  switch (obstacle) {
+    case Obstacle::subcommand:
+      return unknown_subcommand(*request.spec, request.words[1]);
+    case Obstacle::arity:
+      return wrong_arity(request.spec->name);
+    case Obstacle::log_in:
+      return std::string(text::no_authentication);
+    case Obstacle::memory:
+      return std::string(text::over_memory);
+    case Obstacle::loading:
+      return std::string(text::loading);
+    case Obstacle::script:
+      return std::string(text::busy_script);
+    case Obstacle::none:
+    case Obstacle::permission:
+      break;
+  }
+  SEPAL_ASSERT(false, "a request is refused without a text");
   return {};
 }
 
@@ -116,7 +139,7 @@ std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::stri
 constexpr std::size_t looked_ahead_bytes_max = 1024;
 static_assert(part_items_max > 0 && part_bytes_max > 0 && part_items_max <= whole_items_max);
 
-bool is_cut(const Request& request) {
+inline bool is_cut(const Request& request) {
   if (request.words.size() <= whole_items_max && request.byte_count <= whole_bytes_max) return false;
   if (request.spec == nullptr || request.spec->items_at == nullptr) return false;
   const std::size_t items_at = request.spec->items_at(request.words);
@@ -239,7 +262,8 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment
 // While a pause runs. What would be refused is refused at once.
 bool Dispatcher::waits_for_pause(const Request& request, const Moment& moment) const {
   if (request.spec == nullptr || has_begun(request) || request.client.monitoring != nullptr) return false;
-  return (services_.pause.of_all() || may_change(request)) && refusal(services_, request, moment).empty();
+  return (services_.pause.of_all() || may_change(request)) &&
+         obstacle_to(services_, request, moment) == Obstacle::none;
 }
 
 // Runs one part of a request that is cut. The outcomes need_alone and later are those of the part.
@@ -281,11 +305,9 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
 Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& moment, bool has_begun) {
   if (request.spec == nullptr) return run_unknown(request);
   const CommandSpec& spec = *request.spec;
-  if (const std::string refused = refusal(services_, request, moment); !refused.empty()) {
-    if (refused.starts_with(no_permission({})))
-      if (const auto denial = request.client.user->denied(spec, request.words))
-        return deny(request, *denial, moment, has_begun);
-    return reject(request, refused, has_begun);
+  if (const Obstacle obstacle = obstacle_to(services_, request, moment); obstacle != Obstacle::none) {
+    if (obstacle == Obstacle::permission) return deny(request, moment, has_begun);
+    return reject(request, text_of(obstacle, request), has_begun);
   }
   if (request.client.transaction != nullptr && !spec.flags.has(Flag::unqueued))
     return queue(request, request.words.last(1), moment);
@@ -317,7 +339,7 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
   SEPAL_ASSERT(first.spec != nullptr && first.partial == nullptr && !last_words.empty(),
                "requests run together that have no row, or one of them is long");
   const bool is_paused = services_.pause.runs(moment.steady_now) && !moment.in_transaction;
-  if (is_paused || !refusal(services_, first, moment).empty())
+  if (is_paused || obstacle_to(services_, first, moment) != Obstacle::none)
     return {.next = Next::need_alone, .spec = first.spec};
   if (first.client.transaction != nullptr) return queue(first, last_words, moment);
   const std::span<bool> answers = scratch_->flags(last_words.size());
@@ -345,7 +367,8 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
   if (services_.pause.runs(moment.steady_now)) return false;
   std::array<std::string_view, singles_max> last_words;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    if (!refusal(services_, requests[i], moment).empty() || requests[i].client.transaction != nullptr)
+    if (obstacle_to(services_, requests[i], moment) != Obstacle::none ||
+        requests[i].client.transaction != nullptr)
       return false;
     last_words[i] = requests[i].words[together_index(*requests[i].spec, requests[i].words.size())];
   }
@@ -402,8 +425,10 @@ Dispatcher::Outcome Dispatcher::reject(const Request& request, std::string_view 
 
 // Refuses what the client's user may not do. EXEC asks for each command once more: the user may have changed
 // since the command was queued.
-Dispatcher::Outcome Dispatcher::deny(const Request& request, const Denial& denial, const Moment& moment,
-                                     bool has_begun) {
+Dispatcher::Outcome Dispatcher::deny(const Request& request, const Moment& moment, bool has_begun) {
+  const std::optional<Denial> found = request.client.user->denied(*request.spec, request.words);
+  SEPAL_ASSERT(found.has_value(), "a request is denied that the client's user may run");
+  const Denial& denial = *found;
   const bool is_queued = moment.in_transaction || request.client.transaction != nullptr;
   note_denial(denial, request.client, *request.spec, request.words,
               is_queued ? AclPlace::transaction : AclPlace::toplevel, moment);

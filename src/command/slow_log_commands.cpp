@@ -20,33 +20,18 @@ namespace {
 
 constexpr std::uint64_t entries_by_default = 10;
 
-// A negative threshold is the largest number here: nothing is as slow.
-bool is_for_slow_log(const RuntimeOptions& options, std::chrono::nanoseconds duration) {
-  const auto took = std::chrono::duration_cast<microseconds>(duration).count();
-  return static_cast<std::uint64_t>(took) >= static_cast<std::uint64_t>(options.slow_log_microseconds);
-}
-
-bool is_latency_event(const RuntimeOptions& options, std::chrono::nanoseconds duration) {
-  const auto took = std::chrono::duration_cast<milliseconds>(duration).count();
-  return options.latency_event_milliseconds != 0 && took >= options.latency_event_milliseconds;
-}
-
 }  // namespace
-
-bool Dispatcher::is_slow(std::chrono::nanoseconds duration) const {
-  return is_for_slow_log(services_.options, duration) || is_latency_event(services_.options, duration);
-}
 
 // Not const: it changes what the services remember.
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void Dispatcher::note_slow(const SlowRun& run) {
   const RuntimeOptions& options = services_.options;
-  if (is_latency_event(options, run.duration)) {
+  if (is_latency_event(run.duration)) {
     const bool is_fast = run.spec.flags.has(Flag::fast);
     services_.latency_events.add(is_fast ? "fast-command" : "command", run.now,
                                  std::chrono::duration_cast<milliseconds>(run.duration));
   }
-  if (run.spec.flags.has(Flag::skip_slowlog) || !is_for_slow_log(options, run.duration)) return;
+  if (run.spec.flags.has(Flag::skip_slowlog) || !is_for_slow_log(run.duration)) return;
   services_.slow_log.add({.at = run.now,
                           .duration = std::chrono::duration_cast<microseconds>(run.duration),
                           .words = slow_words(run.words, run.times),

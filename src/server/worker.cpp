@@ -226,7 +226,7 @@ std::uint64_t Worker::journal_progress_to_act_on() {
 void Worker::await_next() {
   scheduler_.settle(journal_progress_to_act_on());
   if (end_when_empty()) return;
-  await_pause_end();
+  if (scheduler_.has_paused()) await_pause_end();
   if (scheduler_.has_more()) {
     if (std::exchange(turn_posted_, true)) return;
     boost::asio::post(context_, [this] {

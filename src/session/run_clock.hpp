@@ -12,6 +12,7 @@
 #include <sepal/base/clock.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/resp/request_parser.hpp>
+#include <sepal/session/input_buffer.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -20,13 +21,25 @@
 
 namespace sepal::session {
 
+// Whether one request of this row may take as long as hundreds of other requests: an INFO takes a thousand
+// times as long as a PING. The commands of filters are told by their items, which the session counts.
+inline bool may_be_slow(const command::CommandSpec* spec) {
+  return spec != nullptr && !spec->flags.has(command::Flag::fast) && !spec->flags.has(command::Flag::module);
+}
+
 // Confined to its worker; lives for a batch. Inside the gate, because it calls Dispatcher::record.
 class RunClock {
  public:
-  // `now` was just read from the clock; `wall_now` is what is told of slow requests.
-  RunClock(command::Dispatcher& dispatcher, const command::ClientState& client, SteadyTime (*clock)(),
-           SteadyTime now, WallTime wall_now)
-      : dispatcher_(dispatcher), client_(client), clock_(clock), now_(now), wall_now_(wall_now) {}
+  // `now` was just read from the clock; `wall_now` is what is told of slow requests. `input` has the
+  // requests.
+  RunClock(command::Dispatcher& dispatcher, const command::ClientState& client, const InputBuffer& input,
+           SteadyTime (*clock)(), SteadyTime now, WallTime wall_now)
+      : dispatcher_(dispatcher),
+        client_(client),
+        input_(input),
+        clock_(clock),
+        now_(now),
+        wall_now_(wall_now) {}
 
   // The last reading.
   [[nodiscard]] SteadyTime now() const { return now_; }
@@ -39,11 +52,11 @@ class RunClock {
   }
 
   // Call it after the request, or `times` requests together, ran. Null: the request did not reach its
-  // handler; the requests after it are measured apart. `bytes` begin with those of the (first) request, and
-  // stay where they are until the batch ends.
-  void after(const command::CommandSpec* spec, std::string_view bytes, std::uint64_t times = 1) {
+  // handler; the requests after it are measured apart. `at`: where the bytes of the (first) request begin in
+  // the input. They stay there until the batch ends.
+  void after(const command::CommandSpec* spec, const char* at, std::uint64_t times = 1) {
     SEPAL_ASSERT(times > 0, "no request has run");
-    if (spec == nullptr || spec != spec_) follow(spec, bytes);
+    if (spec == nullptr || spec != spec_) follow(spec, at);
     times_ += times;
   }
 
@@ -54,17 +67,16 @@ class RunClock {
     restart(now);
   }
 
-  // Call it after the last part. `duration` is that of the parts before it; `bytes` as in after().
-  void after_last_part(const command::CommandSpec& spec, std::string_view bytes,
-                       std::chrono::nanoseconds duration) {
+  // Call it after the last part. `duration` is that of the parts before it; `at` as in after().
+  void after_last_part(const command::CommandSpec& spec, const char* at, std::chrono::nanoseconds duration) {
     after_part(duration);
-    record(spec, bytes, 1, duration);
+    record(spec, at, 1, duration);
   }
 
   // Reads the clock, and records the requests that ran since the last reading.
   void settle() {
     const SteadyTime now = clock_();
-    if (spec_ != nullptr && times_ > 0) record(*spec_, first_bytes_, times_, now - now_);
+    if (spec_ != nullptr && times_ > 0) record(*spec_, first_at_, times_, now - now_);
     restart(now);
   }
 
@@ -76,26 +88,27 @@ class RunClock {
   }
 
  private:
-  // Each call of a subcommand is recorded before the next request runs. Else two CONFIG RESETSTAT in a row
-  // would both be counted behind the reset of the second.
-  void follow(const command::CommandSpec* spec, std::string_view bytes) {
+  // Each call of a command that may be slow is recorded before the next request runs. Else two CONFIG
+  // RESETSTAT in a row would both be counted behind the reset of the second.
+  void follow(const command::CommandSpec* spec, const char* at) {
     if (spec_ != nullptr) settle();
     spec_ = spec;
-    first_bytes_ = bytes;
+    first_at_ = at;
     times_ = 0;
-    next_ = spec == nullptr || spec->name.find('|') != std::string_view::npos ? nullptr : spec;
+    next_ = may_be_slow(spec) ? nullptr : spec;
   }
 
-  void record(const command::CommandSpec& spec, std::string_view bytes, std::uint64_t times,
+  void record(const command::CommandSpec& spec, const char* at, std::uint64_t times,
               std::chrono::nanoseconds duration) {
     dispatcher_.record(spec, times, duration);
-    if (dispatcher_.is_slow(duration)) note_slow(spec, bytes, times, duration);
+    if (dispatcher_.is_slow(duration)) note_slow(spec, at, times, duration);
   }
 
   // The bytes were a request when they were parsed. If a CONFIG SET has lowered a limit of the parser since
   // then, they may be none now: then only the name of the command is told.
-  void note_slow(const command::CommandSpec& spec, std::string_view bytes, std::uint64_t times,
+  void note_slow(const command::CommandSpec& spec, const char* at, std::uint64_t times,
                  std::chrono::nanoseconds duration) {
+    const std::string_view bytes(at, static_cast<std::size_t>(input_.unparsed().data() - at));
     resp::RequestParser parser(dispatcher_.parser_limits());
     const bool is_whole = parser.next(bytes, true) == resp::Progress::complete;
     const std::string_view name = spec.name;
@@ -116,13 +129,14 @@ class RunClock {
 
   command::Dispatcher& dispatcher_;
   const command::ClientState& client_;
+  const InputBuffer& input_;
   SteadyTime (*clock_)();
   SteadyTime now_;
   WallTime wall_now_;
   const command::CommandSpec* next_ = nullptr;  // a request of this row needs no new measurement
   const command::CommandSpec* spec_ = nullptr;  // the row of the requests since the last reading
   std::uint64_t times_ = 0;                     // the number of these requests
-  std::string_view first_bytes_;                // of the first of them, and perhaps more
+  const char* first_at_ = nullptr;              // where the first of them begins
 };
 
 }  // namespace sepal::session

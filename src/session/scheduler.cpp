@@ -128,14 +128,12 @@ void Scheduler::end_turn() {
   for (const std::uint64_t id : turn_) {
     if (Client* const client = find(id)) run(*client);
   }
-  run_script();
+  if (environment_.dispatcher.suspended_client() != 0) run_script();
 }
 
 // A script that is suspended runs for a slice in each turn. Other clients of the worker are served between.
 void Scheduler::run_script() {
-  const std::uint64_t id = environment_.dispatcher.suspended_client();
-  if (id == 0) return;
-  Client* const client = find(id);
+  Client* const client = find(environment_.dispatcher.suspended_client());
   SEPAL_ASSERT(client != nullptr && client->state == State::waiting, "a client stays until its script ends");
   const std::optional<Step> step = client->session.resume_script();
   if (!step) return;
@@ -253,19 +251,21 @@ void Scheduler::send_now(Client& client) {
 }
 
 // Gives the bytes to the stream, or puts them into the outbox. False when the stream is broken.
-bool Scheduler::send(Client& client, std::string_view bytes) {
+inline bool Scheduler::send(Client& client, std::string_view bytes) {
   if (client.outbox.empty() && !bytes.empty()) {
     const Stream::Transfer sent = client.stream->send(bytes);
     if (sent.status == Stream::Status::failed) return false;
     bytes.remove_prefix(sent.byte_count);
     client.session.output_sent(sent.byte_count, bytes.size());
   }
-  if (!bytes.empty()) {
-    client.outbox.append(bytes);
-    client.session.output_sent(0, client.outbox.byte_count());
-    environment_.services.output.add(bytes.size());
-  }
+  if (!bytes.empty()) put_into_outbox(client, bytes);
   return true;
+}
+
+void Scheduler::put_into_outbox(Client& client, std::string_view bytes) {
+  client.outbox.append(bytes);
+  client.session.output_sent(0, client.outbox.byte_count());
+  environment_.services.output.add(bytes.size());
 }
 
 // No reply is under way, so the lines of MONITOR that came meanwhile may leave. False when the stream is

@@ -29,12 +29,6 @@ std::size_t share_of(std::size_t word_count) {
   return word_count <= together_words ? 1 : word_count - 2;
 }
 
-// Whether one request of this row may take as long as hundreds of other requests: an INFO takes a thousand
-// times as long as a PING. The commands of filters are told by their items, which share_of() counts.
-bool may_be_slow(const command::CommandSpec* spec) {
-  return spec != nullptr && !spec->flags.has(command::Flag::fast) && !spec->flags.has(command::Flag::module);
-}
-
 bool may_run_in_parts(const command::Request& request) {
   if (request.spec != nullptr && request.spec->flags.has(command::Flag::runs_script)) return false;
   return request.words.size() > command::whole_items_max || request.byte_count > command::whole_bytes_max ||
@@ -161,9 +155,10 @@ Session::Step Session::run(std::chrono::nanoseconds time_max) {
   lend_reply_buffer();
   last_run_at_ = environment_.steady_now();
   const WallTime wall_now = std::chrono::system_clock::now();
-  Batch batch{.wall_now = wall_now,
-              .clock = {environment_.dispatcher, client_, environment_.steady_now, last_run_at_, wall_now},
-              .ends_at = last_run_at_ + time_max};
+  Batch batch{
+      .wall_now = wall_now,
+      .clock = {environment_.dispatcher, client_, input_, environment_.steady_now, last_run_at_, wall_now},
+      .ends_at = last_run_at_ + time_max};
   if (suspended_ != nullptr) resume(batch);
   run_shared(batch);
   for (bool alone = true; !batch.end; alone = !alone) {
@@ -300,12 +295,7 @@ command::Request Session::pending_request(const Batch& batch) {
           .spec = batch.pending_spec,
           .words = batch.pending,
           .partial = partial_,
-          .byte_count = taken_bytes(batch).size()};
-}
-
-// From the first byte of the pending request, or of the requests that ran together, to all that was taken.
-std::string_view Session::taken_bytes(const Batch& batch) const {
-  return {batch.pending_at, static_cast<std::size_t>(input_.unparsed().data() - batch.pending_at)};
+          .byte_count = static_cast<std::size_t>(input_.unparsed().data() - batch.pending_at)};
 }
 
 void Session::run_together(Batch& batch, bool alone) {
@@ -323,7 +313,7 @@ void Session::run_together(Batch& batch, bool alone) {
        .clock = environment_.steady_now});
   if (outcome.next != command::Next::done) return;
   if (client_.replies != command::Replies::all) drop_reply(reply_bytes);
-  batch.clock.after(outcome.spec, taken_bytes(batch), batch.together);
+  batch.clock.after(outcome.spec, batch.pending_at, batch.together);
   batch.requests += batch.together;
   batch.together_at = batch.together;
   batch.pending = {};
@@ -344,13 +334,21 @@ bool Session::run_request(Batch& batch, bool alone) {
                                             .steady_now = batch.clock.now(),
                                             .alone = alone,
                                             .clock = environment_.steady_now});
-  if (outcome.next == command::Next::need_alone) {
-    SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
-    return false;
+  switch (outcome.next) {
+    case command::Next::need_alone:
+      SEPAL_ASSERT(!alone, "a request that runs alone does not ask to be alone");
+      return false;
+    case command::Next::later:
+      return put_off(batch, Step::later);
+    case command::Next::paused:
+      return put_off(batch, Step::pause);
+    case command::Next::more:
+      return part_ran(batch, alone);
+    case command::Next::done:
+    case command::Next::wait:
+    case command::Next::close:
+      break;
   }
-  if (outcome.next == command::Next::later) return put_off(batch, Step::later);
-  if (outcome.next == command::Next::paused) return put_off(batch, Step::pause);
-  if (outcome.next == command::Next::more) return part_ran(batch, alone);
   SEPAL_ASSERT(partial_ == nullptr, "a request that has ended keeps the state of a long one");
   if (client_.replies != command::Replies::all && outcome.next != command::Next::wait)
     drop_reply(reply_bytes);
@@ -358,9 +356,9 @@ bool Session::run_request(Batch& batch, bool alone) {
   batch.pending = {};
   batch.ran_slow = batch.ran_slow || may_be_slow(outcome.spec);
   if (goes_on && outcome.spec != nullptr) {
-    batch.clock.after_last_part(*outcome.spec, taken_bytes(batch), duration_before);
+    batch.clock.after_last_part(*outcome.spec, batch.pending_at, duration_before);
   } else {
-    batch.clock.after(outcome.spec, taken_bytes(batch));
+    batch.clock.after(outcome.spec, batch.pending_at);
   }
   waiting_ = outcome.next == command::Next::wait;
   closing_ = outcome.next == command::Next::close || client_.close_after_reply;
@@ -513,7 +511,7 @@ Session::Step Session::settle(Step step) {
 
 // Holds the replies until the journal is durable up to `position`. 0: they wait for nothing. Gives the next
 // step.
-Session::Step Session::hold(Step step, std::uint64_t position) {
+inline Session::Step Session::hold(Step step, std::uint64_t position) {
   if (position == 0 || position <= environment_.services.journal.durable_position()) return step;
   SEPAL_ASSERT(held_until_ == 0, "replies are held already");
   hold_replies();

@@ -11,6 +11,7 @@ first wrong reply. PARTS names the parts. What the parts leave in the keyspace, 
 item whose add is answered. It goes on when the server comes back: as the library does it, or with a new connection.
 """
 
+import http.client
 import os
 import pathlib
 import re
@@ -36,6 +37,7 @@ SKIPPED = 77
 PASSWORD = "sesame"
 USER, USER_PASSWORD = "worker", "of the mill"
 TOUR_SECONDS_MAX = 120
+TOOL_SECONDS_MAX = 60
 # Items that a writer adds between two stops of the server.
 ITEMS_BETWEEN = 300
 # In so large a filter with such a rate, no lost item hides behind a false positive.
@@ -104,6 +106,29 @@ class ClientTest(DaemonTest):
 
     def start_locked(self, port=0, directory=None):
         return self.start("--requirepass", PASSWORD, "--port", str(port), directory=directory)
+
+    # --- tools with pages
+
+    def start_tool(self, command, web, **options):
+        """Starts a tool that serves pages on the port `web`, and waits until it listens. Returns the file that it logs to."""
+        log = open(os.path.join(self.scratch, "log"), "w+", encoding="utf-8")
+        self.addCleanup(log.close)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.scratch, **options)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + TOOL_SECONDS_MAX
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", web, timeout=TOOL_SECONDS_MAX)
+            try:
+                connection.connect()
+                return log
+            except ConnectionRefusedError:
+                log.seek(0)
+                self.assertIsNone(process.poll(), "it ended: " + log.read())
+                self.assertLess(time.monotonic(), deadline, "it does not listen")
+                time.sleep(0.02)
+            finally:
+                connection.close()
 
     # --- the tour
 

@@ -56,13 +56,19 @@ PROGRAMS = {
                          ("lua5.1", "-e", "require('redis') require('socket')")),
     "redigo": Program(("go", "run"), "client.go", "redigo", "go", ".go", ("golang-go", "golang-github-gomodule-redigo-dev"),
                       ("sh", "-c", "go version && test -d %s/src/github.com/gomodule/redigo/redis" % GO_PACKAGES), go=True),
+    "phpredis": Program(("php",), "client.php", "phpredis", "php", ".php", ("php-cli", "php-redis"), ("php", "-r", "new Redis();")),
+    "predis": Program(("php",), "client.php", "Predis", "php", ".php", ("php-cli", "php-predis"),
+                      ("php", "-r", "require 'Predis/Autoloader.php';")),
+    "redis_rb": Program(("ruby",), "client.rb", "redis-rb", "ruby", ".rb", ("ruby", "ruby-redis"), ("ruby", "-e", "require 'redis'")),
+    "perl_redis": Program(("perl",), "client.pl", "Redis of Perl", "perl", ".pl", ("libredis-perl",), ("perl", "-e", "use Redis")),
 }
-# Clients with a test of their own in their folder: package, program.
+# Clients with a test of their own in their folder: package, program. With a package-lock.json, they need what `install` brings.
 TOOLS = {
     "redis_cli": ("redis-tools", "redis-cli"),
     "redis_benchmark": ("redis-tools", "redis-benchmark"),
     "prometheus": ("prometheus", "prometheus"),
     "prometheus_redis_exporter": ("prometheus-redis-exporter", "prometheus-redis-exporter"),
+    "redis_commander": ("nodejs", "node"),
 }
 
 
@@ -71,7 +77,7 @@ def missing(name):
     if name in TOOLS:
         package, tool = TOOLS[name]
         lacks = [] if shutil.which(tool) else [package]
-        npm = False
+        npm = (FOLDER / name / "package-lock.json").exists()
     else:
         program = PROGRAMS[name]
         lacks = [] if succeeds(program.probe) else list(program.packages)

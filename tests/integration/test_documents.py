@@ -60,6 +60,8 @@ NOT_RUN = {
         "writes into the tree; a test of the benchmarks runs it with --check",
     "prometheus-redis-exporter -redis.addr redis://127.0.0.1:6379 -web.listen-address 127.0.0.1:9121":
         "serves until it is ended; its test in tests/clients/ runs it",
+    "redis-commander --address 127.0.0.1 --port 8081 --redis-host 127.0.0.1 --redis-port 6379 --nosave":
+        "serves until it is ended; its test in tests/clients/ runs it",
     "docker build -f docker/Dockerfile -t sepal .": "needs Docker and a network",
     "docker run -p 127.0.0.1:6379:6379 -v sepal:/data sepal --maxmemory 1gb --requirepass secret":
         "needs Docker and a network",

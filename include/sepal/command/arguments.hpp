@@ -16,8 +16,19 @@ namespace sepal::command {
 [[nodiscard]] constexpr char upper(char letter) {
   return letter >= 'a' && letter <= 'z' ? static_cast<char>(letter - 'a' + 'A') : letter;
 }
+[[nodiscard]] constexpr bool is_letter(char byte) {
+  return lower(byte) >= 'a' && lower(byte) <= 'z';
+}
 // ASCII letters only, whatever the locale.
-[[nodiscard]] bool equal_ignoring_case(std::string_view a, std::string_view b);
+[[nodiscard]] constexpr bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  // The lower and the upper case of a letter differ in one bit.
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const int difference = a[i] ^ b[i];
+    if (difference != 0 && (difference != ('a' ^ 'A') || !is_letter(a[i]))) return false;
+  }
+  return true;
+}
 [[nodiscard]] std::string lower_case(std::string_view text);
 [[nodiscard]] std::string upper_case(std::string_view text);
 

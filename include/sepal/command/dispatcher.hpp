@@ -215,7 +215,9 @@ class Dispatcher {
   // For handlers of scripts.
   [[nodiscard]] ScriptRunner& scripts() { return *scripts_; }
   // Whether note_slow() does something for a measurement of this length. Inside the gate, as the next.
-  [[nodiscard]] bool is_slow(std::chrono::nanoseconds duration) const;
+  [[nodiscard]] bool is_slow(std::chrono::nanoseconds duration) const {
+    return is_for_slow_log(duration) || is_latency_event(duration);
+  }
   // Requests of one row that took long.
   struct SlowRun {
     const ClientState& client;  // of the first of them
@@ -277,6 +279,17 @@ class Dispatcher {
       if (at != index && one[at] != other[at]) return false;
     return true;
   }
+  // A negative threshold is the largest number here: nothing is as slow.
+  [[nodiscard]] bool is_for_slow_log(std::chrono::nanoseconds duration) const {
+    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+    const auto threshold = static_cast<std::uint64_t>(services_.options.slow_log_microseconds);
+    return static_cast<std::uint64_t>(took) >= threshold;
+  }
+  [[nodiscard]] bool is_latency_event(std::chrono::nanoseconds duration) const {
+    const auto threshold = services_.options.latency_event_milliseconds;
+    return threshold != 0 &&
+           std::chrono::duration_cast<std::chrono::milliseconds>(duration).count() >= threshold;
+  }
   [[nodiscard]] bool waits_for_pause(const Request& request, const Moment& moment) const;
   Outcome run_part(const Request& request, const Moment& moment);
   Outcome run_whole(const Request& request, const Moment& moment, bool has_begun = false);
@@ -291,7 +304,7 @@ class Dispatcher {
                                                 bool alone) const;
   [[nodiscard]] static keyspace::Change change_of(const Request& request, WallTime now);
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
-  Outcome deny(const Request& request, const Denial& denial, const Moment& moment, bool has_begun);
+  Outcome deny(const Request& request, const Moment& moment, bool has_begun);
   Outcome queue(const Request& first, std::span<const std::string_view> last_words, const Moment& moment);
   [[nodiscard]] keyspace::WorkerLog* log_of(const Transaction& transaction) const;
   std::optional<Next> admit_transaction(keyspace::WorkerLog& log, const Transaction& transaction,

@@ -118,9 +118,11 @@ class Scheduler {
 
   // --- between turns, followed by settle() ---
 
+  // Whether clients wait for the end of a pause.
+  [[nodiscard]] bool has_paused() const { return !paused_.empty(); }
   // When to call end_pause(); nothing: no client waits for the end of a pause.
   [[nodiscard]] std::optional<SteadyTime> paused_until() const {
-    return paused_.empty() ? std::nullopt : std::optional(pause_ends_at_);
+    return has_paused() ? std::optional(pause_ends_at_) : std::nullopt;
   }
   // A pause has ended, or may have: the clients that wait for that are queued.
   void end_pause();
@@ -171,6 +173,7 @@ class Scheduler {
   void take_output(Client& client);
   void send_now(Client& client);
   bool send(Client& client, std::string_view bytes);
+  void put_into_outbox(Client& client, std::string_view bytes);
   bool send_pushed(Client& client);
   bool flush(Client& client);
   void give_back(Client& client);

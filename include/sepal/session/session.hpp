@@ -200,7 +200,6 @@ class Session {
   bool took_long(Batch& batch) const;
   void take_requests(Batch& batch, bool alone);
   command::Request pending_request(const Batch& batch);
-  [[nodiscard]] std::string_view taken_bytes(const Batch& batch) const;
   void run_together(Batch& batch, bool alone);
   void take_similar(Batch& batch);
   bool run_request(Batch& batch, bool alone);

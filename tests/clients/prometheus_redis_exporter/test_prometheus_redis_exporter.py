@@ -1,23 +1,18 @@
 """prometheus-redis-exporter, as Debian packages it: it scrapes a sepald, and counts no error."""
 
-import http.client
-import os
 import pathlib
 import re
-import subprocess
 import sys
-import time
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import client_test
 import documents
-from client_test import PASSWORD, USER, USER_PASSWORD
+from client_test import PASSWORD, TOOL_SECONDS_MAX, USER, USER_PASSWORD
 from daemon import free_port
 from programs import missing
 
 KEYS = 20
-SECONDS_MAX = 30
 SECTION = "prometheus-redis-exporter"
 DOCUMENTED_ADDRESS = "127.0.0.1:9121"
 # All that it can ask for, except the values of keys: it does not know filters, as it does not know those of the reference.
@@ -26,35 +21,14 @@ EVERYTHING = ("-export-client-list", "-include-config-metrics", "-include-system
 
 class ExporterTest(client_test.ClientTest):
     def scrape(self):
-        with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % self.web, timeout=SECONDS_MAX) as reply:
+        with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % self.web, timeout=TOOL_SECONDS_MAX) as reply:
             text = reply.read().decode()
         return {name: float(value) for name, value in re.findall(r"^([^#\n].*) (\S+)$", text, re.M)}
 
-    def launch(self, command):
-        """Starts it, and waits until it listens."""
-        log = open(os.path.join(self.scratch, "log"), "w+", encoding="utf-8")
-        self.addCleanup(log.close)
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.scratch)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        deadline = time.monotonic() + SECONDS_MAX
-        while True:
-            connection = http.client.HTTPConnection("127.0.0.1", self.web, timeout=SECONDS_MAX)
-            try:
-                connection.connect()
-                break
-            except ConnectionRefusedError:
-                self.assertIsNone(process.poll(), "it ended")
-                self.assertLess(time.monotonic(), deadline, "it does not listen")
-                time.sleep(0.02)
-            finally:
-                connection.close()
-        self.log = log
-
     def export(self, *words):
         self.web = free_port()
-        self.launch([SECTION, "-redis.addr", "redis://127.0.0.1:%d" % self.daemon.port,
-                     "-web.listen-address", "127.0.0.1:%d" % self.web, *words])
+        self.log = self.start_tool([SECTION, "-redis.addr", "redis://127.0.0.1:%d" % self.daemon.port,
+                                    "-web.listen-address", "127.0.0.1:%d" % self.web, *words], self.web)
 
     def assert_no_errors(self, told):
         """In what it tells, in what it logged, and in what the server counted."""
@@ -112,7 +86,8 @@ class ExporterTest(client_test.ClientTest):
         self.web = free_port()
         line = client_test.sections("sh")[SECTION][0]
         line = line.replace(DOCUMENTED_ADDRESS, "127.0.0.1:%d" % self.web)
-        self.launch(["sh", "-ec", "exec " + line.replace(documents.DOCUMENTED_PORT, str(self.daemon.port))])
+        line = line.replace(documents.DOCUMENTED_PORT, str(self.daemon.port))
+        self.log = self.start_tool(["sh", "-ec", "exec " + line], self.web)
         self.assert_no_errors(self.scrape())
 
 

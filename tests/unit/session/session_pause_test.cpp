@@ -83,9 +83,11 @@ TEST_CASE("like requests of several clients wait together", "[session]") {
   CHECK(world.state(0) == State::paused);
   CHECK(world.state(1) == State::paused);
   CHECK(world.state(2) == State::reading);
+  CHECK(world.scheduler.has_paused());
   CHECK(world.scheduler.paused_until() == StandingClock::now() + std::chrono::seconds(1));
   // An end that comes too soon lets them wait again.
   world.scheduler.end_pause();
+  CHECK_FALSE(world.scheduler.has_paused());
   CHECK_FALSE(world.scheduler.paused_until().has_value());
   world.turn({});
   CHECK(world.state(0) == State::paused);
