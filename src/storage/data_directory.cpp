@@ -130,9 +130,8 @@ class DataDirectory::Implementation {
                                   const std::function<Result<void>()>& all_read) {
     if (auto made = disk_.make_directory(place.folder); !made) return made.error();
     if (auto announced = announce_first(place); !announced) return announced.error();
-    auto written = write_generation(disk_, place, snapshot, known, options_, progress);
+    auto written = write_generation(disk_, place, snapshot, known, options_, progress, all_read);
     if (!written) return written;
-    if (auto safe = all_read ? all_read() : Result<void>(); !safe) return safe.error();
     if (auto synced = disk_.sync_directory(place.folder); !synced) return synced.error();
     // The folder's own name is on disk before CURRENT names it.
     if (auto synced = disk_.sync_directory(directory_); !synced) return synced.error();
