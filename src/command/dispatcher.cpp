@@ -185,7 +185,7 @@ void CommandStats::reset() {
   latency.reset();
 }
 
-// items_added stays: the count of changes since the last save is made from it.
+// items_added and bits_set stay: the count of changes since the last save is made from them.
 void WorkerStats::reset() {
   for (CommandStats& row : commands) row.reset();
   for (metrics::Counter* counter : {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses,
