@@ -352,10 +352,11 @@ Result<void> Daemon::stop(command::StopMode mode) {
 }
 
 // Grows with every change and never shrinks. The keyspace counts changes of structure; the workers and the
-// replay count items.
+// replay count items, and bits of strings.
 std::uint64_t Daemon::changes() const {
   std::uint64_t sum = keyspace_->structure_changes() + items_replayed_;
-  for (const command::WorkerStats& stats : worker_stats_) sum += stats.items_added.get();
+  for (const command::WorkerStats& stats : worker_stats_)
+    sum += stats.items_added.get() + stats.bits_set.get();
   return sum;
 }
 

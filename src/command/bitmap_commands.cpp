@@ -44,12 +44,11 @@ class Positions {
   // False if a word is no position.
   bool parse(Words words) {
     SEPAL_ASSERT(words.size() <= numbers_.size(), "more requests run together than there are places");
-    for (const std::string_view word : words) {
+    return std::ranges::all_of(words, [this](std::string_view word) {
       const auto position = parse_position(word);
-      if (!position) return false;
-      numbers_[count_++] = *position;
-    }
-    return true;
+      if (position) numbers_[count_++] = *position;
+      return position.has_value();
+    });
   }
   [[nodiscard]] std::span<const std::uint64_t> all() const { return std::span(numbers_).first(count_); }
 
@@ -88,23 +87,20 @@ struct AskedRange {
 std::string_view parse(Words words, AskedRange& range) {
   constexpr std::size_t words_max = 3;
   if (words.size() > words_max) return text::syntax;
-  if (words.size() == words_max) {
-    range.in_bits = equal_ignoring_case(words[2], "BIT");
-    if (!range.in_bits && !equal_ignoring_case(words[2], "BYTE")) return text::syntax;
-  }
   range.has_end = words.size() >= 2;
   const auto first = words.empty() ? 0 : parse_integer(words[0]);
   const auto last = range.has_end ? parse_integer(words[1]) : -1;
   if (!first || !last) return text::not_an_integer;
   range.first = *first;
   range.last = *last;
-  return {};
+  if (words.size() < words_max) return {};
+  range.in_bits = equal_ignoring_case(words[2], "BIT");
+  return range.in_bits || equal_ignoring_case(words[2], "BYTE") ? std::string_view() : text::syntax;
 }
 
 // The bits of a string of so many bytes. An empty range: `begin` is `end`.
 BitRange bits_of(const AskedRange& range, std::uint64_t length) {
   const auto count = static_cast<std::int64_t>(range.in_bits ? 8 * length : length);
-  if (range.first < 0 && range.last < 0 && range.first > range.last) return {};
   const auto from_end = [&](std::int64_t at) { return at < 0 ? std::max<std::int64_t>(at + count, 0) : at; };
   const std::int64_t first = from_end(range.first);
   const std::int64_t last = std::min(from_end(range.last), count - 1);
@@ -262,13 +258,15 @@ bool parse_type(std::string_view word, BitField& field) {
   return true;
 }
 
-// "#5" is the position of the sixth field of this width.
+// "#5" is the position of the sixth field of this width. A field that is only read may end behind the longest
+// string.
 bool parse_field_position(std::string_view word, BitField& field) {
   const bool counts_fields = word.starts_with('#');
   const auto number = parse_unsigned(word.substr(counts_fields ? 1 : 0));
   if (!number || *number >= filter::string_bits_max) return false;
   field.position = *number * (counts_fields ? field.bits : 1);
-  return field.end() <= filter::string_bits_max;
+  const std::uint64_t last = field.kind == BitField::Kind::get ? field.position : field.end() - 1;
+  return last < filter::string_bits_max;
 }
 
 // The operation at words[at], which it moves behind. The error text; empty if there is none.
@@ -278,9 +276,9 @@ std::string_view parse_field(Words words, std::size_t& at, BitField& field) {
   const bool set = equal_ignoring_case(rest[0], "SET") && rest.size() >= 4;
   const bool increment = equal_ignoring_case(rest[0], "INCRBY") && rest.size() >= 4;
   if (!get && !set && !increment) return text::syntax;
+  field.kind = get ? BitField::Kind::get : set ? BitField::Kind::set : BitField::Kind::increment;
   if (!parse_type(rest[1], field)) return text::bitfield_type;
   if (!parse_field_position(rest[2], field)) return text::bit_position;
-  field.kind = get ? BitField::Kind::get : set ? BitField::Kind::set : BitField::Kind::increment;
   at += get ? 3 : 4;
   if (get) return {};
   const auto operand = parse_integer(rest[3]);
@@ -326,9 +324,16 @@ Wide value_of(const FoundString& found, const BitField& field) {
   return static_cast<Wide>(static_cast<std::int64_t>(bits << unused) >> unused);
 }
 
+// The number that an operation asks for. A negative number that is set in an unsigned field is the large one
+// of the same 64 bits, as in Redis.
+Wide wanted_of(const BitField& field, Wide before) {
+  if (field.kind == BitField::Kind::increment) return before + Wide{field.operand};
+  return field.is_signed ? Wide{field.operand} : Wide{static_cast<std::uint64_t>(field.operand)};
+}
+
 // The number that a field has after an operation. Nothing: it overflows, and OVERFLOW FAIL says to leave it.
 std::optional<Wide> value_after(const BitField& field, Wide before) {
-  const Wide wanted = field.kind == BitField::Kind::set ? Wide{field.operand} : before + Wide{field.operand};
+  const Wide wanted = wanted_of(field, before);
   const Wide one = 1;
   const Wide least = field.is_signed ? -(one << (field.bits - 1)) : 0;
   const Wide most = field.is_signed ? (one << (field.bits - 1)) - 1 : (one << field.bits) - 1;
@@ -433,7 +438,11 @@ Next set_bit(Context& context) {
     const auto was_set = value ? context.changes.try_set_bit(key, *found.value, *position) : std::nullopt;
     if (was_set) {
       // Another worker may have set it, and its record may still be on its way.
-      if (*was_set) context.record.answered_known = true;
+      if (*was_set) {
+        context.record.answered_known = true;
+      } else {
+        context.stats.bits_set.add(1);
+      }
       context.reply.integer(*was_set ? 1 : 0);
       return Next::done;
     }
@@ -484,7 +493,9 @@ Next count_bits(Context& context) {
   if (const auto wrong = parse(words, range); !wrong.empty()) return refuse(context, wrong);
   const FoundString found = find_string_part(context, context.words[1]);
   if (found.is_filter) return Next::done;
-  const BitRange bits = bits_of(range, found.length());
+  // BITPOS takes such a range for the first byte, where the string is short.
+  const bool is_backward = range.first < 0 && range.last < 0 && range.first > range.last;
+  const BitRange bits = is_backward ? BitRange{} : bits_of(range, found.length());
   const BitRange part = next_part(context, bits);
   std::uint64_t count = part.begin == part.end ? 0 : found.string().count(part);
   if (context.partial != nullptr) count = context.partial->counted += count;

@@ -87,7 +87,7 @@ Obstacle obstacle_to(const Services& services, const Request& request, const Mom
 }
 
 // What the client is told. Dispatcher::deny has the texts for a permission.
-std::string text_of(Obstacle obstacle, const Request& request) {
+std::string obstacle_text(Obstacle obstacle, const Request& request) {
   switch (obstacle) {
     case Obstacle::subcommand:
       return unknown_subcommand(*request.spec, request.words[1]);
@@ -214,7 +214,7 @@ void CommandStats::reset() {
   latency.reset();
 }
 
-// items_added stays: the count of changes since the last save is made from it.
+// items_added and bits_set stay: the count of changes since the last save is made from them.
 void WorkerStats::reset() {
   for (CommandStats& row : commands) row.reset();
   for (metrics::Counter* counter : {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses,
@@ -307,7 +307,7 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& 
   const CommandSpec& spec = *request.spec;
   if (const Obstacle obstacle = obstacle_to(services_, request, moment); obstacle != Obstacle::none) {
     if (obstacle == Obstacle::permission) return deny(request, moment, has_begun);
-    return reject(request, text_of(obstacle, request), has_begun);
+    return reject(request, obstacle_text(obstacle, request), has_begun);
   }
   if (request.client.transaction != nullptr && !spec.flags.has(Flag::unqueued))
     return queue(request, request.words.last(1), moment);

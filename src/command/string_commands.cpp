@@ -152,6 +152,13 @@ Next add_number(Context& context, std::int64_t amount) {
        .answer = [sum](resp::Reply& reply) { reply.integer(sum); }});
 }
 
+// Whether the request's string is there, and may be changed only when the request runs alone. Asked before a
+// hit is counted, so that it is counted once.
+bool waits_to_change(const Context& context) {
+  const filter::Filter* const value = find(context, context.words[1]);
+  return !context.alone && value != nullptr && value->is_string();
+}
+
 bool all_free(const Context& context, Words keys_and_values) {
   for (std::size_t at = 0; at < keys_and_values.size(); at += 2)
     if (find(context, keys_and_values[at]) != nullptr) return false;
@@ -209,13 +216,13 @@ Next get_many(Context& context) {
 }
 
 Next get_and_delete(Context& context) {
+  if (waits_to_change(context)) return Next::need_alone;
   const FoundString found = find_string_counted(context, context.words[1]);
   if (found.is_filter) return Next::done;
   if (found.value == nullptr) {
     context.reply.null();
     return Next::done;
   }
-  if (!context.alone) return Next::need_alone;
   const Next next = answer_string(context, found, 0, found.length());
   context.changes.remove({.database = context.client.database, .key = context.words[1]});
   return next;
@@ -230,15 +237,15 @@ Next get_and_expire(Context& context) {
       return refuse(context, text::syntax);
     }
   }
-  std::optional<Deadline> deadline = keyspace::no_deadline;
-  if (expiry.timing && !(deadline = deadline_of(context, expiry))) return Next::done;
+  if (expiry.given() && waits_to_change(context)) return Next::need_alone;
   const FoundString found = find_string_counted(context, context.words[1]);
   if (found.is_filter) return Next::done;
   if (found.value == nullptr) {
     context.reply.null();
     return Next::done;
   }
-  if (expiry.given() && !context.alone) return Next::need_alone;
+  std::optional<Deadline> deadline = keyspace::no_deadline;
+  if (expiry.timing && !(deadline = deadline_of(context, expiry))) return Next::done;
   const Next next = answer_string(context, found, 0, found.length());
   if (!expiry.given()) return next;
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};

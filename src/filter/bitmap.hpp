@@ -23,7 +23,7 @@ class Bitmap {
   // Whether a bitmap of this length is a mapping of its own, whose pages take memory when they are touched.
   static bool is_mapped(std::uint64_t bytes);
   // No bitmap.
-  static Bitmap none() { return Bitmap(nullptr, 0); }
+  static Bitmap none() { return {nullptr, 0}; }
 
   ~Bitmap();
   Bitmap(Bitmap&& other) noexcept : words_(std::exchange(other.words_, nullptr)), bytes_(other.bytes_) {}

@@ -39,7 +39,7 @@ namespace sepal::filter {
 namespace {
 
 constexpr std::uint64_t run_bytes_min = 4096;
-constexpr std::uint64_t word_bytes = word_bits / 8;
+constexpr std::uint64_t measured_word_bytes = word_bits / 8;
 
 double rate_of_probes(double base, std::uint32_t exponent) {
   double result = 1;
@@ -56,7 +56,7 @@ std::uint64_t count_bits(std::span<const std::uint64_t> words) {
 
 // The words as the layer has them.
 void copy_words(const LayerView& layer, std::uint64_t word, std::span<std::uint64_t> to) {
-  layer.copy_bits(word * word_bytes, std::as_writable_bytes(to));
+  layer.copy_bits(word * measured_word_bytes, std::as_writable_bytes(to));
   if constexpr (std::endian::native != std::endian::little)
     for (std::uint64_t& each : to) each = __builtin_bswap64(each);
 }
@@ -71,7 +71,7 @@ struct Sample {
 // Looks at runs of blocks at equal distances; at all blocks where `bytes_max` allows it.
 Sample sample_of(const LayerView& layer, const LayerPlan& plan, std::uint64_t bytes_max) {
   const std::uint64_t block_words = plan.block_bits / word_bits;
-  const std::uint64_t block_bytes = block_words * word_bytes;
+  const std::uint64_t block_bytes = block_words * measured_word_bytes;
   const std::uint64_t run_blocks =
       std::min(plan.block_count, std::max<std::uint64_t>(1, run_bytes_min / block_bytes));
   const std::uint64_t runs = (plan.block_count + run_blocks - 1) / run_blocks;

@@ -378,6 +378,14 @@ filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fin
   return outcome;
 }
 
+bool Keyspace::add_recorded(filter::Filter& filter, std::span<const Fingerprint> fingerprints) {
+  if (!filter.is_string()) return filter.add_recorded(fingerprints);
+  const std::uint64_t bytes_before = filter.byte_count();
+  const bool added = filter.add_recorded(fingerprints);
+  filter_bytes_ += filter.byte_count() - bytes_before;
+  return added;
+}
+
 void Keyspace::settle_newest_layer(filter::Filter& filter) {
   if (options_.worker_count > 0) filter.keep_usage(options_.worker_count);
   if (filter.has_pieces()) housekeeper_.settle(FilterPtr(&filter), filter.newest_layer());

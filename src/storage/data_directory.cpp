@@ -63,7 +63,7 @@ class DataDirectory::Implementation {
     const KnownFiles none;
     auto written = write(place, [&] {
       return write_generation(disk_, place, snapshot, linking == Linking::none ? none : files_, options_,
-                              progress);
+                              progress, all_read);
     });
     if (!written) {
       drop_unfinished(place);
@@ -149,15 +149,13 @@ class DataDirectory::Implementation {
                               ", which has the highest number there is; move it away");
   }
 
-  // `write_files` writes all files into the folder, and returns a result. `all_read` as in save().
+  // `write_files` writes all files into the folder, and returns a result.
   template <class WriteFiles>
-  auto write(const GenerationPlace& place, const WriteFiles& write_files,
-             const std::function<Result<void>()>& all_read = {}) -> decltype(write_files()) {
+  auto write(const GenerationPlace& place, const WriteFiles& write_files) -> decltype(write_files()) {
     if (auto made = disk_.make_directory(place.folder); !made) return made.error();
     if (auto announced = announce_first(place); !announced) return announced.error();
     auto written = write_files();
     if (!written) return written;
-    if (auto safe = all_read ? all_read() : Result<void>(); !safe) return safe.error();
     if (auto synced = disk_.sync_directory(place.folder); !synced) return synced.error();
     // The folder's own name is on disk before CURRENT names it.
     if (auto synced = disk_.sync_directory(directory_); !synced) return synced.error();

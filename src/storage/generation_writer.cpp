@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -77,7 +78,8 @@ class GenerationWriter {
         known_(known),
         written_{.report = {}, .files = KnownFiles(place.folder)} {}
 
-  Result<WrittenGeneration> run(const DataDirectoryOptions& options, const ProgressSink& progress) {
+  Result<WrittenGeneration> run(const DataDirectoryOptions& options, const ProgressSink& progress,
+                                const std::function<Result<void>()>& all_read) {
     SEPAL_ASSERT(snapshot_.layer_counts.size() == snapshot_.entries.size(), "a snapshot without its layers");
     SEPAL_ASSERT(snapshot_.journal_positions.size() == snapshot_.entries.size(),
                  "a filter of the snapshot has no position in the journal");
@@ -94,6 +96,7 @@ class GenerationWriter {
     for (std::size_t i = 0; i < own_.size() && done; ++i)
       done =
           write_own_file("filter-" + std::to_string(place_.number) + "-" + std::to_string(i), own_[i], meter);
+    if (done && all_read) done = all_read();
     if (done) done = write_last();
     if (!done) return done.error();
     return std::move(written_);
@@ -203,8 +206,9 @@ class GenerationWriter {
 
 Result<WrittenGeneration> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
                                            const KnownFiles& known, const DataDirectoryOptions& options,
-                                           const ProgressSink& progress) {
-  return GenerationWriter(disk, place, snapshot, known).run(options, progress);
+                                           const ProgressSink& progress,
+                                           const std::function<Result<void>()>& all_read) {
+  return GenerationWriter(disk, place, snapshot, known).run(options, progress, all_read);
 }
 
 }  // namespace sepal::storage

@@ -8,6 +8,7 @@
 #include <sepal/storage/snapshot.hpp>
 
 #include <cstdint>
+#include <functional>
 
 #include "known_files.hpp"
 
@@ -24,9 +25,11 @@ struct WrittenGeneration {
 };
 
 // When this succeeds, every file is synced, but the names in the folder are not. A file of `known` with the
-// same contents is linked. Blocks.
+// same contents is linked. `all_read` may be empty; it is called when all bits are read, before the MANIFEST
+// is made: a start may take a generation that has one. Its error ends this. Blocks.
 Result<WrittenGeneration> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
                                            const KnownFiles& known, const DataDirectoryOptions& options,
-                                           const ProgressSink& progress);
+                                           const ProgressSink& progress,
+                                           const std::function<Result<void>()>& all_read);
 
 }  // namespace sepal::storage

@@ -316,9 +316,11 @@ Result<void> JournalApplier::add_to_one(std::span<const Add> adds) {
       append_fingerprints(add.fingerprints, collected_);
     }
   }
-  if (!collected_.empty() && !filter->add_recorded(collected_))
+  if (!collected_.empty() && !keyspace_.add_recorded(*filter, collected_))
     return damaged_at(adds[0].offset,
-                      "from here on a filter gets more items than its newest layer has room for");
+                      filter->is_string()
+                          ? "from here on a bit is set behind the end of a string"
+                          : "from here on a filter gets more items than its newest layer has room for");
   counts_.items += collected_.size();
   return {};
 }

@@ -359,7 +359,8 @@ class Saver::Implementation {
   // A string is changed in place while it is read, so the generation may hold changes that came after the
   // cut. The journal must not lose those: a later start would have them without what came before them. Once
   // the gate is closed, the journal has all changes that were made alone. (A bit that is set in the shared
-  // gate is no such case: until its record is written, its client has no answer.)
+  // gate is no such case: until its record is written, its client has no answer.) If nothing was recorded,
+  // nothing is synced: after a failed sync no other sync succeeds before a save does.
   Result<void> sync_what_was_read(const Snapshot& snapshot) {
     const bool has_string = std::ranges::any_of(
         snapshot.entries, [](const keyspace::CutEntry& entry) { return entry.filter->is_string(); });
@@ -369,7 +370,7 @@ class Saver::Implementation {
       const GateClosed closed(gate_);
       position = journal_position();
     }
-    return callbacks_.sync_journal(position);
+    return position > snapshot.journal_position ? callbacks_.sync_journal(position) : Result<void>();
   }
 
   void choose_log_level(const Order& order, SteadyTime now) {

@@ -1,6 +1,7 @@
 // Power cuts and deaths of the process at every step of seeded workloads: adds, growth, creations, deletions,
-// renames, flushes, transactions, saves, new segments. The recovered keyspace must be the one that the
-// clients knew at some moment, and not at a moment before the last one that the policy promised to keep.
+// renames, flushes, changes of strings, transactions, saves, new segments. The recovered keyspace must be the
+// one that the clients knew at some moment, and not at a moment before the last one that the policy promised
+// to keep.
 //
 // A step is an operation of the disk, or a change, which stores into the mapped journal. At each step the
 // test copies the disk as a crash would leave it, and starts a server on the copy. From another copy it
@@ -40,7 +41,8 @@ std::uint64_t points_wanted() {
 
 class Crashes {
  public:
-  explicit Crashes(JournalPolicy policy) : policy_(policy) {}
+  explicit Crashes(JournalPolicy policy, test::Strings strings = test::Strings::shorter)
+      : policy_(policy), strings_(strings) {}
 
   [[nodiscard]] std::uint64_t points() const { return points_; }
   [[nodiscard]] std::uint64_t linked_bytes() const { return linked_bytes_; }
@@ -52,7 +54,7 @@ class Crashes {
 
   void run(std::uint64_t seed) {
     begin(seed);
-    JournaledWorld world(std::make_unique<SimulatedDisk>(), policy_);
+    JournaledWorld world(std::make_unique<SimulatedDisk>(), policy_, strings_);
     REQUIRE(world.error() == "");
     watch(world);
     for (std::uint32_t change = 1; change <= changes_of_workload; ++change) {
@@ -68,7 +70,7 @@ class Crashes {
   // from then on nothing is lost. Every second disk fails now and then.
   void run_switching(std::uint64_t seed) {
     begin(seed);
-    JournaledWorld world(std::make_unique<SimulatedDisk>(), policy_);
+    JournaledWorld world(std::make_unique<SimulatedDisk>(), policy_, strings_);
     REQUIRE(world.error() == "");
     world.switch_policies();
     switching_ = true;
@@ -89,7 +91,7 @@ class Crashes {
   // The same on a disk where an operation fails now and then, or that has no space for a while.
   void run_failing(std::uint64_t seed) {
     begin(seed);
-    JournaledWorld world(std::make_unique<SimulatedDisk>(), policy_);
+    JournaledWorld world(std::make_unique<SimulatedDisk>(), policy_, strings_);
     REQUIRE(world.error() == "");
     watch(world);
     for (std::uint32_t change = 1; change <= changes_of_workload; ++change) {
@@ -191,7 +193,7 @@ class Crashes {
                    << " died at position " << position);
     auto disk = world.disk().crashed_copy(Survival::all, deaths_);
     keep_until(*disk, position);
-    JournaledWorld recovered(std::move(disk), policy_);
+    JournaledWorld recovered(std::move(disk), policy_, strings_);
     REQUIRE(recovered.error() == "");
     const test::Model& last = world.models().back();
     const test::Model& before = world.models()[world.models().size() - 2];
@@ -224,7 +226,7 @@ class Crashes {
     const auto mark = storage::read_synced(*disk, storage::synced_path("data"));
     REQUIRE(mark);
     lose_last_segment(*disk);
-    JournaledWorld recovered(std::move(disk), policy_);
+    JournaledWorld recovered(std::move(disk), policy_, strings_);
     if (recovered.error().find("bytes are missing") != std::string::npos) ++refusals_;
     if (!recovered.error().empty() || !*mark) return;
     const std::vector<test::Model>& models = world.models();
@@ -241,7 +243,7 @@ class Crashes {
     ++points_;
     INFO("policy " << static_cast<int>(policy_) << " workload " << seed_ << " step " << step_ << " survival "
                    << static_cast<int>(survival) << " point " << points_);
-    JournaledWorld recovered(world.disk().crashed_copy(survival, points_), policy_);
+    JournaledWorld recovered(world.disk().crashed_copy(survival, points_), policy_, strings_);
     REQUIRE(recovered.error() == "");
     const std::vector<test::Model>& models = world.models();
     std::size_t model = models.size();
@@ -256,7 +258,7 @@ class Crashes {
     ++points_;
     INFO("workload " << seed_ << " step " << step_ << " survival " << static_cast<int>(survival) << " point "
                      << points_);
-    JournaledWorld recovered(world.disk().crashed_copy(survival, points_), policy_);
+    JournaledWorld recovered(world.disk().crashed_copy(survival, points_), policy_, strings_);
     REQUIRE(recovered.error() == "");
     go_on(recovered, recovered.outline());
   }
@@ -266,12 +268,14 @@ class Crashes {
     world.begin_from(model);
     std::mt19937_64 random(points_);
     for (int i = 0; i < 5; ++i) world.change(random);
-    JournaledWorld recovered(world.disk().crashed_copy(Survival::all, points_), policy_);
+    JournaledWorld recovered(world.disk().crashed_copy(Survival::all, points_), policy_, strings_);
     REQUIRE(recovered.error() == "");
     REQUIRE(recovered.holds(world.models().back(), world.models().back()));
+    recovered.check_account();
   }
 
   JournalPolicy policy_;
+  test::Strings strings_;
   std::mt19937_64 random_;
   std::uint64_t seed_ = 0;
   std::uint64_t step_ = 0;
@@ -287,9 +291,12 @@ class Crashes {
 
 // Returns how many bytes of generations were linked.
 template <class Run>
-std::uint64_t crash_everywhere(JournalPolicy policy, const Run& run) {
-  Crashes crashes(policy);
-  for (std::uint64_t seed = 1; crashes.points() < points_wanted(); ++seed) (crashes.*run)(seed);
+std::uint64_t crash_everywhere(JournalPolicy policy, const Run& run,
+                               test::Strings strings = test::Strings::shorter) {
+  Crashes crashes(policy, strings);
+  // Each point takes longer where strings are longer.
+  const std::uint64_t wanted = strings == test::Strings::longer ? points_wanted() / 8 : points_wanted();
+  for (std::uint64_t seed = 1; crashes.points() < wanted; ++seed) (crashes.*run)(seed);
   WARN("crash points tried: " << crashes.points() << ", bytes linked: " << crashes.linked_bytes()
                               << ", starts refused without the last segment: " << crashes.refusals()
                               << ", transactions divided: " << crashes.divided());
@@ -306,6 +313,12 @@ TEST_CASE("under always, a crash at any step loses no answered change", "[storag
 TEST_CASE("under everysec, a power cut loses nothing before the last sync, and a kill loses nothing",
           "[storage][fault][crash]") {
   CHECK(crash_everywhere(JournalPolicy::everysec, &Crashes::run) > 0);
+}
+
+TEST_CASE("a crash at any step leaves each string as some prefix of its changes made it",
+          "[storage][fault][crash]") {
+  crash_everywhere(GENERATE(JournalPolicy::always, JournalPolicy::everysec), &Crashes::run,
+                   test::Strings::longer);
 }
 
 TEST_CASE("after errors of the disk, no durable change is lost, and changes are accepted again",

@@ -1,5 +1,7 @@
 #include "journaled_world.hpp"
 
+#include <sepal/filter/bit_string.hpp>
+#include <sepal/filter/image.hpp>
 #include <sepal/storage/snapshot.hpp>
 
 #include <algorithm>
@@ -19,6 +21,13 @@ using storage::JournalPolicy;
 constexpr storage::DataDirectoryOptions some_own_files{.own_file_bytes_min = 200};
 // Small enough that a workload fills several segments.
 constexpr std::uint64_t segment_bytes = 16 << 10;
+// A frame is at most an eighth of a segment, and a piece of a long string has 64 KiB.
+constexpr std::uint64_t segment_bytes_of_longer = 1 << 20;
+// An image of such a string fits into a frame of a small segment.
+constexpr std::size_t shorter_bytes_max = 600;
+constexpr std::size_t longer_bytes_max = 400'000;
+constexpr std::size_t long_piece_bytes = keyspace::written_bytes_max + 5000;
+constexpr std::uint64_t sparse_from = 256 << 10;
 constexpr keyspace::KeyspaceOptions small_filters{
     .memory_max = std::uint64_t{1} << 33, .capacity = 8, .seed = 7};
 const storage::Path data = "data";
@@ -34,7 +43,7 @@ constexpr std::uint32_t batch_items_max = 12;
 // Most transactions are short. Some fill several frames of a segment of this size, and go on in the next.
 constexpr std::uint32_t long_transaction_changes = 24;
 constexpr std::uint32_t short_transaction_changes_max = 4;
-constexpr std::array<const char*, 5> keys{"a", "b", "users", "users:next", "c"};
+constexpr std::array<const char*, 6> keys{"a", "b", "users", "users:next", "c", "bits"};
 
 std::string item_of(std::uint32_t number) {
   return "item:" + std::to_string(number);
@@ -46,8 +55,8 @@ std::uint32_t below(std::mt19937_64& random, std::uint32_t bound) {
 
 }  // namespace
 
-JournaledWorld::JournaledWorld(std::unique_ptr<SimulatedDisk> disk, JournalPolicy policy)
-    : disk_(std::move(disk)), keyspace_(small_filters, housekeeper_), policy_(policy) {
+JournaledWorld::JournaledWorld(std::unique_ptr<SimulatedDisk> disk, JournalPolicy policy, Strings strings)
+    : disk_(std::move(disk)), keyspace_(small_filters, housekeeper_), policy_(policy), strings_(strings) {
   recover();
 }
 
@@ -86,15 +95,20 @@ Result<void> JournaledWorld::try_recover() {
   auto files = storage::AdoptedFiles::open(*disk_, data, std::move(replayed->named));
   if (!files) return files.error();
   files_ = std::move(*files);
-  const storage::JournalOptions options{
-      .policy = policy_, .segment_bytes = segment_bytes, .segments_ahead = 1, .threaded = false};
   auto journal =
-      storage::Journal::open(*disk_, data, replayed->position, 1, options,
+      storage::Journal::open(*disk_, data, replayed->position, 1, journal_options(),
                              {.on_progress = {}, .on_save_needed = [this] { needs_save_ = true; }});
   if (!journal) return journal.error();
   journal_ = std::move(*journal);
   ends_ = {journal_->position()};
   return {};
+}
+
+storage::JournalOptions JournaledWorld::journal_options() const {
+  return {.policy = policy_,
+          .segment_bytes = strings_ == Strings::longer ? segment_bytes_of_longer : segment_bytes,
+          .segments_ahead = 1,
+          .threaded = false};
 }
 
 void JournaledWorld::begin_from(Model model) {
@@ -108,8 +122,12 @@ Model JournaledWorld::outline() const {
   for (std::uint32_t database = 0; database < databases; ++database)
     keyspace_.for_each_key(database, [&](std::string_view name) {
       const keyspace::DatabaseKey key{.database = database, .key = name};
+      const filter::Filter& found = *keyspace_.find(key);
       model[{database, std::string(name)}] = {
-          .item_count = keyspace_.find(key)->item_count(), .items = {}, .deadline = keyspace_.deadline(key)};
+          .item_count = found.item_count(),
+          .items = {},
+          .deadline = keyspace_.deadline(key),
+          .string = found.is_string() ? std::optional(filter::BitString(found).text()) : std::nullopt};
     });
   model.mirrors = keyspace_.mirrors().all();
   return model;
@@ -125,7 +143,9 @@ bool JournaledWorld::admitted(std::size_t item_count, std::size_t changes) {
       may_begin_mirror
           ? 2 * adds
           : keyspace::record_bytes_of_mirror(keyspace_.mirrors(), item_count, small_filters.layers_max);
-  const std::uint64_t bytes = changes * (adds + mirrored);
+  const std::uint64_t strings = keyspace::record_bytes_of_string(
+      key_bytes_max, strings_ == Strings::longer ? longer_bytes_max : 2 * shorter_bytes_max);
+  const std::uint64_t bytes = changes * (std::max(adds + mirrored, strings));
   for (int tries = 0; tries < tries_max; ++tries) {
     const Admission admission = journal_->log(0).admit(bytes);
     if (admission != Admission::later) return admission == Admission::granted;
@@ -141,7 +161,7 @@ void JournaledWorld::switch_policy(std::mt19937_64& random) {
 }
 
 void JournaledWorld::change(std::mt19937_64& random) {
-  if (switching_ && below(random, 4) == 0) switch_policy(random);
+  if (switching_ && below(random, 8) == 0) switch_policy(random);
   // The first change adds to the filter that saves can link later.
   const bool first = models_.size() == 1;
   const std::uint32_t kind = first ? 2 : below(random, 12);
@@ -174,12 +194,15 @@ void JournaledWorld::change(std::mt19937_64& random) {
 }
 
 void JournaledWorld::change_filters(std::mt19937_64& random, Model& model, const Kind& kind) {
+  const std::uint32_t strings_of_twelve = strings_ == Strings::longer ? 9 : 4;
   if (kind.first) {
     add(random, model, false);
   } else if (below(random, kind.in_transaction ? 12 : 6) == 0) {
     change_key(random, model);
   } else if (kind.mirrors && below(random, 8) == 0) {
     change_mirror(random, model);
+  } else if (below(random, 12) < strings_of_twelve) {
+    change_string(random, model, kind.in_transaction);
   } else {
     add(random, model, kind.in_transaction);
   }
@@ -206,6 +229,7 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   filter::Filter* filter = keyspace_.find({database, key});
+  if (filter != nullptr && filter->is_string()) return;
   std::uint64_t added_count = 0;
   std::array<bool, batch_items_max> added{};
   if (filter != nullptr &&
@@ -246,7 +270,9 @@ void JournaledWorld::change_mirror(std::mt19937_64& random, Model& model) {
   auto& log = journal_->log(0);
   keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
   const filter::Filter* const source = keyspace_.find({database, from});
-  if (source == nullptr) return;
+  if (source == nullptr || source->is_string()) return;
+  if (const auto* const target = keyspace_.find({database, to}); target != nullptr && target->is_string())
+    return;
   const auto* const link = keyspace_.mirrors().from(*source);
   const std::uint32_t kind = below(random, 3);
   if (link == nullptr) {
@@ -319,6 +345,108 @@ void JournaledWorld::change_key(std::mt19937_64& random, Model& model) {
   }
 }
 
+// As the commands on strings do. A filter that is under the key is replaced, or stays.
+void JournaledWorld::change_string(std::mt19937_64& random, Model& model, bool in_transaction) {
+  const std::string name = keys[below(random, keys.size())];
+  StringChange change{.key = {.database = below(random, databases), .key = name},
+                      .before = {},
+                      .in_transaction = in_transaction};
+  const filter::Filter* const found = keyspace_.find(change.key);
+  const std::uint32_t kind = below(random, 10);
+  if (found != nullptr && !found->is_string()) {
+    if (kind < 3) put_bytes(random, model, change);
+    return;
+  }
+  if (found != nullptr) change.before = filter::BitString(*found).text();
+  if (kind < 5) {
+    set_bit(random, model, change);
+  } else if (kind < 8) {
+    write_bytes(random, model, change);
+  } else {
+    put_bytes(random, model, change);
+  }
+}
+
+// SETBIT, to 1 and to 0.
+void JournaledWorld::set_bit(std::mt19937_64& random, Model& model, const StringChange& change) {
+  const std::uint64_t position = random() % (8 * std::min(change.before.size() + 2, longer_bytes_max));
+  const std::uint64_t byte = position / 8;
+  const int mask = 0x80 >> position % 8;
+  auto& log = journal_->log(0);
+  const filter::Filter* const found = keyspace_.find(change.key);
+  const bool value = below(random, 3) != 0;
+  if (found != nullptr && value) {
+    keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
+    const auto was_set = mutator.try_set_bit(change.key, *found, position);
+    if (was_set && !change.in_transaction) static_cast<void>(log.settle(true));
+    if (was_set) {
+      std::string& bytes = *model[{change.key.database, std::string(change.key.key)}].string;
+      REQUIRE(*was_set == ((bytes[byte] & mask) != 0));
+      bytes[byte] = static_cast<char>(bytes[byte] | mask);
+      return;
+    }
+  }
+  if (strings_ == Strings::shorter && byte >= shorter_bytes_max) return;
+  const int present = byte < change.before.size() ? change.before[byte] : 0;
+  write(model, change, byte, std::string(1, static_cast<char>(value ? present | mask : present & ~mask)));
+}
+
+std::string JournaledWorld::any_bytes(std::mt19937_64& random, const StringChange& change) const {
+  const bool is_long = strings_ == Strings::longer && !change.in_transaction && below(random, 4) == 0;
+  std::string bytes(is_long ? long_piece_bytes : 1 + below(random, 100), '\0');
+  const bool zeros = below(random, 4) == 0;
+  for (char& byte : bytes) byte = zeros ? '\0' : static_cast<char>(random());
+  return bytes;
+}
+
+// SETRANGE and APPEND. Now and then behind the end, and far behind it: the string is sparse then.
+void JournaledWorld::write_bytes(std::mt19937_64& random, Model& model, const StringChange& change) {
+  const std::string bytes = any_bytes(random, change);
+  const std::size_t length = change.before.size();
+  std::uint64_t offset = below(random, 2) == 0 ? length : random() % (length + 20);
+  if (strings_ == Strings::longer && below(random, 6) == 0) offset = sparse_from + below(random, 20'000);
+  const std::size_t length_max = strings_ == Strings::longer ? longer_bytes_max : shorter_bytes_max;
+  if (offset + bytes.size() <= length_max) write(model, change, offset, bytes);
+}
+
+// Longer bytes are recorded as a group, as the commands do it.
+void JournaledWorld::write(Model& model, const StringChange& change, std::uint64_t offset,
+                           const std::string& bytes) {
+  auto& log = journal_->log(0);
+  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
+  const bool groups = log.recording() && !change.in_transaction && bytes.size() > keyspace::written_bytes_max;
+  if (groups) log.begin_group();
+  REQUIRE(mutator.write(change.key, offset, std::as_bytes(std::span(bytes))));
+  if (groups) log.end_group();
+  std::string all = change.before;
+  all.resize(std::max<std::size_t>(all.size(), offset + bytes.size()));
+  all.replace(offset, bytes.size(), bytes);
+  model[{change.key.database, std::string(change.key.key)}].string = std::move(all);
+}
+
+// SET, and COPY from whatever string there is.
+void JournaledWorld::put_bytes(std::mt19937_64& random, Model& model, const StringChange& change) {
+  ModelFilter known{.deadline = static_cast<keyspace::Deadline>(below(random, 3))};
+  const std::string source = keys[below(random, keys.size())];
+  const filter::Filter* const from = keyspace_.find({change.key.database, source});
+  keyspace::FilterPtr made;
+  if (from != nullptr && from->is_string() && below(random, 2) == 0 &&
+      (!change.in_transaction || filter::whole_image_bytes(*from) <= segment_bytes)) {
+    known.string = filter::BitString(*from).text();
+    made = *filter::filter_of(filter::whole_image(*from), roomy);
+  } else {
+    known.string = any_bytes(random, change);
+    made = *filter::BitString::of(*known.string, roomy);
+  }
+  auto& log = journal_->log(0);
+  keyspace::Mutator mutator(keyspace_, log.recording() ? &log : nullptr);
+  const bool groups = log.recording() && !change.in_transaction;
+  if (groups) log.begin_group();
+  REQUIRE(mutator.put_string(change.key, made, known.deadline));
+  if (groups) log.end_group();
+  model[{change.key.database, std::string(change.key.key)}] = std::move(known);
+}
+
 // Adopts a filter, Sepal's or RedisBloom's, in a file or in the record, as the daemon does.
 void JournaledWorld::adopt(std::mt19937_64& random, Model& model) {
   const keyspace::DatabaseKey key{.database = below(random, databases),
@@ -387,8 +515,19 @@ Result<void> JournaledWorld::try_save(std::mt19937_64& random, storage::Linking 
   if (snapshot.taken_until() > snapshot.journal_position) {
     if (auto synced = journal_->sync_until(snapshot.taken_until()); !synced) return synced.error();
   }
+  const bool has_string =
+      std::ranges::any_of(snapshot.entries, [](const auto& entry) { return entry.filter->is_string(); });
+  const auto sync_what_was_read = [&]() -> Result<void> {
+    const std::uint64_t position = journal_->position();
+    if (!has_string || position <= snapshot.journal_position) return {};
+    // A change may make the journal work, which does not do so within its work.
+    interfere_ = {};
+    auto synced = journal_->sync_until(position);
+    interfere_ = interfere;
+    return synced;
+  };
   interfere_ = interfere;
-  const auto report = directory_->save(snapshot, {}, linking);
+  const auto report = directory_->save(snapshot, {}, linking, sync_what_was_read);
   interfere_ = {};
   if (!report) return report.error();
   linked_bytes_ += report->linked_bytes;
@@ -406,6 +545,13 @@ std::size_t JournaledWorld::model_at(std::uint64_t position) const {
   return static_cast<std::size_t>(std::max<std::ptrdiff_t>(first_lost - ends_.begin(), 1) - 1);
 }
 
+void JournaledWorld::check_account() {
+  // A string whose account is wrong would leave a page at least.
+  constexpr std::uint64_t page_bytes = 4096;
+  for (const auto& [key, known] : outline()) REQUIRE(keyspace_.remove({key.first, key.second}));
+  REQUIRE(keyspace_.memory_used() < Filters().keyspace.memory_used() + page_bytes);
+}
+
 bool JournaledWorld::holds(const Model& model, const Model& next) const {
   if (keyspace_.total_size() != model.size()) return false;
   const auto mirrors = keyspace_.mirrors().all();
@@ -414,8 +560,10 @@ bool JournaledWorld::holds(const Model& model, const Model& next) const {
   return std::ranges::all_of(model, [&](const auto& entry) {
     const auto& [key, known] = entry;
     const filter::Filter* const filter = keyspace_.find({key.first, key.second});
-    if (filter == nullptr || filter->item_count() < known.item_count) return false;
+    if (filter == nullptr || filter->is_string() != known.string.has_value()) return false;
     if (keyspace_.deadline({key.first, key.second}) != known.deadline) return false;
+    if (known.string) return filter::BitString(*filter).text() == *known.string;
+    if (filter->item_count() < known.item_count) return false;
     const auto later = next.find(key);
     const bool may_have_more = may_have_begun && later != next.end();
     const std::uint64_t most = may_have_more ? later->second.item_count : known.item_count;

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -28,18 +29,23 @@ namespace sepal::test {
 // A filter and its key as clients know them from the replies.
 struct ModelFilter {
   std::uint64_t item_count = 0;
-  std::set<std::uint32_t> items;  // numbers of the items whose add was answered
+  std::set<std::uint32_t> items{};  // numbers of the items whose add was answered
   keyspace::Deadline deadline = keyspace::no_deadline;
+  std::optional<std::string> string{};  // the bytes of a string; nothing: this is a filter
 };
 struct Model : std::map<std::pair<std::uint32_t, std::string>, ModelFilter> {
   bool by_transaction = false;  // the change that led here is there whole or not at all
   std::vector<keyspace::Mirror> mirrors;
 };
 
+// Whether strings get longer than one record of the journal, and sparse. Segments are larger then.
+enum class Strings : std::uint8_t { shorter, longer };
+
 class JournaledWorld {
  public:
   // Takes the disk, and recovers the keyspace on it.
-  JournaledWorld(std::unique_ptr<SimulatedDisk> disk, storage::JournalPolicy policy);
+  JournaledWorld(std::unique_ptr<SimulatedDisk> disk, storage::JournalPolicy policy,
+                 Strings strings = Strings::shorter);
   ~JournaledWorld();
 
   // Why it could not recover; empty when it could.
@@ -71,14 +77,16 @@ class JournaledWorld {
   // The positions of the journal between which the last change stands; equal if it recorded nothing.
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> last_change() const;
 
-  // Whether the keyspace holds exactly the keys and counts of the model, and all of its items. It may also
-  // have some items of `next`, because a request is answered only when it is complete; but it has no items of
-  // a transaction that is not complete.
+  // Whether the keyspace holds exactly the keys, counts and strings of the model, and all of its items. It
+  // may also have some items of `next`, because a request is answered only when it is complete; but it has no
+  // items of a transaction that is not complete.
   [[nodiscard]] bool holds(const Model& model, const Model& next) const;
   // Continues from the recovered keyspace, which holds `model`.
   void begin_from(Model model);
   // The keys, counts and deadlines of the keyspace, without items.
   [[nodiscard]] Model outline() const;
+  // Removes all keys, and checks that the account of memory is empty then. The world is of no use afterwards.
+  void check_account();
   // The bytes that saves linked instead of writing them.
   [[nodiscard]] std::uint64_t linked_bytes() const { return linked_bytes_; }
 
@@ -87,6 +95,7 @@ class JournaledWorld {
   void recover();
   Result<void> try_recover();
   [[nodiscard]] bool admitted(std::size_t item_count, std::size_t changes);
+  [[nodiscard]] storage::JournalOptions journal_options() const;
   // With the gate closed, without a commit:
   struct Kind {
     bool first = false;  // it is an add
@@ -97,6 +106,17 @@ class JournaledWorld {
   void transact(std::mt19937_64& random, Model& model, std::uint32_t changes);
   void add(std::mt19937_64& random, Model& model, bool in_transaction);
   void change_key(std::mt19937_64& random, Model& model);
+  struct StringChange {
+    keyspace::DatabaseKey key{};
+    std::string before;  // empty where there is none
+    bool in_transaction = false;
+  };
+  void change_string(std::mt19937_64& random, Model& model, bool in_transaction);
+  void set_bit(std::mt19937_64& random, Model& model, const StringChange& change);
+  void write_bytes(std::mt19937_64& random, Model& model, const StringChange& change);
+  void put_bytes(std::mt19937_64& random, Model& model, const StringChange& change);
+  void write(Model& model, const StringChange& change, std::uint64_t offset, const std::string& bytes);
+  [[nodiscard]] std::string any_bytes(std::mt19937_64& random, const StringChange& change) const;
   void adopt(std::mt19937_64& random, Model& model);
   void change_mirror(std::mt19937_64& random, Model& model);
   void switch_policy(std::mt19937_64& random);
@@ -110,6 +130,7 @@ class JournaledWorld {
   std::unique_ptr<storage::AdoptedFiles> files_;
   std::unique_ptr<storage::Journal> journal_;
   storage::JournalPolicy policy_;
+  Strings strings_;
   bool needs_save_ = false;
   bool saving_ = false;
   bool switching_ = false;

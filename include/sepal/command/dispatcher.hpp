@@ -59,6 +59,7 @@ struct WorkerStats {
   metrics::Counter items_added;  // adds that answered 1
   metrics::Counter items_asked;  // look-ups of items
   metrics::Counter items_found;  // of these, the ones that answered 1
+  metrics::Counter bits_set;     // bits of strings that SETBIT set beside other requests
   metrics::Counter batches;
   metrics::Counter too_long_requests;  // each closed its connection
   // The most that any client of the worker had unparsed, and unsent, at each look. The worker looks once a

@@ -56,7 +56,9 @@ struct Route {
 class Server {
  public:
   Server(Options options, std::vector<Route> routes);
-  ~Server();  // stops
+  // Stops. It throws only if there is no memory for the message to the thread; then the process may end.
+  // NOLINTNEXTLINE(bugprone-exception-escape)
+  ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 

@@ -1,7 +1,10 @@
 // Commands on strings and their bits: what the recorded exchanges do not say, and what the journal gets.
 #include <sepal/filter/bit_string.hpp>
+#include <sepal/filter/rdb.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -144,6 +147,11 @@ TEST_CASE("ranges of strings are clipped as the reference does it", "[command]")
   CHECK(world.send({"BITCOUNT", "k", "1", "1", "BIT"}) == ":1");
   CHECK(world.send({"BITPOS", "k", "1", "5"}) == ":-1");
   CHECK(world.send({"BITPOS", "k", "0", "0", "-1", "BIT"}) == ":0");
+  // Both ends are before the string.
+  CHECK(world.send({"BITPOS", "k", "1", "-119", "-4552"}) == ":1");
+  CHECK(world.send({"BITCOUNT", "k", "-119", "-4552"}) == ":0");
+  CHECK(world.send({"BITCOUNT", "k", "1", "a", "a"}) == "-ERR value is not an integer or out of range");
+  CHECK(world.send({"BITCOUNT", "k", "1", "1", "a"}) == "-ERR syntax error");
 }
 
 TEST_CASE("the bits of a long string are counted and sought in parts", "[command]") {
@@ -175,6 +183,14 @@ TEST_CASE("numbers in a string wrap, stop at their bounds, or stay, as OVERFLOW 
   CHECK(world.send({"BITFIELD_RO", "k", "SET", "u8", "0", "1"}) ==
         "-ERR BITFIELD_RO only supports the GET subcommand");
   CHECK(world.send({"BITFIELD_RO", "none", "GET", "u63", "100"}) == "*[:0]");
+  CHECK(world.send({"BITFIELD_RO", "k", "GET", "i39", "4294967295"}) == "*[:0]");
+  CHECK(world.send({"BITFIELD", "k", "SET", "i39", "4294967295", "1"}) ==
+        "-ERR bit offset is not an integer or out of range");
+  // A negative number is a large one in an unsigned field.
+  CHECK(world.send({"BITFIELD", "u", "OVERFLOW", "SAT", "SET", "u8", "0", "-114", "GET", "u8", "0"}) ==
+        "*[:0, :255]");
+  CHECK(world.send({"BITFIELD", "u", "OVERFLOW", "FAIL", "SET", "u8", "0", "-1"}) == "*[$null]");
+  CHECK(world.send({"BITFIELD", "u", "SET", "u8", "0", "-2", "GET", "u8", "0"}) == "*[:255, :254]");
 }
 
 TEST_CASE("commands on strings refuse filters, and commands on filters refuse strings", "[command]") {
@@ -257,6 +273,76 @@ TEST_CASE("bits that neighbours set and ask for are answered together, as intege
   CHECK(world.send({"GETBIT", "k", "3"}) == ":0");
 }
 
+// Made by redis-server 7.0.15: SET k VALUE, then DUMP k. Numbers stand there as 1, 2 or 4 bytes, and what
+// repeats itself is packed as LZF.
+TEST_CASE("a string that Redis keeps as a number, or has packed, is restored as its bytes", "[command]") {
+  struct Dumped {
+    std::string_view hex;
+    std::string text;
+  };
+  const Dumped dumps[] = {
+      {"00c07b0a0048e253e1007a67b9", "123"},
+      {"00c0f90a005e26d130d7a242ab", "-7"},
+      {"00c139300a009d94ea2793fc08b9", "12345"},
+      {"00c100800a00b540064753bb1ace", "-32768"},
+      {"00c2d20296490a0002a479f6c2d5670a", "1234567890"},
+      {"00c2000000800a00c74f873e33558187", "-2147483648"},
+      {"000a323134373438333634380a00e7b129a34c1d76ee", "2147483648"},
+      {"00033030370a007258e27b4c69bad9", "007"},
+      {"00000a005d9b5c400f7fa2da", ""},
+      {"000573686f72740a00c47ccd5215235c12", "short"},
+      {"00c3091e016161e011000161610a0045737cbb2b647bbb", std::string(30, 'a')},
+      {"00c30c412c010000e0ff00e017000100000a00a405626919032562", std::string(300, '\0')},
+  };
+  World world;
+  for (const auto& [hex, text] : dumps) {
+    CAPTURE(hex);
+    std::string payload;
+    for (std::size_t at = 0; at < hex.size(); at += 2)
+      payload += static_cast<char>(std::stoi(std::string(hex.substr(at, 2)), nullptr, 16));
+    CHECK(world.send({"RESTORE", "k", "0", payload, "REPLACE"}) == "+OK");
+    CHECK(world.text("k") == text);
+    // No byte may be another one, and none may be missing.
+    for (std::size_t at = 1; at < payload.size(); ++at) {
+      std::string damaged = payload;
+      damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+      CHECK(world.send({"RESTORE", "other", "0", damaged}).starts_with("-ERR"));
+      CHECK(world.send({"RESTORE", "other", "0", payload.substr(0, at)}).starts_with("-ERR"));
+    }
+  }
+}
+
+// The checksum matches, so only the contents are wrong.
+TEST_CASE("a payload of a string whose contents are wrong is refused", "[command]") {
+  const auto sealed = [](std::string value) {
+    value = std::string(1, '\0') + value + std::string("\x0a\0", 2);
+    std::uint64_t checksum = filter::rdb_checksum(std::as_bytes(std::span(value)));
+    for (int byte = 0; byte < 8; ++byte, checksum >>= 8) value += static_cast<char>(checksum & 0xff);
+    return value;
+  };
+  const std::string values[] = {
+      "",                                      // no length
+      std::string("\5abc", 4),                 // longer than what is there
+      std::string("\2abc", 4),                 // more is there
+      std::string("\xc1\1", 2),                // half a number
+      std::string("\xc0\1\1", 3),              // more than a number
+      std::string("\xc4\1\1", 3),              // an encoding that there is not
+      std::string("\xc3\0\5", 3),              // nothing unpacks to something
+      std::string("\xc3\2\x14\0a", 5),         // packed bytes that unpack to less
+      std::string("\xc3\3\1\xe0\xff\xff", 6),  // that point before the beginning
+      std::string("\x80\xff\xff\xff\xff", 5),  // 4 GB
+      std::string("\x81\xff\xff\xff\xff\xff\xff\xff\xff", 9),
+      std::string("\xc3\2\x81\xff\xff\xff\xff\xff\xff\xff\xff\0a", 13),
+  };
+  World world;
+  for (const std::string& value : values) {
+    CAPTURE(value);
+    CHECK(world.send({"RESTORE", "k", "0", sealed(value)}).starts_with("-ERR"));
+  }
+  CHECK(world.send({"EXISTS", "k"}) == ":0");
+  CHECK(world.send({"RESTORE", "k", "0", sealed(std::string("\3abc", 4))}) == "+OK");
+}
+
 TEST_CASE("a transaction and a watch see the bits of strings", "[command]") {
   World world;
   world.send({"SET", "k", "ab"});
@@ -269,6 +355,32 @@ TEST_CASE("a transaction and a watch see the bits of strings", "[command]") {
   world.send({"SETBIT", "k", "6", "1"});
   world.send({"STRLEN", "k"});
   CHECK(world.send({"EXEC"}) == "*[:0, :2]");
+}
+
+TEST_CASE("a bit that is set beside other requests counts as a change, so that a stop saves it",
+          "[command]") {
+  World world;
+  world.send({"SET", "k", "ab"});
+  world.send({"SETBIT", "k", "0", "1"});
+  CHECK(world.workers[0].bits_set.get() == 1);
+  world.send({"SETBIT", "k", "0", "1"});
+  CHECK(world.workers[0].bits_set.get() == 1);
+  const std::uint64_t changes = world.keyspace.structure_changes();
+  world.send({"SETBIT", "k", "0", "0"});
+  CHECK(world.workers[0].bits_set.get() == 1);
+  CHECK(world.keyspace.structure_changes() == changes + 1);
+}
+
+TEST_CASE("a string that is read and changed counts one hit, and a missing one one miss", "[command]") {
+  World world;
+  world.send({"SET", "k", "ab"});
+  CHECK(world.send({"GETEX", "k", "EX", "100"}) == "$ab");
+  CHECK(world.workers[0].key_hits.get() == 1);
+  CHECK(world.send({"GETDEL", "k"}) == "$ab");
+  CHECK(world.workers[0].key_hits.get() == 2);
+  CHECK(world.send({"GETEX", "k", "EX", "0"}) == "$null");
+  CHECK(world.send({"GETDEL", "k"}) == "$null");
+  CHECK(world.workers[0].key_misses.get() == 2);
 }
 
 TEST_CASE("memory that a string would take beyond maxmemory is refused", "[command]") {
