@@ -58,7 +58,7 @@ Next adopt_long(Context& context, NewString string) {
                     .database = context.client.database,
                     .key = std::string(string.key),
                     .deadline = string.deadline,
-                    .replace = true,
+                    .replace = string.condition != Condition::free,
                     .make = {},
                     .answer = {}};
   adoption.make = [held = std::make_shared<std::string>(string.bytes)](
@@ -66,10 +66,17 @@ Next adopt_long(Context& context, NewString string) {
     if (auto room = making.hold(held->size()); !room) return room.error();
     return filter::BitString::of(*held, making.limits);
   };
-  adoption.answer = [answer = std::move(string.answer)](resp::Reply& reply, const Result<void>& outcome) {
+  if (string.condition == Condition::taken)
+    adoption.still_wanted = [&keys = context.services.keyspace, database = adoption.database,
+                             key = adoption.key] {
+      return keys.find({.database = database, .key = key}) != nullptr;
+    };
+  adoption.answer = [answer = std::move(string.answer), otherwise = std::move(string.answer_otherwise)](
+                        resp::Reply& reply, const Result<void>& outcome) {
     if (outcome) return answer(reply);
-    reply.error(outcome.error().code == Errc::memory_limit ? std::string(text::over_memory)
-                                                           : reason_text(outcome.error()));
+    const Errc code = outcome.error().code;
+    if (otherwise && (code == Errc::key_exists || code == Errc::no_such_key)) return otherwise(reply);
+    reply.error(code == Errc::memory_limit ? std::string(text::over_memory) : reason_text(outcome.error()));
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;

@@ -37,12 +37,19 @@ bool refuse_length(Context& context, std::uint64_t offset, std::uint64_t byte_co
 bool write_string(Context& context, std::string_view key, std::uint64_t offset,
                   std::span<const std::byte> bytes);
 
+// What must be under a key when a string is put there.
+enum class Condition : std::uint8_t { none, free, taken };
+
 // What is put under a key, and how the client is told.
 struct NewString {
   std::string_view key;
   std::string_view bytes;
   keyspace::Deadline deadline = keyspace::no_deadline;
   std::function<void(resp::Reply& reply)> answer;
+  // The caller has found that the condition is true. It may be false when a job puts a long string: then the
+  // key stays as it is, and `answer_otherwise` answers.
+  Condition condition = Condition::none;
+  std::function<void(resp::Reply& reply)> answer_otherwise = {};
 };
 // Puts a string under a key, replacing what is there; a deadline that is past removes the key. Answers.
 Next put_string(Context& context, NewString string);

@@ -288,8 +288,15 @@ Next set(Context& context) {
     return Next::done;
   }
   if (options.expiry.keep) deadline = context.services.keyspace.deadline(key);
-  return put_string(context,
-                    {.key = key.key, .bytes = context.words[2], .deadline = *deadline, .answer = answer});
+  const auto condition = options.if_free    ? Condition::free
+                         : options.if_there ? Condition::taken
+                                            : Condition::none;
+  return put_string(context, {.key = key.key,
+                              .bytes = context.words[2],
+                              .deadline = *deadline,
+                              .answer = answer,
+                              .condition = condition,
+                              .answer_otherwise = [](resp::Reply& reply) { reply.null(); }});
 }
 
 Next set_if_free(Context& context) {
@@ -300,7 +307,9 @@ Next set_if_free(Context& context) {
   }
   return put_string(context, {.key = context.words[1],
                               .bytes = context.words[2],
-                              .answer = [](resp::Reply& reply) { reply.integer(1); }});
+                              .answer = [](resp::Reply& reply) { reply.integer(1); },
+                              .condition = Condition::free,
+                              .answer_otherwise = [](resp::Reply& reply) { reply.integer(0); }});
 }
 
 Next set_with_seconds(Context& context) {
