@@ -32,6 +32,19 @@ struct FoundString {
 // Answers an error, and returns true, if a string may not get so long.
 bool refuse_length(Context& context, std::uint64_t offset, std::uint64_t byte_count);
 
+// With the gate closed. After a crash, what is changed while this exists is there whole or not at all. Only
+// one exists at a time. EXEC and scripts have begun a group already.
+class StringGroup {
+ public:
+  explicit StringGroup(const Context& context);
+  ~StringGroup();
+  StringGroup(const StringGroup&) = delete;
+  StringGroup& operator=(const StringGroup&) = delete;
+
+ private:
+  keyspace::WorkerLog* log_ = nullptr;
+};
+
 // With the gate closed. Writes bytes into the string under the key, as Mutator::write. Answers an error, and
 // returns false, if that fails.
 bool write_string(Context& context, std::string_view key, std::uint64_t offset,
@@ -50,6 +63,7 @@ struct NewString {
   // key stays as it is, and `answer_otherwise` answers.
   Condition condition = Condition::none;
   std::function<void(resp::Reply& reply)> answer_otherwise = {};
+  bool in_group = false;  // the caller has a StringGroup
 };
 // Puts a string under a key, replacing what is there; a deadline that is past removes the key. Answers.
 Next put_string(Context& context, NewString string);

@@ -156,10 +156,13 @@ bool all_free(const Context& context, Words keys_and_values) {
 // Puts all strings of MSET and MSETNX. Answers only an error; then false. A string that is refused is the
 // first one, or those before it stay.
 bool put_all(Context& context, Words keys_and_values) {
+  const StringGroup group(context);
   const std::uint64_t errors = context.reply.error_count();
   for (std::size_t at = 0; at < keys_and_values.size(); at += 2) {
-    put_string(context,
-               {.key = keys_and_values[at], .bytes = keys_and_values[at + 1], .answer = [](resp::Reply&) {}});
+    put_string(context, {.key = keys_and_values[at],
+                         .bytes = keys_and_values[at + 1],
+                         .answer = [](resp::Reply&) {},
+                         .in_group = true});
     if (context.reply.error_count() != errors) return false;
   }
   return true;

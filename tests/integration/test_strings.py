@@ -124,7 +124,7 @@ class Writer(Worker):
     def draw(self):
         one, other = self.random.sample(self.keys, 2)
         kind = self.random.choice(("SETBIT", "SETBIT", "SETBIT", "SETRANGE", "APPEND", "SET", "BITOP", "BITFIELD", "COPY",
-                                   "RENAME", "DEL"))
+                                   "RENAME", "DEL", "MSET"))
         if kind == "SETBIT":
             return kind, one, self.random.randrange(6000), self.random.randrange(2)
         if kind == "SETRANGE":
@@ -134,6 +134,8 @@ class Writer(Worker):
             return kind, one, self.random.randrange(1000), self.random.randrange(256)
         if kind in ("APPEND", "SET"):
             return kind, one, self.some_bytes()
+        if kind == "MSET":
+            return kind, one, self.some_bytes(), other, self.some_bytes()
         return kind, one, other
 
     def request(self, change):
@@ -150,6 +152,8 @@ class Writer(Worker):
                     2, self.name(one), self.name(rest[0]))
         if kind == "DEL":
             return "DEL", self.name(one)
+        if kind == "MSET":
+            return "MSET", self.name(one), rest[0], self.name(rest[1]), rest[2]
         return (kind, self.name(one), *rest)
 
     @staticmethod
@@ -174,6 +178,8 @@ class Writer(Worker):
             after[one] = data + rest[0]
         elif kind == "SET":
             after[one] = rest[0]
+        elif kind == "MSET":
+            after[one], after[rest[1]] = rest[0], rest[2]
         elif kind == "DEL":
             after.pop(one, None)
         elif kind == "BITOP":

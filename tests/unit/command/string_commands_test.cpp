@@ -96,6 +96,23 @@ TEST_CASE("a string that is put is recorded whole; a longer one in pieces behind
   CHECK(world.text("k") == longer + std::string(100'000, 'y'));
 }
 
+TEST_CASE("what one command changes is in the journal whole or not at all", "[command]") {
+  World world;
+  const auto groups_of = [&](std::initializer_list<std::string_view> words) {
+    const int before = world.recording.groups;
+    world.recorded(words);
+    return world.recording.groups - before;
+  };
+  const std::string longer(70'000, 'x');
+  CHECK(groups_of({"SET", "k", "short"}) == 0);
+  CHECK(groups_of({"SET", "k", longer}) == 1);
+  CHECK(groups_of({"APPEND", "k", longer}) == 1);
+  CHECK(groups_of({"MSET", "a", longer, "b", "short"}) == 1);
+  CHECK(groups_of({"MSETNX", "c", longer, "d", longer}) == 1);
+  CHECK(groups_of({"BITFIELD", "k", "SET", "u8", "0", "1", "SET", "u8", "2000000", "1"}) == 1);
+  CHECK(groups_of({"BITFIELD", "k", "GET", "u8", "0"}) == 0);
+}
+
 TEST_CASE("the journal has room for every change of a string before it is made", "[command]") {
   World world;
   const std::string key(60'000, 'k');
