@@ -66,6 +66,8 @@ Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const co
   });
   if (!read && read.error().code == Errc::out_of_range) return fail(Errc::damaged, read.error().detail);
   if (!read) return read.error();
+  if (read->filter->is_string())
+    return fail(Errc::damaged, path.string() + " holds a string instead of a filter");
   return std::move(read->filter);
 }
 

@@ -405,6 +405,8 @@ Next run_fields(Context& context, std::span<const BitField> fields) {
   const FoundString found = find_string(context, context.words[1]);
   if (found.is_filter) return Next::done;
   if (writes && !context.alone) return Next::need_alone;
+  std::optional<StringGroup> group;
+  if (writes) group.emplace(context);
   if (writes && !make_room(context, found, fields)) return Next::done;
   const std::size_t reply_bytes = context.reply.size();
   context.reply.array(fields.size());

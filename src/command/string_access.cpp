@@ -17,23 +17,10 @@
 namespace sepal::command {
 namespace {
 
-// Puts changes of more than one record into one group. EXEC and scripts have begun one already.
-class StringGroup {
- public:
-  StringGroup(const Context& context, std::uint64_t byte_count) {
-    if (byte_count > keyspace::written_bytes_max / 2 && !context.moment.in_transaction)
-      log_ = context.record.log;
-    if (log_ != nullptr) log_->begin_group();
-  }
-  ~StringGroup() {
-    if (log_ != nullptr) log_->end_group();
-  }
-  StringGroup(const StringGroup&) = delete;
-  StringGroup& operator=(const StringGroup&) = delete;
-
- private:
-  keyspace::WorkerLog* log_ = nullptr;
-};
+// Whether more than one record may be made of so many bytes.
+bool needs_group(std::uint64_t byte_count) {
+  return byte_count > keyspace::written_bytes_max / 2;
+}
 
 FoundString checked(Context& context, const filter::Filter* value) {
   if (value == nullptr || value->is_string()) return {.value = value, .is_filter = false};
@@ -59,7 +46,7 @@ Next adopt_long(Context& context, NewString string) {
                     .database = context.client.database,
                     .key = std::string(string.key),
                     .deadline = string.deadline,
-                    .replace = true,
+                    .replace = string.condition != Condition::free,
                     .make = {},
                     .answer = {}};
   adoption.make = [held = std::make_shared<std::string>(string.bytes)](
@@ -67,16 +54,32 @@ Next adopt_long(Context& context, NewString string) {
     if (auto room = making.hold(held->size()); !room) return room.error();
     return filter::BitString::of(*held, making.limits);
   };
-  adoption.answer = [answer = std::move(string.answer)](resp::Reply& reply, const Result<void>& outcome) {
+  if (string.condition == Condition::taken)
+    adoption.still_wanted = [&keys = context.services.keyspace, database = adoption.database,
+                             key = adoption.key] {
+      return keys.find({.database = database, .key = key}) != nullptr;
+    };
+  adoption.answer = [answer = std::move(string.answer), otherwise = std::move(string.answer_otherwise)](
+                        resp::Reply& reply, const Result<void>& outcome) {
     if (outcome) return answer(reply);
-    reply.error(outcome.error().code == Errc::memory_limit ? std::string(text::over_memory)
-                                                           : reason_text(outcome.error()));
+    const Errc code = outcome.error().code;
+    if (otherwise && (code == Errc::key_exists || code == Errc::no_such_key)) return otherwise(reply);
+    reply.error(code == Errc::memory_limit ? std::string(text::over_memory) : reason_text(outcome.error()));
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;
 }
 
 }  // namespace
+
+StringGroup::StringGroup(const Context& context) {
+  if (!context.moment.in_transaction) log_ = context.record.log;
+  if (log_ != nullptr) log_->begin_group();
+}
+
+StringGroup::~StringGroup() {
+  if (log_ != nullptr) log_->end_group();
+}
 
 FoundString find_string(Context& context, std::string_view key) {
   return checked(context, find(context, key));
@@ -99,7 +102,8 @@ bool refuse_length(Context& context, std::uint64_t offset, std::uint64_t byte_co
 bool write_string(Context& context, std::string_view key, std::uint64_t offset,
                   std::span<const std::byte> bytes) {
   SEPAL_ASSERT(context.alone, "a string is written while other workers may set its bits");
-  const StringGroup group(context, bytes.size());
+  std::optional<StringGroup> group;
+  if (needs_group(bytes.size())) group.emplace(context);
   const auto written =
       context.changes.write({.database = context.client.database, .key = key}, offset, bytes);
   if (!written) context.reply.error(string_refusal(written.error().code));
@@ -118,7 +122,8 @@ Next put_string(Context& context, NewString string) {
   if (string.bytes.size() > string_at_once_max) return adopt_long(context, std::move(string));
   auto made = filter::BitString::of(string.bytes, context.services.keyspace.machine_limits());
   if (!made) return refuse(context, string_refusal(made.error().code));
-  const StringGroup group(context, string.bytes.size());
+  std::optional<StringGroup> group;
+  if (!string.in_group && needs_group(string.bytes.size())) group.emplace(context);
   const auto put = context.changes.put_string(key, std::move(*made), string.deadline);
   if (!put) return refuse(context, string_refusal(put.error().code));
   string.answer(context.reply);

@@ -35,10 +35,26 @@ struct FoundString {
 // Answers an error, and returns true, if a string may not get so long.
 bool refuse_length(Context& context, std::uint64_t offset, std::uint64_t byte_count);
 
+// With the gate closed. After a crash, what is changed while this exists is there whole or not at all. Only
+// one exists at a time. EXEC and scripts have begun a group already.
+class StringGroup {
+ public:
+  explicit StringGroup(const Context& context);
+  ~StringGroup();
+  StringGroup(const StringGroup&) = delete;
+  StringGroup& operator=(const StringGroup&) = delete;
+
+ private:
+  keyspace::WorkerLog* log_ = nullptr;
+};
+
 // With the gate closed. Writes bytes into the string under the key, as Mutator::write. Answers an error, and
 // returns false, if that fails.
 bool write_string(Context& context, std::string_view key, std::uint64_t offset,
                   std::span<const std::byte> bytes);
+
+// What must be under a key when a string is put there.
+enum class Condition : std::uint8_t { none, free, taken };
 
 // What is put under a key, and how the client is told.
 struct NewString {
@@ -46,6 +62,11 @@ struct NewString {
   std::string_view bytes;
   keyspace::Deadline deadline = keyspace::no_deadline;
   std::function<void(resp::Reply& reply)> answer;
+  // The caller has found that the condition is true. It may be false when a job puts a long string: then the
+  // key stays as it is, and `answer_otherwise` answers.
+  Condition condition = Condition::none;
+  std::function<void(resp::Reply& reply)> answer_otherwise = {};
+  bool in_group = false;  // the caller has a StringGroup
 };
 // Puts a string under a key, replacing what is there; a deadline that is past removes the key. Answers.
 Next put_string(Context& context, NewString string);

@@ -168,10 +168,13 @@ bool all_free(const Context& context, Words keys_and_values) {
 // Puts all strings of MSET and MSETNX. Answers only an error; then false. A string that is refused is the
 // first one, or those before it stay.
 bool put_all(Context& context, Words keys_and_values) {
+  const StringGroup group(context);
   const std::uint64_t errors = context.reply.error_count();
   for (std::size_t at = 0; at < keys_and_values.size(); at += 2) {
-    put_string(context,
-               {.key = keys_and_values[at], .bytes = keys_and_values[at + 1], .answer = [](resp::Reply&) {}});
+    put_string(context, {.key = keys_and_values[at],
+                         .bytes = keys_and_values[at + 1],
+                         .answer = [](resp::Reply&) {},
+                         .in_group = true});
     if (context.reply.error_count() != errors) return false;
   }
   return true;
@@ -297,8 +300,15 @@ Next set(Context& context) {
     return Next::done;
   }
   if (options.expiry.keep) deadline = context.services.keyspace.deadline(key);
-  return put_string(context,
-                    {.key = key.key, .bytes = context.words[2], .deadline = *deadline, .answer = answer});
+  const auto condition = options.if_free    ? Condition::free
+                         : options.if_there ? Condition::taken
+                                            : Condition::none;
+  return put_string(context, {.key = key.key,
+                              .bytes = context.words[2],
+                              .deadline = *deadline,
+                              .answer = answer,
+                              .condition = condition,
+                              .answer_otherwise = [](resp::Reply& reply) { reply.null(); }});
 }
 
 Next set_if_free(Context& context) {
@@ -309,7 +319,9 @@ Next set_if_free(Context& context) {
   }
   return put_string(context, {.key = context.words[1],
                               .bytes = context.words[2],
-                              .answer = [](resp::Reply& reply) { reply.integer(1); }});
+                              .answer = [](resp::Reply& reply) { reply.integer(1); },
+                              .condition = Condition::free,
+                              .answer_otherwise = [](resp::Reply& reply) { reply.integer(0); }});
 }
 
 Next set_with_seconds(Context& context) {

@@ -65,10 +65,7 @@ Result<FilterPtr> empty_string(std::uint64_t byte_count, const FilterLimits& lim
 
 // The bits of eight bytes in the order of their positions: the first is the highest.
 std::uint64_t in_bit_order(const std::byte* eight_bytes) {
-  std::uint64_t bits = 0;
-  for (std::size_t at = 0; at < bytes_a_word; ++at)
-    bits = bits << 8 | std::to_integer<std::uint64_t>(eight_bytes[at]);
-  return bits;
+  return __builtin_bswap64(load_little_endian<std::uint64_t>(eight_bytes));
 }
 
 // The bits [begin, end) of a word whose first bit is the highest.
@@ -181,28 +178,31 @@ std::string BitString::text(std::uint64_t offset, std::uint64_t byte_count) cons
   return bytes;
 }
 
-// Calls visit(first_bit, bits, mask) for the words of a range, until it returns false. Words that have no
-// memory are visited as zeros.
+// Calls visit(first_bit, bits, mask) for the words of a range, until it returns false. All words of a page
+// that has no memory are zero, so only the first of them is visited.
 template <class Visit>
-static void each_word_of(const BitString& string, const BitRange& range, const Visit& visit) {
+void BitString::each_word_of(const BitRange& range, const Visit& visit) const {
   constexpr std::uint64_t word_width = 8 * bytes_a_word;
   std::array<std::byte, Pages::page_bytes> bytes;
   for (std::uint64_t at = range.begin / word_width * word_width; at < range.end;) {
     const std::uint64_t first_byte = at / 8;
-    const std::uint64_t left = string.capacity() - first_byte;
-    const auto part = std::span(bytes).first(std::min<std::uint64_t>(bytes.size(), left));
-    string.read(first_byte, part);
+    const std::uint64_t page_end = (first_byte / Pages::page_bytes + 1) * Pages::page_bytes;
+    const bool is_zero = !has_memory(first_byte);
+    const std::uint64_t byte_count = is_zero ? bytes_a_word : std::min(page_end, capacity()) - first_byte;
+    const auto part = std::span(bytes).first(static_cast<std::size_t>(byte_count));
+    read(first_byte, part);
     for (std::size_t word = 0; word < part.size() && at < range.end; word += bytes_a_word, at += word_width) {
       const std::uint64_t begin = range.begin > at ? range.begin - at : 0;
       const std::uint64_t end = std::min(range.end - at, word_width);
       if (!visit(at, in_bit_order(part.data() + word), mask_between(begin, end))) return;
     }
+    if (is_zero) at = 8 * page_end;
   }
 }
 
 std::uint64_t BitString::count(BitRange range) const {
   std::uint64_t count = 0;
-  each_word_of(*this, range, [&](std::uint64_t, std::uint64_t bits, std::uint64_t mask) {
+  each_word_of(range, [&](std::uint64_t, std::uint64_t bits, std::uint64_t mask) {
     count += static_cast<std::uint64_t>(std::popcount(bits & mask));
     return true;
   });
@@ -211,7 +211,7 @@ std::uint64_t BitString::count(BitRange range) const {
 
 std::optional<std::uint64_t> BitString::find(bool value, BitRange range) const {
   std::optional<std::uint64_t> found;
-  each_word_of(*this, range, [&](std::uint64_t first_bit, std::uint64_t bits, std::uint64_t mask) {
+  each_word_of(range, [&](std::uint64_t first_bit, std::uint64_t bits, std::uint64_t mask) {
     const std::uint64_t wanted = (value ? bits : ~bits) & mask;
     if (wanted != 0) found = first_bit + static_cast<std::uint64_t>(std::countl_zero(wanted));
     return wanted == 0;

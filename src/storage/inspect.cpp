@@ -222,7 +222,18 @@ class Inspection {
     return {};
   }
 
+  void tell_string(const LoadedFilter& loaded) {
+    Fact fact("string");
+    fact.number("offset", loaded.offset).number("database", loaded.database).text("key", loaded.key);
+    fact.number("length", loaded.filter->item_count()).number("journal_position", loaded.journal_position);
+    fact.number("capacity", loaded.filter->capacity());
+    if (loaded.deadline != keyspace::no_deadline)
+      fact.number("deadline_milliseconds", static_cast<std::uint64_t>(loaded.deadline));
+    sink_(fact);
+  }
+
   void tell(const LoadedFilter& loaded) {
+    if (loaded.filter->is_string()) return tell_string(loaded);
     Fact fact("filter");
     fact.number("offset", loaded.offset).number("database", loaded.database).text("key", loaded.key);
     fact.number("items", loaded.filter->item_count()).number("journal_position", loaded.journal_position);

@@ -256,13 +256,16 @@ Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
   return Verification(disk, directory, progress).run(disk);
 }
 
+static std::string contents_of(const filter::Filter& filter) {
+  const std::string count = std::to_string(filter.item_count());
+  if (filter.is_string()) return "a string of " + count + " bytes";
+  return "a filter with " + count + " items in " + std::to_string(filter.layer_count()) + " layers";
+}
+
 Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressSink& progress) {
   const auto read = read_filter_file(disk, path, any_filter, progress);
   if (read)
-    return Finding{.grade = Grade::fine,
-                   .text = path.string() + " has a filter with " +
-                           std::to_string(read->filter->item_count()) + " items in " +
-                           std::to_string(read->filter->layer_count()) + " layers"};
+    return Finding{.grade = Grade::fine, .text = path.string() + " has " + contents_of(*read->filter)};
   if (!is_damage(read.error())) return read.error();
   return Finding{.grade = Grade::damaged, .text = read.error().detail};
 }

@@ -113,6 +113,8 @@ class Merger {
     });
     progress_.end();
     if (!file) return file.error();
+    if (file->filter->is_string())
+      return fail(Errc::out_of_range, path.string() + " holds a string; only filters can be merged");
     if (merged_.filter == nullptr) {
       merged_ = std::move(*file);
       counts_.resize(merged_.header.layers.size());

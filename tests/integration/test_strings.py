@@ -7,7 +7,10 @@ import collections
 import itertools
 import os
 import random
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -17,6 +20,7 @@ from workload import Saver, Worker
 
 ROUNDS = int(os.environ.get("SEPAL_KILL_ROUNDS", "6"))
 SEED = int(os.environ.get("SEPAL_KILL_SEED", str(random.randrange(1 << 32))))
+SEPAL = os.environ["SEPAL"]
 LOAD_SECONDS = (0.1, 0.8)
 SETTINGS = (
     ("--journal", "always"),
@@ -120,7 +124,7 @@ class Writer(Worker):
     def draw(self):
         one, other = self.random.sample(self.keys, 2)
         kind = self.random.choice(("SETBIT", "SETBIT", "SETBIT", "SETRANGE", "APPEND", "SET", "BITOP", "BITFIELD", "COPY",
-                                   "RENAME", "DEL"))
+                                   "RENAME", "DEL", "MSET"))
         if kind == "SETBIT":
             return kind, one, self.random.randrange(6000), self.random.randrange(2)
         if kind == "SETRANGE":
@@ -130,6 +134,8 @@ class Writer(Worker):
             return kind, one, self.random.randrange(1000), self.random.randrange(256)
         if kind in ("APPEND", "SET"):
             return kind, one, self.some_bytes()
+        if kind == "MSET":
+            return kind, one, self.some_bytes(), other, self.some_bytes()
         return kind, one, other
 
     def request(self, change):
@@ -146,6 +152,8 @@ class Writer(Worker):
                     2, self.name(one), self.name(rest[0]))
         if kind == "DEL":
             return "DEL", self.name(one)
+        if kind == "MSET":
+            return "MSET", self.name(one), rest[0], self.name(rest[1]), rest[2]
         return (kind, self.name(one), *rest)
 
     @staticmethod
@@ -170,6 +178,8 @@ class Writer(Worker):
             after[one] = data + rest[0]
         elif kind == "SET":
             after[one] = rest[0]
+        elif kind == "MSET":
+            after[one], after[rest[1]] = rest[0], rest[2]
         elif kind == "DEL":
             after.pop(one, None)
         elif kind == "BITOP":
@@ -257,6 +267,69 @@ class StringStopTest(DaemonTest):
         self.assertEqual(daemon.stop(), 0)
         with Client.of(self.start("--journal", "off")) as client:
             self.assertEqual(client.call("GETBIT", "bits", 5), 1)
+
+
+class StringToolsTest(DaemonTest):
+    """What the tools say about strings, and a salvage of them."""
+
+    own_file = "generation-000000000001/filter-1-0"
+
+    def setUp(self):
+        super().setUp()
+        self.import_folder = tempfile.mkdtemp(prefix="sepal-test-")
+        self.addCleanup(shutil.rmtree, self.import_folder)
+        daemon = self.start("--journal", "always", "--import-dir", self.import_folder)
+        with Client.of(daemon) as client:
+            # Long enough for a file of its own.
+            client.call("SETBIT", "long", 80_000_000, 1)
+            client.call("SET", "short", "hello", "EX", 10_000)
+            client.call("BF.ADD", "filter", "item")
+            client.call("SAVE")
+            client.call("SETBIT", "long", 9, 1)
+            client.call("APPEND", "short", "!")
+            client.call("SETRANGE", "new", 3, "abc")
+        daemon.kill()
+
+    def sepal(self, *arguments):
+        done = subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def test_the_tools_tell_strings_from_filters(self):
+        self.assertEqual(self.sepal("verify", self.directory)[0], 0)
+        code, text = self.sepal("verify", self.path(self.own_file))
+        self.assertEqual((code, text), (0, "fine      %s has a string of 10000001 bytes\n" % self.path(self.own_file)))
+        code, text = self.sepal("inspect", self.path(self.own_file))
+        self.assertEqual(code, 0)
+        self.assertIn('string offset=32 database=0 key="long" length=10000001 ', text)
+        self.assertNotIn("error_rate", text)
+        code, text = self.sepal("merge", self.path(self.own_file), self.path(self.own_file), "-o", self.path("merged"))
+        self.assertEqual(code, 1)
+        self.assertIn("%s holds a string; only filters can be merged" % self.path(self.own_file), text)
+        self.assertFalse(os.path.exists(self.path("merged")))
+
+    def test_a_string_is_not_imported_as_a_filter(self):
+        shutil.copy(self.path(self.own_file), os.path.join(self.import_folder, "string.sepal"))
+        with Client.of(self.start("--import-dir", self.import_folder)) as client:
+            with self.assertRaisesRegex(Refused, "string.sepal holds a string instead of a filter"):
+                client.call("BF.IMPORT", "imported", "string.sepal")
+            with self.assertRaisesRegex(Refused, "WRONGTYPE"):
+                client.call("BF.EXPORT", "long", "other.sepal")
+            self.assertEqual(client.call("EXISTS", "imported"), 0)
+
+    def test_a_salvage_keeps_strings(self):
+        into = os.path.join(self.import_folder, "salvaged")
+        code, text = self.sepal("salvage", self.directory, "--into", into)
+        self.assertEqual(code, 0, text)
+        self.directory = into
+        with Client.of(self.start()) as client:
+            self.assertEqual(client.call("GET", "short"), b"hello!")
+            self.assertEqual(client.call("GET", "new"), b"\0\0\0abc")
+            self.assertEqual(client.call("BITCOUNT", "long"), 2)
+            self.assertEqual(client.call("GETBIT", "long", 80_000_000), 1)
+            self.assertGreater(client.call("TTL", "short"), 9000)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,8 @@ class BitString {
  private:
   [[nodiscard]] std::uint64_t* word_of_byte(std::uint64_t byte) const;
   [[nodiscard]] bool has_memory(std::uint64_t byte) const;
+  template <class Visit>
+  void each_word_of(const BitRange& range, const Visit& visit) const;
   void write_part(std::uint64_t offset, std::span<const std::byte> bytes);
   void clear(std::uint64_t begin, std::uint64_t end);
 

@@ -96,6 +96,23 @@ TEST_CASE("a string that is put is recorded whole; a longer one in pieces behind
   CHECK(world.text("k") == longer + std::string(100'000, 'y'));
 }
 
+TEST_CASE("what one command changes is in the journal whole or not at all", "[command]") {
+  World world;
+  const auto groups_of = [&](std::initializer_list<std::string_view> words) {
+    const int before = world.recording.groups;
+    world.recorded(words);
+    return world.recording.groups - before;
+  };
+  const std::string longer(70'000, 'x');
+  CHECK(groups_of({"SET", "k", "short"}) == 0);
+  CHECK(groups_of({"SET", "k", longer}) == 1);
+  CHECK(groups_of({"APPEND", "k", longer}) == 1);
+  CHECK(groups_of({"MSET", "a", longer, "b", "short"}) == 1);
+  CHECK(groups_of({"MSETNX", "c", longer, "d", longer}) == 1);
+  CHECK(groups_of({"BITFIELD", "k", "SET", "u8", "0", "1", "SET", "u8", "2000000", "1"}) == 1);
+  CHECK(groups_of({"BITFIELD", "k", "GET", "u8", "0"}) == 0);
+}
+
 TEST_CASE("the journal has room for every change of a string before it is made", "[command]") {
   World world;
   const std::string key(60'000, 'k');
@@ -381,6 +398,36 @@ TEST_CASE("a string that is read and changed counts one hit, and a missing one o
   CHECK(world.send({"GETEX", "k", "EX", "0"}) == "$null");
   CHECK(world.send({"GETDEL", "k"}) == "$null");
   CHECK(world.workers[0].key_misses.get() == 2);
+}
+
+// A job puts a long string, and other clients run before that.
+TEST_CASE("a long string is put only where NX and XX are still right", "[command]") {
+  World world;
+  const std::string bytes(2'000'000, 'x');
+  const auto told = [&](std::size_t at, const Result<void>& outcome) {
+    resp::Reply reply;
+    world.adoptions.waiting.at(at).adoption.answer(reply, outcome);
+    return readable(reply.bytes());
+  };
+  world.send({"SET", "k", bytes, "NX"});
+  world.send({"SETNX", "k", bytes});
+  world.send({"SET", "k", bytes});
+  world.send({"SET", "k", "short"});
+  world.send({"SET", "k", bytes, "XX"});
+  REQUIRE(world.adoptions.waiting.size() == 4);
+  CHECK_FALSE(world.adoptions.waiting[0].adoption.replace);
+  CHECK(told(0, fail(Errc::key_exists)) == "$null");
+  CHECK(told(0, {}) == "+OK");
+  CHECK_FALSE(world.adoptions.waiting[1].adoption.replace);
+  CHECK(told(1, fail(Errc::key_exists)) == ":0");
+  CHECK(told(1, {}) == ":1");
+  CHECK(world.adoptions.waiting[2].adoption.replace);
+  CHECK_FALSE(world.adoptions.waiting[2].adoption.still_wanted);
+  REQUIRE(world.adoptions.waiting[3].adoption.still_wanted);
+  CHECK(world.adoptions.waiting[3].adoption.still_wanted());
+  world.send({"DEL", "k"});
+  CHECK_FALSE(world.adoptions.waiting[3].adoption.still_wanted());
+  CHECK(told(3, fail(Errc::no_such_key)) == "$null");
 }
 
 TEST_CASE("memory that a string would take beyond maxmemory is refused", "[command]") {
