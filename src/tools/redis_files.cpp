@@ -123,6 +123,7 @@ Result<std::vector<std::string>> parse_manifest(std::string_view text) {
   std::ranges::stable_sort(parts, {},
                            [](const ListedPart& part) { return std::pair(part.type != 'b', part.sequence); });
   std::vector<std::string> names;
+  names.reserve(parts.size());
   for (ListedPart& part : parts) names.push_back(std::move(part.name));
   if (names.empty()) return fail(Errc::damaged, "the manifest names no file");
   return names;
