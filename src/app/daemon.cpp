@@ -343,7 +343,8 @@ Result<void> Daemon::stop(command::StopMode mode) {
 // replay count items, and bits of strings.
 std::uint64_t Daemon::changes() const {
   std::uint64_t sum = keyspace_->structure_changes() + items_replayed_;
-  for (const command::WorkerStats& stats : worker_stats_) sum += stats.items_added.get() + stats.bits_set.get();
+  for (const command::WorkerStats& stats : worker_stats_)
+    sum += stats.items_added.get() + stats.bits_set.get();
   return sum;
 }
 

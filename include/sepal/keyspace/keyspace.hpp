@@ -176,8 +176,8 @@ class Keyspace {
   // The same for an item's fingerprint under the filter's seed.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, const Fingerprint& item);
 
-  // As Filter::add_recorded(). A page of a string may get its memory here, so the account is kept. find() gave
-  // `filter`.
+  // As Filter::add_recorded(). A page of a string may get its memory here, so the account is kept. find()
+  // gave `filter`.
   [[nodiscard]] bool add_recorded(filter::Filter& filter, std::span<const Fingerprint> fingerprints);
 
   // Writes bytes into the string under the key, from `offset` on. Makes the string, or lets it grow, where
