@@ -46,7 +46,7 @@ Next adopt_long(Context& context, NewString string) {
                     .database = context.client.database,
                     .key = std::string(string.key),
                     .deadline = string.deadline,
-                    .replace = string.condition != Condition::free,
+                    .replace = string.condition != PutCondition::free,
                     .make = {},
                     .answer = {}};
   adoption.make = [held = std::make_shared<std::string>(string.bytes)](
@@ -54,7 +54,7 @@ Next adopt_long(Context& context, NewString string) {
     if (auto room = making.hold(held->size()); !room) return room.error();
     return filter::BitString::of(*held, making.limits);
   };
-  if (string.condition == Condition::taken)
+  if (string.condition == PutCondition::taken)
     adoption.still_wanted = [&keys = context.services.keyspace, database = adoption.database,
                              key = adoption.key] {
       return keys.find({.database = database, .key = key}) != nullptr;

@@ -54,7 +54,7 @@ bool write_string(Context& context, std::string_view key, std::uint64_t offset,
                   std::span<const std::byte> bytes);
 
 // What must be under a key when a string is put there.
-enum class Condition : std::uint8_t { none, free, taken };
+enum class PutCondition : std::uint8_t { none, free, taken };
 
 // What is put under a key, and how the client is told.
 struct NewString {
@@ -64,7 +64,7 @@ struct NewString {
   std::function<void(resp::Reply& reply)> answer;
   // The caller has found that the condition is true. It may be false when a job puts a long string: then the
   // key stays as it is, and `answer_otherwise` answers.
-  Condition condition = Condition::none;
+  PutCondition condition = PutCondition::none;
   std::function<void(resp::Reply& reply)> answer_otherwise = {};
   bool in_group = false;  // the caller has a StringGroup
 };

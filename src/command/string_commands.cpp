@@ -300,9 +300,9 @@ Next set(Context& context) {
     return Next::done;
   }
   if (options.expiry.keep) deadline = context.services.keyspace.deadline(key);
-  const auto condition = options.if_free    ? Condition::free
-                         : options.if_there ? Condition::taken
-                                            : Condition::none;
+  const auto condition = options.if_free    ? PutCondition::free
+                         : options.if_there ? PutCondition::taken
+                                            : PutCondition::none;
   return put_string(context, {.key = key.key,
                               .bytes = context.words[2],
                               .deadline = *deadline,
@@ -320,7 +320,7 @@ Next set_if_free(Context& context) {
   return put_string(context, {.key = context.words[1],
                               .bytes = context.words[2],
                               .answer = [](resp::Reply& reply) { reply.integer(1); },
-                              .condition = Condition::free,
+                              .condition = PutCondition::free,
                               .answer_otherwise = [](resp::Reply& reply) { reply.integer(0); }});
 }
 

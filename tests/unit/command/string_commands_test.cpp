@@ -228,6 +228,20 @@ TEST_CASE("commands on strings refuse filters, and commands on filters refuse st
   CHECK(world.send({"EXISTS", "new"}) == ":0");
 }
 
+TEST_CASE("a user who may only write a string learns nothing of its bits", "[command]") {
+  World world;
+  const std::vector<std::string_view> requests[] = {{"BITCOUNT", "k"},
+                                                    {"BITPOS", "k", "1"},
+                                                    {"GETBIT", "k", "1"},
+                                                    {"GET", "k"},
+                                                    {"GETRANGE", "k", "0", "1"}};
+  for (const auto& request : requests) {
+    std::vector<std::string_view> words{"COMMAND", "GETKEYSANDFLAGS"};
+    words.insert(words.end(), request.begin(), request.end());
+    CHECK(world.send_words("a", words).find("access") != std::string::npos);
+  }
+}
+
 TEST_CASE("a string is put over the target of a mirror only when the mirror has ended", "[command]") {
   World world;
   world.send({"BF.ADD", "source", "a"});
