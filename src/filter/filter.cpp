@@ -266,7 +266,7 @@ void Filter::append(std::unique_ptr<Layer> layer) {
   younger_->back()->keep_usage(std::move(usage));
 }
 
-Usage* Filter::usage() const {
+Usage* Filter::usage_of_newest_layer() const {
   return stack().newest().usage();
 }
 
@@ -274,6 +274,7 @@ void Filter::keep_usage(std::size_t worker_count) {
   Layer& newest = stack().newest();
   if (is_string() || newest.usage() != nullptr || newest.plan().byte_count() < Usage::layer_bytes_min) return;
   newest.keep_usage(std::make_unique<Usage>(worker_count));
+  may_keep_usage_ = true;
 }
 
 void Filter::fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::span<const std::byte> from) {

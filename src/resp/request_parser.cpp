@@ -268,11 +268,14 @@ std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTw
     const std::string_view head(head_.data(),
                                 static_cast<std::size_t>(words_[0].end() + line_end_bytes - head_.data()));
     std::string_view second_before = words_[1];
+    WordReader seconds;
+    WordReader lasts;
     for (; taken < last_words.size(); ++taken) {
       auto& [second, last] = last_words[taken];
-      const char* after = read_short_word(skip(head, at, end), end, bulk_bytes_max_, second);
+      const char* after = skip(head, at, end);
+      if (after != nullptr) after = seconds.read(after, end, bulk_bytes_max_, second);
       if (after == nullptr || second == second_before) break;
-      after = read_short_word(after, end, bulk_bytes_max_, last);
+      after = lasts.read(after, end, bulk_bytes_max_, last);
       if (after == nullptr || !fits(at, after)) break;
       second_before = second;
       at = after;

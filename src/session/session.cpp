@@ -70,11 +70,10 @@ struct Session::Batch {
     const std::string_view last = single[single_words - 1];
     pending_at = last.data() + last.size() + line_end_bytes;
     if (together_at < together) {
-      const auto to_last = single[single_words - 1].data() - single[2].data() - single[2].size();
-      single[2] = environment.last_words[together_at++];
+      const std::string_view item = std::exchange(single[2], environment.last_words[together_at++]);
       // The bytes behind the item are the same as in the request before.
       if (single_words > together_words)
-        single[single_words - 1] = {single[2].data() + single[2].size() + to_last, last.size()};
+        single[single_words - 1] = {single[2].end() + (last.begin() - item.end()), last.size()};
     } else {
       const auto& words = environment.similar_words[similar_at++];
       single[1] = words.second;
@@ -256,11 +255,12 @@ void Session::take_requests(Batch& batch, bool alone) {
   if (batch.requests >= batch_requests_max || took_long(batch)) return batch.ends(Step::run_again);
   if (reply_.size() > batch.output_bytes_max) return batch.ends(Step::run_again);
   if (!take_request(batch)) return batch.ends(closing_ ? Step::close : Step::read);
+  // A client that waits for each reply has sent nothing behind its request.
+  if (input_.unparsed().empty() || client_.skips_a_reply()) return;
   const std::size_t word_count = batch.pending.size();
-  if (word_count < together_words || word_count > together_words + together_tail_max ||
-      !command::Dispatcher::runs_together(batch.pending_spec, word_count) || client_.skips_a_reply())
-    return;
+  if (!command::Dispatcher::runs_together(batch.pending_spec, word_count)) return;
   const std::size_t tail = batch.pending_spec->together_tail;
+  SEPAL_ASSERT(tail <= together_tail_max, "a request that runs together has more words than a batch keeps");
   if (word_count != together_words + tail) return;
   const auto words = std::span(environment_.last_words).subspan(1);
   batch.together = 1 + (tail == 0 ? parser_.next_alike(input_.unparsed(), words)
@@ -360,13 +360,10 @@ bool Session::run_request(Batch& batch, bool alone) {
   } else {
     batch.clock.after(outcome.spec, batch.pending_at);
   }
+  if (outcome.next == command::Next::done && !client_.close_after_reply) return true;
   waiting_ = outcome.next == command::Next::wait;
   closing_ = outcome.next == command::Next::close || client_.close_after_reply;
-  if (waiting_) {
-    batch.ends(Step::wait);
-  } else if (closing_) {
-    batch.ends(Step::close);
-  }
+  batch.ends(waiting_ ? Step::wait : Step::close);
   return true;
 }
 

@@ -198,7 +198,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] LayerView newest_layer() const;
   [[nodiscard]] bool has_pieces() const;  // whether the newest layer has pieces
   // Null where none is kept.
-  [[nodiscard]] Usage* usage() const;
+  [[nodiscard]] Usage* usage() const { return may_keep_usage_ ? usage_of_newest_layer() : nullptr; }
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
@@ -256,6 +256,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   static Result<FilterPtr> string_in(const FilterOptions& options, const LayerState& layer,
                                      std::shared_ptr<StringMemory> memory);
   [[nodiscard]] LayerStack stack() const;
+  [[nodiscard]] Usage* usage_of_newest_layer() const;
   void append(std::unique_ptr<Layer> layer);
   [[nodiscard]] std::uint32_t foreign_layers() const;
   [[nodiscard]] LayerRequest next_layer() const;
@@ -268,8 +269,10 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] std::uint64_t bytes_with_place() const;
 
   // The capacity is not here: it is the first layer's.
-  std::uint16_t expansion_;  // Here, where the reference count leaves room.
+  // These three are here, where the reference count leaves room.
+  std::uint16_t expansion_;
   ItemHash hash_;
+  bool may_keep_usage_ = false;  // False: no layer has usage, and most requests need not look for it.
   double error_rate_;
   std::uint64_t seed_;
   std::unique_ptr<std::vector<std::unique_ptr<Layer>>> younger_;  // All but the first; null before any grew.

@@ -110,6 +110,19 @@ sub keys_of_any_type {
     expect($redis->del("renamed", "restored"), 2, "del");
 }
 
+sub strings {
+    my ($redis) = @_;
+    expect($redis->setbit("bits", 7, 1), 0, "setbit");
+    expect_list([$redis->getbit("bits", 7), $redis->getbit("bits", 8)], [1, 0], "getbit");
+    expect_list([$redis->bitcount("bits"), $redis->bitpos("bits", 1)], [1, 7], "bitcount and bitpos");
+    expect($redis->get("bits"), "\1", "get");
+    expect($redis->set("text", $BINARY_ITEM, "NX", "EX", 100), "OK", "set");
+    expect($redis->set("text", "a", "NX") // "nothing", "nothing", "set of a key that is there");
+    expect_list([$redis->mget("text", "nothing", "users")], [$BINARY_ITEM, "nothing", "nothing"], "mget");
+    refused("WRONGTYPE", "BF.ADD to a string", sub { ask($redis, "bf.add", "text", "a") });
+    expect($redis->unlink("text", "bits"), 2, "unlink");
+}
+
 sub server {
     my ($redis) = @_;
     expect($redis->info->{loading}, 0, "info");
@@ -202,6 +215,7 @@ sub tour {
     my $redis = attach(name => "tour");
     filters($redis);
     keys_of_any_type($redis);
+    strings($redis);
     server($redis);
     ok("commands");
     errors($redis);

@@ -73,6 +73,19 @@ function keys(Redis $client): void
     expect($client->del('renamed', 'restored'), 2, 'del');
 }
 
+function strings(Redis $client): void
+{
+    expect($client->setBit('bits', 7, true), 0, 'setBit');
+    expect([$client->getBit('bits', 7), $client->getBit('bits', 8)], [1, 0], 'getBit');
+    expect([$client->bitCount('bits'), $client->bitpos('bits', 1)], [1, 7], 'bitCount and bitpos');
+    expect($client->get('bits'), "\1", 'get');
+    expect($client->set('text', BINARY_ITEM, ['nx', 'ex' => 100]), true, 'set');
+    expect($client->set('text', 'a', ['nx']), false, 'set of a key that is there');
+    expect($client->mget(['text', 'nothing', 'users']), [BINARY_ITEM, false, false], 'mget');
+    refused('WRONGTYPE', 'BF.ADD to a string', fn () => ask($client, 'BF.ADD', 'text', 'a'));
+    expect($client->unlink('text', 'bits'), 2, 'unlink');
+}
+
 function server(Redis $client): void
 {
     expect($client->info()['loading'], 0, 'info');
@@ -141,6 +154,7 @@ function tour(): void
     $ask = fn (...$words) => ask($client, ...$words);
     commands($ask);
     keys($client);
+    strings($client);
     server($client);
     ok('commands');
     errors($ask);

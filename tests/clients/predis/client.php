@@ -63,6 +63,19 @@ function keys(Predis\Client $client): void
     expect($client->del(['renamed', 'restored']), 2, 'del');
 }
 
+function strings(Predis\Client $client): void
+{
+    expect($client->setbit('bits', 7, 1), 0, 'setbit');
+    expect([$client->getbit('bits', 7), $client->getbit('bits', 8)], [1, 0], 'getbit');
+    expect([$client->bitcount('bits'), $client->bitpos('bits', 1)], [1, 7], 'bitcount and bitpos');
+    expect($client->get('bits'), "\1", 'get');
+    expect_ok($client->set('text', BINARY_ITEM, 'ex', 100, 'nx'), 'set');
+    expect($client->set('text', 'a', 'nx'), null, 'set of a key that is there');
+    expect($client->mget(['text', 'nothing', 'users']), [BINARY_ITEM, null, null], 'mget');
+    refused('WRONGTYPE', 'BF.ADD to a string', fn () => ask($client, 'BF.ADD', 'text', 'a'));
+    expect($client->del(['text', 'bits']), 2, 'del of strings');
+}
+
 function server(Predis\Client $client): void
 {
     expect($client->info()['Persistence']['loading'], '0', 'info');
@@ -151,6 +164,7 @@ function tour(): void
     $ask = fn (...$words) => ask($client, ...$words);
     commands($ask);
     keys($client);
+    strings($client);
     server($client);
     monitor();
     ok('commands');

@@ -118,6 +118,19 @@ class CommanderTest(client_test.ClientTest):
         self.assertEqual(self.tree(), {})
         self.assert_no_errors()
 
+    def test_it_shows_and_sets_strings(self):
+        self.start_with_keys()
+        self.client.call("SET", "greeting", "hello", "EX", 100)
+        self.assertEqual(self.tree()["greeting"], "string")
+        shown = self.key("greeting")
+        self.assertIn(shown.pop("ttl"), range(1, 101))
+        self.assertEqual(shown, {"key": "greeting", "type": "string", "value": "hello"})
+        self.client.call("SETBIT", "bits", 7, 1)
+        self.assertEqual(self.key("bits"), {"key": "bits", "type": "binary", "value": "AQ==", "ttl": -1})
+        self.assertEqual(self.send("POST", "apiv2/key/%s/note" % self.server, {"keyType": "string", "stringValue": "a text"}), "OK")
+        self.assertEqual(self.client.call("GET", "note"), b"a text")
+        self.assert_no_errors()
+
     def test_what_it_exports_can_be_restored(self):
         """Not by its own import, which knows no line that its export wrote (version 0.9.0)."""
         self.start_with_keys()

@@ -100,6 +100,18 @@ def keys(redis)
   expect(redis.del("renamed", "restored"), 2, "del")
 end
 
+def strings(redis)
+  expect(redis.setbit("bits", 7, 1), 0, "setbit")
+  expect([redis.getbit("bits", 7), redis.getbit("bits", 8)], [1, 0], "getbit")
+  expect([redis.bitcount("bits"), redis.bitpos("bits", 1)], [1, 7], "bitcount and bitpos")
+  expect(redis.get("bits"), "\1", "get")
+  expect(redis.set("text", BINARY_ITEM, nx: true, ex: 100), true, "set")
+  expect(redis.set("text", "a", nx: true), false, "set of a key that is there")
+  expect(redis.mapped_mget("text", "users").transform_values { |value| value&.b }, { "text" => BINARY_ITEM, "users" => nil }, "mapped_mget")
+  refused("WRONGTYPE", "BF.ADD to a string") { redis.call("BF.ADD", "text", "a") }
+  expect(redis.unlink("text", "bits"), 2, "unlink")
+end
+
 def server(redis)
   expect(redis.info["loading"], "0", "info")
   expect(redis.info(:commandstats).dig("bf.reserve", "calls"), "2", "info of commands")
@@ -189,6 +201,7 @@ def tour
   redis = connect
   filters(redis)
   keys(redis)
+  strings(redis)
   server(redis)
   monitor
   ok "commands"
