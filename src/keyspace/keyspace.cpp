@@ -227,6 +227,9 @@ Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<co
   SEPAL_ASSERT(string == nullptr || string->is_string(), "bytes are written into a filter");
   const bool is_new = string == nullptr;
   const bool grows = is_new || *end > filter::BitString(*string).capacity();
+  // As accounted. A larger string shares the memory of the one that it replaces, so what is written now is in
+  // both.
+  const std::uint64_t bytes_before = is_new ? 0 : string->byte_count();
   if (grows) {
     auto made = string_with_room(key, *end, bytes_max);
     if (!made) return made.error().code == Errc::too_large ? fail(Errc::memory_limit) : made.error();
@@ -234,12 +237,11 @@ Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<co
   }
   filter::BitString target(*string);
   if (target.bytes_to_touch(offset, bytes.size()) > bytes_max) return fail(Errc::memory_limit);
-  const std::uint64_t bytes_before = string->byte_count();
   target.write(offset, bytes);
   if (is_new) {
     insert(key, std::move(string));
   } else if (grows) {
-    replace_string(key, std::move(string));
+    replace_string(key, std::move(string), bytes_before);
   } else {
     filter_bytes_ += string->byte_count() - bytes_before;
     changed();
@@ -247,12 +249,12 @@ Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<co
   return {};
 }
 
-void Keyspace::replace_string(DatabaseKey key, FilterPtr larger) {
+void Keyspace::replace_string(DatabaseKey key, FilterPtr larger, std::uint64_t bytes_before) {
   about_to_change(key);
   FilterPtr* const present = table(key.database).find(key.key);
   SEPAL_ASSERT(present != nullptr, "a string grows that is not there");
   filter_bytes_ += larger->byte_count();
-  forget_bytes((*present)->byte_count());
+  forget_bytes(bytes_before);
   housekeeper_.dispose(std::exchange(*present, std::move(larger)));
   changed();
 }

@@ -249,7 +249,7 @@ class Keyspace {
   filter::Filter& insert(DatabaseKey key, FilterPtr filter);
   Result<FilterPtr> string_with_room(DatabaseKey key, std::uint64_t byte_count,
                                      std::uint64_t bytes_max) const;
-  void replace_string(DatabaseKey key, FilterPtr larger);
+  void replace_string(DatabaseKey key, FilterPtr larger, std::uint64_t bytes_before);
   void dispose_table(std::uint32_t database);
   void settle_newest_layer(filter::Filter& filter);
   void drop_mirror(const filter::Filter& end);
