@@ -101,9 +101,8 @@ std::string_view parse(Words words, AskedRange& range) {
 // The bits of a string of so many bytes. An empty range: `begin` is `end`.
 BitRange bits_of(const AskedRange& range, std::uint64_t length) {
   const auto count = static_cast<std::int64_t>(range.in_bits ? 8 * length : length);
-  const auto from_end = [&](std::int64_t at) { return at < 0 ? std::max<std::int64_t>(at + count, 0) : at; };
-  const std::int64_t first = from_end(range.first);
-  const std::int64_t last = std::min(from_end(range.last), count - 1);
+  const std::int64_t first = from_end(range.first, count);
+  const std::int64_t last = std::min(from_end(range.last, count), count - 1);
   if (first > last) return {};
   const std::uint64_t bits = range.in_bits ? 1 : 8;
   return {.begin = static_cast<std::uint64_t>(first) * bits,

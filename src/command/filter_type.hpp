@@ -10,7 +10,7 @@ namespace sepal::command {
 inline constexpr std::string_view filter_type_name = "MBbloom--";
 inline constexpr std::string_view string_type_name = "string";
 
-// Of the value under a key; null: there is none.
+// What TYPE answers for the value under a key; null: there is none.
 [[nodiscard]] inline std::string_view type_name(const filter::Filter* value) {
   if (value == nullptr) return "none";
   return value->is_string() ? string_type_name : filter_type_name;

@@ -4,6 +4,7 @@
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/filter/bit_string.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,12 @@ namespace sepal::command {
 // A longer string is put under its key by a job outside the workers, so that no client waits for it. It is
 // not taken in a transaction or a script.
 inline constexpr std::uint64_t string_at_once_max = std::uint64_t{1} << 20;
+
+// A position among so many elements. A negative one counts from the end; if it lies before the first element,
+// it is that of the first.
+[[nodiscard]] inline std::int64_t from_end(std::int64_t position, std::int64_t count) {
+  return position < 0 ? std::max<std::int64_t>(position + count, 0) : position;
+}
 
 // What a key names, for a handler of strings.
 struct FoundString {

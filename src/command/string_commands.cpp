@@ -109,9 +109,8 @@ Next set_with_time(Context& context, Timing timing) {
 // many elements. False: the range is empty.
 bool clip(std::int64_t& first, std::int64_t& last, std::int64_t count) {
   if (first < 0 && last < 0 && first > last) return false;
-  if (first < 0) first = std::max<std::int64_t>(first + count, 0);
-  if (last < 0) last = std::max<std::int64_t>(last + count, 0);
-  last = std::min(last, count - 1);
+  first = from_end(first, count);
+  last = std::min(from_end(last, count), count - 1);
   return count > 0 && first <= last;
 }
 

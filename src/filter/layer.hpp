@@ -130,7 +130,7 @@ class Layer {
   [[nodiscard]] Pages* pages() const {
     return small_ || store().memory == nullptr ? nullptr : &store().memory->pages();
   }
-  // Of a large string; else null.
+  // What a large string is kept in; null for other layers.
   [[nodiscard]] std::shared_ptr<StringMemory> memory() const { return small_ ? nullptr : store().memory; }
   // Null if none was kept.
   [[nodiscard]] std::unique_ptr<Usage> take_usage();

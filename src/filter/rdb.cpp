@@ -16,7 +16,7 @@ constexpr std::size_t rdb_checksum_bytes = sizeof(std::uint64_t);
 constexpr std::size_t fill_bytes = 64 << 10;
 
 constexpr std::size_t rdb_footer_bytes = version_bytes + rdb_checksum_bytes;
-// Of the dumps that are made here: every Redis since 5.0 reads them.
+// The RDB version of the dumps that are made here: every Redis since 5.0 reads them.
 constexpr std::uint16_t made_version = 9;
 
 // A dump without its footer. Errors: damaged.

@@ -16,7 +16,7 @@ struct MovedKeys {
   std::map<std::string, std::uint64_t> others;
   // Filters that were left out, by reason.
   std::map<std::string, std::uint64_t> refused;
-  // Of these, the first few: "2:key".
+  // The first few of these filters: "2:key".
   std::vector<std::string> refused_keys;
 
   static constexpr std::size_t refused_keys_max = 10;

@@ -53,10 +53,10 @@ struct RdbKey {
   keyspace::Deadline deadline = keyspace::no_deadline;
   Kind kind = Kind::other;
   std::string type;  // in words: "hash", "module TopK-TYPE"
-  // Of a filter: nothing where it is refused, and `refusal` says why.
+  // The filter, if the value is one. Nothing if the filter is refused: then `refusal` says why.
   std::optional<filter::RdbFilter> filter;
   std::string refusal;
-  // Of a string: where its bytes are.
+  // Where the bytes of the string are, if the value is one.
   filter::RdbString string;
 };
 

@@ -25,9 +25,9 @@ class ReplyView {
 
   [[nodiscard]] bool is_error() const;
   [[nodiscard]] bool is_null() const;
-  // Of a string, a line or an error; else empty.
+  // The text of a string, a line or an error; empty for other replies.
   [[nodiscard]] std::string_view text() const;
-  // Of a number, or a string that is one; else 0.
+  // The value of a number, or of a string that is a number; 0 for other replies.
   [[nodiscard]] std::int64_t number() const;
   [[nodiscard]] std::size_t size() const;  // of a list; else 0
   // Null where the list is not so long.

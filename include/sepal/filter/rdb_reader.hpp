@@ -78,7 +78,7 @@ class RdbReader {
 
   std::uint8_t byte();
   std::uint64_t length();
-  // Of 1 to 8 bytes, little endian.
+  // A number of 1 to 8 bytes, little endian.
   std::uint64_t integer(std::size_t byte_count);
   void skip(std::uint64_t byte_count);
   void read(std::span<std::byte> into);
