@@ -280,6 +280,17 @@ class StringsTest(DaemonTest):
             self.assertEqual(client.call("BITCOUNT", "sparse"), 4)
             self.assertEqual(client.call("BF.EXISTS", "third", "x"), 1)
 
+    def test_a_target_without_room_keeps_nothing_half(self):
+        self.fill()
+        small = self.start("--maxmemory", "2mb", directory=os.path.join(self.directory, "small"))
+        told = self.migrate(3, target=address(small))
+        self.assertIn("LEFT OUT 1 key: OOM", told)
+        self.assertIn("LEFT OUT 0:dense", told)
+        with Client.of(small) as client:
+            self.assertEqual(client.call("EXISTS", "dense"), 0)
+            self.assertEqual(client.call("KEYS", "sepal-migrate:*"), [])
+            self.assertEqual(client.call("BITCOUNT", "sparse"), 3)
+
     def test_killed_under_load_and_run_again(self):
         """SEPAL_MIGRATE_STRINGS sets how many filters of go-zero the source has."""
         count = int(os.environ.get("SEPAL_MIGRATE_STRINGS", "600"))
@@ -372,7 +383,7 @@ def bulk(data):
 
 
 class RedisBloom(socketserver.ThreadingTCPServer):
-    """Two filters, a string and a list in database 0. It is older than PEXPIRETIME, as Redis 6 is."""
+    """Two filters, a list and two strings in database 0, of which one becomes shorter. It is older than PEXPIRETIME, as Redis 6 is."""
     daemon_threads = True
 
     def __init__(self):
@@ -405,13 +416,13 @@ class RedisBloom(socketserver.ThreadingTCPServer):
     def answer(self, words):
         name, key = words[0].upper(), words[1] if len(words) > 1 else b""
         if name == b"INFO":
-            return bulk(b"# Keyspace\r\ndb0:keys=4,expires=1\r\n" if key == b"keyspace" else b"run_id:another\r\n")
+            return bulk(b"# Keyspace\r\ndb0:keys=5,expires=1\r\n" if key == b"keyspace" else b"run_id:another\r\n")
         if name == b"SCAN":
-            return b"*2\r\n" + bulk(b"0") + b"*4\r\n" + b"".join(map(bulk, (b"small", b"large", b"text", b"list")))
+            return b"*2\r\n" + bulk(b"0") + b"*5\r\n" + b"".join(map(bulk, (b"small", b"large", b"text", b"shorter", b"list")))
         if name == b"TYPE":
-            return {b"text": b"+string\r\n", b"list": b"+list\r\n"}.get(key, b"+MBbloom--\r\n")
+            return {b"text": b"+string\r\n", b"shorter": b"+string\r\n", b"list": b"+list\r\n"}.get(key, b"+MBbloom--\r\n")
         if name == b"STRLEN":
-            return b":%d\r\n" % len(TEXT)
+            return b":%d\r\n" % (len(TEXT) if key == b"text" else 100_000)
         if name in (b"GET", b"GETRANGE"):
             return bulk(TEXT)
         if name == b"PTTL":
@@ -422,7 +433,7 @@ class RedisBloom(socketserver.ThreadingTCPServer):
             return self.scan_dump(key, int(words[2]))
         if name == b"BF.INFO":
             wrong = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
-            return wrong if key in (b"text", b"list") else self.info(key)
+            return wrong if key in (b"text", b"shorter", b"list") else self.info(key)
         if name == b"BF.MEXISTS":
             return b"*%d\r\n" % (len(words) - 2) + b":1\r\n" * (len(words) - 2)
         return b"+OK\r\n" if name in (b"SELECT", b"PING") else b"-ERR unknown command\r\n"
@@ -444,6 +455,7 @@ class FromRedisBloomTest(DaemonTest):
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn("skipped  1 of type list", done.stdout)
                 self.assertIn("checked  1 strings", done.stdout)
+                self.assertIn("LEFT OUT 1 key: it became shorter while it was copied", done.stdout)
                 self.assertIn("LEFT OUT 2 keys: it answers differently on both sides", done.stdout)
             self.assertIn("same     2 filters", done.stdout)
             source.shutdown()
@@ -452,6 +464,7 @@ class FromRedisBloomTest(DaemonTest):
             self.assertEqual(client.call("BF.MEXISTS", "small", "a", "b", "c", "zz"), [1, 1, 1, 0])
             self.assertGreater(client.call("PTTL", "small"), 0)
             self.assertEqual(client.call("GET", "text"), TEXT)
+            self.assertEqual(client.call("DBSIZE"), 3)
             for k in range(0, about["items"], 1000):
                 self.assertNotIn(0, client.call("BF.MEXISTS", "large", *["large/%d" % i for i in range(k, k + 1000)]))
             absent = client.call("BF.MEXISTS", "large", *["absent/%d" % i for i in range(2000)])
