@@ -28,7 +28,8 @@ struct World {
 
 std::vector<std::string> keys_of(const FilterWatch& watch) {
   std::vector<std::string> keys;
-  for (const command::SeenFilter& filter : *watch.seen()) keys.push_back(filter.key);
+  const auto seen = watch.seen();  // the loop does not keep a temporary pointer
+  for (const command::SeenFilter& filter : *seen) keys.push_back(filter.key);
   return keys;
 }
 
