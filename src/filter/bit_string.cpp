@@ -76,6 +76,12 @@ std::uint64_t mask_between(std::uint64_t begin, std::uint64_t end) {
 
 }  // namespace
 
+ImageHeader string_header(std::uint64_t byte_count) {
+  SEPAL_ASSERT(byte_count <= string_bytes_max, "a header is made of a string that is too long");
+  const StringShape shape = shape_of(byte_count, byte_count);
+  return {.options = shape.options, .layers = {shape.layer}};
+}
+
 Result<FilterPtr> BitString::with_room(std::uint64_t byte_count, const FilterLimits& limits) {
   return empty_string(byte_count, limits);
 }

@@ -1,9 +1,11 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/filter/rdb_reader.hpp>
 
 #include <boost/crc.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 
@@ -24,6 +26,12 @@ constexpr std::uint8_t first_of_packed = 0xc3;
 
 // The most that LZF makes of three bytes.
 static_assert(rdb_growth_max == (0xff + 7 + 2) / 3);
+
+// The digits of a signed number of so many bytes, which stand in the low bits.
+std::string decimal(std::uint64_t bits, std::uint64_t byte_count) {
+  const auto unused = static_cast<int>(8 * (sizeof bits - byte_count));
+  return std::to_string(static_cast<std::int64_t>(bits << unused) >> unused);
+}
 
 }  // namespace
 
@@ -167,11 +175,8 @@ std::optional<std::string> RdbReader::text(std::size_t bytes_max) {
     skip(string.byte_count);
     return std::nullopt;
   }
-  if (string.kind == RdbString::Kind::number) {
-    const std::uint64_t bits = integer(static_cast<std::size_t>(string.byte_count));
-    const auto unused = static_cast<int>(8 * (sizeof bits - string.byte_count));
-    return std::to_string(static_cast<std::int64_t>(bits << unused) >> unused);
-  }
+  if (string.kind == RdbString::Kind::number)
+    return decimal(integer(static_cast<std::size_t>(string.byte_count)), string.byte_count);
   std::vector<std::byte> stored(static_cast<std::size_t>(string.byte_count));
   read(stored);
   std::string text(static_cast<std::size_t>(string.unpacked_bytes), '\0');
@@ -180,6 +185,14 @@ std::optional<std::string> RdbReader::text(std::size_t bytes_max) {
   if (!failed_ && !RdbStringReader(string, bytes).read(std::as_writable_bytes(std::span(text))))
     failed_ = true;
   return text;
+}
+
+Result<std::string> digits_of(const RdbString& number, RdbBytes& bytes) {
+  SEPAL_ASSERT(number.kind == RdbString::Kind::number, "digits are made of a string that is no number");
+  std::array<std::byte, sizeof(std::uint64_t)> stored{};
+  const auto part = std::span(stored).first(static_cast<std::size_t>(number.byte_count));
+  if (auto done = bytes.read_at(number.offset, part); !done) return done.error();
+  return decimal(load_little_endian<std::uint64_t>(stored.data()), number.byte_count);
 }
 
 void RdbReader::expect(Opcode opcode) {

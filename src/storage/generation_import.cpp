@@ -58,7 +58,9 @@ class GenerationImport {
   Result<void> count(const StreamedFilter& filter) {
     ++manifest_.filter_count;
     bitmap_bytes_ += filter.header->bitmap_bytes();
-    for (const auto& layer : filter.header->layers) manifest_.item_count += layer.item_count;
+    // A string counts no items: its layer has the string's length there.
+    if (filter.header->options.hash != filter::ItemHash::none)
+      for (const auto& layer : filter.header->layers) manifest_.item_count += layer.item_count;
     const bool own = is_large(filter) && own_count_ + 1 < format::manifest_files_max;  // one is the pack's
     ++(own ? own_count_ : packed_count_);
     return {};

@@ -124,7 +124,7 @@ class AppendOnly::Implementation {
     if (in_capitals(words[0]) == "SELECT" && words.size() == 2) return select(words[1]);
     const command::CommandSpec* const spec = command::row_for(words);
     const bool runs = spec != nullptr && spec->flags.has(command::Flag::write) &&
-                      !spec->flags.has(command::Flag::runs_script) && !is_about_strings(*spec);
+                      !spec->flags.has(command::Flag::runs_script);
     if (!runs) {
       ++counts_.left_out[in_capitals(words[0])];
     } else if (!database_there_) {
@@ -132,12 +132,6 @@ class AppendOnly::Implementation {
     } else {
       run_command(*spec, words);
     }
-  }
-
-  // Strings are left out of RDB files as well.
-  static bool is_about_strings(const command::CommandSpec& spec) {
-    return spec.categories.find("@string") != std::string_view::npos ||
-           spec.categories.find("@bitmap") != std::string_view::npos;
   }
 
   void select(std::string_view text) {

@@ -26,6 +26,7 @@ struct ReplayCounts {
 // Confined. Blocks.
 class AppendOnly {
  public:
+  // Keys that are past their deadline at `now` are removed as commands come upon them.
   AppendOnly(keyspace::Keyspace& keyspace, WallTime now);
   ~AppendOnly();
 

@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/filter/image.hpp>
 #include <sepal/keyspace/keyspace.hpp>
@@ -26,6 +27,9 @@ namespace sepal::tools {
 namespace {
 
 constexpr std::size_t filled_at_once = 1 << 20;
+// As Redis, which loads no key as past its deadline while commands follow: they may change the deadline, and
+// Redis wrote a deletion when it removed a key.
+constexpr WallTime before_all_deadlines{};
 
 // Filters are freed at once: a program that runs once has no other thread for it.
 class NoHousekeeper final : public keyspace::Housekeeper {
@@ -58,12 +62,18 @@ class Converter {
   using Output = ConvertRequest::Output;
 
   Result<void> stream(RedisFile& source) {
-    RdbFilters filters(*source.file, source.byte_count, source.name, request_.now, progress_);
+    RdbFilters filters(*source.file, source.byte_count, source.name, request_.now, strings_of_output(),
+                       progress_);
     Result<void> done = check(filters);
     if (done && request_.output == Output::data_directory) done = import(filters);
     if (done && request_.output == Output::filter_files) done = write_files(filters);
     report_.keys = filters.keys();
     return done;
+  }
+
+  [[nodiscard]] RdbFilters::Strings strings_of_output() const {
+    return request_.output == Output::filter_files ? RdbFilters::Strings::left_out
+                                                   : RdbFilters::Strings::taken;
   }
 
   static Result<void> check(RdbFilters& filters) {
@@ -112,20 +122,22 @@ class Converter {
   Result<void> replay(std::vector<RedisFile>& files) {
     keyspace_.emplace(keyspace::KeyspaceOptions{.seed = request_.seed, .key_seed = request_.seed},
                       housekeeper_);
-    AppendOnly commands(*keyspace_, request_.now);
+    AppendOnly commands(*keyspace_, before_all_deadlines);
     for (RedisFile& source : files) {
       if (auto done = load(source); !done) return done;
       if (source.commands_from == source.byte_count) continue;
       if (auto done = commands.run(*source.file, source.name, source.commands_from); !done) return done;
     }
     report_.replay = commands.counts();
+    remove_past();
     return write_keyspace();
   }
 
   // The RDB part of a file, if it has one.
   Result<void> load(RedisFile& source) {
     if (source.commands_from == 0) return {};
-    RdbFilters filters(*source.file, source.commands_from, source.name, request_.now, progress_);
+    RdbFilters filters(*source.file, source.commands_from, source.name, before_all_deadlines,
+                       RdbFilters::Strings::taken, progress_);
     if (auto done = filters.rewind(); !done) return done;
     for (;;) {
       const auto filter = filters.next();
@@ -154,14 +166,37 @@ class Converter {
                           stored.deadline);
   }
 
+  void remove_past() {
+    while (const auto due = keyspace_->next_due(request_.now)) {
+      keyspace_->expire({.database = due->database, .key = due->key}, request_.now);
+      ++report_.keys.others["past their deadline"];
+    }
+  }
+
   // What the base held says little once commands have changed it.
   void count(const storage::Snapshot& snapshot) {
-    report_.keys.filters = snapshot.entries.size();
-    report_.keys.items = report_.keys.bytes = 0;
-    for (const storage::Snapshot::Layer& layer : snapshot.layers) {
-      report_.keys.items += layer.item_count;
-      report_.keys.bytes += layer.view.plan().byte_count();
+    MovedKeys& keys = report_.keys;
+    keys.filters = keys.items = keys.bytes = keys.strings = keys.string_bytes = 0;
+    for (const keyspace::CutEntry& entry : snapshot.entries) {
+      if (entry.filter->is_string()) {
+        count_string(filter::BitString(*entry.filter).length());
+        continue;
+      }
+      ++keys.filters;
+      for (const filter::LayerView& layer : entry.filter->layers()) {
+        keys.items += layer.item_count();
+        keys.bytes += layer.plan().byte_count();
+      }
     }
+  }
+
+  void count_string(std::uint64_t byte_count) {
+    if (request_.output == Output::filter_files) {
+      ++report_.keys.others["of type string"];
+      return;
+    }
+    ++report_.keys.strings;
+    report_.keys.string_bytes += byte_count;
   }
 
   Result<void> write_keyspace() {
@@ -179,6 +214,7 @@ class Converter {
   Result<void> write_files(const storage::Snapshot& snapshot) {
     if (auto done = disk_.make_directory(request_.folder); !done) return done;
     for (const keyspace::CutEntry& entry : snapshot.entries) {
+      if (entry.filter->is_string()) continue;
       const storage::FilterFile file{
           .key = std::string(entry.key), .filter = entry.filter, .header = filter::header_of(*entry.filter)};
       const auto target = request_.folder / filter_file_name(entry.database, entry.key);

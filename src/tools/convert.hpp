@@ -2,9 +2,10 @@
 //
 //     RDB file                            file -> check;  file -> output        bits go from file to file
 //     with commands behind it, an
-//     append-only file, its manifest      base -> filters, commands -> filters -> output
+//     append-only file, its manifest      base -> keyspace, commands -> keyspace -> output
 //
-// Commands add to filters at any place of their bits, so the second way has all filters in memory.
+// Commands change keys at any place of their bits, so the second way has all filters and strings in memory.
+// A filter file holds a filter, so strings become part of a data directory only.
 #pragma once
 
 #include <sepal/base/clock.hpp>

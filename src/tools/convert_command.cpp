@@ -26,7 +26,8 @@ void print(const ReplayCounts& replay) {
     std::printf("         %llu answered an error, the first: %s\n", wide(replay.errors),
                 replay.first_error.c_str());
   for (const auto& [name, count] : replay.left_out)
-    std::printf("skipped  %llu commands %s: not about filters\n", wide(count), readable_key(name).c_str());
+    std::printf("skipped  %llu commands %s: sepald does not run them\n", wide(count),
+                readable_key(name).c_str());
   if (replay.databases_above != 0)
     std::printf("LEFT OUT %llu commands for databases that sepald does not have\n",
                 wide(replay.databases_above));
@@ -67,7 +68,7 @@ void add_convert_command(CommandLine& line) {
   const auto arguments = std::make_shared<ConvertArguments>();
   CLI::App& command = line.add_command(
       "convert",
-      "Makes filter files or a data directory of Redis's RDB or append-only files with RedisBloom's filters",
+      "Makes a data directory or filter files of RDB or append-only files of Redis: filters and strings",
       [arguments] { return convert_with(*arguments); });
   command
       .add_option("INPUT", arguments->request.input,
@@ -80,8 +81,9 @@ void add_convert_command(CommandLine& line) {
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command
-      .add_option("--files", arguments->filter_files,
-                  "Make a filter file for each key in this folder, without databases and deadlines")
+      .add_option(
+          "--files", arguments->filter_files,
+          "Make a filter file for each filter in this folder, without databases, deadlines and strings")
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command.add_flag("--dry-run", arguments->only_report, "Write nothing; print what there is");

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string_view>
@@ -12,7 +13,8 @@
 
 #include "commands.hpp"
 #include "redis_connection.hpp"
-#include "remote_filter.hpp"
+#include "remote_key.hpp"
+#include "string_mover.hpp"
 #include "text.hpp"
 
 namespace sepal::tools {
@@ -29,8 +31,6 @@ constexpr std::int64_t dumped_at_once_bytes = 512 << 10;
 constexpr std::uint64_t key_weight = 512;
 constexpr std::size_t samples_max = 64;
 constexpr std::size_t questions_per_sample = 1000;
-// Deadlines that are computed from remaining times differ by the way of the replies.
-constexpr Deadline computed_deadline_tolerance = 1000;
 
 struct Sample {
   std::uint32_t database = 0;
@@ -57,7 +57,7 @@ class Migration {
 
  private:
   using Keys = std::vector<std::string>;
-  using Filters = std::vector<RemoteFilter>;
+  using RemoteKeys = std::vector<RemoteKey>;
 
   // --- before ---------------------------------------------------------------------------------------------
 
@@ -72,20 +72,13 @@ class Migration {
       const auto answer = answer_of(*server, {"PING"});
       if (!answer) return answer.error();
     }
-    const auto told = source_->ask({"PEXPIRETIME", "a key"});
-    if (!told) return told.error();
-    if (told->view().is_error()) how_ = DeadlineQuestion::relative;
+    const auto source_how = deadline_question_of(*source_);
+    if (!source_how) return source_how.error();
+    const auto target_how = deadline_question_of(*target_);
+    if (!target_how) return target_how.error();
+    source_how_ = *source_how;
+    target_how_ = *target_how;
     return {};
-  }
-
-  // A reply that is no error.
-  static Result<RedisReply> answer_of(RedisConnection& server,
-                                      std::initializer_list<std::string_view> words) {
-    auto reply = server.ask(words);
-    if (reply && reply->view().is_error())
-      return fail(Errc::io, server.name() + ": " + std::string(*words.begin()) +
-                                " was answered: " + std::string(reply->view().text()));
-    return reply;
   }
 
   static std::string field_of(std::string_view info, const std::string& name) {
@@ -132,6 +125,10 @@ class Migration {
     return {};
   }
 
+  [[nodiscard]] DeadlineQuestion deadline_question() const {
+    return source_how_ == target_how_ ? source_how_ : DeadlineQuestion::relative;
+  }
+
   // --- going through the source ---------------------------------------------------------------------------
 
   Result<void> select(std::uint32_t database) {
@@ -160,27 +157,15 @@ class Migration {
     return {};
   }
 
-  static Result<Filters> examine(RedisConnection& server, std::span<const std::string> keys,
-                                 DeadlineQuestion how) {
-    for (const std::string& key : keys) add_questions(server, key, how);
-    Filters filters;
-    for (const std::string& key : keys) {
-      auto filter = receive_answers(server, key, how);
-      if (!filter) return filter.error();
-      filters.push_back(std::move(*filter));
-    }
-    return filters;
-  }
-
   // Goes through all keys once, so that the progress knows how much there is.
   Result<void> look() {
     progress_.begin("looking", key_count_);
     for (const std::uint32_t database : databases_) {
       if (auto done = select(database); !done) return done;
       auto done = for_each_keys([&](std::span<const std::string> keys) -> Result<void> {
-        const auto filters = examine(*source_, keys, how_);
-        if (!filters) return filters.error();
-        for (const RemoteFilter& filter : *filters) note(database, filter);
+        const auto found = examine(*source_, keys, source_how_);
+        if (!found) return found.error();
+        for (const RemoteKey& key : *found) note(database, key);
         progress_.update(keys_seen_ += keys.size(), 0);
         return {};
       });
@@ -190,23 +175,26 @@ class Migration {
     return {};
   }
 
-  void note(std::uint32_t database, const RemoteFilter& filter) {
-    if (filter.there) {
-      total_weight_ += weight_of(filter);
-      if (request_.only_report) count_copied(filter);
-    } else if (filter.type == filter_type) {
-      report_.keys.refuse("the server tells nothing about it", database, filter.key);
-    } else if (filter.type != "none") {
-      // A rule that says how a program hashes could make a filter of a string.
-      ++report_.keys.others["of type " + filter.type];
+  void note(std::uint32_t database, const RemoteKey& key) {
+    if (key.is_filter) {
+      total_weight_ += weight_of(key);
+      if (request_.only_report) count_copied(key);
+    } else if (key.is_string) {
+      total_weight_ += key.string_bytes;
+      if (request_.only_report) ++report_.keys.strings;
+      if (request_.only_report) report_.keys.string_bytes += key.string_bytes;
+    } else if (key.type == filter_type) {
+      report_.keys.refuse("the server tells nothing about it", database, key.key);
+    } else if (key.type != "none" && key.type != string_type) {
+      ++report_.keys.others["of type " + key.type];
     }
   }
 
-  static std::uint64_t weight_of(const RemoteFilter& filter) {
+  static std::uint64_t weight_of(const RemoteKey& filter) {
     return key_weight + static_cast<std::uint64_t>(std::max<std::int64_t>(0, filter.figures.bytes));
   }
 
-  void count_copied(const RemoteFilter& filter) {
+  void count_copied(const RemoteKey& filter) {
     ++report_.keys.filters;
     report_.keys.items += static_cast<std::uint64_t>(std::max<std::int64_t>(0, filter.figures.items));
     report_.keys.bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(0, filter.figures.bytes));
@@ -216,6 +204,13 @@ class Migration {
 
   Result<void> move() {
     progress_.begin("moving", total_weight_, "bytes");
+    strings_.emplace(
+        StringMover::Parts{.source = *source_,
+                           .target = *target_,
+                           .report = report_,
+                           .how = deadline_question(),
+                           .advance = [this](std::uint64_t weight) { advance(weight); },
+                           .select = [this](std::uint32_t database) { return select(database); }});
     for (const std::uint32_t database : databases_) {
       if (auto done = select(database); !done) return done;
       database_ = database;
@@ -227,21 +222,31 @@ class Migration {
   }
 
   Result<void> move_keys(std::span<const std::string> keys) {
-    const auto found = examine(*source_, keys, how_);
+    const auto found = examine(*source_, keys, source_how_);
     if (!found) return found.error();
     Keys names;
-    Filters filters;
-    for (const RemoteFilter& filter : *found) {
-      if (!filter.there) continue;
-      names.push_back(filter.key);
-      filters.push_back(filter);
+    RemoteKeys here;
+    for (const RemoteKey& key : *found) {
+      if (!key.is_filter && !key.is_string) continue;
+      names.push_back(key.key);
+      here.push_back(key);
     }
-    const auto there = examine(*target_, names, DeadlineQuestion::absolute);
+    const auto there = examine(*target_, names, target_how_);
     if (!there) return there.error();
-    std::vector<const RemoteFilter*> small;
+    if (auto done = move_filters(here, *there); !done) return done;
+    std::vector<StringPair> strings;
+    for (std::size_t i = 0; i < here.size(); ++i)
+      if (here[i].is_string) strings.push_back({.source = &here[i], .target = &(*there)[i]});
+    return strings_->move(database_, strings);
+  }
+
+  // `there` has what the target has under the keys of `filters`. Strings are left out.
+  Result<void> move_filters(const RemoteKeys& filters, const RemoteKeys& there) {
+    std::vector<const RemoteKey*> small;
     std::int64_t small_bytes = 0;
     for (std::size_t i = 0; i < filters.size(); ++i) {
-      const auto differs = settle(filters[i], (*there)[i]);
+      if (!filters[i].is_filter) continue;
+      const auto differs = settle(filters[i], there[i]);
       if (!differs) return differs.error();
       if (!*differs) continue;
       if (filters[i].figures.bytes > small_filter_bytes) {
@@ -258,46 +263,33 @@ class Migration {
     return copy_small(small);
   }
 
-  [[nodiscard]] bool same_deadline(const RemoteFilter& source, const RemoteFilter& target) const {
-    if (source.deadline == target.deadline) return true;
-    return how_ == DeadlineQuestion::relative && source.deadline != 0 && target.deadline != 0 &&
-           std::abs(source.deadline - target.deadline) <= computed_deadline_tolerance;
-  }
-
-  [[nodiscard]] Verdict verdict(const RemoteFilter& source, const RemoteFilter& target) const {
-    if (!target.there) return target.type == "none" ? Verdict::copy : Verdict::conflict;
+  [[nodiscard]] Verdict verdict(const RemoteKey& source, const RemoteKey& target) const {
+    if (!target.is_filter) return target.type == "none" ? Verdict::copy : Verdict::conflict;
     if (source.figures.alike(target.figures))
-      return same_deadline(source, target) ? Verdict::same : Verdict::deadline;
+      return same_deadline(source, target, deadline_question()) ? Verdict::same : Verdict::deadline;
     return target.figures.items > source.figures.items ? Verdict::conflict : Verdict::copy;
   }
 
   // False: there is nothing to copy.
-  Result<bool> settle(const RemoteFilter& source, const RemoteFilter& target) {
+  Result<bool> settle(const RemoteKey& source, const RemoteKey& target) {
     const Verdict what = verdict(source, target);
     if (what == Verdict::copy) return true;
     advance(weight_of(source));
     if (what == Verdict::conflict) {
-      refuse(source, target.there ? "the target's filter has more items, so it is left alone"
-                                  : "the target has another value under its key");
+      refuse(source, target.is_filter ? "the target's filter has more items, so it is left alone"
+                                      : "the target has another value under its key");
       return false;
     }
     ++report_.same;
     if (what == Verdict::deadline) {
       ++report_.deadlines;
-      if (auto done = set_deadline(source); !done) return done.error();
+      if (auto done = set_deadline(*target_, source.key, source.deadline); !done) return done.error();
     }
     sample(source);
     return false;
   }
 
-  Result<void> set_deadline(const RemoteFilter& filter) {
-    const auto reply = filter.deadline == keyspace::no_deadline
-                           ? answer_of(*target_, {"PERSIST", filter.key})
-                           : answer_of(*target_, {"PEXPIREAT", filter.key, std::to_string(filter.deadline)});
-    return reply ? Result<void>() : reply.error();
-  }
-
-  void refuse(const RemoteFilter& filter, const std::string& why) {
+  void refuse(const RemoteKey& filter, const std::string& why) {
     // A server's words go to a terminal.
     report_.keys.refuse(readable_key(why), database_, filter.key);
   }
@@ -307,10 +299,10 @@ class Migration {
     progress_.update(weight_done_, weight_done_);
   }
 
-  Result<void> copy_small(std::span<const RemoteFilter* const> filters) {
-    for (const RemoteFilter* filter : filters) source_->add({"DUMP", filter->key});
-    std::vector<const RemoteFilter*> sent;
-    for (const RemoteFilter* filter : filters) {
+  Result<void> copy_small(std::span<const RemoteKey* const> filters) {
+    for (const RemoteKey* filter : filters) source_->add({"DUMP", filter->key});
+    std::vector<const RemoteKey*> sent;
+    for (const RemoteKey* filter : filters) {
       const auto dump = source_->receive();
       if (!dump) return dump.error();
       if (dump->view().is_error()) {
@@ -324,19 +316,19 @@ class Migration {
         sent.push_back(filter);
       }
     }
-    for (const RemoteFilter* filter : sent) {
+    for (const RemoteKey* filter : sent) {
       const auto restored = target_->receive();
       if (!restored) return restored.error();
       const auto info = target_->receive();
       if (!info) return info.error();
       arrived(*filter, restored->view(), info->view());
     }
-    for (const RemoteFilter* filter : filters) advance(weight_of(*filter));
+    for (const RemoteKey* filter : filters) advance(weight_of(*filter));
     return {};
   }
 
   // What the target has is compared with what the source had before.
-  void arrived(const RemoteFilter& filter, ReplyView stored, ReplyView info) {
+  void arrived(const RemoteKey& filter, ReplyView stored, ReplyView info) {
     if (stored.is_error()) return refuse(filter, std::string(stored.text()));
     const bool past = filter.deadline != keyspace::no_deadline && info.is_error();
     if (past) return static_cast<void>(++report_.keys.others["past their deadline"]);
@@ -345,7 +337,7 @@ class Migration {
     sample(filter);
   }
 
-  Result<void> copy_large(const RemoteFilter& filter) {
+  Result<void> copy_large(const RemoteKey& filter) {
     const auto refused = copy_pieces(filter);
     if (!refused) return refused.error();
     if (!refused->empty()) {
@@ -353,7 +345,7 @@ class Migration {
       return {};
     }
     if (filter.deadline != keyspace::no_deadline) {
-      if (auto done = set_deadline(filter); !done) return done;
+      if (auto done = set_deadline(*target_, filter.key, filter.deadline); !done) return done;
     }
     const auto info = target_->ask({"BF.INFO", filter.key});
     if (!info) return info.error();
@@ -363,7 +355,7 @@ class Migration {
 
   // Returns why the filter was not copied; empty: it was. While the target stores a piece, the source makes
   // the next one.
-  Result<std::string> copy_pieces(const RemoteFilter& filter) {
+  Result<std::string> copy_pieces(const RemoteKey& filter) {
     advance(key_weight);
     auto piece = source_->ask({"BF.SCANDUMP", filter.key, "0"});
     for (;;) {
@@ -388,7 +380,7 @@ class Migration {
   // --- after ----------------------------------------------------------------------------------------------
 
   // Keeps each filter with the same probability.
-  void sample(const RemoteFilter& filter) {
+  void sample(const RemoteKey& filter) {
     Sample one{.database = database_, .key = filter.key, .figures = filter.figures};
     const std::uint64_t place = std::uniform_int_distribution<std::uint64_t>(0, candidates_++)(random_);
     if (samples_.size() < samples_max) {
@@ -399,7 +391,7 @@ class Migration {
   }
 
   Result<void> check_samples() {
-    progress_.begin("checking", samples_.size());
+    progress_.begin("checking", samples_.size() + strings_->sample_count());
     report_.questions = questions_per_sample;
     std::uint64_t done_count = 0;
     for (const Sample& one : samples_) {
@@ -407,6 +399,7 @@ class Migration {
       if (auto done = check(one); !done) return done;
       progress_.update(++done_count, 0);
     }
+    if (auto done = strings_->check(); !done) return done;
     progress_.end();
     return {};
   }
@@ -454,7 +447,9 @@ class Migration {
   Progress& progress_;
   std::unique_ptr<RedisConnection> source_;
   std::unique_ptr<RedisConnection> target_;
-  DeadlineQuestion how_ = DeadlineQuestion::absolute;
+  DeadlineQuestion source_how_ = DeadlineQuestion::absolute;
+  DeadlineQuestion target_how_ = DeadlineQuestion::absolute;
+  std::optional<StringMover> strings_;
   std::vector<std::uint32_t> databases_;
   std::uint32_t database_ = 0;
   std::uint64_t key_count_ = 0;

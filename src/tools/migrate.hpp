@@ -32,16 +32,19 @@ struct MigrateRequest {
 };
 
 struct MigrateReport {
-  MovedKeys keys;               // `filters`, `items`, `bytes`: copied, or to be copied
-  std::uint64_t same = 0;       // filters that were there already
-  std::uint64_t deadlines = 0;  // of these, got another deadline
-  std::uint64_t samples = 0;    // filters that were asked on both sides
-  std::uint64_t questions = 0;  // items of each of them
-  std::uint64_t hits = 0;       // answered 1 by both
-  std::uint64_t changed = 0;    // samples that changed at the source since they were copied
+  MovedKeys keys;                      // filters and strings: copied, or to be copied
+  std::uint64_t same = 0;              // filters that were there already
+  std::uint64_t deadlines = 0;         // of these, got another deadline
+  std::uint64_t samples = 0;           // filters that were asked on both sides
+  std::uint64_t questions = 0;         // items of each of them
+  std::uint64_t hits = 0;              // answered 1 by both
+  std::uint64_t same_strings = 0;      // strings that were there already
+  std::uint64_t string_deadlines = 0;  // of these, got another deadline
+  std::uint64_t string_samples = 0;    // strings of which a piece was read again on both sides
+  std::uint64_t changed = 0;           // samples of both that changed at the source since they were copied
 };
 
-// Blocks. Memory: that of some hundred keys, or of one piece. Errors: io where a connection fails,
+// Blocks. Memory: that of some hundred keys, or of some pieces. Errors: io where a connection fails,
 // out_of_range for what the servers are; with a sentence. After an error the filters that were copied stay.
 Result<MigrateReport> migrate(const MigrateRequest& request, Progress& progress);
 

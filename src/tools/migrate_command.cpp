@@ -32,8 +32,16 @@ void print(const MigrateRequest& request, const MigrateReport& report) {
   if (request.only_report) return;
   std::printf("same     %llu filters were at the target already, with these figures", wide(report.same));
   std::printf(report.deadlines == 0 ? "\n" : "; %llu of them got another deadline\n", wide(report.deadlines));
+  if (report.same_strings != 0)
+    std::printf(
+        "same     %llu strings were at the target already, byte for byte; %llu of them got another "
+        "deadline\n",
+        wide(report.same_strings), wide(report.string_deadlines));
   std::printf("checked  %llu filters, with %llu random items each: both said yes to the same %llu\n",
               wide(report.samples), wide(report.questions), wide(report.hits));
+  if (report.string_samples != 0)
+    std::printf("checked  %llu strings: the target has what was read from the source\n",
+                wide(report.string_samples));
   if (report.changed != 0)
     std::printf("changed  %llu of these at the source since they were copied: run this again\n",
                 wide(report.changed));
@@ -63,12 +71,12 @@ int migrate_with(MigrateArguments& arguments) {
 void add_migrate_command(CommandLine& line) {
   const auto arguments = std::make_shared<MigrateArguments>();
   CLI::App& command = line.add_command(
-      "migrate", "Copies the filters of a running Redis with RedisBloom, or of a sepald, to a sepald",
+      "migrate", "Copies the filters and strings of a running Redis, or of a sepald, to a sepald",
       [arguments] { return migrate_with(*arguments); });
   command.add_option("SOURCE", arguments->source, "redis://[USER@]HOST[:PORT][/DB], or unix:///PATH[?db=DB]")
       ->type_name("")
       ->required();
-  command.add_option("TARGET", arguments->target, "The same for the sepald that gets the filters")
+  command.add_option("TARGET", arguments->target, "The same for the server that gets them")
       ->type_name("")
       ->required();
   add_text(command, "--match", "Only keys of this pattern, as in SCAN", pattern_bytes_max,

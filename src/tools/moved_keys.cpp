@@ -14,10 +14,13 @@ std::vector<std::string> report_of(const MovedKeys& keys) {
   std::vector<std::string> lines;
   lines.push_back(format("filters  %llu with %llu items, %s of bits", wide(keys.filters), wide(keys.items),
                          bytes_text(keys.bytes).c_str()));
+  if (keys.strings != 0)
+    lines.push_back(
+        format("strings  %llu with %s", wide(keys.strings), bytes_text(keys.string_bytes).c_str()));
   for (const auto& [what, count] : keys.others)
     lines.push_back(format("skipped  %llu %s", wide(count), what.c_str()));
   for (const auto& [why, count] : keys.refused)
-    lines.push_back(format("LEFT OUT %llu filter%s: %s", wide(count), count == 1 ? "" : "s", why.c_str()));
+    lines.push_back(format("LEFT OUT %llu key%s: %s", wide(count), count == 1 ? "" : "s", why.c_str()));
   for (const std::string& key : keys.refused_keys) lines.push_back("LEFT OUT " + key);
   return lines;
 }

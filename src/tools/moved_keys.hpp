@@ -12,11 +12,13 @@ struct MovedKeys {
   std::uint64_t filters = 0;
   std::uint64_t items = 0;  // as the filters count them
   std::uint64_t bytes = 0;  // of their bits
+  std::uint64_t strings = 0;
+  std::uint64_t string_bytes = 0;
   // Keys that were left out rightly: "of type hash", "past their deadline".
   std::map<std::string, std::uint64_t> others;
-  // Filters that were left out, by reason.
+  // Filters and strings that were left out, by reason.
   std::map<std::string, std::uint64_t> refused;
-  // The first few of these filters: "2:key".
+  // The first few of these keys: "2:key".
   std::vector<std::string> refused_keys;
 
   static constexpr std::size_t refused_keys_max = 10;

@@ -1,6 +1,7 @@
 #include "rdb_filters.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <algorithm>
@@ -17,10 +18,15 @@ void RdbFilters::Bits::begin(const filter::RdbFilter& filter, filter::RdbBytes& 
 
 Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
   while (!into.empty()) {
+    if (layer_left_ == 0 && layer_ == filter_->bits.size()) {
+      SEPAL_ASSERT(filter_->image.options.hash == filter::ItemHash::none,
+                   "more bits are read than the filter has");
+      std::ranges::fill(into, std::byte{0});
+      return {};
+    }
     if (layer_left_ == 0) {
-      SEPAL_ASSERT(layer_ < filter_->bits.size(), "more bits are read than the filter has");
-      reader_.emplace(filter_->bits[layer_], *bytes_);
-      layer_left_ = filter_->bits[layer_++].unpacked_bytes;
+      open_layer();
+      continue;
     }
     const auto part = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), layer_left_)));
     if (auto done = reader_->read(part); !done) return done;
@@ -30,9 +36,20 @@ Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
   return {};
 }
 
+// A string may have no bytes; then nothing is left of its layer.
+void RdbFilters::Bits::open_layer() {
+  reader_.emplace(filter_->bits[layer_], *bytes_);
+  layer_left_ = filter_->bits[layer_++].unpacked_bytes;
+}
+
 RdbFilters::RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now,
-                       Progress& progress)
-    : file_(file), file_bytes_(file_bytes), name_(std::move(name)), now_(now), progress_(progress) {}
+                       Strings strings, Progress& progress)
+    : file_(file),
+      file_bytes_(file_bytes),
+      name_(std::move(name)),
+      now_(now),
+      strings_(strings),
+      progress_(progress) {}
 
 Result<void> RdbFilters::rewind() {
   rdb_.emplace(file_, file_bytes_, name_, checked_ ? RdbFile::Check::none : RdbFile::Check::checksum);
@@ -48,8 +65,12 @@ Result<const storage::StreamedFilter*> RdbFilters::next() {
     progress_.update(rdb_->offset(), 0);
     if (!*key) break;
     key_ = std::move(*key);
-    if (!take(*key_)) continue;
-    bits_.begin(*key_->filter, rdb_->bytes());
+    const auto taken = take(*key_);
+    if (!taken) return taken.error();
+    if (!*taken) continue;
+    const bool is_number =
+        key_->kind == RdbKey::Kind::string && key_->string.kind == filter::RdbString::Kind::number;
+    bits_.begin(*key_->filter, is_number ? *digit_bytes_ : rdb_->bytes());
     filter_ = {.database = static_cast<std::uint32_t>(key_->database),
                .key = *key_->key,
                .deadline = key_->deadline,
@@ -71,24 +92,53 @@ std::string RdbFilters::reason_against(const RdbKey& key) {
 }
 
 // Whether the key is one of the stream's.
-bool RdbFilters::take(const RdbKey& key) {
+Result<bool> RdbFilters::take(RdbKey& key) {
   if (keyspace::is_past(key.deadline, now_)) {
     ++keys_.others["past their deadline"];
     return false;
   }
-  if (key.kind != RdbKey::Kind::filter) {
-    // A rule that says how a program hashes could make a filter of a string, whose bits are at key.string.
+  const bool is_string = key.kind == RdbKey::Kind::string;
+  if (key.kind == RdbKey::Kind::other || (is_string && strings_ == Strings::left_out)) {
     ++keys_.others["of type " + key.type];
     return false;
+  }
+  if (is_string) {
+    if (auto done = take_string(key); !done) return done.error();
   }
   if (const std::string reason = reason_against(key); !reason.empty()) {
     keys_.refuse(reason, key.database, key.key.value_or("(too long to be shown)"));
     return false;
   }
+  if (is_string) {
+    ++keys_.strings;
+    keys_.string_bytes += key.filter->image.layers[0].item_count;
+    return true;
+  }
   ++keys_.filters;
   keys_.bytes += key.filter->image.bitmap_bytes();
   for (const auto& layer : key.filter->image.layers) keys_.items += layer.item_count;
   return true;
+}
+
+// Gives the key the image of its string, or the reason why it has none.
+Result<void> RdbFilters::take_string(RdbKey& key) {
+  filter::RdbString string = key.string;
+  if (string.kind == filter::RdbString::Kind::number) {
+    auto digits = filter::digits_of(string, rdb_->bytes());
+    if (!digits) return digits.error();
+    digits_ = std::move(*digits);
+    digit_bytes_.emplace(std::as_bytes(std::span(digits_)));
+    string = {.kind = filter::RdbString::Kind::plain,
+              .offset = 0,
+              .byte_count = digits_.size(),
+              .unpacked_bytes = digits_.size()};
+  }
+  if (string.unpacked_bytes > filter::string_bytes_max) {
+    key.refusal = "the string is longer than 512 MB";
+  } else {
+    key.filter = {.image = filter::string_header(string.unpacked_bytes), .bits = {string}};
+  }
+  return {};
 }
 
 }  // namespace sepal::tools

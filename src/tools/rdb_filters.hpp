@@ -1,4 +1,5 @@
-// The filters of an RDB file, one after the other, their bits read from the file when they are written.
+// The filters and strings of an RDB file, one after the other, their bits read from the file when they are
+// written.
 #pragma once
 
 #include <sepal/base/clock.hpp>
@@ -18,8 +19,10 @@ namespace sepal::tools {
 // Confined. Blocks. Memory: fixed buffers and one key. Errors: those of RdbFile.
 class RdbFilters final : public storage::FilterStream {
  public:
+  enum class Strings : std::uint8_t { taken, left_out };
+
   // All outlive this object. Keys past their deadline at `now` are left out, as Redis leaves them out.
-  RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now,
+  RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now, Strings strings,
              Progress& progress);
 
   // The first time through the file checks its checksum, the others do not.
@@ -32,13 +35,15 @@ class RdbFilters final : public storage::FilterStream {
   [[nodiscard]] std::uint64_t rdb_bytes() const { return rdb_->offset(); }
 
  private:
-  // Reads the bits of the key at hand, layer after layer.
+  // Reads the bits of the key at hand, layer after layer. Behind a string come zeros, up to a whole word.
   class Bits final : public storage::BitStream {
    public:
     void begin(const filter::RdbFilter& filter, filter::RdbBytes& bytes);
     Result<void> read(std::span<std::byte> into) override;
 
    private:
+    void open_layer();
+
     const filter::RdbFilter* filter_ = nullptr;
     filter::RdbBytes* bytes_ = nullptr;
     std::size_t layer_ = 0;
@@ -46,17 +51,22 @@ class RdbFilters final : public storage::FilterStream {
     std::optional<filter::RdbStringReader> reader_;
   };
 
-  bool take(const RdbKey& key);
+  Result<bool> take(RdbKey& key);
+  Result<void> take_string(RdbKey& key);
   [[nodiscard]] static std::string reason_against(const RdbKey& key);
 
   storage::File& file_;
   std::uint64_t file_bytes_;
   std::string name_;
   WallTime now_;
+  Strings strings_;
   Progress& progress_;
   bool checked_ = false;
   std::optional<RdbFile> rdb_;
   std::optional<RdbKey> key_;
+  // The digits of a string that is a number.
+  std::string digits_;
+  std::optional<filter::BytesInMemory> digit_bytes_;
   Bits bits_;
   storage::StreamedFilter filter_;
   MovedKeys keys_;

@@ -27,6 +27,10 @@ bool ReplyView::is_null() const {
   return reply_ == nullptr || reply_->type == REDIS_REPLY_NIL;
 }
 
+bool ReplyView::is_text() const {
+  return reply_ != nullptr && reply_->type == REDIS_REPLY_STRING;
+}
+
 std::string_view ReplyView::text() const {
   if (reply_ == nullptr || reply_->str == nullptr) return {};
   return {reply_->str, reply_->len};
@@ -129,6 +133,14 @@ Result<RedisReply> RedisConnection::receive() {
   void* reply = nullptr;
   if (redisGetReply(context_.get(), &reply) != REDIS_OK) return problem();
   return RedisReply(static_cast<redisReply*>(reply));
+}
+
+Result<RedisReply> answer_of(RedisConnection& server, std::initializer_list<std::string_view> words) {
+  auto reply = server.ask(words);
+  if (reply && reply->view().is_error())
+    return fail(Errc::io, server.name() + ": " + std::string(*words.begin()) +
+                              " was answered: " + std::string(reply->view().text()));
+  return reply;
 }
 
 Result<RedisReply> RedisConnection::ask(std::initializer_list<std::string_view> words) {

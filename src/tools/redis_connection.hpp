@@ -25,6 +25,8 @@ class ReplyView {
 
   [[nodiscard]] bool is_error() const;
   [[nodiscard]] bool is_null() const;
+  // A string, and no line or error.
+  [[nodiscard]] bool is_text() const;
   // The text of a string, a line or an error; empty for other replies.
   [[nodiscard]] std::string_view text() const;
   // The value of a number, or of a string that is a number; 0 for other replies.
@@ -84,5 +86,8 @@ class RedisConnection {
   std::unique_ptr<redisContext, Close> context_;
   std::string name_;
 };
+
+// A reply that is no error. Errors: io, also where the server answers an error.
+Result<RedisReply> answer_of(RedisConnection& server, std::initializer_list<std::string_view> words);
 
 }  // namespace sepal::tools

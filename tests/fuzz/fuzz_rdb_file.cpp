@@ -1,5 +1,6 @@
 // Feeds arbitrary bytes to the reader of RDB files. The bytes are refused or accepted, without reads outside
-// of them. An accepted filter is written as a filter file and read back, and answers look-ups.
+// of them. An accepted filter or string is written as a filter file and read back, and answers look-ups.
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/storage/filter_file.hpp>
 
 #include <algorithm>
@@ -49,6 +50,11 @@ void convert(const storage::StreamedFilter& streamed) {
   if (!read) std::abort();
   if (read->key != streamed.key || read->header.bitmap_bytes() != streamed.header->bitmap_bytes())
     std::abort();
+  if (read->filter->is_string()) {
+    const sepal::filter::BitString string(*read->filter);
+    if (string.text().size() != string.length()) std::abort();
+    return;
+  }
   const std::string_view item = "an item";
   bool present = false;
   read->filter->contains({&item, 1}, {&present, 1});
@@ -59,7 +65,7 @@ void convert(const storage::StreamedFilter& streamed) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FileOfBytes file(std::as_bytes(std::span(data, size)));
   tools::Progress progress(stderr, tools::Progress::Style::none);
-  tools::RdbFilters filters(file, size, "f", WallTime(), progress);
+  tools::RdbFilters filters(file, size, "f", WallTime(), tools::RdbFilters::Strings::taken, progress);
   // The second time through the file skips what the first one reads.
   std::uint64_t first_count = 0;
   for (const bool second : {false, true}) {
@@ -73,8 +79,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (*next == nullptr) break;
       if (second && (*next)->header->bitmap_bytes() <= bits_max) convert(**next);
     }
-    if (second && filters.keys().filters != first_count) std::abort();
-    first_count = filters.keys().filters;
+    if (second && filters.keys().filters + filters.keys().strings != first_count) std::abort();
+    first_count = filters.keys().filters + filters.keys().strings;
   }
   return 0;
 }

@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import unittest
 
+import redis_server
 from client import Client
 from daemon import DaemonTest
+from redis_server import strings_of
 
 SEPAL = os.environ["SEPAL"]
 RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "redis_files")
@@ -21,10 +23,23 @@ def recorded(name):
     return os.path.join(RECORDED, name)
 
 
-def expectations():
+def recorded_answers():
     with open(recorded("expected.json"), encoding="utf-8") as file:
-        expected = json.load(file)
-    return [about for name, about in expected.items() if name != "skipped" and "items" in about]
+        return [about for name, about in json.load(file).items() if name != "skipped"]
+
+
+def expectations():
+    return [about for about in recorded_answers() if "items" in about]
+
+
+def string_expectations():
+    return [about for about in recorded_answers() if about.get("type") == "string"]
+
+
+def command(*words):
+    """A command as Redis writes it into an append-only file."""
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
 
 class ConvertTest(DaemonTest):
@@ -55,6 +70,15 @@ class ConvertTest(DaemonTest):
         self.assertEqual(info[b"Capacity"], about["info"]["Capacity"])
         self.assertEqual(info[b"Expansion rate"], about["info"]["Expansion rate"])
 
+    def check_string(self, client, about):
+        if "value" in about:
+            self.assertEqual(client.call("GET", about["key"]), about["value"].encode())
+            return
+        data = client.call("GET", about["key"])
+        self.assertEqual([at for at in range(8 * len(data)) if data[at // 8] >> (7 - at % 8) & 1], about["bits_set"])
+        if "strlen" in about:
+            self.assertEqual(len(data), about["strlen"])
+
     def check_data(self, directory, later=()):
         daemon = self.start(directory=directory)
         with Client.of(daemon) as client:
@@ -64,6 +88,10 @@ class ConvertTest(DaemonTest):
                 is_changed = about["db"] == 0 and about["key"] == "default"
                 self.check_filter(client, about, about["key"], later if is_changed else ())
                 self.assertEqual(client.call("PEXPIRETIME", about["key"]), about.get("pexpireat", -1))
+                sizes[about["db"]] = sizes.get(about["db"], 0) + 1
+            for about in string_expectations():
+                client.call("SELECT", about["db"])
+                self.check_string(client, about)
                 sizes[about["db"]] = sizes.get(about["db"], 0) + 1
             for database in range(16):
                 client.call("SELECT", database)
@@ -80,7 +108,8 @@ class ConvertTest(DaemonTest):
                 data = self.path(name + "-data")
                 told = self.convert(0, recorded(name), "--data", data)
                 self.assertIn("filters  15 with ", told)
-                for skipped in ("4 of type string", "1 of type stream", "1 of type module TopK-TYPE", "1 of type zset"):
+                self.assertIn("strings  4 with ", told)
+                for skipped in ("1 of type stream", "1 of type module TopK-TYPE", "1 of type zset"):
                     self.assertIn("skipped  " + skipped, told)
                 self.check_data(data)
 
@@ -90,11 +119,13 @@ class ConvertTest(DaemonTest):
                 data = self.path(name)
                 told = self.convert(0, recorded(name), "--data", data)
                 self.assertIn("filters  15 with ", told)
+                self.assertIn("strings  4 with ", told)
                 self.check_data(data, later=[b"after", b"rewrite"])
 
     def test_filter_files(self):
         files = self.path("files")
-        self.convert(0, recorded("rdb.rdb"), "--files", files)
+        told = self.convert(0, recorded("rdb.rdb"), "--files", files)
+        self.assertIn("skipped  4 of type string", told)
         self.assertEqual(len(os.listdir(files)), len(expectations()))
         daemon = self.start("--import-dir", files, directory=self.path("empty"))
         with Client.of(daemon) as client:
@@ -107,15 +138,12 @@ class ConvertTest(DaemonTest):
 
     def test_commands_behind_an_rdb_file(self):
         """An append-only file of Redis before version 7, with all that changes keys."""
-        def command(*words):
-            return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in
-                                                      (str(w).encode() for w in words))
-
         with open(recorded("rdb.rdb"), "rb") as file:
             whole = file.read()
         whole += b"#TS:1700000000\r\n" + b"".join([
             command("SELECT", 0), command("RENAME", "one", "two"), command("DEL", "loose"),
             command("PEXPIREAT", "empty", 4102444800000), command("SET", "text", "x"),
+            command("RPUSH", "list", "x"),
             command("MULTI"), command("BF.RESERVE", "new", "0.001", 500), command("BF.MADD", "new", "a", "b"),
             command("EXEC"), command("BF.INSERT", "other", "CAPACITY", 10, "ITEMS", "c"),
             command("SELECT", 99), command("BF.ADD", "nowhere", "x"),
@@ -126,18 +154,93 @@ class ConvertTest(DaemonTest):
             file.write(whole)
         told = self.convert(3, file_name, "--data", self.path("data"))
         self.assertIn("LEFT OUT 1 commands for databases that sepald does not have", told)
-        self.assertIn("skipped  1 commands SET", told)
+        self.assertIn("skipped  1 commands RPUSH", told)
+        self.assertIn("strings  5 with ", told)
         self.assertIn("the last 12 bytes", told)
         self.assertIn("the last 1 commands: a transaction that does not end", told)
         with Client.of(self.start(directory=self.path("data"))) as client:
             self.assertEqual(client.call("EXISTS", "one", "loose", "never", "nowhere"), 0)
             self.assertEqual(client.call("BF.EXISTS", "two", "one/0"), 1)
+            self.assertEqual(client.call("GET", "text"), b"x")
             self.assertEqual(client.call("PEXPIRETIME", "empty"), 4102444800000)
             self.assertEqual(client.call("BF.MEXISTS", "new", "a", "b"), [1, 1])
             self.assertEqual(client.call("BF.INFO", "new", "CAPACITY"), [500])
             self.assertEqual(client.call("BF.EXISTS", "other", "c"), 1)
             client.call("SELECT", 1)
             self.assertEqual(client.call("DBSIZE"), 0)
+
+    def test_strings_that_commands_change(self):
+        """The commands that Redis writes for strings. A deadline that is past now may have been changed in time."""
+        past, future = 1_000_000_000_000, 4_102_444_800_000
+        bits = "bits"
+        written = [
+            ("SELECT", 0), ("SET", "kept", "value", "PXAT", future),
+            ("SET", "persisted", "a", "PXAT", past), ("APPEND", "persisted", "b"), ("PERSIST", "persisted"),
+            ("SET", "past", "a", "PXAT", past), ("APPEND", "past", "b"),
+            ("SET", "later", "a", "PXAT", past), ("PEXPIREAT", "later", future),
+            ("SETNX", "once", "1"), ("MSET", "m1", "x", "m2", b"\xff\x00"), ("MSETNX", "m3", "y"), ("INCR", "counter"),
+            ("INCRBY", "counter", 41), ("DECRBY", "counter", 2), ("SETRANGE", "range", 5, "abc"), ("SETBIT", bits, 100, 1),
+            ("SETBIT", bits, 4_000_000, 1), ("SETBIT", bits, 100, 0), ("SETBIT", bits, 7, 1), ("SET", "and", b"\xf0"),
+            ("SET", "with", b"\x3c"), ("BITOP", "XOR", "and", "and", "with"),
+            ("BITFIELD", "field", "SET", "u8", "#1", 200, "INCRBY", "i16", 16, -3), ("SET", "deleted", "x"), ("DEL", "deleted"),
+            ("COPY", "kept", "copy"), ("SET", "float", "10.5", "KEEPTTL"), ("BF.ADD", "filter", "x"), ("SET", "filter", "text"),
+        ]
+        name = self.path("strings.aof")
+        with open(name, "wb") as file:
+            file.write(b"".join(command(*words) for words in written))
+        told = self.convert(0, name, "--data", self.path("data"))
+        self.assertIn("filters  0 with ", told)
+        self.assertIn("strings  16 with ", told)
+        self.assertIn("skipped  1 past their deadline", told)
+        self.assertNotIn("answered an error", told)
+        with Client.of(self.start(directory=self.path("data"))) as client:
+            values = {"kept": b"value", "persisted": b"ab", "later": b"a", "once": b"1", "m1": b"x", "m2": b"\xff\x00", "m3": b"y",
+                      "counter": b"40", "range": b"\0\0\0\0\0abc", "and": b"\xcc", "with": b"\x3c", "copy": b"value",
+                      "float": b"10.5", "filter": b"text", "field": b"\0\xc8\xff\xfd"}
+            for key, value in values.items():
+                self.assertEqual(client.call("GET", key), value, key)
+            self.assertEqual(client.call("DBSIZE"), 16)
+            self.assertEqual(client.call("STRLEN", bits), 500_001)
+            self.assertEqual([client.call("GETBIT", bits, at) for at in (7, 100, 4_000_000)], [1, 0, 1])
+            self.assertEqual(client.call("BITCOUNT", bits), 2)
+            self.assertEqual([client.call("PEXPIRETIME", key) for key in ("kept", "later", "copy", "persisted")],
+                             [future, future, future, -1])
+
+    @unittest.skipUnless(redis_server.IS_THERE, redis_server.WHY_NOT)
+    def test_append_only_file_of_a_redis_with_strings(self):
+        """What Redis writes for each command is Redis's matter. One half of the commands becomes the RDB file at the beginning."""
+        commands = [
+            ("SET", "ex", "v", "EX", 1000), ("SETEX", "setex", 1000, "v"), ("PSETEX", "psetex", 1000000, "v"), ("SETNX", "nx", "v"),
+            ("SET", "getset", "v"), ("GETSET", "getset", "w"), ("MSET", "m1", "1", "m2", b"\xff\0"), ("MSETNX", "m3", "3"),
+            ("APPEND", "append", "one"), ("APPEND", "append", "two"), ("SETRANGE", "range", 10, "x"), ("INCR", "n"), ("INCRBY", "n", 40),
+            ("DECR", "n"), ("INCRBYFLOAT", "float", "1.5"), ("SETBIT", "bits", 8_000_000, 1), ("SETBIT", "bits", 3, 1),
+            ("SETBIT", "bits", 8_000_000, 0), ("BITOP", "OR", "or", "m1", "m2", "range"), ("BITOP", "NOT", "not", "m2"),
+            ("BITFIELD", "field", "SET", "u16", 8, 500, "INCRBY", "i5", 100, 1), ("SET", "gone", "v"), ("GETDEL", "gone"),
+            ("SET", "getex", "v"), ("GETEX", "getex", "EX", 1000), ("SET", "kept", "v", "EX", 1000), ("SET", "kept", "w", "KEEPTTL"),
+            ("SET", "persist", "v", "EX", 1000), ("GETEX", "persist", "PERSIST"), ("SET", "short", "v", "PX", 1),
+            ("COPY", "bits", "copy"), ("RENAME", "copy", "renamed"), ("EXPIRE", "nx", 1000), ("SET", "unlinked", "v"), ("UNLINK", "unlinked"),
+            ("EVAL", "redis.call('SETBIT', KEYS[1], ARGV[1], 1) return redis.call('EXPIRE', KEYS[1], 1000)", 1, "script", 77),
+            ("MULTI",), ("SET", "in transaction", "v"), ("INCR", "n"), ("EXEC",), ("SELECT", 2), ("SET", "two", "2"), ("SELECT", 0)]
+        redis = redis_server.Redis(self.path("redis"), "--appendonly", "yes")
+        self.addCleanup(redis.stop)
+        with redis.client() as client:
+            for request in commands:
+                client.call(*request)
+            client.call("BGREWRITEAOF")
+            self.eventually("the file is not rewritten", lambda: b"aof_rewrite_in_progress:0" in client.call("INFO", "persistence") and
+                            b"aof_rewrite_scheduled:0" in client.call("INFO", "persistence"))
+            for request in commands:
+                client.call(*request)
+            self.eventually("a key stays past its deadline", lambda: client.call("EXISTS", "short") == 0)
+            expected = strings_of(client)
+        redis.stop()
+        told = self.convert(0, self.path("redis/appendonlydir"), "--data", self.path("data"))
+        self.assertNotIn("answered an error", told)
+        self.assertIn("strings  %d with " % (len(expected) + 1), told)
+        with Client.of(self.start(directory=self.path("data"))) as client:
+            self.assertEqual(strings_of(client), expected)
+            client.call("SELECT", 2)
+            self.assertEqual(strings_of(client), {b"two": (b"2", -1)})
 
     def test_dry_run_writes_nothing(self):
         told = self.convert(0, recorded("rdb.rdb"), "--dry-run")

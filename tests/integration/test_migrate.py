@@ -5,11 +5,14 @@ import os
 import random
 import socketserver
 import subprocess
+import sys
 import threading
 import unittest
 
+import redis_server
 from client import Client, Refused
 from daemon import SANITIZED, DaemonTest
+from redis_server import strings_of
 
 SEPAL = os.environ["SEPAL"]
 RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "redis_files")
@@ -141,7 +144,7 @@ class MigrateTest(DaemonTest):
         with Client.of(self.target) as client:
             client.call("BF.MADD", "small:2", "there", "only")
         told = self.migrate(3, address(self.source), address(self.target))
-        self.assertIn("LEFT OUT 1 filter: the target's filter has more items", told)
+        self.assertIn("LEFT OUT 1 key: the target's filter has more items", told)
         self.assertIn("LEFT OUT 0:small:2", told)
         with Client.of(self.target) as client:
             self.assertEqual(client.call("BF.MEXISTS", "small:2", "there", "only"), [1, 1])
@@ -183,8 +186,181 @@ class MigrateTest(DaemonTest):
                 self.assertEqual(answers, [1] * len(answers))
 
 
+# --- strings, from and to Redis -----------------------------------------------------------------------------
+
+MEASURE = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:])
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(usage.ru_maxrss, usage.ru_utime + usage.ru_stime)
+sys.exit(status)
+"""
+
+
+@unittest.skipUnless(redis_server.IS_THERE, redis_server.WHY_NOT)
+class StringsTest(DaemonTest):
+    def setUp(self):
+        super().setUp()
+        self.redis = redis_server.Redis(os.path.join(self.directory, "redis"))
+        self.addCleanup(self.redis.stop)
+        self.target = self.start(directory=os.path.join(self.directory, "target"))
+
+    def migrate(self, status, *arguments, source=None, target=None):
+        done = migrate(source or self.redis.address(), target or address(self.target), *arguments)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def check_alike(self):
+        with self.redis.client() as source, Client.of(self.target) as target:
+            self.assertEqual(strings_of(source), strings_of(target))
+
+    def fill(self):
+        chosen = random.Random(5)
+        requests = [("SET", "empty", ""), ("SET", "number", "12345"), ("SET", b"with \xff\x00", b"\0\xff"),
+                    ("SET", "text", "hello " * 100, "PXAT", DEADLINE), ("SETBIT", "sparse", 8 * 100_000_000, 1),
+                    ("SETBIT", "sparse", 77, 1), ("SETBIT", "sparse", 8 * 5_000_000, 1), ("SETBIT", "zeros", 8 * 2_000_000, 0),
+                    ("SET", "dense", chosen.randbytes(3_000_001)), ("PEXPIREAT", "dense", DEADLINE + 1),
+                    ("SET", "at the limit", chosen.randbytes(65_536)), ("SET", "above", chosen.randbytes(65_537)),
+                    ("RPUSH", "list", "x"), ("SELECT", 3), ("SET", "third", "x")]
+        with self.redis.client() as client:
+            for reply in client.pipeline(requests):
+                self.assertNotIsInstance(reply, Refused)
+            client.call("SELECT", 0)
+            client.call("DEL", "list")
+
+    def test_all_kinds(self):
+        self.fill()
+        told = self.migrate(0, "--dry-run")
+        self.assertIn("strings  10 with ", told)
+        with Client.of(self.target) as client:
+            self.assertEqual(client.call("DBSIZE"), 0)
+        told = self.migrate(0)
+        self.assertIn("strings  10 with ", told)
+        self.assertIn("checked  9 strings", told)
+        self.check_alike()
+        with Client.of(self.target) as client:
+            # Three bits in 100 MB.
+            self.assertLess(client.call("MEMORY", "USAGE", "sparse"), 1 << 20)
+            self.assertEqual(client.call("STRLEN", "zeros"), 2_000_001)
+            client.call("SELECT", 3)
+            self.assertEqual(client.call("GET", "third"), b"x")
+            self.assertEqual(client.call("DBSIZE"), 1)
+        told = self.migrate(0)
+        self.assertNotIn("strings  ", told.replace("10 strings", "").replace("9 strings", ""))
+        self.assertIn("same     10 strings were at the target already, byte for byte; 0 of them", told)
+        # And on to Redis, into another database.
+        self.migrate(0, source=address(self.target, "/0"), target=self.redis.address() + "?db=7")
+        with self.redis.client() as source, Client.of(self.target) as target:
+            source.call("SELECT", 7)
+            self.assertEqual(strings_of(source), strings_of(target))
+
+    def test_a_second_run_takes_what_changed(self):
+        self.fill()
+        self.migrate(0)
+        with self.redis.client() as client:
+            client.pipeline([("INCRBY", "number", 77), ("PERSIST", "text"), ("SETBIT", "sparse", 8 * 99_000_000 + 1, 1),
+                             ("APPEND", "above", "more"), ("SET", "dense", b"\xff" * 100_000), ("SET", "new", "x")])
+        told = self.migrate(0)
+        self.assertIn("strings  5 with ", told)
+        self.assertIn("same     6 strings were at the target already, byte for byte; 1 of them", told)
+        self.check_alike()
+
+    def test_a_target_that_went_on_is_left_alone(self):
+        self.fill()
+        self.migrate(0)
+        with Client.of(self.target) as client:
+            client.pipeline([("SETBIT", "sparse", 1_000_003, 1), ("SETBIT", "empty", 3, 1), ("BF.ADD", "third", "x")])
+        with self.redis.client() as client:
+            client.pipeline([("SET", "third", "now in database 0")])
+        told = self.migrate(3)
+        self.assertIn("LEFT OUT 2 keys: the target's string has all bits of the source's and more, so it is left alone", told)
+        self.assertIn("LEFT OUT 1 key: the target has another value under its key", told)
+        self.assertIn("LEFT OUT 0:sparse", told)
+        with Client.of(self.target) as client:
+            self.assertEqual(client.call("BITCOUNT", "sparse"), 4)
+            self.assertEqual(client.call("BF.EXISTS", "third", "x"), 1)
+
+    def test_a_target_without_room_keeps_nothing_half(self):
+        self.fill()
+        small = self.start("--maxmemory", "2mb", directory=os.path.join(self.directory, "small"))
+        told = self.migrate(3, target=address(small))
+        self.assertIn("LEFT OUT 1 key: OOM", told)
+        self.assertIn("LEFT OUT 0:dense", told)
+        with Client.of(small) as client:
+            self.assertEqual(client.call("EXISTS", "dense"), 0)
+            self.assertEqual(client.call("KEYS", "sepal-migrate:*"), [])
+            self.assertEqual(client.call("BITCOUNT", "sparse"), 3)
+
+    def test_killed_under_load_and_run_again(self):
+        """SEPAL_MIGRATE_STRINGS sets how many filters of go-zero the source has."""
+        count = int(os.environ.get("SEPAL_MIGRATE_STRINGS", "600"))
+        bits = 8 * 20_000
+        self.fill()
+        chosen = random.Random(2)
+        with self.redis.client() as client:
+            for at in range(0, count, 100):
+                requests = []
+                for i in range(at, min(at + 100, count)):
+                    requests += [("SETBIT", "gozero:%d" % i, bits - 1, 0), ("SETRANGE", "gozero:%d" % i, 0, chosen.randbytes(1000))]
+                client.pipeline(requests)
+        stop = threading.Event()
+        added = []
+
+        def load():
+            with self.redis.client() as client:
+                while not stop.is_set():
+                    key = "gozero:%d" % chosen.randrange(count) if chosen.random() < 0.8 else "sparse"
+                    places = [chosen.randrange(bits) for _ in range(14)]
+                    client.pipeline([("SETBIT", key, place, 1) for place in places])
+                    added.append((key, places))
+
+        loading = threading.Thread(target=load)
+        loading.start()
+        try:
+            self.cut_off_a_run(count)
+            self.check_memory()
+        finally:
+            stop.set()
+            loading.join()
+        self.migrate(0)
+        with Client.of(self.target) as client:
+            # Of runs that were killed while they copied a long string.
+            for unfinished in client.call("KEYS", "sepal-migrate:*"):
+                self.assertGreater(client.call("TTL", unfinished), 0)
+                client.call("DEL", unfinished)
+        self.check_alike()
+        self.assertGreater(len(added), 0)
+        with Client.of(self.target) as client:
+            for key, places in added[-1000:]:
+                self.assertEqual(client.pipeline([("GETBIT", key, place) for place in places]), [1] * 14)
+
+    def cut_off_a_run(self, count):
+        """Ends a run by kill -9 when it has copied some strings and not all. A run may be faster than the kill, so there are several."""
+        with Client.of(self.target) as client:
+            for _ in range(50):
+                client.call("FLUSHALL")
+                run = subprocess.Popen([SEPAL, "migrate", "-q", self.redis.address(), address(self.target)])
+                self.eventually("nothing is copied", lambda: client.call("DBSIZE") >= count // 8)
+                run.kill()
+                run.wait()
+                if client.call("DBSIZE") < count:
+                    return
+        self.fail("every run was at its end before it was killed")
+
+    def check_memory(self):
+        """A run under load. A small process starts it, because a process begins with the highest memory of the one before it."""
+        run = subprocess.run([sys.executable, "-c", MEASURE, SEPAL, "migrate", "-q", self.redis.address(), address(self.target)],
+                             capture_output=True, text=True, timeout=500)
+        self.assertIn(run.returncode, (0, 3), run.stderr)
+        kilobytes, seconds = run.stdout.split()[-2:]
+        print("sepal migrate: at most %s KiB, %s s of CPU" % (kilobytes, seconds))
+        if not SANITIZED:
+            self.assertLess(int(kilobytes), 64 << 10)
+
+
 # --- a server that answers what RedisBloom answered ---------------------------------------------------------
 
+TEXT = b"a text"
 SMALL_DUMP = bytes.fromhex(
     "07813016e5a289bef8040203020102050202020a047b14ae47e17a743f020804e9862fb2350e26400240800200"
     "05101204000a005001202840208410c209010203000c00c715fdd011c49ffa")
@@ -207,7 +383,7 @@ def bulk(data):
 
 
 class RedisBloom(socketserver.ThreadingTCPServer):
-    """Two filters and a string in database 0. It is older than PEXPIRETIME, as Redis 6 is."""
+    """Two filters, a list and two strings in database 0, of which one becomes shorter. It is older than PEXPIRETIME, as Redis 6 is."""
     daemon_threads = True
 
     def __init__(self):
@@ -240,11 +416,15 @@ class RedisBloom(socketserver.ThreadingTCPServer):
     def answer(self, words):
         name, key = words[0].upper(), words[1] if len(words) > 1 else b""
         if name == b"INFO":
-            return bulk(b"# Keyspace\r\ndb0:keys=3,expires=1\r\n" if key == b"keyspace" else b"run_id:another\r\n")
+            return bulk(b"# Keyspace\r\ndb0:keys=5,expires=1\r\n" if key == b"keyspace" else b"run_id:another\r\n")
         if name == b"SCAN":
-            return b"*2\r\n" + bulk(b"0") + b"*3\r\n" + bulk(b"small") + bulk(b"large") + bulk(b"text")
+            return b"*2\r\n" + bulk(b"0") + b"*5\r\n" + b"".join(map(bulk, (b"small", b"large", b"text", b"shorter", b"list")))
         if name == b"TYPE":
-            return b"+string\r\n" if key == b"text" else b"+MBbloom--\r\n"
+            return {b"text": b"+string\r\n", b"shorter": b"+string\r\n", b"list": b"+list\r\n"}.get(key, b"+MBbloom--\r\n")
+        if name == b"STRLEN":
+            return b":%d\r\n" % (len(TEXT) if key == b"text" else 100_000)
+        if name in (b"GET", b"GETRANGE"):
+            return bulk(TEXT)
         if name == b"PTTL":
             return b":1000000\r\n" if key == b"small" else b":-1\r\n"
         if name == b"DUMP":
@@ -253,7 +433,7 @@ class RedisBloom(socketserver.ThreadingTCPServer):
             return self.scan_dump(key, int(words[2]))
         if name == b"BF.INFO":
             wrong = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
-            return wrong if key == b"text" else self.info(key)
+            return wrong if key in (b"text", b"shorter", b"list") else self.info(key)
         if name == b"BF.MEXISTS":
             return b"*%d\r\n" % (len(words) - 2) + b":1\r\n" * (len(words) - 2)
         return b"+OK\r\n" if name in (b"SELECT", b"PING") else b"-ERR unknown command\r\n"
@@ -273,14 +453,18 @@ class FromRedisBloomTest(DaemonTest):
                 done = migrate("redis://127.0.0.1:%d" % source.port, address(target))
                 # It says yes to everything, so the check at the end finds a difference for each filter.
                 self.assertEqual(done.returncode, 3, done.stderr)
-                self.assertIn("skipped  1 of type string", done.stdout)
-                self.assertIn("LEFT OUT 2 filters: it answers differently on both sides", done.stdout)
+                self.assertIn("skipped  1 of type list", done.stdout)
+                self.assertIn("checked  1 strings", done.stdout)
+                self.assertIn("LEFT OUT 1 key: it became shorter while it was copied", done.stdout)
+                self.assertIn("LEFT OUT 2 keys: it answers differently on both sides", done.stdout)
             self.assertIn("same     2 filters", done.stdout)
             source.shutdown()
             about = source.expected["0:large"]
         with Client.of(target) as client:
             self.assertEqual(client.call("BF.MEXISTS", "small", "a", "b", "c", "zz"), [1, 1, 1, 0])
             self.assertGreater(client.call("PTTL", "small"), 0)
+            self.assertEqual(client.call("GET", "text"), TEXT)
+            self.assertEqual(client.call("DBSIZE"), 3)
             for k in range(0, about["items"], 1000):
                 self.assertNotIn(0, client.call("BF.MEXISTS", "large", *["large/%d" % i for i in range(k, k + 1000)]))
             absent = client.call("BF.MEXISTS", "large", *["absent/%d" % i for i in range(2000)])

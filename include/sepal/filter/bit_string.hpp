@@ -12,6 +12,7 @@
 
 #include <sepal/base/result.hpp>
 #include <sepal/filter/filter.hpp>
+#include <sepal/filter/image.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,10 @@ inline constexpr std::uint64_t string_bits_max = string_bytes_max * 8;
 
 // So many bits may be set in one call.
 inline constexpr std::size_t bits_together_max = 64;
+
+// The image's header of a string of so many bytes, at most string_bytes_max. Its bitmap is filled up with
+// zeros to whole words.
+[[nodiscard]] ImageHeader string_header(std::uint64_t byte_count);
 
 // A range of bits, in bits from the first.
 struct BitRange {

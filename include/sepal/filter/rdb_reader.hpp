@@ -139,6 +139,9 @@ class BytesInMemory final : public RdbBytes {
   std::span<const std::byte> bytes_;
 };
 
+// The decimal digits of a string that is a number. Errors: those of `bytes`.
+Result<std::string> digits_of(const RdbString& number, RdbBytes& bytes);
+
 // Unpacks a string from front to back, in fixed memory, whatever its length. Confined.
 class RdbStringReader {
  public:

@@ -1,8 +1,10 @@
 // The parts of `sepal convert` and `sepal migrate` that need no server.
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/filter/rdb.hpp>
 #include <sepal/storage/data_directory.hpp>
 
 #include <bit>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "../../../src/tools/rdb_filters.hpp"
 #include "../../../src/tools/redis_address.hpp"
 #include "../../../src/tools/redis_files.hpp"
+#include "../../../src/tools/string_mover.hpp"
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
 #include "support/redisbloom_filter.hpp"
@@ -45,6 +48,31 @@ std::string rdb_of(const std::vector<std::pair<std::string, std::uint64_t>>& fil
   }
   text.bytes += '\xff';
   return text.sealed();
+}
+
+// An RDB file with strings as Redis writes them: plain, packed, and numbers of 1, 2 and 4 bytes.
+std::string rdb_of_strings(const std::vector<std::pair<std::string, std::string>>& encoded) {
+  test::RdbText text;
+  text.bytes = std::string("REDIS0011\xfe\x00", 11);
+  for (const auto& [key, value] : encoded) {
+    text.bytes += '\0';
+    text.length(key.size());
+    text.bytes += key + value;
+  }
+  text.bytes += '\xff';
+  return text.sealed();
+}
+
+std::string plain(const std::string& value) {
+  test::RdbText text;
+  text.length(value.size());
+  return text.bytes + value;
+}
+
+std::string packed(const std::string& value) {
+  test::RdbText text;
+  test::write_packed(text, value);
+  return text.bytes.substr(1);  // without the opcode of a module's field
 }
 
 void put(SimulatedDisk& disk, const std::string& text) {
@@ -132,6 +160,104 @@ TEST_CASE("filters that cannot be taken are left out with the reason", "[tools][
   CHECK(report->keys.refused_keys == std::vector<std::string>{"16:key"});
 }
 
+TEST_CASE("strings of an RDB file are strings with these bytes", "[tools][convert]") {
+  using namespace std::string_literals;
+  std::string sparse(1 << 20, '\0');
+  sparse[700'000] = 'x';
+  const std::string eight = "12345678";
+  const std::vector<std::pair<std::string, std::string>> encoded{{"empty", plain("")},
+                                                                 {"eight", plain(eight)},
+                                                                 {"nine", plain(eight + "9")},
+                                                                 {"bytes", plain("\0\xff\0"s)},
+                                                                 {"one", "\xc0\xff"s},
+                                                                 {"two", "\xc1\x00\x80"s},
+                                                                 {"four", "\xc2\xff\xff\xff\x7f"s},
+                                                                 {"packed", packed(std::string(1001, 'p'))},
+                                                                 {"sparse", packed(sparse)}};
+  const std::map<std::string, std::string> expected{
+      {"empty", ""},     {"eight", eight},  {"nine", eight + "9"},  {"bytes", "\0\xff\0"s},
+      {"one", "-1"},     {"two", "-32768"}, {"four", "2147483647"}, {"packed", std::string(1001, 'p')},
+      {"sparse", sparse}};
+  const auto check = [&](SimulatedDisk& disk) {
+    const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+    REQUIRE(report);
+    CHECK(report->keys.strings == expected.size());
+    CHECK(report->keys.filters == 0);
+    const auto loaded = test::open_and_load(disk, "out");
+    REQUIRE(!loaded.error);
+    REQUIRE(loaded.filters.size() == expected.size());
+    for (const auto& [key, filter] : loaded.filters) {
+      CAPTURE(key.second);
+      REQUIRE(filter->is_string());
+      CHECK(filter::BitString(*filter).text() == expected.at(key.second));
+    }
+  };
+  const std::string text = rdb_of_strings(encoded);
+  SimulatedDisk from_file_to_file;
+  put(from_file_to_file, text);
+  check(from_file_to_file);
+  // A command behind the file brings all strings into memory.
+  SimulatedDisk with_a_command;
+  put(with_a_command, text + "*2\r\n$3\r\nDEL\r\n$6\r\nabsent\r\n");
+  check(with_a_command);
+}
+
+TEST_CASE("strings are in no filter file, and a string that is too long is left out", "[tools][convert]") {
+  SimulatedDisk disk;
+  put(disk, rdb_of_strings({{"a", plain("x")}, {"b", "\xc0\x05"}}));
+  const auto report = convert_to(disk, ConvertRequest::Output::filter_files);
+  REQUIRE(report);
+  CHECK(report->keys.strings == 0);
+  CHECK(report->keys.others.at("of type string") == 2);
+  CHECK(disk.list("out")->empty());
+
+  test::RdbText head;
+  head.bytes = '\xc3';
+  head.length(filter::string_bytes_max / filter::rdb_growth_max + 1);
+  head.length(filter::string_bytes_max + 1);
+  std::string long_one =
+      head.bytes + std::string(filter::string_bytes_max / filter::rdb_growth_max + 1, '\0');
+  put(disk, rdb_of_strings({{"long", long_one}}));
+  const auto refused = convert_to(disk, ConvertRequest::Output::nothing);
+  REQUIRE(refused);
+  CHECK(refused->keys.refused.at("the string is longer than 512 MB") == 1);
+}
+
+TEST_CASE("a string that has only more bits is told from one that differs", "[tools][migrate]") {
+  const auto tell = [](std::string_view first, std::string_view second) {
+    const StringDifference difference = difference_of(first, second);
+    return std::pair(difference.first_has_more, difference.second_has_more);
+  };
+  CHECK(tell("", "") == std::pair(false, false));
+  CHECK(tell("abcdefghij", "abcdefghij") == std::pair(false, false));
+  CHECK(tell("3", "4") == std::pair(true, true));
+  CHECK(tell("\x01", "\x03") == std::pair(false, true));
+  CHECK(tell("\x03", "\x01") == std::pair(true, false));
+  CHECK(tell("a", "ab") == std::pair(false, true));
+  CHECK(tell("abcdefgh\x03",
+             "abcdefgh\x01"
+             "z") == std::pair(true, true));
+}
+
+TEST_CASE("pages of zeros are not sent", "[tools][migrate]") {
+  const std::size_t page = string_page_bytes;
+  const auto parts_of = [](const std::string& bytes) {
+    std::vector<std::pair<std::size_t, std::size_t>> parts;
+    each_part_with_bits(bytes, [&](std::size_t offset, std::string_view part) {
+      CHECK(part == std::string_view(bytes).substr(offset, part.size()));
+      parts.emplace_back(offset, part.size());
+    });
+    return parts;
+  };
+  using Parts = std::vector<std::pair<std::size_t, std::size_t>>;
+  CHECK(parts_of("").empty());
+  CHECK(parts_of(std::string(3 * page + 7, '\0')).empty());
+  CHECK(parts_of(std::string(2 * page + 7, 'x')) == Parts{{0, 2 * page + 7}});
+  std::string bytes(6 * page + 7, '\0');
+  bytes[page] = bytes[2 * page + 1] = bytes[4 * page - 1] = bytes[6 * page + 6] = 'x';
+  CHECK(parts_of(bytes) == Parts{{page, 3 * page}, {6 * page, 7}});
+}
+
 TEST_CASE("names of filter files are plain, and differ", "[tools][convert]") {
   CHECK(filter_file_name(0, "users") == "0-users.sepal");
   CHECK(filter_file_name(15, "a:b/c%") == "15-a%3ab%2fc%25.sepal");
@@ -180,7 +306,7 @@ TEST_CASE("a report shows keys that a person can read, and only a few of them", 
   for (int i = 0; i < 12; ++i) keys.refuse("it is too large", 2, "a\n\xff" + std::to_string(i));
   const auto lines = report_of(keys);
   REQUIRE(lines.size() == 2 + MovedKeys::refused_keys_max);
-  CHECK(lines[1] == "LEFT OUT 12 filters: it is too large");
+  CHECK(lines[1] == "LEFT OUT 12 keys: it is too large");
   CHECK(lines[2] == "LEFT OUT 2:a\\x0a\\xff0");
   CHECK(readable_key(std::string(101, 'k')) == std::string(100, 'k') + "...");
 }

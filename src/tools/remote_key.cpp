@@ -1,0 +1,105 @@
+#include "remote_key.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+
+namespace sepal::tools {
+namespace {
+
+// Deadlines that are computed from remaining times differ by the way of the replies.
+constexpr keyspace::Deadline computed_deadline_tolerance = 1000;
+
+void add_questions(RedisConnection& server, const std::string& key, DeadlineQuestion how) {
+  server.add({"TYPE", key});
+  server.add({"BF.INFO", key});
+  server.add({how == DeadlineQuestion::absolute ? "PEXPIRETIME" : "PTTL", key});
+}
+
+Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& key, DeadlineQuestion how) {
+  const auto type = server.receive();
+  if (!type) return type.error();
+  const auto info = server.receive();
+  if (!info) return info.error();
+  const auto deadline = server.receive();
+  if (!deadline) return deadline.error();
+  RemoteKey found;
+  found.key = key;
+  found.type = type->view().text();
+  found.figures = figures_of(info->view());
+  // -1: no deadline; -2: no key any more.
+  const std::int64_t told = deadline->view().number();
+  found.is_filter = found.type == filter_type && info->view().size() != 0 && told != -2;
+  found.is_string = found.type == string_type && told != -2;
+  if (told > 0) {
+    const auto now = keyspace::deadline_at(std::chrono::system_clock::now());
+    found.deadline = how == DeadlineQuestion::absolute ? told : now + told;
+  }
+  return found;
+}
+
+// Most keys are filters, so strings are asked for their length in a second round.
+Result<void> measure_strings(RedisConnection& server, std::span<RemoteKey> keys) {
+  for (const RemoteKey& key : keys)
+    if (key.is_string) server.add({"STRLEN", key.key});
+  for (RemoteKey& key : keys) {
+    if (!key.is_string) continue;
+    const auto length = server.receive();
+    if (!length) return length.error();
+    // An error: meanwhile the key has another type.
+    if (length->view().is_error()) key.is_string = false;
+    key.string_bytes = static_cast<std::uint64_t>(length->view().number());
+  }
+  return {};
+}
+
+}  // namespace
+
+FilterFigures figures_of(ReplyView info) {
+  FilterFigures figures;
+  for (std::size_t i = 0; i + 1 < info.size(); i += 2) {
+    const std::string_view name = info[i].text();
+    const std::int64_t value = info[i + 1].number();
+    if (name == "Capacity") figures.capacity = value;
+    if (name == "Size") figures.bytes = value;
+    if (name == "Number of filters") figures.layers = value;
+    if (name == "Number of items inserted") figures.items = value;
+    if (name == "Expansion rate") figures.expansion = value;
+  }
+  return figures;
+}
+
+Result<DeadlineQuestion> deadline_question_of(RedisConnection& server) {
+  const auto told = server.ask({"PEXPIRETIME", "a key"});
+  if (!told) return told.error();
+  return told->view().is_error() ? DeadlineQuestion::relative : DeadlineQuestion::absolute;
+}
+
+Result<std::vector<RemoteKey>> examine(RedisConnection& server, std::span<const std::string> keys,
+                                       DeadlineQuestion how) {
+  for (const std::string& key : keys) add_questions(server, key, how);
+  std::vector<RemoteKey> found;
+  for (const std::string& key : keys) {
+    auto one = receive_answers(server, key, how);
+    if (!one) return one.error();
+    found.push_back(std::move(*one));
+  }
+  if (auto done = measure_strings(server, found); !done) return done.error();
+  return found;
+}
+
+bool same_deadline(const RemoteKey& one, const RemoteKey& other, DeadlineQuestion how) {
+  if (one.deadline == other.deadline) return true;
+  return how == DeadlineQuestion::relative && one.deadline != keyspace::no_deadline &&
+         other.deadline != keyspace::no_deadline &&
+         std::abs(one.deadline - other.deadline) <= computed_deadline_tolerance;
+}
+
+Result<void> set_deadline(RedisConnection& server, std::string_view key, keyspace::Deadline deadline) {
+  const auto reply = deadline == keyspace::no_deadline
+                         ? answer_of(server, {"PERSIST", key})
+                         : answer_of(server, {"PEXPIREAT", key, std::to_string(deadline)});
+  return reply ? Result<void>() : reply.error();
+}
+
+}  // namespace sepal::tools
