@@ -110,6 +110,7 @@ void export_clients(const Services& services, Exposition& to) {
   const AclLog& denials = *services.acl_log;
   to.counter("sepal_rejections", "Connections and requests that were turned away, by reason")
       .sample({{"reason", "maxclients"}}, real(services.clients.rejected_count()))
+      .sample({{"reason", "protected_mode"}}, real(services.clients.denied_count()))
       .sample({{"reason", "replies_not_read"}}, real(services.output.closed_count()))
       .sample({{"reason", "request_too_long"}}, real(sum_of(services, &WorkerStats::too_long_requests)))
       .sample({{"reason", "acl_login"}}, real(denials.count_of(AclReason::authentication)))

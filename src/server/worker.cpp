@@ -156,22 +156,26 @@ void Worker::collect(std::vector<command::ClientState*>& clients) {
 }
 
 void Worker::welcome(Accepted accepted) {
-  const auto added = take_in(accepted);
-  if (!added) return turn_away(std::move(accepted));
+  const auto taken = take_in(accepted);
+  if (const auto* const refusal = std::get_if<const Refusal*>(&taken))
+    return turn_away(std::move(accepted), **refusal);
+  const auto& added = std::get<Added>(taken);
   counts_.accepted.fetch_add(1, std::memory_order_relaxed);
-  if (const auto watched = added->stream.watch_for(added->client); !watched) {
+  if (const auto watched = added.stream.watch_for(added.client); !watched) {
     spdlog::error("connection refused: id={} reason=\"{}\"", accepted.id, watched.error().detail);
     scheduler_.kill(accepted.id);
     await_next();
   }
 }
 
-// Returns nothing when no place is left; `accepted` is then unchanged. Inside the gate, because it reads the
-// options, and because collect() reads the scheduler's clients with the gate closed.
-std::optional<Worker::Added> Worker::take_in(Accepted& accepted) {
+// `accepted` is unchanged if the client is refused. Inside the gate, because it reads the options and the
+// users, and because collect() reads the scheduler's clients with the gate closed.
+std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted) {
   const GateEntered inside(gate_, index_);
   const command::RuntimeOptions& options = services_.options;
-  if (stopping_ || !counts_.take_place(options.clients_max)) return std::nullopt;
+  const bool is_protected = options.protected_mode == command::Switch::yes && services_.users->open();
+  if (is_protected && !accepted.from_this_machine) return &stranger;
+  if (stopping_ || !counts_.take_place(options.clients_max)) return &no_place;
   const int number = accepted.descriptor.number();
   if (accepted.kind == StreamKind::tcp) set_tcp_options(number, options.tcp_keepalive);
   command::ClientState client;
@@ -188,10 +192,12 @@ std::optional<Worker::Added> Worker::take_in(Accepted& accepted) {
 }
 
 // The memory for reading is free to be overwritten: connections are welcomed between turns.
-void Worker::turn_away(Accepted accepted) {
+void Worker::turn_away(Accepted accepted, const Refusal& refusal) {
   if (!stopping_) {
-    counts_.rejected.fetch_add(1, std::memory_order_relaxed);
-    refuse(accepted.descriptor.number(), {read_memory_.get(), read_buffer_bytes});
+    auto& count = &refusal == &stranger ? counts_.denied : counts_.rejected;
+    count.fetch_add(1, std::memory_order_relaxed);
+    refuse(accepted.descriptor.number(), refusal, {read_memory_.get(), read_buffer_bytes});
+    refusals_.note(refusal, accepted.address);
   }
   accepted.descriptor.close();
   socket_closed();  // after the close: the acceptor may open another descriptor now

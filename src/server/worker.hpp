@@ -26,10 +26,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "client_counts.hpp"
 #include "readiness.hpp"
+#include "refusal.hpp"
 #include "socket_stream.hpp"
 
 namespace sepal::server {
@@ -39,6 +41,7 @@ struct Accepted {
   Descriptor descriptor;
   StreamKind kind;
   std::uint64_t id;
+  bool from_this_machine;  // by a UNIX socket, or from a loopback address
   std::string address;
   std::string local_address;
 };
@@ -87,8 +90,8 @@ class Worker {
     session::Client& client;
     SocketStream& stream;
   };
-  std::optional<Added> take_in(Accepted& accepted);
-  void turn_away(Accepted accepted);
+  std::variant<Added, const Refusal*> take_in(Accepted& accepted);
+  void turn_away(Accepted accepted, const Refusal& refusal);
   void take_turn();
   void await_next();
   void await_pause_end();
@@ -133,6 +136,7 @@ class Worker {
   bool turn_posted_ = false;
   std::optional<SteadyTime> pause_awaited_;  // the time that pause_timer_ waits for
   bool stopping_ = false;
+  RefusalLog refusals_;
   std::thread thread_;
 };
 

@@ -170,6 +170,9 @@ constexpr auto table = with_groups(std::to_array<Setting>({
          .help = "password that clients must give by AUTH; empty: none (better in the file than as a flag, "
                  "which every user of the machine can see)",
          .secret = true}),
+    row<&Settings::runtime, &RuntimeOptions::protected_mode>(
+        {.key = "protected_mode",
+         .help = "while the user 'default' needs no password, only clients on this machine may connect"}),
     row<&Settings::acl_file>(
         {.key = "aclfile",
          .range = {0, path_length_max},

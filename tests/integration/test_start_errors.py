@@ -28,6 +28,7 @@ WRONG_VALUES = {
     "timeout": ["-1", "5 parsecs"],
     "tcp_keepalive": ["-1", "x"],
     "requirepass": ["x" * 20_000],
+    "protected_mode": ["maybe", ""],
     "acllog_max_len": ["-1", "10001"],
     "uploads_max": ["1025", "-1"],
     "upload_timeout": ["0", "x"],

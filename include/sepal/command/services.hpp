@@ -27,6 +27,9 @@ namespace sepal::command {
 // The least that is logged.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error };
 
+// A setting that is on or off, in the words of redis.conf.
+enum class Switch : std::uint8_t { no, yes };
+
 // "save" as a client set it: "3600 1 300 100", or empty for no saves on a timer.
 struct SavePoints {
   std::string text;
@@ -35,7 +38,9 @@ struct SavePoints {
 
 // Settings that CONFIG SET may change. Guarded by the gate: changed with the gate closed, read inside it.
 struct RuntimeOptions {
-  std::string password;             // of the user `default` (requirepass); empty: none is asked for
+  std::string password;  // of the user `default` (requirepass); empty: none is asked for
+  // While `default` has no password, only clients on this machine may connect.
+  Switch protected_mode = Switch::yes;
   std::uint32_t acl_log_max = 128;  // entries of ACL LOG
   std::uint32_t clients_max = 10'000;
   std::chrono::seconds idle_timeout{0};     // 0: none
@@ -120,6 +125,7 @@ class ClientDirectory {
   [[nodiscard]] virtual std::uint64_t count() const = 0;           // connected now
   [[nodiscard]] virtual std::uint64_t accepted_count() const = 0;  // since start or the last reset
   [[nodiscard]] virtual std::uint64_t rejected_count() const = 0;  // over clients_max
+  [[nodiscard]] virtual std::uint64_t denied_count() const = 0;    // by protected mode
   virtual void reset_counts() = 0;
 };
 
@@ -280,6 +286,8 @@ class ServerControl {
 
 }  // namespace sepal::command
 
+template <>
+inline constexpr std::array<std::string_view, 2> sepal::choice_names<sepal::command::Switch>{"no", "yes"};
 template <>
 inline constexpr std::array<std::string_view, 5> sepal::choice_names<sepal::command::LogLevel>{
     "trace", "debug", "info", "warning", "error"};
