@@ -219,7 +219,7 @@ inline constexpr FixedGroup fixed_groups[] = {
     {"Sepal has its own journal and saves", file_parameters},
     {"Sepal refuses writes when the journal cannot record them, and not because a save has failed",
      refusal_parameters},
-    {"maxmemory-clients bounds the waiting replies of all clients together", output_parameters},
+    {"maxmemory-clients bounds the unread replies of all clients together", output_parameters},
     {"set bind instead", network_parameters},
     {"sepald leaves this to the system that starts it", process_parameters},
     {"this is how sepald works", way_parameters},

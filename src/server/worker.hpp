@@ -98,7 +98,7 @@ class Worker {
   std::uint64_t journal_progress_to_act_on();
   // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
   // sees the lower count, it may rely on the descriptor to be free.
-  void bound_waiting_replies();
+  void bound_buffers();
   void close_client_with_most();
   void socket_closed() {
     const std::uint64_t load_before = load_.fetch_sub(1, std::memory_order_release);
@@ -109,6 +109,7 @@ class Worker {
   void cut_off_all();
   void schedule_sweep();
   void sweep();
+  void log_strangers(SteadyTime now);
 
   std::size_t index_;
   Gate& gate_;
@@ -137,6 +138,8 @@ class Worker {
   std::optional<SteadyTime> pause_awaited_;  // the time that pause_timer_ waits for
   bool stopping_ = false;
   RefusalLog refusals_;
+  std::uint64_t strangers_logged_ = 0;
+  SteadyTime strangers_log_due_{};
   std::thread thread_;
 };
 

@@ -160,6 +160,10 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         {.key = "timeout",
          .range = {0, seconds_max},
          .help = "idle time after which a connection is closed; 0: never"}),
+    row<&Settings::runtime, &RuntimeOptions::login_timeout>(
+        {.key = "login_timeout",
+         .range = {0, seconds_max},
+         .help = "time after which a client is closed that must log in and has not; 0: never"}),
     row<&Settings::runtime, &RuntimeOptions::tcp_keepalive>(
         {.key = "tcp_keepalive",
          .range = {0, seconds_max},
@@ -300,8 +304,8 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         {.key = "maxmemory_clients",
          .kind = Kind::bytes,
          .range = {0, memory_bytes_max},
-         .help = "replies of all clients that wait to be read; above it, the client with most of them is "
-                 "closed; 0: no bound"}),
+         .help = "memory of the unread replies and unfinished requests of all clients; above it, the client "
+                 "with most of them is closed; 0: no bound"}),
     row<&Settings::runtime, &RuntimeOptions::output_bytes_max>(
         {.key = "output_bytes_max",
          .kind = Kind::bytes,

@@ -26,6 +26,7 @@ WRONG_VALUES = {
     "threads": ["1025", "-1"],
     "maxclients": ["0", "1000001"],
     "timeout": ["-1", "5 parsecs"],
+    "login_timeout": ["-1", "x"],
     "tcp_keepalive": ["-1", "x"],
     "requirepass": ["x" * 20_000],
     "protected_mode": ["maybe", ""],
