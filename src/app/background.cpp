@@ -3,9 +3,17 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 
+#include <chrono>
 #include <utility>
 
+#include "machine.hpp"
+
 namespace sepal::app {
+namespace {
+
+constexpr std::chrono::seconds free_memory_period{10};
+
+}  // namespace
 
 Background::Background() : settling_([this] { settling_gave_up(); }), thread_([this] { run(); }) {}
 
@@ -68,6 +76,7 @@ void Background::run() {
     // Called once for all tasks, because one call looks at all filters that wait there.
     if (std::exchange(dropped_, false)) settling_.look_for_dropped();
     settling_.free_given_up();
+    return_free_memory_now_and_then();
     const MutexLock lock(mutex_);
     busy_ = false;
     changed_.notify_all();
@@ -75,9 +84,19 @@ void Background::run() {
   }
 }
 
+// Requests of many clients, when they are gone, leave memory that only this thread has the time to give back.
+void Background::return_free_memory_now_and_then() {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (now < free_memory_due_) return;
+  free_memory_due_ = now + free_memory_period;
+  return_free_memory();
+}
+
 std::vector<Background::Task> Background::next_tasks() {
   const MutexLock lock(mutex_);
-  while (waiting_.empty() && !given_up_ && !stopping_) changed_.wait(mutex_);
+  while (waiting_.empty() && !given_up_ && !stopping_) {
+    if (changed_.wait_for(mutex_, free_memory_period) == std::cv_status::timeout) break;
+  }
   given_up_ = false;
   busy_ = !waiting_.empty();
   return std::exchange(waiting_, {});

@@ -6,8 +6,10 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <sys/utsname.h>
 #include <unistd.h>
 #include <utility>
@@ -76,6 +78,27 @@ std::string listening_text(const settings::Settings& settings, std::uint16_t por
   }
   if (!settings.server.unix_socket.empty()) text += (text.empty() ? "" : " ") + settings.server.unix_socket;
   return text;
+}
+
+bool is_loopback_name(std::string_view address) {
+  if (address.starts_with('-')) address.remove_prefix(1);
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
+}
+
+// Other machines may reach the port, and no password is needed.
+void warn_of_open_port(const settings::Settings& settings, bool is_open, std::uint16_t port) {
+  const bool is_local = std::ranges::all_of(settings.server.bind, is_loopback_name);
+  if (!is_open || is_local || port == 0) return;
+  if (settings.runtime.protected_mode == command::Switch::yes) {
+    spdlog::warn(
+        "clients on other machines are refused: protected_mode=yes requirepass=\"\" "
+        "advice=\"set requirepass or an aclfile, or protected_mode = no if no stranger can reach the "
+        "port\"");
+  } else {
+    spdlog::warn(
+        "every client that reaches the port may do everything: protected_mode=no requirepass=\"\" "
+        "advice=\"set requirepass or an aclfile, unless no stranger can reach the port\"");
+  }
 }
 
 }  // namespace
@@ -149,6 +172,7 @@ Result<void> Daemon::listen() {
         serving_->services.users->adopt(*std::exchange(users_at_start_, {}), settings_.runtime.password);
     SEPAL_ASSERT(replaced.empty(), "only `default` is there before the ACL file is read");
   }
+  const bool is_open = serving_->services.users->open();  // before clients can change it
   {
     // The first client waits at the gate until the facts that it may ask for (the port) are known.
     const GateClosed closed(gate_);
@@ -156,6 +180,7 @@ Result<void> Daemon::listen() {
     facts_.port = serving_->server.port();
   }
   spdlog::info("listening: address={}", listening_text(settings_, facts_.port));
+  warn_of_open_port(settings_, is_open, facts_.port);
   return has_http() ? listen_for_operators() : Result<void>();
 }
 

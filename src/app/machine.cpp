@@ -107,6 +107,15 @@ void prepare_allocator() {
 #endif
 }
 
+// The allocator keeps what lies between blocks that are still in use.
+void return_free_memory() {
+#ifdef __GLIBC__
+  constexpr std::size_t kept_bytes = std::size_t{64} << 20;
+  const struct mallinfo2 heap = mallinfo2();
+  if (heap.fordblks > kept_bytes && heap.fordblks > heap.arena / 2) static_cast<void>(malloc_trim(0));
+#endif
+}
+
 std::uint64_t random_number() {
   std::uint64_t number = 0;
   SEPAL_ASSERT(getentropy(&number, sizeof number) == 0, "the system gives random numbers");

@@ -16,6 +16,10 @@ namespace sepal::app {
 // Tells the C library how this process uses its heap. Called before any thread is started.
 void prepare_allocator();
 
+// Gives free memory of the heap back to the system, if there is much of it. While it runs, allocations of
+// other threads wait: a few milliseconds for 100 MB. Any thread.
+void return_free_memory();
+
 // A number from the system that cannot be guessed. Stops the process if the system has none.
 [[nodiscard]] std::uint64_t random_number();
 

@@ -174,7 +174,6 @@ inline constexpr FixedParameter output_parameters[] = {
 inline constexpr FixedParameter network_parameters[] = {
     {"bind-source-addr", ""},
     {"max-new-connections-per-cycle", "10"},
-    {"protected-mode", "no"},
     {"socket-mark-id", "0"},
 };
 
@@ -220,8 +219,8 @@ inline constexpr FixedGroup fixed_groups[] = {
     {"Sepal has its own journal and saves", file_parameters},
     {"Sepal refuses writes when the journal cannot record them, and not because a save has failed",
      refusal_parameters},
-    {"maxmemory-clients bounds the waiting replies of all clients together", output_parameters},
-    {"set bind and requirepass instead", network_parameters},
+    {"maxmemory-clients bounds the unread replies of all clients together", output_parameters},
+    {"set bind instead", network_parameters},
     {"sepald leaves this to the system that starts it", process_parameters},
     {"this is how sepald works", way_parameters},
 };

@@ -57,7 +57,7 @@ void append_keys(const Context& context, InfoLines& lines) {
   lines.line("expired_stale_perc", "0.00").zeros({"expired_time_cap_reached_count"});
   lines.number("expire_cycle_cpu_milliseconds",
                std::chrono::duration_cast<milliseconds>(background.expiry_worked).count());
-  lines.zeros({"evicted_keys"}).count("evicted_clients", context.services.output.closed_count());
+  lines.zeros({"evicted_keys"}).count("evicted_clients", context.services.buffers.closed_count());
   lines.count("evicted_scripts", context.services.scripts->library.evicted_count());
   lines.zeros({"total_eviction_exceeded_time", "current_eviction_exceeded_time"});
   lines.count("keyspace_hits", sum_of(context.services, &WorkerStats::key_hits));

@@ -110,7 +110,9 @@ void export_clients(const Services& services, Exposition& to) {
   const AclLog& denials = *services.acl_log;
   to.counter("sepal_rejections", "Connections and requests that were turned away, by reason")
       .sample({{"reason", "maxclients"}}, real(services.clients.rejected_count()))
-      .sample({{"reason", "replies_not_read"}}, real(services.output.closed_count()))
+      .sample({{"reason", "protected_mode"}}, real(services.clients.denied_count()))
+      .sample({{"reason", "maxmemory_clients"}}, real(services.buffers.closed_count()))
+      .sample({{"reason", "not_logged_in"}}, real(services.buffers.strangers_closed()))
       .sample({{"reason", "request_too_long"}}, real(sum_of(services, &WorkerStats::too_long_requests)))
       .sample({{"reason", "acl_login"}}, real(denials.count_of(AclReason::authentication)))
       .sample({{"reason", "acl_command"}}, real(denials.count_of(AclReason::command)))
@@ -154,7 +156,8 @@ void export_memory(const Services& services, Exposition& to) {
   to.gauge("sepal_memory_bytes", "Memory in use, by purpose; uploads are part of filters")
       .sample({{"purpose", "filters"}}, real(keyspace.memory_used()))
       .sample({{"purpose", "uploads"}}, real(uploads.byte_count))
-      .sample({{"purpose", "replies"}}, real(services.output.byte_count()))
+      .sample({{"purpose", "replies"}}, real(services.buffers.replies()))
+      .sample({{"purpose", "requests"}}, real(services.buffers.requests()))
       .sample({{"purpose", "scripts"}}, real(script_bytes))
       .sample({{"purpose", "process"}}, real(services.control.usage().resident_bytes));
   to.gauge("sepal_memory_max_bytes", "Limits of the memory, by purpose; 0: no limit")

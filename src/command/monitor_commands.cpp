@@ -53,7 +53,7 @@ void Dispatcher::hand_over_shown() {
     } else {
       // Its worker cannot follow. It gets no further lines, and is closed when its worker comes to that.
       services_.monitors.remove(monitor.client_id);
-      services_.output.choose(monitor.client_id);
+      services_.buffers.choose(monitor.client_id);
       clients.kill(monitor.client_id);
     }
   }

@@ -26,8 +26,6 @@ namespace {
 constexpr int accepts_per_turn_max = 64;
 // How long the acceptor waits when descriptors or memory have run out.
 constexpr std::chrono::milliseconds accept_pause{200};
-// The first refusal is logged at once. Later ones are counted and logged together, at most once in this time.
-constexpr std::chrono::seconds refusal_log_period{60};
 // The most input of a refused client that is read and thrown away.
 constexpr std::size_t scrap_bytes = 64 * 1024;
 static_assert(accepts_per_turn_max > 0 && scrap_bytes > 0);
@@ -143,7 +141,7 @@ void Acceptor::accept_waiting(Door& door) {
       if (has_room()) {
         hand_over(door, std::move(descriptor));
       } else {
-        turn_away(std::move(descriptor), "no descriptor is left for one more client");
+        turn_away(std::move(descriptor), no_descriptor);
       }
       continue;
     }
@@ -172,21 +170,20 @@ bool Acceptor::refuse_with_spare(Door& door, int error) {
   Descriptor descriptor(
       ::accept4(door.descriptor.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   const bool accepted = descriptor.is_open();
-  if (accepted) turn_away(std::move(descriptor), std::generic_category().message(error));
+  const std::string reason = std::generic_category().message(error);
+  if (accepted) {
+    turn_away(std::move(descriptor),
+              {.reply = no_descriptor.reply, .reason = reason, .advice = no_descriptor.advice});
+  }
   spare_ = open_spare();
   return accepted;
 }
 
-void Acceptor::turn_away(Descriptor descriptor, std::string_view reason) {
+void Acceptor::turn_away(Descriptor descriptor, const Refusal& refusal) {
   SEPAL_ASSERT(descriptor.is_open(), "a connection is turned away that is closed already");
   counts_.rejected.fetch_add(1, std::memory_order_relaxed);
-  refuse(descriptor.number(), {scrap_.get(), scrap_bytes});
-  ++refused_unlogged_;
-  const SteadyTime now = std::chrono::steady_clock::now();
-  if (now < refusal_log_due_) return;
-  refusal_log_due_ = now + refusal_log_period;
-  spdlog::warn("connections refused: count={} reason=\"{}\" advice=\"raise ulimit -n\"",
-               std::exchange(refused_unlogged_, 0), reason);
+  refuse(descriptor.number(), refusal, {scrap_.get(), scrap_bytes});
+  refusals_.note(refusal, endpoint_text(descriptor.number(), ::getpeername));
 }
 
 // For when memory has run out, or when descriptors have and there is no spare one. Waiting connections stay
@@ -211,10 +208,12 @@ void Acceptor::hand_over(Door& door, Descriptor descriptor) {
   Accepted accepted{.descriptor = std::move(descriptor),
                     .kind = door.listener.kind,
                     .id = ++last_id_,
+                    .from_this_machine = false,
                     .address = {},
                     .local_address = {}};
   const int number = accepted.descriptor.number();
   accepted.address = tcp ? endpoint_text(number, ::getpeername) : door.listener.path + ":0";
+  accepted.from_this_machine = !tcp || is_loopback(accepted.address);
   accepted.local_address = tcp ? endpoint_text(number, ::getsockname) : door.listener.path + ":0";
   (*fewest)->adopt(std::move(accepted));
 }

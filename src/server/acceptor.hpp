@@ -29,6 +29,7 @@
 
 #include "client_counts.hpp"
 #include "listener.hpp"
+#include "refusal.hpp"
 #include "worker.hpp"
 
 namespace sepal::server {
@@ -62,7 +63,7 @@ class Acceptor {
   void await(Door& door);
   void accept_waiting(Door& door);
   bool refuse_with_spare(Door& door, int error);
-  void turn_away(Descriptor descriptor, std::string_view reason);
+  void turn_away(Descriptor descriptor, const Refusal& refusal);
   [[nodiscard]] bool has_room() const;
   void pause(Door& door, int error);
   void hand_over(Door& door, Descriptor descriptor);
@@ -71,8 +72,7 @@ class Acceptor {
   ClientCounts& counts_;
   std::atomic<std::uint64_t> sockets_max_{std::numeric_limits<std::uint64_t>::max()};  // a gauge
   Descriptor spare_;
-  std::uint64_t refused_unlogged_ = 0;
-  SteadyTime refusal_log_due_{};
+  RefusalLog refusals_;
   std::unique_ptr<char[]> scrap_;
   boost::asio::io_context context_;
   std::vector<std::unique_ptr<Door>> doors_;  // pointers, because handlers refer to a Door

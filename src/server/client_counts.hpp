@@ -1,4 +1,4 @@
-// The numbers of clients of all workers: connected now, accepted and rejected so far.
+// The numbers of clients of all workers: connected now, accepted and refused so far.
 #pragma once
 
 #include <sepal/base/assert.hpp>
@@ -13,7 +13,8 @@ namespace sepal::server {
 struct ClientCounts {
   std::atomic<std::uint64_t> connected{0};
   std::atomic<std::uint64_t> accepted{0};
-  std::atomic<std::uint64_t> rejected{0};
+  std::atomic<std::uint64_t> rejected{0};  // no place was left
+  std::atomic<std::uint64_t> denied{0};    // by protected mode
 
   // Takes a place below `clients_max`; false when all are taken.
   [[nodiscard]] bool take_place(std::uint64_t clients_max) {

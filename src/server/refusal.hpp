@@ -1,12 +1,53 @@
-// The answer to a client for which there is no place.
+// The answers to clients that are refused when they connect, and the log lines about them.
 #pragma once
 
+#include <sepal/base/clock.hpp>
+
+#include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace sepal::server {
 
-// Sends the error to a client that has just connected. The caller closes the socket. `scrap` is overwritten.
+// Why a client is refused.
+struct Refusal {
+  std::string_view reply;   // the whole error, as it goes to the client
+  std::string_view reason;  // for the log
+  std::string_view advice;  // for the log: what the operator can do
+};
+
+inline constexpr Refusal no_place{.reply = "-ERR max number of clients reached\r\n",
+                                  .reason = "maxclients are connected",
+                                  .advice = "raise maxclients, or lower the number of connections"};
+inline constexpr Refusal no_descriptor{.reply = no_place.reply,
+                                       .reason = "no descriptor is left for one more client",
+                                       .advice = "raise ulimit -n"};
+inline constexpr Refusal stranger{
+    .reply =
+        "-DENIED Sepal is in protected mode: the user 'default' has no password, so only clients on the "
+        "machine of the server may connect. Do one of these: 1) Set a password (requirepass, or ACL "
+        "SETUSER from that machine). 2) If no stranger can reach this port, start sepald with "
+        "--protected-mode no, or send CONFIG SET protected-mode no from that machine.\r\n",
+    .reason = "protected mode: the client is on another machine, and the user default has no password",
+    .advice = "set requirepass, or protected_mode = no if no stranger can reach the port"};
+
+// Sends the reply to a client that has just connected. The caller closes the socket. `scrap` is overwritten.
 // Does not block.
-void refuse(int descriptor, std::span<char> scrap);
+void refuse(int descriptor, const Refusal& refusal, std::span<char> scrap);
+
+// Logs the first refusal at once. Later ones are counted and logged together, at most once a minute: a client
+// that connects again and again must not fill the log. Confined to one thread.
+class RefusalLog {
+ public:
+  void note(const Refusal& refusal, std::string_view address);
+
+ private:
+  std::uint64_t unlogged_ = 0;
+  SteadyTime due_{};
+};
+
+// Whether the peer of a TCP connection is on this machine by its address: 127.0.0.0/8, also as
+// an IPv4 address within IPv6, or ::1. `text` is an address with its port, as the acceptor writes it.
+[[nodiscard]] bool is_loopback(std::string_view text);
 
 }  // namespace sepal::server

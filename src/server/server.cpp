@@ -122,8 +122,13 @@ std::uint64_t Server::rejected_count() const {
   return implementation_->counts().rejected.load();
 }
 
+std::uint64_t Server::denied_count() const {
+  return implementation_->counts().denied.load();
+}
+
 void Server::reset_counts() {
   implementation_->counts().accepted.store(0);
+  implementation_->counts().denied.store(0);
   implementation_->counts().rejected.store(0);
 }
 

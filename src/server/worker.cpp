@@ -26,6 +26,7 @@ static_assert(read_buffer_bytes < mapped_allocation_min, "what is left in it mov
 static_assert(read_buffer_bytes > session::round_bytes_max + session::copied_tail_bytes_max,
               "the last client of a round has room behind the bytes of the others");
 constexpr std::chrono::milliseconds sweep_interval{1000};
+constexpr std::chrono::seconds strangers_log_period{60};
 // At a stop the sweep looks for clients whose last reply has arrived: with sweep_interval, a stop could
 // take a second longer.
 constexpr std::chrono::milliseconds stop_sweep_interval{10};
@@ -75,7 +76,7 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
       pause_timer_(context_),
       scheduler_(environment_, {.left = [&counts] { counts.leave_place(); },
                                 .gone = [this] { socket_closed(); },
-                                .replies_wait = [this] { bound_waiting_replies(); }}) {
+                                .buffers_grew = [this] { bound_buffers(); }}) {
   SEPAL_ASSERT(index < gate.side_count() && index < services.workers.size(),
                "a worker without a side of the gate, or without statistics");
 }
@@ -156,22 +157,26 @@ void Worker::collect(std::vector<command::ClientState*>& clients) {
 }
 
 void Worker::welcome(Accepted accepted) {
-  const auto added = take_in(accepted);
-  if (!added) return turn_away(std::move(accepted));
+  const auto taken = take_in(accepted);
+  if (const auto* const refusal = std::get_if<const Refusal*>(&taken))
+    return turn_away(std::move(accepted), **refusal);
+  const auto& added = std::get<Added>(taken);
   counts_.accepted.fetch_add(1, std::memory_order_relaxed);
-  if (const auto watched = added->stream.watch_for(added->client); !watched) {
+  if (const auto watched = added.stream.watch_for(added.client); !watched) {
     spdlog::error("connection refused: id={} reason=\"{}\"", accepted.id, watched.error().detail);
     scheduler_.kill(accepted.id);
     await_next();
   }
 }
 
-// Returns nothing when no place is left; `accepted` is then unchanged. Inside the gate, because it reads the
-// options, and because collect() reads the scheduler's clients with the gate closed.
-std::optional<Worker::Added> Worker::take_in(Accepted& accepted) {
+// `accepted` is unchanged if the client is refused. Inside the gate, because it reads the options and the
+// users, and because collect() reads the scheduler's clients with the gate closed.
+std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted) {
   const GateEntered inside(gate_, index_);
   const command::RuntimeOptions& options = services_.options;
-  if (stopping_ || !counts_.take_place(options.clients_max)) return std::nullopt;
+  const bool is_protected = options.protected_mode == command::Switch::yes && services_.users->open();
+  if (is_protected && !accepted.from_this_machine) return &stranger;
+  if (stopping_ || !counts_.take_place(options.clients_max)) return &no_place;
   const int number = accepted.descriptor.number();
   if (accepted.kind == StreamKind::tcp) set_tcp_options(number, options.tcp_keepalive);
   command::ClientState client;
@@ -188,10 +193,12 @@ std::optional<Worker::Added> Worker::take_in(Accepted& accepted) {
 }
 
 // The memory for reading is free to be overwritten: connections are welcomed between turns.
-void Worker::turn_away(Accepted accepted) {
+void Worker::turn_away(Accepted accepted, const Refusal& refusal) {
   if (!stopping_) {
-    counts_.rejected.fetch_add(1, std::memory_order_relaxed);
-    refuse(accepted.descriptor.number(), {read_memory_.get(), read_buffer_bytes});
+    auto& count = &refusal == &stranger ? counts_.denied : counts_.rejected;
+    count.fetch_add(1, std::memory_order_relaxed);
+    refuse(accepted.descriptor.number(), refusal, {read_memory_.get(), read_buffer_bytes});
+    refusals_.note(refusal, accepted.address);
   }
   accepted.descriptor.close();
   socket_closed();  // after the close: the acceptor may open another descriptor now
@@ -293,26 +300,40 @@ void Worker::schedule_sweep() {
   });
 }
 
-// One timer serves all clients, so the worker closes an idle client up to one interval late. The timeout is
+// One timer serves all clients, so the worker closes an idle client up to one interval late. The patience is
 // copied inside the gate, and the clients are closed outside: to close one enters the gate.
 void Worker::sweep() {
-  std::chrono::seconds idle_timeout{0};
+  session::Patience patience;
   {
     const GateEntered inside(gate_, index_);
-    idle_timeout = services_.options.idle_timeout;
+    patience.idle = services_.options.idle_timeout;
+    if (!services_.users->open()) patience.login = services_.options.login_timeout;
   }
-  scheduler_.sweep(std::chrono::steady_clock::now(), idle_timeout);
+  const SteadyTime now = std::chrono::steady_clock::now();
+  scheduler_.sweep(now, patience);
+  if (index_ == 0) log_strangers(now);
   schedule_sweep();
   await_next();
 }
 
-// The client with most waiting replies may be of another worker. Its figures are read with the gate closed,
-// which is rare enough: only a stream that does not take its replies leads here.
-void Worker::bound_waiting_replies() {
+// One worker logs for all, and not each client: strangers may come in storms.
+void Worker::log_strangers(SteadyTime now) {
+  const std::uint64_t closed = services_.buffers.strangers_closed();
+  if (closed == strangers_logged_ || now < strangers_log_due_) return;
+  strangers_log_due_ = now + strangers_log_period;
+  spdlog::warn(
+      "clients closed that had not logged in: count={} reason=\"they took longer than login_timeout, or "
+      "sent more than all such clients may together: {} bytes\"",
+      closed - std::exchange(strangers_logged_, closed), command::strangers_bytes_max);
+}
+
+// The client with most may be of another worker. Its figures are read with the gate closed, which is rare
+// enough: only an unfinished request that grows, or a stream that does not take its replies, leads here.
+void Worker::bound_buffers() {
   {
     const GateEntered inside(gate_, index_);
     const std::uint64_t bytes_max = services_.options.clients_memory_max;
-    if (bytes_max == 0 || services_.output.byte_count() <= bytes_max) return;
+    if (bytes_max == 0 || services_.buffers.total() <= bytes_max) return;
   }
   // While a script is busy, the replies are few: clients are told only that.
   if (!gate_.close_unless_reserved()) return;
@@ -322,16 +343,22 @@ void Worker::bound_waiting_replies() {
 
 // With the gate closed.
 void Worker::close_client_with_most() {
-  command::WaitingOutput& output = services_.output;
+  command::ClientBuffers& buffers = services_.buffers;
   const command::ClientState* most = nullptr;
+  const auto bytes_of = [](const command::ClientState& client) {
+    return client.bytes_unsent + client.bytes_of_requests;
+  };
   services_.clients.for_each([&](const command::ClientState& client) {
-    if (most == nullptr || client.bytes_waiting > most->bytes_waiting) most = &client;
+    if (most == nullptr || bytes_of(client) > bytes_of(*most)) most = &client;
   });
-  if (most == nullptr || most->bytes_waiting == 0 || !output.choose(most->id)) return;
+  if (most == nullptr || bytes_of(*most) == 0 || !buffers.choose(most->id)) return;
   constexpr std::string_view reason =
-      "the waiting replies of all clients exceed maxmemory_clients, and this client has most of them";
-  spdlog::warn("client closed: id={} address={} waiting_bytes={} of_all_clients={} reason=\"{}\"", most->id,
-               most->address, most->bytes_waiting, output.byte_count(), reason);
+      "the unread replies and unfinished requests of all clients exceed maxmemory_clients, and this client "
+      "has "
+      "most of them";
+  spdlog::warn(
+      "client closed: id={} address={} unread_bytes={} unfinished_bytes={} of_all_clients={} reason=\"{}\"",
+      most->id, most->address, most->bytes_unsent, most->bytes_of_requests, buffers.total(), reason);
   services_.clients.kill(most->id);
 }
 

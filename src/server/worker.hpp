@@ -26,10 +26,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "client_counts.hpp"
 #include "readiness.hpp"
+#include "refusal.hpp"
 #include "socket_stream.hpp"
 
 namespace sepal::server {
@@ -39,6 +41,7 @@ struct Accepted {
   Descriptor descriptor;
   StreamKind kind;
   std::uint64_t id;
+  bool from_this_machine;  // by a UNIX socket, or from a loopback address
   std::string address;
   std::string local_address;
 };
@@ -87,15 +90,15 @@ class Worker {
     session::Client& client;
     SocketStream& stream;
   };
-  std::optional<Added> take_in(Accepted& accepted);
-  void turn_away(Accepted accepted);
+  std::variant<Added, const Refusal*> take_in(Accepted& accepted);
+  void turn_away(Accepted accepted, const Refusal& refusal);
   void take_turn();
   void await_next();
   void await_pause_end();
   std::uint64_t journal_progress_to_act_on();
   // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
   // sees the lower count, it may rely on the descriptor to be free.
-  void bound_waiting_replies();
+  void bound_buffers();
   void close_client_with_most();
   void socket_closed() {
     const std::uint64_t load_before = load_.fetch_sub(1, std::memory_order_release);
@@ -106,6 +109,7 @@ class Worker {
   void cut_off_all();
   void schedule_sweep();
   void sweep();
+  void log_strangers(SteadyTime now);
 
   std::size_t index_;
   Gate& gate_;
@@ -133,6 +137,9 @@ class Worker {
   bool turn_posted_ = false;
   std::optional<SteadyTime> pause_awaited_;  // the time that pause_timer_ waits for
   bool stopping_ = false;
+  RefusalLog refusals_;
+  std::uint64_t strangers_logged_ = 0;
+  SteadyTime strangers_log_due_{};
   std::thread thread_;
 };
 

@@ -198,8 +198,10 @@ void Scheduler::run(Client& client) {
   // The session's own looks at the clock serve here: one more behind each batch made single requests slower.
   const SteadyTime began = client.session.last_run_at();
   const SteadyTime now = client.session.last_run_until();
+  const bool grew = client.session.take_grew();
   const std::size_t kept_before = kept_.size();
   carry_on(client, step);  // may destroy the client
+  if (grew) observer_.buffers_grew();
   if (kept_.size() > kept_before) {
     if (kept_before == 0) kept_since_ = now;
     // A short batch's replies leave with the round. To keep them longer was tried: the worker had nothing
@@ -244,10 +246,10 @@ void Scheduler::take_output(Client& client) {
 void Scheduler::send_now(Client& client) {
   const std::size_t unsent_before = client.outbox.byte_count();
   if (!send(client, client.replies)) return close(client);
-  const bool more_wait = client.outbox.byte_count() > unsent_before;
+  const bool more_wait = client.session.take_grew() || client.outbox.byte_count() > unsent_before;
   give_back(client);
   proceed(client);
-  if (more_wait) observer_.replies_wait();
+  if (more_wait) observer_.buffers_grew();
 }
 
 // Gives the bytes to the stream, or puts them into the outbox. False when the stream is broken.
@@ -265,14 +267,14 @@ inline bool Scheduler::send(Client& client, std::string_view bytes) {
 void Scheduler::put_into_outbox(Client& client, std::string_view bytes) {
   client.outbox.append(bytes);
   client.session.output_sent(0, client.outbox.byte_count());
-  environment_.services.output.add(bytes.size());
+  environment_.services.buffers.add_replies(bytes.size());
 }
 
 // No reply is under way, so the lines of MONITOR that came meanwhile may leave. False when the stream is
 // broken.
 bool Scheduler::send_pushed(Client& client) {
   const std::string lines = std::exchange(client.pushed, {});
-  environment_.services.output.sub(lines.size());
+  environment_.services.buffers.sub_replies(lines.size());
   return send(client, lines);
 }
 
@@ -284,7 +286,7 @@ bool Scheduler::flush(Client& client) {
     if (sent.status == Stream::Status::failed) return false;
     if (sent.byte_count == 0) break;
     client.outbox.sent(sent.byte_count);
-    environment_.services.output.sub(sent.byte_count);
+    environment_.services.buffers.sub_replies(sent.byte_count);
     flushed += sent.byte_count;
   }
   client.session.output_sent(flushed, client.outbox.byte_count());
@@ -406,7 +408,7 @@ void Scheduler::push(std::uint64_t id, std::string_view bytes) {
   if (client->state == State::sending && client->then == Step::close) return;
   if (client->state == State::held || client->state == State::kept || client->session.is_inside_reply()) {
     client->pushed += bytes;
-    environment_.services.output.add(bytes.size());
+    environment_.services.buffers.add_replies(bytes.size());
   } else {
     const std::uint64_t unsent_before = client->outbox.byte_count();
     if (!send(*client, bytes)) return close(*client);
@@ -414,20 +416,20 @@ void Scheduler::push(std::uint64_t id, std::string_view bytes) {
     if (client->outbox.byte_count() == unsent_before) return;
   }
   client->session.output_sent(0, client->outbox.byte_count() + client->pushed.size());
-  observer_.replies_wait();
+  observer_.buffers_grew();
 }
 
 void Scheduler::kill(std::uint64_t id) {
   if (Client* const client = find(id)) close(*client);
 }
 
-void Scheduler::sweep(SteadyTime now, std::chrono::seconds idle_timeout) {
+void Scheduler::sweep(SteadyTime now, const Patience& patience) {
   std::vector<Client*> over;  // collected first: to close a client changes the map
   std::uint64_t unparsed_peak = 0;
   std::uint64_t unsent_peak = 0;
   for (const Clients* const some : {&clients_, &lingering_}) {
     for (const auto& [id, client] : *some) {
-      if (is_over(*client, now, idle_timeout)) over.push_back(client.get());
+      if (is_over(*client, now, patience)) over.push_back(client.get());
       const command::ClientState& state = client->session.client();
       unparsed_peak = std::max(unparsed_peak, state.bytes_unparsed);
       unsent_peak = std::max(unsent_peak, state.bytes_unsent);
@@ -438,13 +440,24 @@ void Scheduler::sweep(SteadyTime now, std::chrono::seconds idle_timeout) {
   for (Client* const client : over) close(*client);
 }
 
-bool Scheduler::is_over(const Client& client, SteadyTime now, std::chrono::seconds idle_timeout) const {
+bool Scheduler::is_over(const Client& client, SteadyTime now, const Patience& patience) const {
   if (client.state == State::lingering)
     return now >= client.lingers_until || (stopping_ && client.stream->all_is_acknowledged());
-  if (idle_timeout.count() == 0 || client.session.is_monitor()) return false;
+  if (has_not_logged_in(client, now, patience)) {
+    environment_.services.buffers.stranger_closed();
+    return true;
+  }
+  if (patience.idle.count() == 0 || client.session.is_monitor()) return false;
   // In the other states the client waits for the server, or has requests to run.
   if (client.state != State::reading && client.state != State::sending) return false;
-  return now - client.session.last_run_at() > idle_timeout;
+  return now - client.session.last_run_at() > patience.idle;
+}
+
+// A client that waits for the server is left alone: its request may be the login.
+bool Scheduler::has_not_logged_in(const Client& client, SteadyTime now, const Patience& patience) {
+  if (patience.login.count() == 0 || client.state != State::reading) return false;
+  const command::ClientState& state = client.session.client();
+  return !state.authenticated && now - state.connected_at > patience.login;
 }
 
 void Scheduler::stop() {
@@ -537,7 +550,7 @@ void Scheduler::close(Client& client) {
 Scheduler::Clients::node_type Scheduler::unlist(Client& client) {
   const GateEntered inside(environment_.gate, environment_.gate_side);
   client.session.settle_figures();
-  environment_.services.output.sub(client.outbox.byte_count() + client.pushed.size());
+  environment_.services.buffers.sub_replies(client.outbox.byte_count() + client.pushed.size());
   auto node = clients_.extract(client.id());
   SEPAL_ASSERT(!node.empty(), "a client is listed until it lingers or is gone");
   observer_.left();

@@ -96,6 +96,12 @@ Session::Session(const Environment& environment, command::ClientState client)
       last_run_at_(client_.connected_at),
       last_run_until_(client_.connected_at) {}
 
+Session::~Session() {
+  environment_.services.buffers.change_requests(requests_counted_, 0);
+  environment_.services.buffers.change_strangers(strangers_counted_, 0);
+  environment_.services.buffers.sub_replies(later_counted_);
+}
+
 void Session::input_arrived(std::size_t byte_count) {
   SEPAL_ASSERT(!single_was_run_ && !ahead_, "bytes arrive before the session has run what is there");
   input_.arrived(byte_count);
@@ -485,9 +491,40 @@ void Session::take_output(std::string& into) {
 Session::Step Session::end_batch(Step step) {
   if (closing_) input_.clear();
   if (!stash()) closing_ = true;
+  if (input_.bytes_held() != requests_counted_) {
+    count_requests();
+    bound_stranger();
+  }
   if (step == Step::read && input_.gives_back()) step = Step::run_again;
   give_back_reply_buffer();
   return closing_ ? Step::close : step;
+}
+
+// Inside the gate: the users are guarded by it, and other workers look for the client with most.
+void Session::count_requests() {
+  const std::size_t held = input_.bytes_held();
+  const GateEntered inside(environment_.gate, environment_.gate_side);
+  const bool is_stranger = !client_.authenticated && !environment_.services.users->open();
+  command::ClientBuffers& buffers = environment_.services.buffers;
+  grew_ = grew_ || held > requests_counted_;
+  buffers.change_requests(requests_counted_, held);
+  requests_counted_ = held;
+  buffers.change_strangers(strangers_counted_, is_stranger ? held : 0);
+  strangers_counted_ = is_stranger ? held : 0;
+  client_.bytes_of_requests = held;
+}
+
+// A client that logs in sends one short request. So the one that brings the strangers over their bound is
+// closed, and not the one with most: that costs the others nothing.
+void Session::bound_stranger() {
+  command::ClientBuffers& buffers = environment_.services.buffers;
+  if (strangers_counted_ == 0 || buffers.strangers() <= command::strangers_bytes_max) return;
+  buffers.stranger_closed();
+  reply_.error("ERR clients that have not logged in have sent too much; log in first");
+  closing_ = true;
+  input_.clear();
+  static_cast<void>(stash());  // to give memory back does not fail
+  count_requests();
 }
 
 // Ends the batch's record: waits for records of other workers that a reply depends on, and holds the replies
@@ -553,12 +590,22 @@ Session::Step Session::release() {
 
 void Session::output_sent(std::uint64_t byte_count, std::uint64_t bytes_left) {
   bytes_out_ += byte_count;
-  const std::uint64_t unsent = bytes_left + reply_.bytes_later();
+  const std::uint64_t later = reply_.bytes_later();
+  const std::uint64_t unsent = bytes_left + later;
+  if (later != later_counted_) count_later(later);
   // Most replies are sent whole and leave the figure at 0: they need not enter the gate.
   if (unsent == client_.bytes_unsent) return;
   const GateEntered inside(environment_.gate, environment_.gate_side);
   client_.bytes_unsent = unsent;
-  client_.bytes_waiting = bytes_left;
+}
+
+// The rest of a long reply is in memory as a whole.
+void Session::count_later(std::uint64_t byte_count) {
+  command::ClientBuffers& buffers = environment_.services.buffers;
+  grew_ = grew_ || byte_count > later_counted_;
+  buffers.add_replies(byte_count);
+  buffers.sub_replies(later_counted_);
+  later_counted_ = byte_count;
 }
 
 bool Session::answer(const std::function<void(resp::Reply&)>& append) {

@@ -160,6 +160,10 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         {.key = "timeout",
          .range = {0, seconds_max},
          .help = "idle time after which a connection is closed; 0: never"}),
+    row<&Settings::runtime, &RuntimeOptions::login_timeout>(
+        {.key = "login_timeout",
+         .range = {0, seconds_max},
+         .help = "time after which a client is closed that must log in and has not; 0: never"}),
     row<&Settings::runtime, &RuntimeOptions::tcp_keepalive>(
         {.key = "tcp_keepalive",
          .range = {0, seconds_max},
@@ -170,6 +174,9 @@ constexpr auto table = with_groups(std::to_array<Setting>({
          .help = "password that clients must give by AUTH; empty: none (better in the file than as a flag, "
                  "which every user of the machine can see)",
          .secret = true}),
+    row<&Settings::runtime, &RuntimeOptions::protected_mode>(
+        {.key = "protected_mode",
+         .help = "while the user 'default' needs no password, only clients on this machine may connect"}),
     row<&Settings::acl_file>(
         {.key = "aclfile",
          .range = {0, path_length_max},
@@ -297,8 +304,8 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         {.key = "maxmemory_clients",
          .kind = Kind::bytes,
          .range = {0, memory_bytes_max},
-         .help = "replies of all clients that wait to be read; above it, the client with most of them is "
-                 "closed; 0: no bound"}),
+         .help = "memory of the unread replies and unfinished requests of all clients; above it, the client "
+                 "with most of them is closed; 0: no bound"}),
     row<&Settings::runtime, &RuntimeOptions::output_bytes_max>(
         {.key = "output_bytes_max",
          .kind = Kind::bytes,

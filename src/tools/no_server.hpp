@@ -29,6 +29,7 @@ class NoClients final : public command::ClientDirectory {
   [[nodiscard]] std::uint64_t count() const override { return 0; }
   [[nodiscard]] std::uint64_t accepted_count() const override { return 0; }
   [[nodiscard]] std::uint64_t rejected_count() const override { return 0; }
+  [[nodiscard]] std::uint64_t denied_count() const override { return 0; }
   void reset_counts() override {}
 };
 

@@ -81,9 +81,9 @@ struct ClientState {
   std::uint64_t request_count = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
-  std::uint64_t bytes_unparsed = 0;  // read, and part of no complete request yet
-  std::uint64_t bytes_waiting = 0;   // of these, what takes memory of its own until the client reads it
-  std::uint64_t bytes_unsent = 0;    // replies that wait for the client to read
+  std::uint64_t bytes_unparsed = 0;     // read, and part of no complete request yet
+  std::uint64_t bytes_of_requests = 0;  // the memory of requests that have not come whole
+  std::uint64_t bytes_unsent = 0;       // replies that wait for the client to read
 };
 
 }  // namespace sepal::command

@@ -94,7 +94,7 @@ struct Services {
   bool busy = false;
   // What records each worker's changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
-  WaitingOutput output{};
+  ClientBuffers buffers{};
   Monitors monitors{};
   Pause pause{};
   SlowLog slow_log{};

@@ -27,6 +27,9 @@ namespace sepal::command {
 // The least that is logged.
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error };
 
+// A setting that is on or off, in the words of redis.conf.
+enum class Switch : std::uint8_t { no, yes };
+
 // "save" as a client set it: "3600 1 300 100", or empty for no saves on a timer.
 struct SavePoints {
   std::string text;
@@ -35,7 +38,9 @@ struct SavePoints {
 
 // Settings that CONFIG SET may change. Guarded by the gate: changed with the gate closed, read inside it.
 struct RuntimeOptions {
-  std::string password;             // of the user `default` (requirepass); empty: none is asked for
+  std::string password;  // of the user `default` (requirepass); empty: none is asked for
+  // While `default` has no password, only clients on this machine may connect.
+  Switch protected_mode = Switch::yes;
   std::uint32_t acl_log_max = 128;  // entries of ACL LOG
   std::uint32_t clients_max = 10'000;
   std::chrono::seconds idle_timeout{0};     // 0: none
@@ -43,11 +48,13 @@ struct RuntimeOptions {
   resp::ParserLimits parser;
   // After so many bytes of replies of one connection, the others get their turn.
   std::uint64_t output_bytes_max = 1ull << 20;
-  // Replies of all clients together that wait to be read. Above it, the client with most of them is closed.
-  std::uint64_t clients_memory_max = 512ull << 20;  // 0: no bound
-  std::chrono::seconds save_interval{3600};         // 0: only on command and at stop
-  SavePoints save_points;                           // shown while save_interval is theirs
-  std::uint64_t save_bandwidth_bytes = 0;           // a second, except in the save at stop; 0: no limit
+  std::chrono::seconds login_timeout{60};  // a client that must log in and has not is closed; 0: never
+  // What ClientBuffers counts. Above it, the client with most is closed. One request of the largest size
+  // fits.
+  std::uint64_t clients_memory_max = 1280ull << 20;  // 0: no bound
+  std::chrono::seconds save_interval{3600};          // 0: only on command and at stop
+  SavePoints save_points;                            // shown while save_interval is theirs
+  std::uint64_t save_bandwidth_bytes = 0;            // a second, except in the save at stop; 0: no limit
   LogLevel log_level = LogLevel::info;
   keyspace::JournalPolicy journal = keyspace::JournalPolicy::everysec;  // changed by set_journal
   keyspace::JournalPolicy journal_when_on =
@@ -81,14 +88,26 @@ struct RuntimeOptions {
   }
 };
 
-// The replies of all clients that wait to be read. Any thread.
-class WaitingOutput {
+// What clients make the server keep in memory: replies that wait to be read, and requests that have not come
+// whole. Any thread.
+class ClientBuffers {
  public:
-  void add(std::uint64_t byte_count) { byte_count_.fetch_add(byte_count, std::memory_order_relaxed); }
-  void sub(std::uint64_t byte_count) {
-    if (byte_count != 0) byte_count_.fetch_sub(byte_count, std::memory_order_relaxed);
+  void add_replies(std::uint64_t byte_count) { replies_.fetch_add(byte_count, std::memory_order_relaxed); }
+  void sub_replies(std::uint64_t byte_count) {
+    if (byte_count != 0) replies_.fetch_sub(byte_count, std::memory_order_relaxed);
   }
-  [[nodiscard]] std::uint64_t byte_count() const { return byte_count_.load(std::memory_order_relaxed); }
+  // A client's requests take `after` bytes in place of `before`.
+  void change_requests(std::uint64_t before, std::uint64_t after) {
+    requests_.fetch_add(after - before, std::memory_order_relaxed);  // may wrap, and wraps back
+  }
+  // The same for clients that have not logged in and must. Their requests count as requests, too.
+  void change_strangers(std::uint64_t before, std::uint64_t after) {
+    strangers_.fetch_add(after - before, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t replies() const { return replies_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t requests() const { return requests_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t strangers() const { return strangers_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t total() const { return replies() + requests(); }
 
   // This client is to be closed because it has most of them. False: that was said already.
   bool choose(std::uint64_t id) {
@@ -98,11 +117,23 @@ class WaitingOutput {
   }
   [[nodiscard]] std::uint64_t closed_count() const { return closed_count_.load(std::memory_order_relaxed); }
 
+  // Clients that were closed because they did not log in: in time, or before they sent much.
+  void stranger_closed() { strangers_closed_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t strangers_closed() const {
+    return strangers_closed_.load(std::memory_order_relaxed);
+  }
+
  private:
-  std::atomic<std::uint64_t> byte_count_{0};
+  std::atomic<std::uint64_t> replies_{0};
+  std::atomic<std::uint64_t> requests_{0};
+  std::atomic<std::uint64_t> strangers_{0};
   std::atomic<std::uint64_t> chosen_{0};  // no client has this id
   std::atomic<std::uint64_t> closed_count_{0};
+  std::atomic<std::uint64_t> strangers_closed_{0};
 };
+
+// The requests of all clients that have not logged in and must, together.
+inline constexpr std::uint64_t strangers_bytes_max = std::uint64_t{8} << 20;
 
 // The connections of all workers.
 class ClientDirectory {
@@ -120,6 +151,7 @@ class ClientDirectory {
   [[nodiscard]] virtual std::uint64_t count() const = 0;           // connected now
   [[nodiscard]] virtual std::uint64_t accepted_count() const = 0;  // since start or the last reset
   [[nodiscard]] virtual std::uint64_t rejected_count() const = 0;  // over clients_max
+  [[nodiscard]] virtual std::uint64_t denied_count() const = 0;    // by protected mode
   virtual void reset_counts() = 0;
 };
 
@@ -280,6 +312,8 @@ class ServerControl {
 
 }  // namespace sepal::command
 
+template <>
+inline constexpr std::array<std::string_view, 2> sepal::choice_names<sepal::command::Switch>{"no", "yes"};
 template <>
 inline constexpr std::array<std::string_view, 5> sepal::choice_names<sepal::command::LogLevel>{
     "trace", "debug", "info", "warning", "error"};

@@ -65,6 +65,7 @@ class Server final : public command::ClientDirectory {
   [[nodiscard]] std::uint64_t count() const override;
   [[nodiscard]] std::uint64_t accepted_count() const override;
   [[nodiscard]] std::uint64_t rejected_count() const override;
+  [[nodiscard]] std::uint64_t denied_count() const override;
   void reset_counts() override;
 
  private:

@@ -72,6 +72,12 @@ enum class State : std::uint8_t {
   lingering,  // its last reply is sent, and it counts as a client no more
 };
 
+// How long clients may take; 0: for ever.
+struct Patience {
+  std::chrono::seconds idle{0};   // without a request
+  std::chrono::seconds login{0};  // from the connection on, for a client that must log in and has not
+};
+
 class Client;
 class SpareBuffers;
 
@@ -83,7 +89,7 @@ class Scheduler {
   struct Observer {
     std::function<void()> left;  // the scheduler no longer counts this client; another may connect
     std::function<void()> gone;  // its stream is destroyed
-    std::function<void()> replies_wait = [] {};  // more replies wait than before. Outside the gate
+    std::function<void()> buffers_grew = [] {};  // more bytes wait than before. Outside the gate
   };
 
   // `environment` outlives the scheduler.
@@ -132,9 +138,9 @@ class Scheduler {
   void push(std::uint64_t id, std::string_view bytes);
   // Closes it without a further reply.
   void kill(std::uint64_t id);
-  // Closes clients that did nothing for `idle_timeout` (0: never), and lingering ones whose time is over.
-  // Notes the most that a client has unparsed and unsent.
-  void sweep(SteadyTime now, std::chrono::seconds idle_timeout);
+  // Closes clients whose time is over, and lingering ones. Notes the most that a client has unparsed and
+  // unsent.
+  void sweep(SteadyTime now, const Patience& patience);
   // Begins the end of all clients. The scheduler reads a last time from each client in State::reading, runs
   // what has arrived, sends the replies and closes. A client in State::waiting is closed at once: what it
   // waits for may be the stop; so is a client in State::paused, whose pause may be long. A client in another
@@ -188,7 +194,8 @@ class Scheduler {
   void close(Client& client);
   Clients::node_type unlist(Client& client);
   static void watch(Client& client, std::uint32_t events);
-  [[nodiscard]] bool is_over(const Client& client, SteadyTime now, std::chrono::seconds idle_timeout) const;
+  [[nodiscard]] bool is_over(const Client& client, SteadyTime now, const Patience& patience) const;
+  [[nodiscard]] static bool has_not_logged_in(const Client& client, SteadyTime now, const Patience& patience);
 
   const Session::Environment& environment_;
   Observer observer_;

@@ -112,6 +112,10 @@ class Session {
   };
 
   Session(const Environment& environment, command::ClientState client);
+  // Takes its memory off the account of all clients.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   // The memory to read into; valid until the next call of any member, or of a member of another session of
   // the worker. Empty when the system has no memory. Do not call it while requests wait to be run. The
@@ -171,6 +175,7 @@ class Session {
   bool answer(const std::function<void(resp::Reply&)>& append);
 
   [[nodiscard]] command::ClientState& client() { return client_; }
+  [[nodiscard]] const command::ClientState& client() const { return client_; }
   [[nodiscard]] bool is_monitor() const { return client_.monitoring != nullptr; }
   // The beginning of a long reply has left, and its rest has not.
   [[nodiscard]] bool is_inside_reply() const { return reply_.has_later(); }
@@ -181,6 +186,8 @@ class Session {
   // Brings the counts of bytes up to date. Inside the gate; the session calls it at every batch.
   void settle_figures();
 
+  // Whether an unfinished request, or the rest of a long reply, takes more memory since the last call.
+  [[nodiscard]] bool take_grew() { return std::exchange(grew_, false); }
   // The bytes that were received and not run.
   [[nodiscard]] std::size_t bytes_unparsed() const { return input_.unparsed().size(); }
   [[nodiscard]] std::size_t input_bytes_held() const { return input_.bytes_held(); }
@@ -215,6 +222,9 @@ class Session {
   void resume(Batch& batch);
   bool stash();
   Step end_batch(Step step);
+  void count_requests();
+  void count_later(std::uint64_t byte_count);
+  void bound_stranger();
   Step settle(Step step);
   Step hold(Step step, std::uint64_t position);
   void hold_replies();
@@ -234,6 +244,10 @@ class Session {
   resp::Reply reply_;
   bool lent_ = false;  // the memory of reply_ is the environment's
   InputBuffer input_;
+  std::size_t requests_counted_ = 0;   // of input_, in services.buffers
+  std::size_t strangers_counted_ = 0;  // of these, as those of a client that must log in
+  std::uint64_t later_counted_ = 0;    // of reply_, in services.buffers
+  bool grew_ = false;
   SteadyTime last_run_at_;
   SteadyTime last_run_until_;
   std::uint64_t bytes_in_ = 0;  // not yet in the client's figures

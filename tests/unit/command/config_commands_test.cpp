@@ -105,7 +105,7 @@ constexpr std::string_view parameters_of_reference =
     "maxmemory-eviction-tenacity maxmemory-policy maxmemory-samples min-replicas-max-lag "
     "min-replicas-to-write min-slaves-max-lag min-slaves-to-write no-appendfsync-on-rewrite "
     "notify-keyspace-events oom-score-adj oom-score-adj-values pidfile port proc-title-template "
-    "propagation-error-behavior protected-mode proto-max-bulk-len rdb-del-sync-files "
+    "propagation-error-behavior proto-max-bulk-len rdb-del-sync-files "
     "rdb-save-incremental-fsync rdbchecksum rdbcompression repl-backlog-size repl-backlog-ttl "
     "repl-disable-tcp-nodelay repl-diskless-load repl-diskless-sync repl-diskless-sync-delay "
     "repl-diskless-sync-max-replicas repl-ping-replica-period repl-ping-slave-period repl-timeout "

@@ -62,7 +62,7 @@ TEST_CASE("the metrics have limits beside what they limit", "[command][metrics]"
   const std::string text = metrics_of(world);
   CHECK(has_line(text, "sepal_connections_max 77"));
   CHECK(has_line(text, "sepal_rejections_total{reason=\"maxclients\"} 5"));
-  CHECK(has_line(text, "sepal_memory_max_bytes{purpose=\"replies\"} 536870912"));
+  CHECK(has_line(text, "sepal_memory_max_bytes{purpose=\"replies\"} 1342177280"));
 }
 
 TEST_CASE("the metrics tell how saves and the journal are", "[command][metrics]") {

@@ -130,7 +130,7 @@ TEST_CASE("lines on their way to monitors are bounded, and monitors that cannot 
   CHECK(world.shown().empty());
   CHECK(world.clients.killed == std::vector<std::uint64_t>{1});
   CHECK_FALSE(monitors.any());
-  CHECK(world.services.output.closed_count() == 1);
+  CHECK(world.services.buffers.closed_count() == 1);
   all.reset();
   CHECK(monitors.on_their_way(std::string(monitor_bytes_max, 'x')) != nullptr);
 }

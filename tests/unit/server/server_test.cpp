@@ -200,9 +200,29 @@ TEST_CASE("above the bound of waiting replies, the client with most of them is c
   for (int i = 0; i < 2000 && large->send_some(one, std::chrono::milliseconds(500)) > 0; ++i)
     if (world.server.count() == 1) break;
   CHECK(eventually([&] { return world.server.count() == 1; }));
-  CHECK(world.services.output.closed_count() == 1);
+  CHECK(world.services.buffers.closed_count() == 1);
   CHECK(small->receive(reply.size()) == reply);
-  CHECK(eventually([&] { return world.services.output.byte_count() == 0; }));
+  CHECK(eventually([&] { return world.services.buffers.replies() == 0; }));
+  world.server.stop(stop_patience);
+}
+
+TEST_CASE("above the bound of unfinished requests, the client with most of them is closed",
+          "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.ground.options.clients_memory_max = 1'000'000;
+  world.start();
+  const auto small = world.connect();
+  const auto large = world.connect();
+  const std::string item(400'000, 'x');
+  const std::string small_request = request({"ECHO", item});
+  REQUIRE(small->send(small_request.substr(0, 200'000)));
+  CHECK(eventually([&] { return world.services.buffers.requests() >= 200'000; }));
+  static_cast<void>(large->send(request({"ECHO", std::string(2'000'000, 'x')}).substr(0, 1'900'000)));
+  CHECK(eventually([&] { return world.server.count() == 1; }));
+  REQUIRE(small->send(small_request.substr(200'000)));
+  CHECK(small->receive(9 + item.size() + 2) == "$400000\r\n" + item + "\r\n");
+  CHECK(world.services.buffers.closed_count() == 1);
+  CHECK(eventually([&] { return world.services.buffers.total() == 0; }));
   world.server.stop(stop_patience);
 }
 
@@ -303,7 +323,7 @@ TEST_CASE("a stop closes clients that do not read, or that wait for an answer", 
   REQUIRE(eventually([&] { return world.ground.persistence.waiting_id == 1; }));
   const auto slow = world.connect();
   REQUIRE(slow->send(repeated(request({"ECHO", std::string(50'000, 'x')}), 400)));
-  REQUIRE(eventually([&] { return world.services.output.byte_count() > 0; }));
+  REQUIRE(eventually([&] { return world.services.buffers.replies() > 0; }));
   const auto start = std::chrono::steady_clock::now();
   world.server.stop(std::chrono::milliseconds(100));
   CHECK(std::chrono::steady_clock::now() - start < test::patience);

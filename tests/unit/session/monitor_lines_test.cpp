@@ -27,7 +27,7 @@ struct MonitoredWorld : SchedulerWorld {
     scheduler.push(id(), line);
     scheduler.settle(progress);
   }
-  [[nodiscard]] std::uint64_t waiting() const { return services.output.byte_count(); }
+  [[nodiscard]] std::uint64_t waiting() const { return services.buffers.replies(); }
 };
 
 }  // namespace
@@ -88,12 +88,12 @@ TEST_CASE("lines do not overtake replies that wait for the journal", "[session]"
   REQUIRE(world.state() == State::held);
   world.scheduler.push(world.id(), line);
   CHECK(world.received().empty());
-  CHECK(world.services.output.byte_count() == line.size());
+  CHECK(world.services.buffers.replies() == line.size());
   world.ground.journal.durable = 100;
   world.finish();
   world.turn({});
   CHECK(world.received() == ":1\r\n+OK\r\n" + line);
-  CHECK(world.services.output.byte_count() == 0);
+  CHECK(world.services.buffers.replies() == 0);
 }
 
 TEST_CASE("a monitor that waits for a save, or wants no replies", "[session]") {
@@ -111,7 +111,8 @@ TEST_CASE("a monitor that waits for a save, or wants no replies", "[session]") {
 
 TEST_CASE("a monitor is not closed for being idle, and goes when its stream breaks", "[session]") {
   MonitoredWorld world;
-  world.scheduler.sweep(test::StandingClock::now() + std::chrono::hours(1), std::chrono::seconds(1));
+  world.scheduler.sweep(test::StandingClock::now() + std::chrono::hours(1),
+                        {.idle = std::chrono::seconds(1)});
   CHECK(world.gone == 0);
   world.peer().broken = true;
   world.push();

@@ -344,7 +344,7 @@ TEST_CASE("every event in every state leads to the state of the table", "[sessio
     if (is_within_turn(state)) continue;
     check(state, "kill", row.kill, [&](SchedulerWorld& world) { world.scheduler.kill(world.id()); });
     check(state, "idle", row.idle, [&](SchedulerWorld& world) {
-      world.scheduler.sweep(StandingClock::now() + std::chrono::hours(1), std::chrono::seconds(1));
+      world.scheduler.sweep(StandingClock::now() + std::chrono::hours(1), {.idle = std::chrono::seconds(1)});
     });
     check(state, "stop", row.stop, [&](SchedulerWorld& world) { world.scheduler.stop(); });
   }

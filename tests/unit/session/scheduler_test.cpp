@@ -120,7 +120,7 @@ TEST_CASE("if a stream takes a part of the replies, the rest follows when it tak
   CHECK(world.state() == State::reading);
   CHECK(world.peer().watched == (readable | writable));
   CHECK(world.bytes_unsent() == 2 * pong.size() - 3);
-  CHECK(world.services.output.byte_count() == 2 * pong.size() - 3);
+  CHECK(world.services.buffers.replies() == 2 * pong.size() - 3);
   // The stream takes nothing, and the scheduler reads on.
   world.turn({ping});
   CHECK(world.received().empty());
@@ -130,7 +130,7 @@ TEST_CASE("if a stream takes a part of the replies, the rest follows when it tak
   CHECK(world.received() == (pong + pong + pong).substr(3));
   CHECK(world.peer().watched == readable);
   CHECK(world.bytes_unsent() == 0);
-  CHECK(world.services.output.byte_count() == 0);
+  CHECK(world.services.buffers.replies() == 0);
   world.turn({ping});
   CHECK(world.received() == pong);
 }
@@ -161,21 +161,21 @@ TEST_CASE("what a client has not read goes with it", "[session]") {
   SchedulerWorld world;
   world.peer().room = 1;
   world.turn({ping});
-  CHECK(world.services.output.byte_count() == pong.size() - 1);
+  CHECK(world.services.buffers.replies() == pong.size() - 1);
   world.scheduler.kill(world.id());
-  CHECK(world.services.output.byte_count() == 0);
+  CHECK(world.services.buffers.replies() == 0);
 }
 
 TEST_CASE("a stream that breaks while the outbox is sent leaves no bytes in the account", "[session]") {
   SchedulerWorld world;
   world.peer().room = 0;
   world.turn({repeated(ping, 100)});
-  REQUIRE(world.services.output.byte_count() == 100 * pong.size());
+  REQUIRE(world.services.buffers.replies() == 100 * pong.size());
   world.peer().room = 50;
   world.peer().breaks_when_full = true;
   world.happens(writable);
   CHECK(world.peer().destroyed);
-  CHECK(world.services.output.byte_count() == 0);
+  CHECK(world.services.buffers.replies() == 0);
 }
 
 TEST_CASE("a client whose command answers later reads its earlier replies meanwhile", "[session]") {
@@ -312,12 +312,71 @@ TEST_CASE("the last reply is sent, further bytes of the peer are thrown away, th
   CHECK(world.received().empty());
   CHECK(world.gone == 0);
   const SteadyTime now = StandingClock::now();
-  world.scheduler.sweep(now, std::chrono::seconds(0));
+  world.scheduler.sweep(now, {.idle = std::chrono::seconds(0)});
   CHECK(world.gone == 0);
-  world.scheduler.sweep(now + linger_max, std::chrono::seconds(0));
+  world.scheduler.sweep(now + linger_max, {.idle = std::chrono::seconds(0)});
   CHECK(world.gone == 1);
   CHECK(world.left == 1);
   CHECK(world.scheduler.empty());
+}
+
+TEST_CASE("a client that must log in and has not is closed when its time is over", "[session]") {
+  SchedulerWorld world(1);
+  world.services.users->set_default_password("secret");
+  world.add(false);
+  world.add(false);
+  const Patience patience{.login = std::chrono::seconds(60)};
+  world.scheduler.sweep(StandingClock::now() + std::chrono::seconds(60), patience);
+  CHECK(world.gone == 0);
+  world.turn({"", request({"AUTH", "secret"}), request({"AUTH", "wrong"})});
+  world.scheduler.sweep(StandingClock::now() + std::chrono::seconds(61), {});
+  CHECK(world.gone == 0);
+  world.scheduler.sweep(StandingClock::now() + std::chrono::seconds(61), patience);
+  CHECK(world.gone == 1);
+  CHECK(world.peer(2).destroyed);
+  CHECK(world.services.buffers.strangers_closed() == 1);
+}
+
+TEST_CASE("the unfinished requests of strangers are bounded together, those of others are not", "[session]") {
+  constexpr std::size_t bytes_each = 100'000;
+  constexpr std::size_t count = command::strangers_bytes_max / bytes_each + 2;
+  std::string unfinished = "*10\r\n$4\r\nAUTH\r\n";
+  while (unfinished.size() < bytes_each) unfinished += "$16384\r\n" + std::string(16384, 'x') + "\r\n";
+  unfinished.resize(bytes_each);
+  SchedulerWorld world(0);
+  const std::vector<std::string> all(count, unfinished);
+  SECTION("strangers") {
+    world.services.users->set_default_password("secret");
+    for (std::size_t i = 0; i < count; ++i) world.add(false);
+    world.turn(all);
+    CHECK(world.services.buffers.strangers() <= command::strangers_bytes_max);
+    CHECK(world.services.buffers.strangers() == world.services.buffers.requests());
+    CHECK(world.services.buffers.strangers_closed() > 0);
+    CHECK(world.peer(count - 1).received.starts_with("-ERR clients that have not logged in"));
+    // The one that is closed is the one that sent too much: the first ones go on.
+    CHECK(world.state(0) == State::reading);
+  }
+  SECTION("clients that need not log in") {
+    for (std::size_t i = 0; i < count; ++i) world.add();
+    world.turn(all);
+    CHECK(world.services.buffers.strangers() == 0);
+    CHECK(world.services.buffers.requests() >= count * bytes_each);
+    CHECK(world.services.buffers.strangers_closed() == 0);
+  }
+}
+
+TEST_CASE("the memory of requests is counted until they have run or their client is gone", "[session]") {
+  SchedulerWorld world(2);
+  const std::string item(100'000, 'x');
+  const std::string echo = request({"ECHO", item});
+  world.turn({echo.substr(0, 50'000), echo.substr(0, 60'000)});
+  CHECK(world.services.buffers.requests() >= 110'000);
+  world.turn({echo.substr(50'000)});
+  world.happens(readable);  // what did not fit into the memory of the first look
+  CHECK(world.received() == "$100000\r\n" + item + "\r\n");
+  CHECK(world.services.buffers.requests() < 100'000);
+  world.scheduler.kill(2);
+  CHECK(world.services.buffers.requests() == 0);
 }
 
 TEST_CASE("each look notes the most that a client has unparsed and unsent", "[session]") {
@@ -325,7 +384,7 @@ TEST_CASE("each look notes the most that a client has unparsed and unsent", "[se
   world.peer(1).room = 2;
   world.turn({"*1\r\n$100\r\nxxxx", ping});
   CHECK(world.environment.stats.unparsed_peak.get() == 0);
-  world.scheduler.sweep(StandingClock::now(), std::chrono::seconds(0));
+  world.scheduler.sweep(StandingClock::now(), {.idle = std::chrono::seconds(0)});
   CHECK(world.environment.stats.unparsed_peak.get() == 14);
   CHECK(world.environment.stats.unsent_peak.get() == pong.size() - 2);
 }
@@ -371,7 +430,7 @@ TEST_CASE("a stop runs the requests that have arrived from any number of clients
   CHECK(world.peer(0).destroyed);
   for (std::size_t i = 1; i < world.peers.size(); ++i) CHECK(world.received(i) == pong);
   for (auto& peer : world.peers) peer->acknowledged = true;
-  world.scheduler.sweep(StandingClock::now(), std::chrono::seconds(0));
+  world.scheduler.sweep(StandingClock::now(), {.idle = std::chrono::seconds(0)});
   CHECK(world.scheduler.empty());
 }
 

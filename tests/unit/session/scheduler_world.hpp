@@ -104,10 +104,10 @@ struct SchedulerWorld : SessionWorld {
     for (std::size_t i = 0; i < client_count; ++i) add();
   }
 
-  Client& add() {
+  Client& add(bool authenticated = true) {
     const std::uint64_t id = peers.size() + 1;
     peers.push_back(std::make_unique<Peer>());
-    command::ClientState state = client(environment.services, true);
+    command::ClientState state = client(environment.services, authenticated);
     state.id = id;
     state.connected_at = StandingClock::now();
     const GateEntered inside(environment.gate, environment.gate_side);

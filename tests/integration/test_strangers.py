@@ -1,0 +1,68 @@
+"""Clients on other machines, with and without protected mode."""
+
+import socket
+import unittest
+
+import network
+from daemon import DaemonTest, encode
+
+DENIED = b"-DENIED Sepal is in protected mode: the user 'default' has no password"
+ALLOWED = network.enter()
+
+
+@unittest.skipUnless(ALLOWED, "the system does not allow a network of its own (unshare --net)")
+class StrangersTest(DaemonTest):
+    def serve(self, *arguments):
+        return self.start("--bind", "0.0.0.0", *arguments)
+
+    def ask(self, daemon, address, *words):
+        """The whole answer of a server that closes, else one line."""
+        with socket.create_connection((address, daemon.port), timeout=30, source_address=(address, 0)) as connection:
+            answer = b""
+            try:
+                connection.sendall(encode(*words))
+                while not answer.endswith(b"\r\n"):
+                    piece = connection.recv(4096)
+                    if not piece:
+                        break
+                    answer += piece
+            except ConnectionError:
+                pass  # refused before it could send
+            return answer
+
+    def test_strangers_are_refused_until_there_is_a_password(self):
+        daemon = self.serve()
+        self.assertIn("clients on other machines are refused", daemon.text())
+        self.assertTrue(self.ask(daemon, network.ELSEWHERE, "PING").startswith(DENIED))
+        self.assertEqual(self.ask(daemon, "127.0.0.1", "PING"), b"+PONG\r\n")
+        line = daemon.wait_for_line("connections refused: count=1 last=" + network.ELSEWHERE)
+        self.assertIn("protected mode", line)
+        self.assertEqual(self.ask(daemon, "127.0.0.1", "CONFIG", "SET", "requirepass", "secret"), b"+OK\r\n")
+        self.assertEqual(self.ask(daemon, network.ELSEWHERE, "AUTH", "secret"), b"+OK\r\n")
+        self.assertTrue(self.ask(daemon, network.ELSEWHERE, "PING").startswith(b"-NOAUTH"))
+
+    def test_a_storm_of_strangers_is_one_line_of_the_log(self):
+        daemon = self.serve()
+        for _ in range(200):
+            self.assertTrue(self.ask(daemon, network.ELSEWHERE, "PING").startswith(DENIED))
+        self.assertLessEqual(daemon.text().count("connections refused"), 3, daemon.text())
+
+    def test_a_password_lets_strangers_try(self):
+        daemon = self.serve("--requirepass", "secret")
+        self.assertNotIn("other machines", daemon.text())
+        self.assertTrue(self.ask(daemon, network.ELSEWHERE, "PING").startswith(b"-NOAUTH"))
+
+    def test_without_protected_mode_strangers_may_do_everything_and_the_log_says_so(self):
+        daemon = self.serve("--protected-mode", "no")
+        self.assertIn("every client that reaches the port may do everything", daemon.text())
+        self.assertEqual(self.ask(daemon, network.ELSEWHERE, "PING"), b"+PONG\r\n")
+        self.assertEqual(self.ask(daemon, "127.0.0.1", "CONFIG", "SET", "protected-mode", "yes"), b"+OK\r\n")
+        self.assertTrue(self.ask(daemon, network.ELSEWHERE, "PING").startswith(DENIED))
+
+    def test_a_server_on_loopback_says_nothing(self):
+        daemon = self.start()
+        self.assertNotIn("advice", daemon.text())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
