@@ -3,6 +3,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/version.hpp>
 #include <sepal/settings/acl_file.hpp>
+#include <sepal/settings/password.hpp>
 
 #include <spdlog/spdlog.h>
 
@@ -179,6 +180,7 @@ Result<void> Daemon::listen() {
     if (const auto started = serving_->server.start(); !started) return started.error();
     facts_.port = serving_->server.port();
   }
+  stop_signal_.at_hang_up([this] { return reload(); });
   spdlog::info("listening: address={}", listening_text(settings_, facts_.port));
   warn_of_open_port(settings_, is_open, facts_.port);
   return has_http() ? listen_for_operators() : Result<void>();
@@ -349,6 +351,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
   const SteadyTime start = std::chrono::steady_clock::now();
   if (pages_ != nullptr) pages_->stopping();
   spdlog::info("stopping: connections={}", serving_->server.count());
+  stop_signal_.at_hang_up({});
   serving_->server.stop(flush_patience);
   background_.expiry().stop();
   adopter_.stop();
@@ -537,6 +540,35 @@ Result<void> Daemon::save_users_for(std::uint64_t id, std::string users) {
 Result<void> Daemon::load_users_for(std::uint64_t id) {
   if (settings_.acl_file.empty()) return fail(Errc::not_found);
   background_.post([this, id] { answer(id, load_users()); });
+  return {};
+}
+
+// The files are read by the background thread: they may be on a slow disk. An error leaves everything as it
+// was.
+bool Daemon::reload() {
+  if (settings_.password_file.empty() && settings_.acl_file.empty()) return false;
+  background_.post([this] {
+    if (const auto done = reload_password(); !done)
+      spdlog::error("password not read anew: reason=\"{}\"", done.error().detail);
+    if (settings_.acl_file.empty()) return;
+    if (const auto done = load_users(); !done)
+      spdlog::error("users not read anew: reason=\"{}\"", done.error().detail);
+  });
+  return true;
+}
+
+Result<void> Daemon::reload_password() {
+  if (settings_.password_file.empty()) return {};
+  auto password = settings::read_password_file(settings_.password_file);
+  if (!password) return password.error();
+  {
+    const GateClosed closed(gate_);
+    settings_.runtime.password = std::move(*password);
+    // With an ACL file, its reading decides whether `default` has this password.
+    if (settings_.acl_file.empty())
+      serving_->services.users->set_default_password(settings_.runtime.password);
+  }
+  spdlog::info("password read anew: file={}", settings_.password_file);
   return {};
 }
 

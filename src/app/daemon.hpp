@@ -75,6 +75,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   void note_saved(std::uint64_t position);
   // Makes the users of the ACL file the users. On a background thread: closes the gate.
   Result<void> load_users();
+  bool reload();
+  Result<void> reload_password();
   // Answers a client that waits for the outcome of work on another thread.
   void answer(std::uint64_t id, const Result<void>& outcome);
   // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.

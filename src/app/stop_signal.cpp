@@ -24,18 +24,6 @@ sigset_t watched_signals() {
   return signals;
 }
 
-// A terminal that is closed sends SIGHUP, too. That must not end a server.
-void reopen_log_by_signal() {
-  const auto reopened = reopen_log();
-  if (!reopened) {
-    spdlog::error("log not reopened: reason=\"{}\"", reopened.error().detail);
-  } else if (*reopened == Reopened::yes) {
-    spdlog::info("log reopened: by=SIGHUP");
-  } else {
-    spdlog::info("SIGHUP ignored: the log goes to standard error");
-  }
-}
-
 }  // namespace
 
 StopSignal::StopSignal(std::chrono::seconds stop_max) : stop_max_(stop_max) {
@@ -60,6 +48,28 @@ void StopSignal::end_at_once(const char* reason) const {
                                   : "what changed since the last save is lost");
   spdlog::default_logger()->flush();
   _exit(1);
+}
+
+void StopSignal::at_hang_up(std::function<bool()> reload) {
+  const MutexLock lock(mutex_);
+  reload_ = std::move(reload);
+}
+
+// A terminal that is closed sends SIGHUP, too. That must not end a server.
+void StopSignal::hang_up() {
+  const auto reopened = reopen_log();
+  bool reloads = false;
+  {
+    const MutexLock lock(mutex_);
+    reloads = reload_ && reload_();
+  }
+  if (!reopened) {
+    spdlog::error("log not reopened: reason=\"{}\"", reopened.error().detail);
+  } else if (*reopened == Reopened::yes) {
+    spdlog::info("log reopened: by=SIGHUP");
+  } else if (!reloads) {
+    spdlog::info("SIGHUP ignored: the log goes to standard error");
+  }
 }
 
 void StopSignal::request(command::StopMode mode) {
@@ -105,7 +115,7 @@ void StopSignal::run() {
       if (requested_) end_at_once("a second signal");
       note(received == SIGTERM ? "SIGTERM" : "SIGINT");
     } else if (received == SIGHUP) {
-      reopen_log_by_signal();
+      hang_up();
     } else if (received == wake_signal && requested_) {
       // Logged on this thread: the worker that ran SHUTDOWN is inside the gate, where no thread may wait for
       // the log.

@@ -1,5 +1,5 @@
 // Decides when to stop: on signals, on SHUTDOWN, and when stopping takes too long. SIGHUP opens the log file
-// anew.
+// anew, and has the daemon read its other files anew.
 #pragma once
 
 #include <sepal/base/mutex.hpp>
@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -27,6 +28,10 @@ class StopSignal {
   // Until the first call, it counts as having them.
   void set_changes_are_kept(bool kept) { changes_are_kept_ = kept; }
 
+  // What to do at SIGHUP besides opening the log anew. It returns whether there is anything to do, must not
+  // block, and runs on the thread of signals. Empty: nothing. After it returns, the old one is not running.
+  void at_hang_up(std::function<bool()> reload);
+
   // Blocks until a stop is asked for.
   command::StopMode wait();
   [[nodiscard]] bool requested() const { return requested_.load(); }
@@ -34,10 +39,12 @@ class StopSignal {
  private:
   void run();
   void note(const std::string& reason);
+  void hang_up();
   [[noreturn]] void end_at_once(const char* reason) const;
 
   std::chrono::seconds stop_max_;
-  Mutex mutex_;  // Nothing is locked inside.
+  Mutex mutex_;  // Lock order: before that of Background.
+  std::function<bool()> reload_ SEPAL_GUARDED_BY(mutex_);
   Condition changed_;
   command::StopMode mode_ SEPAL_GUARDED_BY(mutex_) = command::StopMode::save;
   std::atomic<bool> requested_{false};

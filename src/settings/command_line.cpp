@@ -1,11 +1,14 @@
 // Flags, on CLI11. The library only splits the words. The table of settings checks the values, as it checks
 // those of a file, so both give the same errors. The library's exceptions end here.
+#include <sepal/resp/request_parser.hpp>
+#include <sepal/settings/password.hpp>
 #include <sepal/settings/settings.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -152,6 +155,27 @@ Result<void> apply_flags(const std::vector<FlagValue>& flags, Settings& settings
   return {};
 }
 
+// A password in the file or the flags, a password file, or the environment, in this order. Two of the first
+// two contradict each other; the environment may be set for all programs of a container.
+Result<void> take_password(Settings& settings) {
+  const bool is_set = !settings.runtime.password.empty();
+  if (!settings.password_file.empty()) {
+    if (is_set) return refuse("requirepass and requirepass_file are both set: set one of them");
+    auto password = read_password_file(settings.password_file);
+    if (!password) return refuse(password.error().detail);
+    settings.runtime.password = std::move(*password);
+  } else if (const char* const variable = is_set ? nullptr : std::getenv(password_variable)) {
+    settings.runtime.password = variable;
+    if (settings.runtime.password.size() > resp::unauthenticated_bulk_bytes_max)
+      return refuse(std::string(password_variable) + " is longer than " +
+                    std::to_string(resp::unauthenticated_bulk_bytes_max) + " bytes");
+  } else {
+    return {};
+  }
+  settings.password_is_elsewhere = true;
+  return {};
+}
+
 Result<Settings> read_settings(const CommandLine& line) {
   Settings settings;
   if (line.config_option->count() > 0) {
@@ -159,6 +183,7 @@ Result<Settings> read_settings(const CommandLine& line) {
       return applied.error();
   }
   if (const auto applied = apply_flags(line.flags, settings); !applied) return applied.error();
+  if (const auto taken = take_password(settings); !taken) return taken.error();
   if (const auto completed = complete(settings); !completed) return completed.error();
   return settings;
 }

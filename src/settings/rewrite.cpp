@@ -35,11 +35,16 @@ std::size_t offset_of(std::string_view text, Place place) {
   return std::min(at, text.size());
 }
 
+// A password that is kept elsewhere must not get into the file.
+bool is_left_out(const Setting& setting, const Settings& settings) {
+  return setting.secret && settings.password_is_elsewhere;
+}
+
 void replace_changed(const std::vector<FileSetting>& present, const Settings& settings, std::string& text) {
   // From the end to the beginning, so that the places of earlier settings stay right.
   for (auto entry = present.rbegin(); entry != present.rend(); ++entry) {
     const Value wanted = entry->setting->get(settings);
-    if (entry->value == wanted) continue;
+    if (entry->value == wanted || is_left_out(*entry->setting, settings)) continue;
     const std::size_t begin = offset_of(text, entry->begin);
     const std::size_t end = offset_of(text, entry->end);
     text.replace(begin, end - begin, toml_text(*entry->setting, wanted));
@@ -54,7 +59,7 @@ void add_missing(const std::vector<FileSetting>& present, const Settings& settin
     const bool stands = std::any_of(present.begin(), present.end(),
                                     [&](const FileSetting& entry) { return entry.setting == &setting; });
     const Value wanted = setting.get(settings);
-    if (stands || wanted == setting.get(defaults)) continue;
+    if (stands || wanted == setting.get(defaults) || is_left_out(setting, settings)) continue;
     added += std::string(setting.key) + " = " + toml_text(setting, wanted) + line_end;
   }
   if (added.empty()) return;
@@ -69,7 +74,7 @@ Result<void> check_reads_back(const std::string& text, const Settings& wanted) {
   Settings read;
   apply(*parsed, read);
   for (const Setting& setting : all_settings()) {
-    if (setting.get(read) == setting.get(wanted)) continue;
+    if (setting.get(read) == setting.get(wanted) || is_left_out(setting, wanted)) continue;
     return fail(Errc::invalid_setting, wanted.config_file + ": " + std::string(setting.key) +
                                            " cannot be written so that it reads back the same");
   }

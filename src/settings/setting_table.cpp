@@ -174,6 +174,11 @@ constexpr auto table = with_groups(std::to_array<Setting>({
          .help = "password that clients must give by AUTH; empty: none (better in the file than as a flag, "
                  "which every user of the machine can see)",
          .secret = true}),
+    row<&Settings::password_file>(
+        {.key = "requirepass_file",
+         .range = {0, path_length_max},
+         .help = "file whose first line is that password, read at the start and at SIGHUP; empty: none",
+         .config = InConfig::shown}),
     row<&Settings::runtime, &RuntimeOptions::protected_mode>(
         {.key = "protected_mode",
          .help = "while the user 'default' needs no password, only clients on this machine may connect"}),

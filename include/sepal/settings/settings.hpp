@@ -43,10 +43,12 @@ struct Settings {
   LogOptions log;
   HttpOptions http;
   std::string data_directory = "data";
-  std::string import_directory;       // empty: none
-  std::string acl_file;               // empty: none
-  std::uint32_t threads = 0;          // 0: one for each core; the result is server.worker_count
-  std::optional<std::uint64_t> seed;  // fixed seed for new filters; none: the data directory's seed
+  std::string import_directory;        // empty: none
+  std::string acl_file;                // empty: none
+  std::string password_file;           // empty: none; else runtime.password is what it had when it was read
+  bool password_is_elsewhere = false;  // runtime.password is from that file or from the environment
+  std::uint32_t threads = 0;           // 0: one for each core; the result is server.worker_count
+  std::optional<std::uint64_t> seed;   // fixed seed for new filters; none: the data directory's seed
   std::uint64_t journal_segment_bytes = storage::JournalOptions().segment_bytes;
   std::uint64_t disk_reserve_bytes = std::uint64_t{32} << 20;  // 0: no reserve is kept
   std::uint32_t stop_seconds_max = 60;  // after SIGTERM; then the process ends without a finished save
