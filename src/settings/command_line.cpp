@@ -164,6 +164,8 @@ Result<void> take_password(Settings& settings) {
     auto password = read_password_file(settings.password_file);
     if (!password) return refuse(password.error().detail);
     settings.runtime.password = std::move(*password);
+    // No other thread runs yet, and nothing changes the environment.
+    // NOLINTNEXTLINE(concurrency-mt-unsafe)
   } else if (const char* const variable = is_set ? nullptr : std::getenv(password_variable)) {
     settings.runtime.password = variable;
     if (settings.runtime.password.size() > resp::unauthenticated_bulk_bytes_max)
