@@ -49,6 +49,41 @@ std::shared_ptr<const FilterWatch::Filters> FilterWatch::seen() const {
   return seen_;
 }
 
+std::vector<FilterHistory::Point> FilterWatch::history_of(std::uint32_t database,
+                                                          const std::string& key) const {
+  const MutexLock lock(mutex_);
+  const auto found = histories_.find({database, key});
+  return found == histories_.end() ? std::vector<FilterHistory::Point>() : found->second.points();
+}
+
+std::optional<command::FilterDetail> FilterWatch::look_at(std::uint32_t database,
+                                                          const std::string& key) const {
+  if (key.size() > watched_key_bytes_max || !command::matches(options_.pattern, key)) return std::nullopt;
+  filter::FilterPtr filter;
+  command::FilterDetail detail;
+  {
+    const GateEntered inside(gate_, side_);
+    filter = keyspace_.find({.database = database, .key = key}, std::chrono::system_clock::now());
+    if (filter == nullptr || filter->is_string()) return std::nullopt;
+    detail.seen.facts = command::facts_of(*filter, Clock::now());
+    for (const filter::LayerView& layer : detail.seen.facts.layers) {
+      detail.plans.push_back(layer.plan());
+      detail.items.push_back(layer.item_count());
+    }
+  }
+  detail.seen.database = database;
+  detail.seen.key = metrics::printable(key);
+  detail.seen.key_bytes = key;
+  const std::vector<filter::LayerView> layers = std::exchange(detail.seen.facts.layers, {});
+  detail.seen.layer_count = layers.size();
+  detail.seen.measured = filter::measure(layers, watched_bytes_max);
+  for (const FilterHistory::Point& point : history_of(database, key))
+    detail.history.push_back({.age_seconds = std::chrono::duration<double>(Clock::now() - point.at).count(),
+                              .fill = point.fill,
+                              .false_positive_rate = point.false_positive_rate});
+  return detail;
+}
+
 void FilterWatch::run() {
   while (!ended_) {
     const auto begun = Clock::now();
@@ -120,6 +155,7 @@ void FilterWatch::measure_all() {
     filter::FilterPtr filter;
     command::SeenFilter found{.database = each.database,
                               .key = metrics::printable(each.key),
+                              .key_bytes = each.key,
                               .facts = {},
                               .layer_count = 0,
                               .measured = {}};
@@ -138,8 +174,25 @@ void FilterWatch::measure_all() {
   std::ranges::sort(*seen, [](const command::SeenFilter& one, const command::SeenFilter& other) {
     return one.facts.byte_count > other.facts.byte_count;
   });
+  remember(*seen);
   const MutexLock lock(mutex_);
   seen_ = std::move(seen);
+}
+
+// Filters that are not among the largest any more are forgotten.
+void FilterWatch::remember(const Filters& seen) {
+  const MutexLock lock(mutex_);
+  Histories histories;
+  for (const command::SeenFilter& each : seen) {
+    Place place{each.database, each.key_bytes};
+    const auto known = histories_.find(place);
+    FilterHistory history = known == histories_.end() ? FilterHistory() : std::move(known->second);
+    history.record({.at = Clock::now(),
+                    .fill = static_cast<float>(each.measured.fill),
+                    .false_positive_rate = static_cast<float>(each.measured.false_positive_rate)});
+    histories.insert_or_assign(std::move(place), std::move(history));
+  }
+  histories_ = std::move(histories);
 }
 
 bool FilterWatch::pause_after(std::chrono::nanoseconds worked) {

@@ -1,4 +1,5 @@
-// Knows the largest filters and how they are, for the metrics: a scrape must not walk over all keys.
+// Knows the largest filters, how they are and how they were, for the metrics and the status page: a scrape
+// must not walk over all keys.
 //
 // A thread of its own walks over the keys in short steps, each inside the gate, and keeps the largest filters
 // whose keys match a pattern. Then it measures these filters, outside the gate. It pauses after each step,
@@ -9,15 +10,21 @@
 #include <sepal/base/gate.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/command/metrics_text.hpp>
+#include <sepal/command/status_json.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "filter_history.hpp"
 
 namespace sepal::app {
 
@@ -43,6 +50,10 @@ class FilterWatch {
 
   // What the last finished round has found, largest first. Not null. Any thread.
   [[nodiscard]] std::shared_ptr<const Filters> seen() const;
+  // Looks at one filter now, which takes up to about a millisecond. Its history is what the rounds have seen.
+  // Nothing if there is no such filter, or if its key is not to be shown. Any thread, outside the gate.
+  [[nodiscard]] std::optional<command::FilterDetail> look_at(std::uint32_t database,
+                                                             const std::string& key) const;
 
  private:
   struct Candidate {
@@ -51,12 +62,18 @@ class FilterWatch {
     std::string key;
   };
 
+  using Place = std::pair<std::uint32_t, std::string>;  // database and key
+  using Histories = std::map<Place, FilterHistory>;
+
   void run();
   void round();
   void walk();
   void visit(std::uint32_t database, const std::vector<std::string>& keys);
   void keep(Candidate candidate);
   void measure_all();
+  void remember(const Filters& seen);
+  [[nodiscard]] std::vector<FilterHistory::Point> history_of(std::uint32_t database,
+                                                             const std::string& key) const;
   // Waits after `worked`. False: the thread has to end.
   bool pause_after(std::chrono::nanoseconds worked);
   bool wait(std::chrono::nanoseconds duration);
@@ -69,6 +86,7 @@ class FilterWatch {
   mutable Mutex mutex_;  // Lock order: the innermost.
   Condition changed_;
   std::shared_ptr<const Filters> seen_ SEPAL_GUARDED_BY(mutex_) = std::make_shared<const Filters>();
+  Histories histories_ SEPAL_GUARDED_BY(mutex_);
   bool stopping_ SEPAL_GUARDED_BY(mutex_) = false;
 
   // Confined to thread_.

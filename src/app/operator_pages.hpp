@@ -3,8 +3,8 @@
 //     /healthz   200 while the process runs
 //     /readyz    200 once the data is loaded, while changes are accepted; otherwise 503 and the reason
 //     /metrics   the metrics, for Prometheus
-//
-// A page for people is one more row of the table (routes).
+//     /          the status page, for people; its files are in src/app/page
+//     /api/...   what that page shows, as JSON
 #pragma once
 
 #include <sepal/base/gate.hpp>
@@ -50,11 +50,19 @@ class OperatorPages {
     SteadyTime at{};
     std::shared_ptr<const std::string> text;
   };
+  // The list of filters as JSON, and the round of the watch from which it was made.
+  struct RenderedFilters {
+    std::shared_ptr<const FilterWatch::Filters> seen;
+    std::shared_ptr<const std::string> text;
+  };
 
   [[nodiscard]] std::vector<http::Route> routes();
   [[nodiscard]] http::Response ready() const;
   [[nodiscard]] http::Response metrics(const http::Request& request);
   [[nodiscard]] std::string render(metrics::Format format) const;
+  [[nodiscard]] http::Response server_status();
+  [[nodiscard]] http::Response filters();
+  [[nodiscard]] http::Response filter(const http::Request& request) const;
 
   const settings::HttpOptions options_;
   Gate& gate_;
@@ -63,8 +71,11 @@ class OperatorPages {
   std::atomic<Stage> stage_{Stage::loading};
   std::atomic<const FilterWatch*> watch_{nullptr};  // null until the data is loaded
   std::unique_ptr<FilterWatch> watch_owner_;
-  std::array<Rendered, 2> rendered_;  // by format; confined to the thread of HTTP
-  http::Server server_;               // Last: its thread uses all of the above.
+  // Confined to the thread of HTTP.
+  std::array<Rendered, 2> rendered_;  // by format
+  Rendered rendered_server_;
+  RenderedFilters rendered_filters_;
+  http::Server server_;  // Last: its thread uses all of the above.
 };
 
 }  // namespace sepal::app

@@ -36,6 +36,10 @@ using boost::system::error_code;
 constexpr std::chrono::seconds idle_max{90};  // longer than a Prometheus waits between two scrapes
 constexpr std::chrono::seconds request_time_max{5};
 constexpr std::chrono::seconds answer_time_max{20};
+// A page takes everything from this server, and nothing that stands in its text is run.
+constexpr const char* content_security_policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 // How long the acceptor waits when descriptors have run out.
 constexpr std::chrono::milliseconds accept_pause{200};
 
@@ -159,6 +163,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     response_->set("X-Content-Type-Options", "nosniff");
     response_->set(wire::field::cache_control, "no-store");
     response_->set("X-Frame-Options", "DENY");
+    response_->set("Referrer-Policy", "no-referrer");
+    response_->set("Cross-Origin-Resource-Policy", "same-origin");
+    response_->set("Content-Security-Policy", content_security_policy);
     if (response.status == 405) response_->set(wire::field::allow, "GET, HEAD");
     response_->content_length(body_->size());
     response_->keep_alive(keeps_);

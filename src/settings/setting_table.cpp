@@ -350,7 +350,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         {.key = "http_port",
          .group = "HTTP",
          .range = {0, 65535},
-         .help = "TCP port of the pages for operators: /metrics, /healthz, /readyz; 0: none",
+         .help = "TCP port of the pages for operators: /, /metrics, /healthz, /readyz; 0: none",
          .config = InConfig::shown}),
     row<&Settings::http, &HttpOptions::bind>({.key = "http_bind",
                                               .kind = Kind::text,
@@ -365,7 +365,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
     row<&Settings::http, &HttpOptions::metrics_filters_max>(
         {.key = "http_metrics_filters",
          .range = {0, 10'000},
-         .help = "filters that /metrics tells about, the largest first",
+         .help = "filters that / and /metrics tell about, the largest first",
          .config = InConfig::shown}),
     row<&Settings::http, &HttpOptions::metrics_pattern>(
         {.key = "http_metrics_pattern",

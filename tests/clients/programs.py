@@ -69,6 +69,7 @@ TOOLS = {
     "prometheus": ("prometheus", "prometheus"),
     "prometheus_redis_exporter": ("prometheus-redis-exporter", "prometheus-redis-exporter"),
     "redis_commander": ("nodejs", "node"),
+    "status_page": ("chromium", "chromium"),
 }
 
 

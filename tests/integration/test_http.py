@@ -1,6 +1,7 @@
 """The pages for operators: what they tell, what they refuse, and that no client of them holds up anything."""
 
 import http.client
+import json
 import os
 import re
 import shutil
@@ -111,6 +112,106 @@ class PagesTest(HttpTest):
             daemon = self.start("--http-port", str(taken.getsockname()[1]), wait=False)
             self.assertEqual(daemon.wait(), 1)
             self.assertIn("cannot listen for HTTP on 127.0.0.1 port %d" % taken.getsockname()[1], daemon.text())
+
+
+class StatusPageTest(HttpTest):
+    """The files of the page and what they show. tests/clients/status_page looks at it in a browser."""
+
+    def ask(self, path, status=200):
+        answered, headers, text = self.get(path)
+        self.assertEqual((answered, headers["Content-Type"]), (status, "application/json"), text)
+        return json.loads(text)
+
+    def rows(self):
+        answer = self.ask("/api/filters")
+        return {row[1]: dict(zip(answer["columns"], row)) for row in answer["rows"]}
+
+    def test_the_page_is_whole_and_takes_nothing_from_elsewhere(self):
+        self.serve()
+        status, headers, text = self.get("/")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        policy = headers["Content-Security-Policy"]
+        self.assertIn("default-src 'none'", policy)
+        self.assertNotIn("unsafe", policy)
+        named = set(re.findall(r'(?:href|src)="(/[^"#]+)"', text))
+        for name in sorted(named):
+            status, headers, body = self.get(name)
+            self.assertEqual((status, headers["X-Content-Type-Options"], headers["Referrer-Policy"]), (200, "nosniff", "no-referrer"), name)
+            named |= {"/" + module for module in re.findall(r'from "\./([^"]+)"', body)}
+        self.assertEqual(named, {"/icon.svg", "/page.css", "/page.js", "/advice.js", "/draw.js", "/rows.js"})
+        for name in sorted(named | {"/"}):
+            body = self.get(name)[2]
+            self.assertNotRegex(body.replace("http://www.w3.org/", ""), "https?://|innerHTML|eval\\(")
+            status, headers, nothing = self.get(name, "HEAD")
+            self.assertEqual((status, headers["Content-Length"], nothing), (200, str(len(body.encode())), ""), name)
+
+    def test_the_page_is_there_for_this_server_only(self):
+        self.serve()
+        for path in ("/", "/page.js", "/api/server", "/api/filters", "/api/filter?database=0&key=a", "/api/plan?items=1&rate=0.1&expansion=0"):
+            self.assertEqual(self.get(path, Host="evil.example")[0], 421)
+            self.assertEqual(self.get(path, "POST")[0], 405)
+
+    def test_the_server_at_a_glance(self):
+        daemon = self.serve("--maxmemory", "1gb", "--maxclients", "99")
+        with Client.of(daemon) as client:
+            client.call("BF.MADD", "k", "a", "b")
+            with self.assertRaises(Exception):
+                client.call("BF.INFO", "other")
+            self.eventually("it is not told", lambda: self.ask("/api/server")["items_added"] == 2)
+            told = self.ask("/api/server")
+        self.assertEqual((told["keys"], told["clients_max"], told["errors"]), (1, 99, {"ERR": 1}))
+        self.assertEqual(told["memory"]["max"], 1 << 30)
+        self.assertGreater(told["memory"]["used"], 0)
+        self.assertEqual((told["journal"]["policy"], told["journal"]["accepting"], told["save"]["ok"]), ("everysec", True, True))
+
+    def test_a_filter_with_its_layers_curve_and_history(self):
+        daemon = self.serve()
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", b"grown\xff&", "0.01", 1000)
+            client.call("BF.MADD", b"grown\xff&", *range(1500))
+            self.eventually("it has grown", lambda: self.rows().get("grown\\xff&", {}).get("layers") == 2)
+            row = self.rows()["grown\\xff&"]
+            asked = "/api/filter?database=0&key=" + row["key_encoded"]
+            self.eventually("it has a history", lambda: len(self.ask(asked)["history"]) >= 2)
+            told = self.ask(asked)
+            stats = client.call("BF.STATS", b"grown\xff&")
+            stats = dict(zip(stats[::2], stats[1::2]))
+        self.assertEqual(told["items"], sum(layer["items"] for layer in told["layer_list"]))
+        self.assertEqual(told["capacity"], sum(layer["capacity"] for layer in told["layer_list"]))
+        self.assertAlmostEqual(told["rate"], float(stats[b"false_positive_rate_now"]), delta=told["rate"] / 100)
+        loads, rates = zip(*told["curve"])
+        self.assertEqual((loads[0], loads[-1]), (0, 3))
+        self.assertEqual(list(rates), sorted(rates))
+        ages, fills, _ = zip(*told["history"])
+        self.assertEqual(list(ages), sorted(ages, reverse=True))
+        self.assertAlmostEqual(fills[-1], told["fill"], places=5)
+
+    def test_filters_that_are_not_there_or_not_to_be_shown(self):
+        daemon = self.serve("--http-metrics-pattern", "seen:*")
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "secret", "a")
+            client.call("SET", "seen:string", "a")
+            client.call("BF.ADD", "seen:filter", "a")
+        self.eventually("the filter is not seen", lambda: set(self.rows()) == {"seen:filter"})
+        self.assertEqual(self.ask("/api/filter?database=0&key=seen:filter")["items"], 1)
+        for key in ("secret", "seen:string", "seen:nothing", "", "seen:" + "x" * 300):
+            self.ask("/api/filter?database=0&key=" + key, 404)
+        for query in ("", "?", "?database=0", "?key=a", "?database=16&key=a", "?database=-1&key=a", "?database=0&key=%zz", "?database=0x&key=a"):
+            self.assertIn("error", self.ask("/api/filter" + query, 400))
+
+    def test_the_planner_says_what_sepal_plan_says(self):
+        self.serve()
+        for items, rate, flags, expansion in ((1_000_000, "0.01", [], 2), (100, "0.001", ["--nonscaling"], 0), (10**9, "1e-6", [], 4)):
+            told = self.ask("/api/plan?items=%d&rate=%s&expansion=%d" % (items, rate, expansion))
+            text = subprocess.run([os.environ["SEPAL"], "plan", "--capacity", str(items), "--error", rate, *(flags or ["--expansion", str(expansion)])],
+                                  check=True, capture_output=True, text=True).stdout
+            self.assertIn("bits an item      %.3f (the textbook's optimum: %.3f)" % (told["sepal"]["bits_per_item"], told["textbook"]["bits_per_item"]), text)
+            self.assertIn("bits set an item  %d" % told["sepal"]["probes"], text)
+            self.assertIn("blocks            %d of %d bytes" % (told["blocks"], told["block_bytes"]), text)
+        for query in ("items=0&rate=0.1&expansion=2", "items=1&rate=1&expansion=2", "items=%d&rate=1e-9&expansion=2" % 2**62):
+            self.assertEqual(list(self.ask("/api/plan?" + query)), ["error"])
+        for query in ("", "items=1", "items=-1&rate=0.1&expansion=2", "items=1&rate=x&expansion=2", "items=%d&rate=0.1&expansion=2" % 2**64):
+            self.ask("/api/plan?" + query, 400)
 
 
 class ReadinessTest(HttpTest):

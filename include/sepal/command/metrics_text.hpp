@@ -25,8 +25,9 @@ struct MetricsMoment {
 // A filter as it was measured some seconds ago. A value: nothing in it depends on the filter any more.
 struct SeenFilter {
   std::uint32_t database = 0;
-  std::string key;    // valid UTF-8 (metrics::printable)
-  FilterFacts facts;  // without layers
+  std::string key;        // valid UTF-8 (metrics::printable)
+  std::string key_bytes;  // as it is
+  FilterFacts facts;      // without layers
   std::uint64_t layer_count = 0;
   filter::FilterMeasure measured;
 };

@@ -92,4 +92,23 @@ TEST_CASE("a watch of no filters sees none and ends at once", "[watch]") {
   CHECK(watch.seen()->empty());
 }
 
+TEST_CASE("the watch looks at one filter, which has a history once it was seen", "[watch]") {
+  World world;
+  world.create("seen:a", 1000, 2);
+  world.create("other", 1000);
+  const FilterWatch watch(world.gate, 1, world.keyspace, {.pattern = "seen:*", .round_min = 1ms});
+  REQUIRE(test::eventually([&] {
+    const auto detail = watch.look_at(2, "seen:a");
+    return detail && !detail->history.empty();
+  }));
+  const auto detail = watch.look_at(2, "seen:a");
+  CHECK(detail->plans.size() == 1);
+  CHECK(detail->items == std::vector<std::uint64_t>{0});
+  CHECK(detail->seen.measured.layers.size() == 1);
+  CHECK(detail->history.front().fill == 0);
+  CHECK_FALSE(watch.look_at(0, "seen:a"));
+  CHECK_FALSE(watch.look_at(0, "other"));
+  CHECK_FALSE(watch.look_at(2, "seen:" + std::string(watched_key_bytes_max, 'x')));
+}
+
 }  // namespace filter_watch_test

@@ -1,0 +1,149 @@
+// What the figures of a filter mean: its state, why, and what to do. No part of the document is touched here.
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+
+const twoDigits = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
+
+export const count = (number) => (number < 100000 ? whole.format(number) : short.format(number));
+export const exact = (number) => whole.format(number);
+
+export function bytes(number) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let unit = 0;
+  while (number >= 1024 && unit < units.length - 1) {
+    number /= 1024;
+    ++unit;
+  }
+  return `${Number(number.toPrecision(number >= 1000 ? 4 : 3))} ${units[unit]}`;
+}
+
+export function percent(share) {
+  if (share === 0) return "0%";
+  const value = share * 100;
+  return `${value >= 10 ? Number(value.toPrecision(3)) : twoDigits.format(value)}%`;
+}
+
+export function oneIn(rate) {
+  if (rate <= 0) return "none";
+  return rate >= 0.5 ? `${Math.round(rate * 100)} of 100` : `1 of ${count(1 / rate)}`;
+}
+
+export function duration(seconds) {
+  const steps = [[86400 * 365, "year"], [86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
+  for (const [size, name] of steps) {
+    if (seconds < size && size > 1) continue;
+    const number = Math.round(seconds / size);
+    return number > 1000 && name === "year" ? "more than 1,000 years" : `${exact(number)} ${name}${number === 1 ? "" : "s"}`;
+  }
+}
+
+// The rate of a filter is estimated from its bits, and differs a little from filter to filter. Above this multiple of the
+// rate that was asked for, it is too high.
+const RATE_MARGIN = 1.5;
+const FILLING_SHARE = 0.8;
+const FULL_SOON_SECONDS = 3600;
+const LAYERS_MANY = 5;
+
+export const STATES = {
+  overfilled: { rank: 0, tone: "bad" },
+  full: { rank: 1, tone: "bad" },
+  filling: { rank: 2, tone: "warn" },
+  fine: { rank: 3, tone: "good" },
+};
+
+export function stateOf(filter) {
+  if (filter.rate > RATE_MARGIN * filter.asked) return "overfilled";
+  if (filter.expansion === 0) {
+    if (filter.items >= filter.capacity) return "full";
+    if (filter.items >= FILLING_SHARE * filter.capacity) return "filling";
+    if (filter.full_in !== null && filter.full_in < FULL_SOON_SECONDS) return "filling";
+  }
+  return "fine";
+}
+
+// A key as redis-cli reads it.
+export function quoted(filter, suffix = "") {
+  if (filter.key_encoded === null && /^[\w:.\-{}@/]+$/.test(filter.key)) return filter.key + suffix;
+  const codes = filter.key_encoded === null
+    ? [...new TextEncoder().encode(filter.key)]
+    : filter.key_encoded.split("%").slice(1).map((digits) => parseInt(digits, 16));
+  const text = codes.map((code) => {
+    if (code === 34 || code === 92) return "\\" + String.fromCharCode(code);
+    return code >= 32 && code < 127 ? String.fromCharCode(code) : "\\x" + code.toString(16).padStart(2, "0");
+  }).join("");
+  return `"${text}${suffix}"`;
+}
+
+// Two leading digits, not below `number`.
+function rounded(number) {
+  const unit = 10 ** Math.max(0, Math.floor(Math.log10(number)) - 1);
+  return Math.ceil(number / unit) * unit;
+}
+
+export function reserveLine(key, rate, items, expansion) {
+  const tail = expansion === 0 ? " NONSCALING" : expansion === 2 ? "" : ` EXPANSION ${expansion}`;
+  return `BF.RESERVE ${key} ${rate} ${items}${tail}`;
+}
+
+// The steps that replace a filter by a larger one, while clients go on.
+function replacement(filter) {
+  const items = rounded(2 * Math.max(filter.estimate, filter.items, filter.layers > 1 ? 1 : filter.capacity));
+  const next = quoted(filter, ":next");
+  return [
+    { text: "Reserve a larger filter beside it:", code: reserveLine(next, filter.asked, items, filter.expansion) },
+    { text: "From now on, send new items to both:", code: `BF.MIRROR ${quoted(filter)} ${next}` },
+    { text: "Add the items from your own source again, with BF.MADD to the new key. A Bloom filter cannot list them.", code: "" },
+    { text: "Swap the two:", code: `RENAME ${next} ${quoted(filter)}` },
+  ];
+}
+
+function untilFull(filter) {
+  if (filter.full_in === null) return "";
+  return filter.full_in === 0 ? "" : ` At the rate of the last minute it is full in ${duration(filter.full_in)}.`;
+}
+
+// { state, why, what, steps }
+export function advise(filter) {
+  const state = stateOf(filter);
+  const room = `It has about ${count(filter.estimate)} different items, and room for ${count(filter.capacity)}.`;
+  if (state === "overfilled")
+    return {
+      state,
+      why: `It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for. ${room}`,
+      what: "A larger filter brings the rate back. No item is lost meanwhile: a filter never forgets, it only says \"maybe\" too often.",
+      steps: replacement(filter),
+    };
+  if (state === "full")
+    return {
+      state,
+      why: `It does not grow, and its room for ${count(filter.capacity)} items is used up: it refuses new items. Its answers are as right as was asked for.`,
+      what: "Replace it by a larger filter.",
+      steps: replacement(filter),
+    };
+  if (state === "filling")
+    return {
+      state,
+      why: `It does not grow, and has room for ${count(filter.capacity - filter.items)} more items.${untilFull(filter)} Then it refuses new items.`,
+      what: "Prepare a larger filter in time.",
+      steps: replacement(filter),
+    };
+  if (filter.layers >= LAYERS_MANY)
+    return {
+      state,
+      why: `Its rate is as asked for. It has grown ${filter.layers - 1} times, so a look-up of an absent item searches ${filter.layers} layers.`,
+      what: "Nothing has to be done. One large layer would be faster and smaller:",
+      steps: replacement(filter),
+    };
+  const growth = filter.expansion === 0
+    ? "It does not grow."
+    : `When it is full, it grows by itself: the next layer holds ${filter.expansion === 1 ? "as many items as" : `${filter.expansion} times`} the last.`;
+  return {
+    state,
+    why: filter.items === 0
+      ? `Nothing has been added yet. It has room for ${count(filter.capacity)} items.`
+      : `It wrongly says "maybe" for ${oneIn(filter.rate)} absent items; ${oneIn(filter.asked)} was asked for. ${room}${untilFull(filter)} ${growth}`,
+    what: "Nothing has to be done.",
+    steps: [],
+  };
+}
