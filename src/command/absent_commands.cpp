@@ -13,10 +13,9 @@
 namespace sepal::command {
 namespace {
 
-constexpr std::string_view filters_only = "keys hold Bloom filters only";
+constexpr std::string_view filters_only = "keys hold Bloom filters and strings only";
 
 constexpr AbsentGroup absent_table[] = {
-    {"bitmaps", filters_only, "bitcount bitfield bitfield_ro bitop bitpos getbit setbit"},
     {"channels", "clients can neither publish nor subscribe",
      "psubscribe publish pubsub punsubscribe spublish ssubscribe subscribe sunsubscribe "
      "unsubscribe"},
@@ -48,9 +47,8 @@ constexpr AbsentGroup absent_table[] = {
     {"streams", filters_only,
      "xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup "
      "xrevrange xsetid xtrim"},
-    {"strings", filters_only,
-     "append decr decrby get getdel getex getrange getset incr incrby incrbyfloat lcs mget mset "
-     "msetnx psetex set setex setnx setrange strlen substr"},
+    {"INCRBYFLOAT and LCS", "strings are kept for filters that clients have in their bits",
+     "incrbyfloat lcs"},
     {"t-digests", filters_only, "tdigest.*"},
     {"time series", filters_only, "ts.*"},
     {"top-k lists", filters_only, "topk.*"},

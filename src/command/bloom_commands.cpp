@@ -126,6 +126,7 @@ bool add_to_full(Context& context, const Filter& filter, const Addition& additio
 Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   Filter* const filter = find(context, addition.key);
+  if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr && !addition.create) {
     context.reply.error(text::filter_not_found);
     return Next::done;
@@ -151,8 +152,10 @@ Next add(Context& context, const Addition& addition) {
   return Next::need_alone;
 }
 
+// A string holds no item: the reference answers no WRONGTYPE here.
 void look_up(Context& context, Words items, std::span<bool> present, std::uint64_t requests = 1) {
-  if (const Filter* const filter = find_counted(context, context.words[1], requests)) {
+  const Filter* const filter = find_counted(context, context.words[1], requests);
+  if (filter != nullptr && !filter->is_string()) {
     filter->contains(items, present);
   } else {
     std::ranges::fill(present, false);
@@ -247,8 +250,8 @@ Next bf_reserve(Context& context) {
     context.reply.error(bad_expire_time(context.spec.name));
     return Next::done;
   }
-  if (find(context, context.words[1]) != nullptr) {
-    context.reply.error(text_of(Errc::key_exists));
+  if (const Filter* const present = find(context, context.words[1])) {
+    if (!refuses_string(context, present)) context.reply.error(text_of(Errc::key_exists));
     return Next::done;
   }
   if (!context.alone) {
@@ -270,7 +273,8 @@ Next bf_add(Context& context) {
 Next bf_add_together(Context& context, Words items, std::span<bool> added) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   Filter* const filter = find(context, key.key);
-  if (filter == nullptr || !context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
+  if (filter == nullptr || filter->is_string()) return Next::need_alone;
+  if (!context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
   count_added(context, added);
   return Next::done;
 }
@@ -328,6 +332,7 @@ Next bf_mexists(Context& context) {
 
 Next bf_card(Context& context) {
   const Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
   context.reply.integer_unsigned(filter != nullptr ? filter->item_count() : 0);
   return Next::done;
 }
@@ -336,6 +341,7 @@ Next bf_card(Context& context) {
 // writes it.
 Next bf_debug(Context& context) {
   const Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr) {
     context.reply.error(text::filter_not_found);
     return Next::done;
@@ -355,6 +361,7 @@ Next bf_info(Context& context) {
     return Next::done;
   }
   const Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr) {
     reply.error(text::filter_not_found);
     return Next::done;

@@ -24,6 +24,7 @@
 #include "table_replication.hpp"
 #include "table_scripting.hpp"
 #include "table_server.hpp"
+#include "table_strings.hpp"
 #include "table_transactions.hpp"
 #include "table_whole.hpp"
 
@@ -31,14 +32,16 @@ namespace sepal::command {
 namespace {
 
 constexpr std::size_t top_row_count =
-    std::size(about_key_rows) + std::size(access_rows) + std::size(bloom_rows) + std::size(connection_rows) +
-    std::size(expire_rows) + std::size(key_rows) + std::size(observing_rows) + std::size(replication_rows) +
-    std::size(scripting_rows) + std::size(server_rows) + std::size(transaction_rows) + std::size(whole_rows);
+    std::size(about_key_rows) + std::size(access_rows) + std::size(bitmap_rows) + std::size(bloom_rows) +
+    std::size(connection_rows) + std::size(expire_rows) + std::size(key_rows) + std::size(observing_rows) +
+    std::size(replication_rows) + std::size(scripting_rows) + std::size(server_rows) +
+    std::size(string_rows) + std::size(transaction_rows) + std::size(whole_rows);
 
 constexpr auto joined_and_sorted() {
   std::array<CommandSpec, top_row_count> rows;
   auto* at = std::ranges::copy(about_key_rows, rows.begin()).out;
   at = std::ranges::copy(access_rows, at).out;
+  at = std::ranges::copy(bitmap_rows, at).out;
   at = std::ranges::copy(bloom_rows, at).out;
   at = std::ranges::copy(connection_rows, at).out;
   at = std::ranges::copy(expire_rows, at).out;
@@ -47,6 +50,7 @@ constexpr auto joined_and_sorted() {
   at = std::ranges::copy(replication_rows, at).out;
   at = std::ranges::copy(scripting_rows, at).out;
   at = std::ranges::copy(server_rows, at).out;
+  at = std::ranges::copy(string_rows, at).out;
   at = std::ranges::copy(transaction_rows, at).out;
   std::ranges::copy(whole_rows, at);
   std::ranges::sort(rows, {}, &CommandSpec::name);

@@ -212,7 +212,7 @@ inline constexpr FixedGroup fixed_groups[] = {
     {"Sepal has no replicas", replication_parameters},
     {"Sepal has no cluster mode", cluster_parameters},
     {"Sepal has no TLS", tls_parameters},
-    {"keys hold Bloom filters only", type_parameters},
+    {"keys hold Bloom filters and strings only", type_parameters},
     {"Sepal has no channels, sends no events and tracks no keys", message_parameters},
     {"Sepal evicts nothing", eviction_parameters},
     {"memory always goes back to the system in the background", freeing_parameters},

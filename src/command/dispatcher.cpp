@@ -86,11 +86,26 @@ std::string refusal(const Services& services, const Request& request, const Mome
   return {};
 }
 
+// For a command that changes strings. Each word may be put under a key, or be an operation that writes a few
+// bytes; or all of them together are such an operation.
+std::uint64_t record_bytes_of_words(std::span<const std::string_view> words) {
+  std::uint64_t bytes = 0;
+  std::size_t longest = 0;
+  for (const std::string_view word : words) {
+    bytes += 2 * word.size() + keyspace::record_bytes_max;
+    longest = std::max(longest, word.size());
+  }
+  const std::size_t key_bytes = std::min(std::max(words[1].size(), longest), keyspace::key_bytes_max);
+  const std::uint64_t keys_named = words.size() + bytes / keyspace::written_bytes_max;
+  return bytes + keys_named * key_bytes + keyspace::record_bytes_of_string(key_bytes, 0);
+}
+
 // The most bytes that a request records. If only its first argument is a key, the request may create a filter
 // or add to it, and the other arguments may be items. Else it changes keys only. With the gate closed the
 // filter may also grow, to `layers_max` layers; 0: it may not grow.
 std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::string_view> words,
                               std::size_t item_count, std::uint32_t layers_max) {
+  if (spec.flags.has(Flag::string)) return record_bytes_of_words(words);
   if (spec.keys.first != 1 || spec.keys.last != 1) return keyspace::record_bytes_of_keys(words.subspan(1));
   const std::size_t key_bytes = std::min(words[1].size(), keyspace::key_bytes_max);
   return layers_max == 0 ? keyspace::record_bytes_of_adds(key_bytes, item_count)

@@ -52,7 +52,8 @@ Result<std::vector<std::string>> payload_of(const filter::Frozen& filter, const 
 }
 
 std::uint64_t restored_bytes_max(std::string_view payload) {
-  const bool may_be_packed = filter::is_rdb_dump(std::as_bytes(std::span(payload)));
+  const auto bytes = std::as_bytes(std::span(payload));
+  const bool may_be_packed = filter::is_rdb_dump(bytes) || filter::is_packed_rdb_string(bytes);
   return payload.size() * (may_be_packed ? filter::rdb_growth_max : 1);
 }
 
@@ -60,6 +61,10 @@ Result<filter::FilterPtr> filter_of_payload(std::string_view payload, const filt
                                             const Hold& hold) {
   const auto bytes = std::as_bytes(std::span(payload));
   if (filter::is_rdb_dump(bytes)) return filter_of_rdb_dump(bytes, limits, hold);
+  if (filter::is_rdb_string(bytes)) {
+    if (auto room = held(hold, bytes.size()); !room) return room.error();
+    return filter::decode_rdb_string(bytes, limits);
+  }
   if (bytes.size() < footer_bytes) return fail(Errc::damaged);
   const auto sealed = bytes.first(bytes.size() - checksum_bytes);
   const auto image = bytes.first(bytes.size() - footer_bytes);

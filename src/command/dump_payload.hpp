@@ -3,7 +3,7 @@
 //     image (filter/image.hpp)  version (2 bytes)  checksum over everything before it (8 bytes)
 //
 // All numbers are little endian. The checksum is XXH3, 64 bits. RESTORE also takes Redis's dumps of
-// RedisBloom filters (filter/rdb.hpp).
+// RedisBloom filters and of strings (filter/rdb.hpp). A string is dumped as Redis does it.
 #pragma once
 
 #include <sepal/base/result.hpp>

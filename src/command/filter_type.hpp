@@ -1,10 +1,19 @@
-// TYPE's answer for a filter: the reference's name, which clients know.
+// TYPE's answers: the reference's names, which clients know.
 #pragma once
+
+#include <sepal/filter/filter.hpp>
 
 #include <string_view>
 
 namespace sepal::command {
 
 inline constexpr std::string_view filter_type_name = "MBbloom--";
+inline constexpr std::string_view string_type_name = "string";
+
+// Of the value under a key; null: there is none.
+[[nodiscard]] inline std::string_view type_name(const filter::Filter* value) {
+  if (value == nullptr) return "none";
+  return value->is_string() ? string_type_name : filter_type_name;
+}
 
 }  // namespace sepal::command

@@ -62,6 +62,35 @@ Next script_flush(Context& context);
 Next script_kill(Context& context);
 Next script_load(Context& context);
 
+// bitmap_commands.cpp
+Next bit_field(Context& context);     // BITFIELD, BITFIELD_RO
+Next combine_bits(Context& context);  // BITOP
+Next count_bits(Context& context);
+Next find_bit(Context& context);  // BITPOS
+Next get_bit(Context& context);
+Next set_bit(Context& context);
+
+// string_commands.cpp
+Next append(Context& context);
+Next decrement(Context& context);
+Next decrement_by(Context& context);
+Next get(Context& context);
+Next get_and_delete(Context& context);
+Next get_and_expire(Context& context);  // GETEX
+Next get_and_set(Context& context);
+Next get_many(Context& context);
+Next get_range(Context& context);  // GETRANGE, SUBSTR
+Next increment(Context& context);
+Next increment_by(Context& context);
+Next set(Context& context);
+Next set_if_free(Context& context);
+Next set_many(Context& context);
+Next set_many_if_free(Context& context);
+Next set_range(Context& context);
+Next set_with_milliseconds(Context& context);  // PSETEX
+Next set_with_seconds(Context& context);
+Next string_length(Context& context);
+
 // mirror_commands.cpp
 Next bf_mirror(Context& context);
 

@@ -47,7 +47,7 @@ Next count_existing(Context& context) {
 }
 
 Next type(Context& context) {
-  context.reply.simple(find_counted(context, context.words[1]) != nullptr ? filter_type_name : "none");
+  context.reply.simple(type_name(find_counted(context, context.words[1])));
   return Next::done;
 }
 

@@ -1,15 +1,23 @@
-// Finds the filter under a key, for a request.
+// Finds the filter or string under a key, for a request.
 #pragma once
 
 #include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
 
 #include <string_view>
 
 namespace sepal::command {
 
-// Null if no filter is under the key, or if the key is past its deadline.
+// Null if nothing is under the key, or if the key is past its deadline.
 [[nodiscard]] inline filter::Filter* find(const Context& context, std::string_view key) {
   return context.services.keyspace.find({.database = context.client.database, .key = key}, context.now);
+}
+
+// Answers WRONGTYPE, and returns true, if the value under a key is a string. For handlers of filters.
+[[nodiscard]] inline bool refuses_string(Context& context, const filter::Filter* value) {
+  if (value == nullptr || !value->is_string()) return false;
+  context.reply.error(text::wrong_type);
+  return true;
 }
 
 // Also counts a hit or a miss, which INFO shows, for each of `times` requests. For requests that only read.

@@ -122,6 +122,8 @@ Next bf_mirror(Context& context) {
     return Next::done;
   }
   const filter::Filter* const source = find(context, context.words[1]);
+  if (refuses_string(context, source)) return Next::done;
+  if (action == Action::begin && refuses_string(context, find(context, context.words[2]))) return Next::done;
   if (source == nullptr) {
     context.reply.error(text::filter_not_found);
     return Next::done;

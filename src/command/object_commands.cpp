@@ -3,6 +3,7 @@
 #include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/filter/bit_string.hpp>
 
 #include <algorithm>
 #include <optional>
@@ -22,6 +23,16 @@ bool names_filter(Context& context) {
   if (find_counted(context, context.words[2]) != nullptr) return true;
   context.reply.null();
   return false;
+}
+
+// How the reference would keep the value.
+std::string_view encoding_of(const filter::Filter& value) {
+  constexpr std::uint64_t embedded_bytes_max = 44;
+  constexpr std::uint64_t digits_max = 20;
+  if (!value.is_string()) return "raw";
+  const filter::BitString string(value);
+  if (string.length() > embedded_bytes_max) return "raw";
+  return string.length() <= digits_max && parse_integer(string.text()) ? "int" : "embstr";
 }
 
 // [SAMPLES count]: the error text; empty if there is none. The count changes nothing, because the size of a
@@ -92,7 +103,7 @@ std::string diagnosis(const Context& context) {
 }  // namespace
 
 Next object_encoding(Context& context) {
-  if (names_filter(context)) context.reply.bulk("raw");
+  if (names_filter(context)) context.reply.bulk(encoding_of(*find(context, context.words[2])));
   return Next::done;
 }
 

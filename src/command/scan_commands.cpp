@@ -15,6 +15,7 @@
 #include "filter_type.hpp"
 #include "glob.hpp"
 #include "handlers.hpp"
+#include "lookup.hpp"
 #include "parsed.hpp"
 
 namespace sepal::command {
@@ -39,7 +40,7 @@ std::optional<Refusal> parse_option(std::span<const std::string_view> words, std
   if (equal_ignoring_case(name, "MATCH")) {
     run.pattern_word = at + 1;
   } else if (equal_ignoring_case(name, "TYPE")) {
-    run.type_exists = equal_ignoring_case(value, filter_type_name);
+    run.type_word = at + 1;
   } else if (equal_ignoring_case(name, "COUNT")) {
     const std::optional<std::int64_t> count = parse_integer(value);
     if (!count) return Refusal{text::not_an_integer};
@@ -70,7 +71,9 @@ bool visit_keys(Context& context, PartialRun& run) {
   const keyspace::ScanStep step =
       context.services.keyspace.scan(context.client.database, run.cursor, count, context.now);
   for (const std::string& key : step.keys) {
-    if (!run.type_exists || (run.pattern_word != 0 && !matches(context.words[run.pattern_word], key)))
+    if (run.pattern_word != 0 && !matches(context.words[run.pattern_word], key)) continue;
+    if (run.type_word != 0 &&
+        !equal_ignoring_case(context.words[run.type_word], type_name(find(context, key))))
       continue;
     run.elements.bulk(key);
     ++run.element_count;

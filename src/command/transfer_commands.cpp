@@ -120,6 +120,7 @@ Next bf_scan_dump(Context& context) {
   // All counts in a header must be of one moment, so no worker may add meanwhile.
   if (iterator == 0 && !context.alone) return Next::need_alone;
   const filter::Filter* const filter = find_counted(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr || !iterator) {
     context.reply.error(filter == nullptr ? text::filter_not_found : text::dump_position);
     return Next::done;
@@ -145,6 +146,7 @@ Next bf_load_chunk(Context& context) {
     context.reply.error(text::load_position);
     return Next::done;
   }
+  if (refuses_string(context, find(context, context.words[1]))) return Next::done;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const auto bytes = std::as_bytes(std::span(context.words[3]));
   if (*iterator == 1) return load_header(context, key, bytes);

@@ -6,6 +6,8 @@
 #include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/filter/bit_string.hpp>
+#include <sepal/filter/rdb.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -69,6 +71,27 @@ void answer_copy(resp::Reply& reply, const Result<void>& outcome) {
   } else {
     reply.error(reason_text(outcome.error()));
   }
+}
+
+// --- DUMP -------------------------------------------------------------------------------------------------
+
+Next dump_string(Context& context, FilterPtr string) {
+  const filter::BitString bytes(*string);
+  const std::uint64_t byte_count = bytes.length();
+  if (is_small(byte_count)) {
+    context.reply.bulk(filter::rdb_dump_of(bytes.text()));
+    return Next::done;
+  }
+  if (context.moment.in_transaction) return refuse(context, text::long_string_in_transaction);
+  const auto run = [held = std::move(string), byte_count](const Making& making) -> Answer {
+    if (auto room = making.hold(2 * byte_count); !room)
+      return [error = room.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
+    auto pieces = std::make_shared<std::vector<std::string>>();
+    pieces->push_back(filter::rdb_dump_of(filter::BitString(*held).text()));
+    return [pieces](resp::Reply& reply) { reply.bulk_later(std::move(*pieces)); };
+  };
+  context.services.adoptions.run(context.client, {.what = "dump", .run = run});
+  return Next::wait;
 }
 
 // --- RESTORE ----------------------------------------------------------------------------------------------
@@ -243,6 +266,7 @@ Next dump(Context& context) {
     context.reply.null();
     return Next::done;
   }
+  if (filter->is_string()) return dump_string(context, FilterPtr(filter));
   const Frozen frozen{FilterPtr(filter)};
   const std::uint64_t byte_count = payload_byte_count(frozen);
   if (byte_count > context.services.options.parser.bulk_bytes_max)
@@ -314,6 +338,7 @@ Next bf_export(Context& context) {
   TransferRequest request;
   if (const auto wrong = parse(context, request); !wrong.empty()) return refuse(context, wrong);
   filter::Filter* const filter = find(context, context.words[1]);
+  if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr) return refuse(context, text::filter_not_found);
   if (!context.alone) return Next::need_alone;
   const OutgoingFile file{.name = request.file,

@@ -76,7 +76,16 @@ void warm_a_huge_page() {
   (void)munmap(page, huge_page_bytes);
 }
 
+// The mapping does not count against the machine's commit limit: only what is touched takes memory.
+void* map_sparse(std::uint64_t bytes) {
+  void* const mapped =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped != MAP_FAILED) (void)madvise(mapped, bytes, MADV_NOHUGEPAGE);
+  return mapped;
+}
+
 void* map(std::uint64_t bytes, Paging paging) {
+  if (paging == Paging::sparse) return map_sparse(bytes);
   if (bytes >= huge_page_bytes) return map_at_huge_page(bytes, paging);
   return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
@@ -95,6 +104,10 @@ std::optional<Bitmap> Bitmap::allocate(std::uint64_t bytes, Paging paging) {
   if (allocated == nullptr) return std::nullopt;
   std::memset(allocated, 0, heap_bytes);
   return Bitmap(static_cast<std::uint64_t*>(allocated), bytes);
+}
+
+bool Bitmap::is_mapped(std::uint64_t bytes) {
+  return bytes >= mapped_bytes_min;
 }
 
 std::uint64_t Bitmap::piece_count() const {

@@ -9,8 +9,9 @@ namespace sepal::filter {
 
 // The pages that a large bitmap begins in. See bitmap.cpp.
 enum class Paging : std::uint8_t {
-  small,  // filled by requests, and moved to huge pages later
-  huge,   // filled in the background
+  small,   // filled by requests, and moved to huge pages later
+  huge,    // filled in the background
+  sparse,  // small for ever, because most of them may never be touched
 };
 
 // Confined. The owner may share the words.
@@ -20,6 +21,8 @@ class Bitmap {
   static std::optional<Bitmap> allocate(std::uint64_t bytes, Paging paging);
   // The memory that allocate(bytes) takes.
   static std::uint64_t footprint(std::uint64_t bytes);
+  // Whether a bitmap of this length is a mapping of its own, whose pages take memory when they are touched.
+  static bool is_mapped(std::uint64_t bytes);
 
   ~Bitmap();
   Bitmap(Bitmap&& other) noexcept : words_(std::exchange(other.words_, nullptr)), bytes_(other.bytes_) {}

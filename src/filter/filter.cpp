@@ -7,6 +7,7 @@
 // ahead of it is tested: the waits for memory overlap with each other and with the work.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/filter/filter.hpp>
 
 #include <algorithm>
@@ -237,6 +238,7 @@ Result<void> Filter::append_layer(const LayerPlan& plan, const FilterLimits& lim
 }
 
 bool Filter::add_recorded(std::span<const Fingerprint> fingerprints) {
+  if (is_string()) return BitString(*this).set_recorded(fingerprints);
   return stack().newest().add_recorded(fingerprints);
 }
 
@@ -463,6 +465,7 @@ std::uint32_t Filter::layer_count() const {
 std::uint64_t Filter::byte_count() const {
   const LayerStack layers = stack();
   std::uint64_t bytes = footprint(layers[0].plan()) + list_footprint(layers.size() - 1);
+  if (const Pages* const pages = layers[0].pages()) bytes += pages->byte_count();
   for (std::uint32_t index = 1; index < layers.size(); ++index)
     bytes += Layer::footprint(layers[index].plan());
   return bytes;

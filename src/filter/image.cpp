@@ -15,6 +15,20 @@ namespace {
 
 constexpr std::array<char, 4> image_magic = {'S', 'P', 'L', 'F'};
 
+// The version of the headers that have this hash. An older build reads what it knows, and refuses the rest.
+std::uint16_t version_of(ItemHash hash) {
+  switch (hash) {
+    case ItemHash::xxh3:
+      return image_version;
+    case ItemHash::redisbloom:
+      return image_version_of_foreign_hash;
+    case ItemHash::none:
+      return image_version_of_strings;
+  }
+  SEPAL_ASSERT(false, "a filter has a hash that no image names");
+  return image_version;
+}
+
 // Nothing where the number names no layout.
 std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
   Filter::LayerState state;
@@ -25,7 +39,7 @@ std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
   state.plan.probe_count = reader.integer<std::uint32_t>();
   state.item_count = reader.integer<std::uint64_t>();
   const auto layout = reader.integer<std::uint64_t>();
-  if (layout > static_cast<std::uint64_t>(Layout::double_hashing)) return std::nullopt;
+  if (layout > static_cast<std::uint64_t>(Layout::bytes)) return std::nullopt;
   state.plan.layout = static_cast<Layout>(layout);
   return state;
 }
@@ -49,9 +63,8 @@ void encode(const ImageHeader& header, std::span<std::byte> into) {
   SEPAL_ASSERT(into.size() == image_bytes(header.layers.size()), "an image header of another length");
   FieldWriter writer(into);
   for (const char letter : image_magic) writer.integer(static_cast<std::uint8_t>(letter));
-  // An image that an older build can read has the version that the older build knows.
   const ItemHash hash = header.options.hash;
-  writer.integer(hash == ItemHash::xxh3 ? image_version : image_version_of_foreign_hash);
+  writer.integer(version_of(hash));
   writer.integer(static_cast<std::uint16_t>(hash));
   writer.integer(header.options.seed);
   writer.real(header.options.error_rate);
@@ -81,11 +94,11 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
     return damaged("this is not a filter");
   FieldReader reader(bytes.subspan(image_magic.size()));
   const auto version = reader.integer<std::uint16_t>();
-  if (version != image_version && version != image_version_of_foreign_hash)
+  if (version < image_version || version > image_version_of_strings)
     return fail(Errc::unsupported_version,
                 "the filter's header is of a version that this build does not know");
   const auto hash = reader.integer<std::uint16_t>();
-  if (hash != (version == image_version ? 0 : static_cast<std::uint16_t>(ItemHash::redisbloom)))
+  if (hash > static_cast<std::uint16_t>(ItemHash::none) || version_of(static_cast<ItemHash>(hash)) != version)
     return damaged("a filter's header names an unknown hash");
 
   ImageHeader header;

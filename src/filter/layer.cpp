@@ -111,9 +111,10 @@ Layer::Layer(const LayerPlan& plan, Store store, bool fresh)
 
 Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
   SEPAL_ASSERT(item_count <= plan.capacity, "a layer holds no more than its capacity");
-  SEPAL_ASSERT(plan.block_count > 0 && plan.probe_count > 0,
+  SEPAL_ASSERT(plan.block_count > 0 && (plan.probe_count > 0 || plan.layout == Layout::bytes),
                "a layer without blocks or probes would hold every item");
   if (is_small(plan)) return ::new (place) Layer(plan, item_count);
+  if (plan.layout == Layout::bytes) return create_string_at(place, plan, item_count);
   auto shards = Shards::allocate(plan);
   if (shards == nullptr) return nullptr;
   shards->restore(plan.capacity, item_count);
@@ -128,8 +129,28 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                              Store{.bitmap = std::move(*bitmap),
                                    .shards = std::move(shards),
                                    .blocks = blocks,
-                                   .identity = new_identity()},
+                                   .identity = new_identity(),
+                                   .pages = nullptr},
                              fresh);
+}
+
+// A string has no shards: no lock is held where its bits are set, and its length is in the header.
+Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t length) {
+  auto bitmap = Bitmap::allocate(plan.byte_count(), Paging::sparse);
+  if (!bitmap) return nullptr;
+  std::unique_ptr<Pages> pages;
+  if (Bitmap::is_mapped(plan.byte_count())) pages = std::make_unique<Pages>(plan.byte_count());
+  const Blocks blocks{
+      .words = bitmap->words(), .block_count = plan.block_count, .block_bits = 0, .probe_count = 0};
+  auto* const layer = ::new (place) Layer(plan,
+                                          Store{.bitmap = std::move(*bitmap),
+                                                .shards = nullptr,
+                                                .blocks = blocks,
+                                                .identity = 0,
+                                                .pages = std::move(pages)},
+                                          false);
+  layer->set_length(length);
+  return layer;
 }
 
 Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
@@ -145,7 +166,10 @@ std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
 }
 
 std::uint64_t Layer::outside_bytes(const LayerPlan& plan) {
-  return is_small(plan) ? 0 : Shards::footprint(plan) + Bitmap::footprint(plan.byte_count());
+  if (is_small(plan)) return 0;
+  if (plan.layout != Layout::bytes) return Shards::footprint(plan) + Bitmap::footprint(plan.byte_count());
+  return Bitmap::is_mapped(plan.byte_count()) ? Pages::footprint(plan.byte_count())
+                                              : Bitmap::footprint(plan.byte_count());
 }
 
 std::uint64_t Layer::footprint(const LayerPlan& plan) {
@@ -183,11 +207,14 @@ LayerPlan Layer::plan() const {
           .block_count = shape.block_count,
           .block_bits = shape.anywhere() ? word_bits : shape.block_bits,
           .probe_count = shape.probe_count,
-          .layout = shape.anywhere() ? Layout::double_hashing : Layout::blocked};
+          .layout = shape.string()     ? Layout::bytes
+                    : shape.anywhere() ? Layout::double_hashing
+                                       : Layout::blocked};
 }
 
 std::uint64_t Layer::item_count() const {
-  return small_ ? item_count_.load(std::memory_order_relaxed) : store().shards->item_count();
+  const bool counts_here = small_ || store().shards == nullptr;
+  return counts_here ? item_count_.load(std::memory_order_relaxed) : store().shards->item_count();
 }
 
 bool Layer::contains(const Fingerprint& fingerprint) const {
@@ -307,6 +334,17 @@ void Layer::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
   SEPAL_ASSERT(offset % word_bytes == 0 && to.size() % word_bytes == 0, "bits are copied in whole words");
   SEPAL_ASSERT(offset <= plan().byte_count() && to.size() <= plan().byte_count() - offset,
                "bits are copied from within the bitmap");
+  const Pages* const pages = this->pages();
+  if (pages == nullptr) return copy_words(offset, to);
+  // A page that was never touched stays untouched.
+  Pages::each(offset, to.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
+    const auto part = to.subspan(static_cast<std::size_t>(at - offset), count);
+    if (pages->has(page)) return copy_words(at, part);
+    std::ranges::fill(part, std::byte{0});
+  });
+}
+
+void Layer::copy_words(std::uint64_t offset, std::span<std::byte> to) const {
   std::uint64_t* word = blocks().words + offset / word_bytes;
   for (std::size_t at = 0; at < to.size(); at += word_bytes)
     store_little_endian(to.data() + at, load(*word++));
@@ -317,6 +355,20 @@ void Layer::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
 void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
   SEPAL_ASSERT(offset <= plan().byte_count() && from.size() <= plan().byte_count() - offset,
                "bits are filled within the bitmap");
+  Pages* const pages = this->pages();
+  if (pages == nullptr) return fill_words(offset, from);
+  Pages::each(offset, from.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
+    const auto part = from.subspan(static_cast<std::size_t>(at - offset), count);
+    const bool is_zero = std::ranges::all_of(part, [](std::byte byte) { return byte == std::byte{0}; });
+    if (is_zero && !pages->has(page)) return;
+    pages->add(page);
+    fill_words(at, part);
+  });
+}
+
+// It changes the bitmap, so it is not const.
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void Layer::fill_words(std::uint64_t offset, std::span<const std::byte> from) {
   // No other thread knows the filter yet, so this is the one place where words need no atomic.
   auto* const bytes = reinterpret_cast<std::byte*>(blocks().words);
   if constexpr (std::endian::native == std::endian::little) {

@@ -21,6 +21,7 @@
 
 #include "bitmap.hpp"
 #include "kernels.hpp"
+#include "pages.hpp"
 #include "shards.hpp"
 #include "spin_lock.hpp"
 
@@ -100,7 +101,10 @@ class Layer {
 
   void copy_bits(std::uint64_t offset, std::span<std::byte> to) const;
   [[nodiscard]] double fill(std::uint64_t sample_bytes_max) const;
-  [[nodiscard]] std::uint64_t piece_count() const { return small_ ? 0 : store().bitmap.piece_count(); }
+  // A string has none: it stays in small pages.
+  [[nodiscard]] std::uint64_t piece_count() const {
+    return small_ || store().shards == nullptr ? 0 : store().bitmap.piece_count();
+  }
   // For a layer that has pieces.
   [[nodiscard]] bool in_use(std::uint64_t piece) const { return store().bitmap.in_use(piece); }
   void move_to_huge_page(std::uint64_t piece) const;
@@ -110,6 +114,12 @@ class Layer {
   // Collects the room that is left in one place, so that claim(1) fails only when the layer is full.
   void sweep();
   void fill_bits(std::uint64_t offset, std::span<const std::byte> from);
+  // For a string: its length, at most the capacity.
+  void set_length(std::uint64_t length) {
+    item_count_.store(static_cast<std::uint32_t>(length), std::memory_order_relaxed);
+  }
+  // The pages of a string that have been touched. Null if all of its memory is there.
+  [[nodiscard]] Pages* pages() const { return small_ ? nullptr : store().pages.get(); }
   // As Filter::add_recorded().
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
@@ -120,7 +130,12 @@ class Layer {
     std::unique_ptr<Shards> shards;
     Blocks blocks;
     std::uint64_t identity;
+    std::unique_ptr<Pages> pages;  // of a string whose bitmap is a mapping; else null
   };
+
+  static Layer* create_string_at(void* place, const LayerPlan& plan, std::uint64_t length);
+  void copy_words(std::uint64_t offset, std::span<std::byte> to) const;
+  void fill_words(std::uint64_t offset, std::span<const std::byte> from);
 
   Layer(const LayerPlan& plan, std::uint64_t item_count);  // small
   Layer(const LayerPlan& plan, Store store, bool fresh);   // large

@@ -1,6 +1,7 @@
 #include "layer_state.hpp"
 
 #include <sepal/base/checked.hpp>
+#include <sepal/filter/bit_string.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -25,8 +26,18 @@ bool has_sound_blocks(const LayerPlan& plan) {
   return (plan.block_count == 1 || plan.block_bits <= block_bits_max) && plan.probe_count <= probe_count_max;
 }
 
+// A string is one layer of words, as bit_string.cpp makes it.
+bool is_sound_string(const FilterOptions& options, std::span<const Filter::LayerState> layers) {
+  if (layers.size() != 1 || options.scaling()) return false;
+  const auto& [plan, length] = layers.front();
+  return plan.layout == Layout::bytes && plan.probe_count == 0 && plan.block_bits == word_bits &&
+         plan.block_count > 0 && plan.block_count <= string_bytes_max / sizeof(std::uint64_t) &&
+         plan.capacity == plan.byte_count() && plan.capacity == options.capacity && length <= plan.capacity;
+}
+
 bool is_sound(const LayerPlan& plan) {
   if (plan.capacity == 0 || plan.block_count == 0 || plan.probe_count == 0) return false;
+  if (plan.layout == Layout::bytes) return false;
   if (!is_rate(plan.error_rate) || !has_sound_blocks(plan)) return false;
   const auto bit_count = checked_multiply(plan.block_count, plan.block_bits);
   // A rate of at most error_rate_max takes at least a bit an item. With this, sums of capacities do not wrap
@@ -50,11 +61,13 @@ double layer_error_rate(const FilterOptions& options, const LayerPlace& place) {
 
 bool is_sound(const FilterOptions& options) {
   return is_rate(options.error_rate) && options.capacity > 0 && options.expansion <= expansion_max &&
-         (options.hash == ItemHash::xxh3 || options.hash == ItemHash::redisbloom);
+         (options.hash == ItemHash::xxh3 || options.hash == ItemHash::redisbloom ||
+          options.hash == ItemHash::none);
 }
 
 bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> layers) {
   if (!is_sound(options) || layers.empty() || (layers.size() > 1 && !options.scaling())) return false;
+  if (options.hash == ItemHash::none) return is_sound_string(options, layers);
   const auto foreign_layers = static_cast<std::uint32_t>(
       std::ranges::find(layers, Layout::blocked, [](const auto& layer) { return layer.plan.layout; }) -
       layers.begin());

@@ -13,7 +13,8 @@ constexpr std::uint8_t kind_6_bits = 0x00;
 constexpr std::uint8_t kind_14_bits = 0x40;
 constexpr std::uint8_t first_of_32_bits = 0x80;
 constexpr std::uint8_t first_of_64_bits = 0x81;
-constexpr std::uint8_t first_of_packed = 0xc3;
+constexpr std::uint8_t first_of_numbers = 0xc0;
+constexpr std::uint8_t last_of_numbers = 0xc2;
 
 }  // namespace
 
@@ -63,6 +64,26 @@ double RdbReader::real() {
 
 RdbBits RdbReader::bits() {
   expect(Opcode::string);
+  return plain_or_packed();
+}
+
+RdbBits RdbReader::string(std::string& digits) {
+  const std::uint8_t first = bytes_.empty() ? 0 : std::to_integer<std::uint8_t>(bytes_[0]);
+  if (first < first_of_numbers || first > last_of_numbers) return plain_or_packed();
+  byte();
+  const std::uint64_t byte_count = std::uint64_t{1} << (first - first_of_numbers);
+  std::uint32_t number = 0;
+  int shift = 32;
+  for (const std::byte each : take(byte_count)) {
+    number = number >> 8 | std::to_integer<std::uint32_t>(each) << 24;
+    shift -= 8;
+  }
+  if (failed_) return {};
+  digits = std::to_string(static_cast<std::int32_t>(number) >> shift);
+  return {.bytes = std::as_bytes(std::span(digits)), .unpacked_bytes = digits.size()};
+}
+
+RdbBits RdbReader::plain_or_packed() {
   RdbBits bits;
   bits.packed = !failed_ && !bytes_.empty() && std::to_integer<std::uint8_t>(bytes_[0]) == first_of_packed;
   if (bits.packed) byte();

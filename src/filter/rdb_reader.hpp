@@ -6,8 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace sepal::filter {
+
+// The first byte of a string that is packed.
+inline constexpr std::uint8_t first_of_packed = 0xc3;
 
 // Once a field is not as it should be, all that is read is 0, and failed() says so. Confined.
 class RdbReader {
@@ -26,10 +30,14 @@ class RdbReader {
   RdbBits bits();
   void end();
 
+  // A string without an opcode. `digits` keeps those of a number: the bytes point there.
+  RdbBits string(std::string& digits);
+
  private:
   enum class Opcode : std::uint8_t { end = 0, number = 2, real = 4, string = 5 };
 
   void expect(Opcode opcode);
+  RdbBits plain_or_packed();
   std::span<const std::byte> take(std::uint64_t byte_count);
   std::uint64_t big_endian(std::uint64_t byte_count);
 

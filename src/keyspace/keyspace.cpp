@@ -1,5 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/keyspace/cut.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
@@ -203,6 +204,57 @@ filter::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
   count_table(key.database);
   changed();
   return inserted;
+}
+
+// A string for a key that has none, or a larger copy of the one that it has.
+Result<FilterPtr> Keyspace::string_with_room(DatabaseKey key, std::uint64_t byte_count,
+                                             std::uint64_t bytes_max) const {
+  const filter::FilterLimits limits{.bytes_max = bytes_max, .layers_max = 1};
+  if (const filter::Filter* const present = find(key))
+    return filter::BitString(*present).grown(byte_count, limits);
+  if (key.key.size() > key_bytes_max) return too_long();
+  if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
+  if (KeyTable::entry_bytes(key.key) > bytes_max) return fail(Errc::memory_limit);
+  return filter::BitString::with_room(byte_count, limits);
+}
+
+Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes,
+                             std::uint64_t bytes_max) {
+  if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
+  const auto end = checked_add(offset, bytes.size());
+  if (!end || *end > filter::string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
+  FilterPtr string(find(key));
+  SEPAL_ASSERT(string == nullptr || string->is_string(), "bytes are written into a filter");
+  const bool is_new = string == nullptr;
+  const bool grows = is_new || *end > filter::BitString(*string).capacity();
+  if (grows) {
+    auto made = string_with_room(key, *end, bytes_max);
+    if (!made) return made.error().code == Errc::too_large ? fail(Errc::memory_limit) : made.error();
+    string = std::move(*made);
+  }
+  filter::BitString target(*string);
+  if (target.bytes_to_touch(offset, bytes.size()) > bytes_max) return fail(Errc::memory_limit);
+  const std::uint64_t bytes_before = string->byte_count();
+  target.write(offset, bytes);
+  if (is_new) {
+    insert(key, std::move(string));
+  } else if (grows) {
+    replace_string(key, std::move(string));
+  } else {
+    filter_bytes_ += string->byte_count() - bytes_before;
+    changed();
+  }
+  return {};
+}
+
+void Keyspace::replace_string(DatabaseKey key, FilterPtr larger) {
+  about_to_change(key);
+  FilterPtr* const present = table(key.database).find(key.key);
+  SEPAL_ASSERT(present != nullptr, "a string grows that is not there");
+  filter_bytes_ += larger->byte_count();
+  forget_bytes((*present)->byte_count());
+  housekeeper_.dispose(std::exchange(*present, std::move(larger)));
+  changed();
 }
 
 filter::FilterLimits Keyspace::machine_limits() const {

@@ -1,4 +1,5 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
@@ -80,6 +81,50 @@ bool Mutator::try_add(DatabaseKey key, filter::Filter& filter, std::span<const s
                       std::span<bool> added) {
   if (!keyspace_.mirrors().empty()) return try_add_mirrored(key, filter, items, added);
   return keyspace::try_add(log_, key, filter, items, added);
+}
+
+std::optional<bool> Mutator::try_set_bit(DatabaseKey key, const filter::Filter& string,
+                                         std::uint64_t position) {
+  // A watch does not see bits that are set here.
+  if (keyspace_.watches().client_count() != 0) return std::nullopt;
+  if (log_ == nullptr) return filter::BitString(string).try_set(position, nullptr);
+  KeyRecorder recorder(*log_, key);
+  return filter::BitString(string).try_set(position, &recorder);
+}
+
+Result<void> Mutator::write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes) {
+  // What the string has already needs no room, and a copy that grows needs all of it.
+  auto written = keyspace_.write(key, offset, bytes, keyspace_.filter_limits().bytes_max);
+  if (!written) return written;
+  tell_written(key, offset, bytes);
+  return {};
+}
+
+void Mutator::tell_written(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes) {
+  do {
+    const auto piece = bytes.first(std::min(bytes.size(), written_bytes_max));
+    told(true, Written{.key = key, .offset = offset, .bytes = piece});
+    bytes = bytes.subspan(piece.size());
+    offset += piece.size();
+  } while (!bytes.empty());
+}
+
+// A small string is told as what is adopted; a larger one as what is written.
+Result<void> Mutator::put_string(DatabaseKey key, FilterPtr string, Deadline deadline) {
+  SEPAL_ASSERT(string != nullptr && string->is_string(), "a filter is put where a string is expected");
+  if (log_ == nullptr || filter::whole_image_bytes(*string) <= recorded_image_bytes_max)
+    return adopt(key, std::move(string), deadline);
+  const bool replaces = keyspace_.find(key) != nullptr;
+  const FilterPtr kept = string;
+  if (auto put = keyspace_.put(key, std::move(string), deadline); !put) return put;
+  if (replaces) told(true, Removed{.key = key});
+  const filter::BitString bytes(*kept);
+  for (std::uint64_t offset = 0; offset < bytes.length(); offset += written_bytes_max) {
+    const std::string piece = bytes.text(offset, written_bytes_max);
+    tell_written(key, offset, std::as_bytes(std::span(piece)));
+  }
+  if (deadline != no_deadline) told(true, Expires{.key = key, .deadline = deadline});
+  return {};
 }
 
 Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOptions& options) {
@@ -193,6 +238,13 @@ std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item
                                          std::uint32_t layers_max) {
   return calls_of_adds_alone(item_count, layers_max) * (record_bytes_max + key_bytes) +
          item_count * sizeof(Fingerprint);
+}
+
+std::uint64_t record_bytes_of_string(std::size_t key_bytes, std::uint64_t byte_count) {
+  // What is expired, what is removed, and the deadline.
+  constexpr std::uint64_t once = 3;
+  const std::uint64_t calls = once + 1 + byte_count / written_bytes_max;
+  return calls * (record_bytes_max + key_bytes) + byte_count;
 }
 
 std::uint64_t record_bytes_of_adoption(std::size_t key_bytes) {

@@ -53,12 +53,14 @@ class DataDirectory::Implementation {
     return remove_remains_at_open(*current->number);
   }
 
-  Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress, Linking linking) {
+  Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress, Linking linking,
+                                const std::function<Result<void>()>& all_read) {
     SEPAL_ASSERT(lock_ != nullptr, "a save into a directory that is not locked");
     const auto number = next_number();
     if (!number) return number.error();
     const GenerationPlace place{.folder = folder(*number), .number = *number};
-    auto written = write(place, snapshot, linking == Linking::none ? KnownFiles() : files_, progress);
+    auto written =
+        write(place, snapshot, linking == Linking::none ? KnownFiles() : files_, progress, all_read);
     if (!written) {
       drop_unfinished(place);
       return written.error();
@@ -124,11 +126,13 @@ class DataDirectory::Implementation {
   }
 
   Result<WrittenGeneration> write(const GenerationPlace& place, const Snapshot& snapshot,
-                                  const KnownFiles& known, const ProgressSink& progress) {
+                                  const KnownFiles& known, const ProgressSink& progress,
+                                  const std::function<Result<void>()>& all_read) {
     if (auto made = disk_.make_directory(place.folder); !made) return made.error();
     if (auto announced = announce_first(place); !announced) return announced.error();
     auto written = write_generation(disk_, place, snapshot, known, options_, progress);
     if (!written) return written;
+    if (auto safe = all_read ? all_read() : Result<void>(); !safe) return safe.error();
     if (auto synced = disk_.sync_directory(place.folder); !synced) return synced.error();
     // The folder's own name is on disk before CURRENT names it.
     if (auto synced = disk_.sync_directory(directory_); !synced) return synced.error();
@@ -252,8 +256,8 @@ std::uint64_t DataDirectory::seed() const {
 }
 
 Result<GenerationReport> DataDirectory::save(const Snapshot& snapshot, const ProgressSink& progress,
-                                             Linking linking) {
-  return implementation_->save(snapshot, progress, linking);
+                                             Linking linking, const std::function<Result<void>()>& all_read) {
+  return implementation_->save(snapshot, progress, linking, all_read);
 }
 
 Result<GenerationReport> DataDirectory::load(const filter::FilterLimits& limits, const LoadSink& sink,

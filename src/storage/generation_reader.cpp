@@ -123,7 +123,7 @@ class GenerationReader {
       auto loaded = records.read_record();
       if (!loaded) return loaded.error();
       loaded->cut_position = cut_position_;
-      items_ += loaded->filter->item_count();
+      if (!loaded->filter->is_string()) items_ += loaded->filter->item_count();
       bytes += loaded->filter->byte_count();
       batch_.push_back(std::move(*loaded));
     }

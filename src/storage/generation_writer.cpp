@@ -49,6 +49,7 @@ class SnapshotFilter {
   }
   [[nodiscard]] std::uint64_t bitmap_bytes() const { return bitmap_bytes_of(layers_); }
   [[nodiscard]] std::uint64_t item_count() const {
+    if (entry().filter->is_string()) return 0;
     std::uint64_t count = 0;
     for (const Snapshot::Layer& layer : layers_) count += layer.item_count;
     return count;

@@ -25,7 +25,15 @@ Fact& add_layer(Fact& fact, const filter::LayerPlan& plan) {
       .number("blocks", plan.block_count)
       .number("block_bits", plan.block_bits)
       .number("probes", plan.probe_count);
-  return plan.layout == filter::Layout::blocked ? fact : fact.text("layout", "double_hashing");
+  switch (plan.layout) {
+    case filter::Layout::blocked:
+      return fact;
+    case filter::Layout::double_hashing:
+      return fact.text("layout", "double_hashing");
+    case filter::Layout::bytes:
+      return fact.text("layout", "bytes");
+  }
+  return fact;
 }
 
 Fact& add_options(Fact& fact, const filter::FilterOptions& options) {
@@ -33,7 +41,15 @@ Fact& add_options(Fact& fact, const filter::FilterOptions& options) {
       .number("capacity", options.capacity)
       .number("expansion", options.expansion)
       .number("seed", options.seed);
-  return options.hash == filter::ItemHash::xxh3 ? fact : fact.text("hash", "redisbloom");
+  switch (options.hash) {
+    case filter::ItemHash::xxh3:
+      return fact;
+    case filter::ItemHash::redisbloom:
+      return fact.text("hash", "redisbloom");
+    case filter::ItemHash::none:
+      return fact.text("hash", "none");
+  }
+  return fact;
 }
 
 // Each tell() adds a field of an operation, whose shape it is given, to the fact.
@@ -89,6 +105,10 @@ void tell(Fact& fact, std::string_view name, format::NumberShape /*shape*/, std:
 
 void tell(Fact& fact, std::string_view name, format::TargetHead /*shape*/, std::string_view target) {
   fact.text(name, target);
+}
+
+void tell(Fact& fact, std::string_view name, format::BytesHead /*shape*/, std::span<const std::byte> bytes) {
+  fact.number(name, bytes.size());
 }
 
 void tell(Fact& fact, std::string_view name, format::OtherDatabase /*shape*/, std::uint32_t database) {

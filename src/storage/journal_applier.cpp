@@ -48,7 +48,9 @@ Error at_offset(std::uint64_t offset, const Error& error) {
 }  // namespace
 
 void FilterPositions::note(const LoadedFilter& loaded, const filter::Filter& filter) {
-  if (loaded.journal_position <= loaded.cut_position) return;
+  // What is written into a string may be written again, and then has to be from the cut on, in order: the
+  // string was read later than its head, so a change may be in it of which a later one is not.
+  if (filter.is_string() || loaded.journal_position <= loaded.cut_position) return;
   positions_[&filter] = {.position = loaded.journal_position, .database = loaded.database};
   highest_ = std::max(highest_, loaded.journal_position);
 }
@@ -184,6 +186,14 @@ class JournalApplier::Applied {
 
   Result<void> operator()(const keyspace::Mirrored& mirrored) const {
     return mirror(mirrored) ? Result<void>() : missing("a mirror changes that there cannot be");
+  }
+
+  Result<void> operator()(const keyspace::Written& written) const {
+    const filter::Filter* const filter = keyspace_.find(written.key);
+    if (filter != nullptr && !filter->is_string()) return damaged("bytes are written into a filter");
+    const auto done =
+        keyspace_.write(written.key, written.offset, written.bytes, keyspace_.machine_limits().bytes_max);
+    return done ? done : refused(done.error());
   }
 
   Result<void> operator()(const keyspace::Flushed& flushed) const {

@@ -74,6 +74,12 @@ const char* read(BodyReader& body, format::TargetHead shape, std::string_view& t
   return body.take(shape.key_bytes, target) ? nullptr : too_short;
 }
 
+const char* read(BodyReader& body, format::BytesHead shape, std::span<const std::byte>& bytes) {
+  if (!body.take(shape)) return too_short;
+  if (shape.reserved != 0) return "bytes have flags that this build does not know";
+  return body.take(shape.byte_count, bytes) ? nullptr : too_short;
+}
+
 const char* read(BodyReader& body, format::OtherDatabase shape, std::uint32_t& database) {
   if (!body.take(shape)) return too_short;
   if (shape.database >= keyspace::database_count) return no_such_database;

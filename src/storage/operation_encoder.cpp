@@ -69,6 +69,10 @@ void shape(std::string_view target, format::TargetHead& into) {
   into.key_bytes = static_cast<std::uint32_t>(target.size());
 }
 
+void shape(std::span<const std::byte> bytes, format::BytesHead& into) {
+  into.byte_count = static_cast<std::uint32_t>(bytes.size());
+}
+
 void shape(std::uint32_t database, format::OtherDatabase& into) {
   into.database = database;
 }
@@ -77,6 +81,8 @@ template <class Value>
 std::span<const std::byte> tail(const Value& value) {
   if constexpr (std::is_same_v<Value, std::string_view>) {
     return format::bytes_of(value);
+  } else if constexpr (std::is_same_v<Value, std::span<const std::byte>>) {
+    return value;
   } else if constexpr (std::is_same_v<Value, keyspace::AdoptedFilter>) {
     return value.image;
   } else {

@@ -260,7 +260,8 @@ class Salvage {
     auto directory = DataDirectory::open(disk_, into, seed, std::nullopt);
     if (!directory) return directory.error();
     const Snapshot snapshot = snapshot_of(keyspace_, std::chrono::system_clock::now());
-    for (const keyspace::CutEntry& entry : snapshot.entries) report_.items += entry.filter->item_count();
+    for (const keyspace::CutEntry& entry : snapshot.entries)
+      if (!entry.filter->is_string()) report_.items += entry.filter->item_count();
     report_.filters = snapshot.entries.size();
     const auto saved = (*directory)->save(snapshot, progress_);
     return saved ? Result<void>() : Result<void>(saved.error());

@@ -268,14 +268,15 @@ class Saver::Implementation {
 
   // If the disk is full and the reserve has the missing room, writes a second time.
   Result<GenerationReport> write(const Snapshot& snapshot, const ProgressSink& progress, Linking linking) {
-    auto report = directory_.save(snapshot, progress, linking);
+    const auto all_read = [&] { return sync_what_was_read(snapshot); };
+    auto report = directory_.save(snapshot, progress, linking, all_read);
     if (report || report.error().code != Errc::disk_full || !callbacks_.lend_reserve) return report;
     const Progress reached = status().progress;
     const std::uint64_t left = reached.bytes_total - std::min(reached.bytes_total, reached.bytes_done);
     if (!callbacks_.lend_reserve(left)) return report;
     spdlog::log(log_level_ == spdlog::level::info ? spdlog::level::warn : log_level_,
                 "reserve lent to a save");
-    report = directory_.save(snapshot, progress, linking);
+    report = directory_.save(snapshot, progress, linking, all_read);
     callbacks_.reserve_returned();
     return report;
   }
@@ -353,6 +354,22 @@ class Saver::Implementation {
     const std::uint64_t taken_until = snapshot.taken_until();
     if (!callbacks_.sync_journal || taken_until <= snapshot.journal_position) return {};
     return callbacks_.sync_journal(taken_until);
+  }
+
+  // A string is changed in place while it is read, so the generation may hold changes that came after the
+  // cut. The journal must not lose those: a later start would have them without what came before them. Once
+  // the gate is closed, the journal has all changes that were made alone. (A bit that is set in the shared
+  // gate is no such case: until its record is written, its client has no answer.)
+  Result<void> sync_what_was_read(const Snapshot& snapshot) {
+    const bool has_string = std::ranges::any_of(
+        snapshot.entries, [](const keyspace::CutEntry& entry) { return entry.filter->is_string(); });
+    if (!has_string || !callbacks_.sync_journal) return {};
+    std::uint64_t position = 0;
+    {
+      const GateClosed closed(gate_);
+      position = journal_position();
+    }
+    return callbacks_.sync_journal(position);
   }
 
   void choose_log_level(const Order& order, SteadyTime now) {

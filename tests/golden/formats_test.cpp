@@ -3,6 +3,7 @@
 // tests/golden/formats/<version>/ is a whole data directory. The hidden test "write the directory" writes the
 // newest one, once for each version. A change of the format needs a new version and a new directory.
 #include <sepal/base/gate.hpp>
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
@@ -111,6 +112,21 @@ void change_as_in_version_4(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   REQUIRE(mutator.adopt({.database = 8, .key = "file"}, large, keyspace::no_deadline, *file));
 }
 
+// Strings are recorded from version 8 on: one that came whole, one that was written, and one whose bits were
+// set.
+void change_as_in_version_8(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace) {
+  const auto bytes = [](std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); };
+  auto whole = filter::BitString::of("a whole string", test::roomy);
+  REQUIRE(whole);
+  REQUIRE(mutator.put_string({.database = 13, .key = "whole"}, std::move(*whole), 33'177'117'420'000));
+  REQUIRE(mutator.write({.database = 13, .key = "written"}, 5, bytes("written")));
+  REQUIRE(mutator.write({.database = 13, .key = "written"}, 0, bytes("W")));
+  REQUIRE(mutator.write({.database = 13, .key = "bits"}, 3, bytes(std::string_view("\0", 1))));
+  const keyspace::DatabaseKey bits{.database = 13, .key = "bits"};
+  REQUIRE(mutator.try_set_bit(bits, *keyspace.find(bits), 0) == false);
+  REQUIRE(mutator.try_set_bit(bits, *keyspace.find(bits), 31) == false);
+}
+
 // A cut and a journal after it: every kind of operation, three segments, a filler, a filter whose layers were
 // noted after the cut, a group of frames in two segments, and a group at the end that is torn.
 void write_newest(SimulatedDisk& disk) {
@@ -127,6 +143,8 @@ void write_newest(SimulatedDisk& disk) {
   REQUIRE(keyspace.set_deadline({.database = 0, .key = "large"}, 33'177'117'420'000));
 
   add_mirrored(filters);
+  REQUIRE(keyspace.write({.database = 13, .key = "saved"}, 0, std::as_bytes(std::span("saved", 5)),
+                         test::roomy.bytes_max));
 
   test::JournalFiles journal(4096, segment_bytes);
   keyspace::Mutator mutator(keyspace, &journal);
@@ -158,6 +176,8 @@ void write_newest(SimulatedDisk& disk) {
   journal.end_frame();
   change_as_in_version_4(mutator, keyspace, disk);
   journal.end_frame();
+  change_as_in_version_8(mutator, keyspace);
+  journal.end_frame();
   run_transaction(mutator, keyspace, journal, [&] { journal.begin_segment(); });
   journal.sync();
   journal.mark();
@@ -180,6 +200,22 @@ bool holds(const filter::Filter& filter, const std::string& name, std::uint64_t 
   return true;
 }
 
+void require_strings(const keyspace::Keyspace& keyspace) {
+  const std::pair<std::string_view, std::string> expected[] = {
+      {"saved", "saved"},
+      {"whole", "a whole string"},
+      {"written", std::string("W\0\0\0\0written", 12)},
+      {"bits", std::string("\x80\0\0\x01", 4)}};
+  for (const auto& [key, text] : expected) {
+    INFO(key);
+    const filter::Filter* const string = keyspace.find({.database = 13, .key = key});
+    REQUIRE(string != nullptr);
+    CHECK(filter::BitString(*string).text() == text);
+  }
+  CHECK(keyspace.size(13) == std::size(expected));
+  CHECK(keyspace.deadline({.database = 13, .key = "whole"}) == 33'177'117'420'000);
+}
+
 struct Expected {
   std::uint32_t database = 0;
   std::string key;
@@ -192,7 +228,7 @@ struct Expected {
 };
 
 void require_holds(const keyspace::Keyspace& keyspace, const std::vector<Expected>& all) {
-  CHECK(keyspace.total_size() == all.size());
+  CHECK(keyspace.total_size() - keyspace.size(13) == all.size());
   for (const Expected& expected : all) {
     INFO(expected.key);
     const filter::Filter* const filter = keyspace.find({.database = expected.database, .key = expected.key});
@@ -269,6 +305,11 @@ void require_journaled(const std::string& version, keyspace::Deadline of_large, 
   all.insert(all.end(), more.begin(), more.end());
   require_holds(filters.keyspace, all);
   CHECK(filters.keyspace.mirrors().all() == mirrors);
+  if (version == "version-8") {
+    require_strings(filters.keyspace);
+  } else {
+    CHECK(filters.keyspace.size(13) == 0);
+  }
 }
 
 }  // namespace
@@ -300,9 +341,9 @@ TEST_CASE("a data directory of version 3 can be read, with its deadlines", "[gol
   require_journaled("version-3", 33'177'117'420'000, 0x0102030405060708);
 }
 
-// In version 5 filters are created together with their first items; version 6 has a SYNCED, and version 7 has
-// groups of frames.
-TEST_CASE("data directories of versions 4 to 7 can be read, with adopted filters, mirrors and databases",
+// In version 5 filters are created together with their first items; version 6 has a SYNCED, version 7 has
+// groups of frames, and version 8 has strings.
+TEST_CASE("data directories of versions 4 to 8 can be read, with adopted filters, mirrors and databases",
           "[golden]") {
   const filter::FilterOptions plain{.seed = 5};
   const filter::FilterOptions of_source{.seed = 8};
@@ -310,7 +351,7 @@ TEST_CASE("data directories of versions 4 to 7 can be read, with adopted filters
   const filter::FilterOptions foreign{
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = filter::ItemHash::redisbloom};
   const filter::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
-  const std::string version = GENERATE("version-4", "version-5", "version-6", "version-7");
+  const std::string version = GENERATE("version-4", "version-5", "version-6", "version-7", "version-8");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
                              {7, "swapped", "swapped", 3, 3, 1, plain},
                              {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
@@ -322,7 +363,8 @@ TEST_CASE("data directories of versions 4 to 7 can be read, with adopted filters
                              {10, "left alone", "", 0, 0, 1, of_target},
                              {11, "source", "broken", 3, 3, 1, plain},
                              {11, "full", "broken", 1, 1, 1, full}};
-  if (version == "version-7") more.push_back({12, "grouped", "transaction", 7, 7, 1, plain});
+  if (version == "version-7" || version == "version-8")
+    more.push_back({12, "grouped", "transaction", 7, 7, 1, plain});
   require_journaled(version, 33'177'117'420'000, 0x0102030405060708, more,
                     {{.database = 10, .source = "source", .target = "target", .items_before = 0},
                      {.database = 11,
@@ -336,7 +378,7 @@ TEST_CASE("files written today are equal to the newest golden files", "[golden]"
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-7", committed);
+  read("version-8", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.

@@ -56,8 +56,8 @@ class RedisCliTest(DaemonTest):
                          "ERR error rate must be in the range (0.000000, 1.000000)")
         self.assertEqual(self.cli("BF.RESERVE", "k", "0.01", "18446744073709551615"),
                          "ERR Insufficient memory to create filter")
-        self.assertEqual(self.cli("GET", "k"),
-                         'ERR Sepal has no strings: keys hold Bloom filters only '
+        self.assertEqual(self.cli("LPUSH", "k", "a"),
+                         'ERR Sepal has no lists: keys hold Bloom filters and strings only '
                          '(docs/protocol.md, "What Sepal does not have")')
         self.assertIn("ERR unknown command 'NOSUCH'", self.cli("NOSUCH", "k"))
 

@@ -28,7 +28,8 @@ struct Recorded {
     swapped,
     mirrored,
     flushed,
-    flushed_all
+    flushed_all,
+    written
   };
   Kind kind = Kind::added;
   std::uint32_t database = 0;
@@ -40,7 +41,8 @@ struct Recorded {
   keyspace::Deadline deadline = keyspace::no_deadline;
   keyspace::Mirror mirror{};
   std::vector<Fingerprint> fingerprints{};
-  std::vector<std::byte> image{};  // of an adopted filter: the image or the file
+  std::vector<std::byte> image{};  // of an adopted filter, or what was written: the bytes
+  std::uint64_t offset = 0;        // of what was written
   keyspace::ImageFile file{};
 
   [[nodiscard]] static Recorded of(const keyspace::Mutation& change) {
@@ -67,6 +69,11 @@ struct Recorded {
   void take(const keyspace::Grown& grown) {
     name(Kind::grown, grown.key);
     layer = grown.layer;
+  }
+  void take(const keyspace::Written& written) {
+    name(Kind::written, written.key);
+    offset = written.offset;
+    image.assign(written.bytes.begin(), written.bytes.end());
   }
   void take(const keyspace::Removed& removed) { name(Kind::removed, removed.key); }
   void take(const keyspace::Expires& expires) {

@@ -65,6 +65,7 @@ enum class Flag : std::uint32_t {
   adopts = 1u << 14,         // may put a filter that came whole under a key
   unqueued = 1u << 16,       // runs at once between MULTI and EXEC
   runs_script = 1u << 22,    // runs a script
+  string = 1u << 23,         // changes strings: it records the bytes of its words
   outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {

@@ -107,6 +107,28 @@ inline constexpr std::string_view whole_in_transaction =
     "ERR a filter as large as this one is copied by a job of its own; send the command outside of a "
     "transaction or script";
 
+// Strings.
+inline constexpr std::string_view wrong_type =
+    "WRONGTYPE Operation against a key holding the wrong kind of value";
+inline constexpr std::string_view bit_position = "ERR bit offset is not an integer or out of range";
+inline constexpr std::string_view bit_value = "ERR bit is not an integer or out of range";
+inline constexpr std::string_view bit_sought = "ERR The bit argument must be 1 or 0.";
+inline constexpr std::string_view bitop_not = "ERR BITOP NOT must be called with a single source key.";
+inline constexpr std::string_view bitfield_type =
+    "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
+inline constexpr std::string_view bitfield_overflow = "ERR Invalid OVERFLOW type specified";
+inline constexpr std::string_view bitfield_read_only = "ERR BITFIELD_RO only supports the GET subcommand";
+inline constexpr std::string_view offset_range = "ERR offset is out of range";
+inline constexpr std::string_view increment_overflow = "ERR increment or decrement would overflow";
+inline constexpr std::string_view decrement_overflow = "ERR decrement would overflow";
+inline constexpr std::string_view string_too_long =
+    "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+inline constexpr std::string_view long_string_in_transaction =
+    "ERR a string as long as this one is put by a job of its own; send the command outside of a transaction "
+    "or script";
+inline constexpr std::string_view long_string_among_others =
+    "ERR MSET takes strings of at most 1048576 bytes; put a longer one with SET";
+
 // BF commands. Some have no code in front, in the reference as well.
 inline constexpr std::string_view filter_not_found = "ERR not found";
 inline constexpr std::string_view filter_exists = "ERR item exists";

@@ -38,7 +38,7 @@ class PartialRun {
   std::uint64_t cursor = 0;              // how far a handler has come that scans, or copies
   std::uint64_t keys_left = 0;           // of a handler that scans: how many it is to visit
   std::size_t pattern_word = 0;          // the word that keys have to match; 0: none
-  bool type_exists = true;               // false: no key has the type that the request names
+  std::size_t type_word = 0;             // the word that names the type of keys; 0: none
   resp::Reply elements;                  // of the reply's array, since the last keep()
   std::size_t element_count = 0;         // of the reply's array
   std::vector<std::string> pieces;       // of the reply, before `elements`

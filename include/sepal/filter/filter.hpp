@@ -179,6 +179,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   void plan_growth(PlanMemo& plans) const;
 
   [[nodiscard]] FilterOptions options() const;
+  // This is a string, and no filter (bit_string.hpp): nothing of items has a meaning.
+  [[nodiscard]] bool is_string() const { return hash_ == ItemHash::none; }
   // The fingerprint of an item in this filter.
   [[nodiscard]] Fingerprint fingerprint(std::string_view item) const {
     return fingerprint_of(item, hash_, seed_);
@@ -235,6 +237,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] bool add_recorded(std::span<const Fingerprint> fingerprints);
 
  private:
+  friend class BitString;
   friend class BulkAdd;
 
   explicit Filter(const FilterOptions& options);

@@ -3,8 +3,8 @@
 //
 //     offset  size  field (little endian)
 //     0       4     magic "SPLF"
-//     4       2     version of this header: 1, and 2 where the hash is not 0
-//     6       2     hash (ItemHash): 0 XXH3; 1 RedisBloom's
+//     4       2     version of this header: 1 where the hash is 0, 2 where it is 1, 3 where it is 2
+//     6       2     hash (ItemHash): 0 XXH3; 1 RedisBloom's; 2 none, this is a string
 //     8       8     seed
 //     16      8     error rate of the filter (IEEE 754 double)
 //     24      8     capacity of the first layer
@@ -25,6 +25,10 @@
 // way. In a layer of layout 1 the position j is ((low + j * high) mod 2^64) mod the layer's bits, counted
 // through all of its words.
 //
+// With hash 2 the layer's bits are the bytes of a string, and the item count is the string's length. There is
+// one layer, of layout 2, whose block bits are 64, whose probe count is 0, and whose capacity is the number
+// of bytes in its blocks. The rates and the seed mean nothing.
+//
 // The header has no checksum of its own: its container has one over these bytes.
 #pragma once
 
@@ -41,6 +45,7 @@ inline constexpr std::size_t image_header_bytes = 40;
 inline constexpr std::size_t image_layer_bytes = 48;
 inline constexpr std::uint16_t image_version = 1;
 inline constexpr std::uint16_t image_version_of_foreign_hash = 2;
+inline constexpr std::uint16_t image_version_of_strings = 3;
 
 struct ImageHeader {
   FilterOptions options;

@@ -12,6 +12,7 @@ namespace sepal::filter {
 enum class ItemHash : std::uint8_t {
   xxh3 = 0,        // 128 bits of XXH3 under the filter's seed
   redisbloom = 1,  // two hashes of MurmurHash64A; the filter's seed means nothing
+  none = 2,        // there are no items: the bits are the bytes of a string (bit_string.hpp)
 };
 
 // Hashes an item as RedisBloom does: `low` is MurmurHash64A under a seed of its own, `high` the same under

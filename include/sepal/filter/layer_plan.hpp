@@ -35,6 +35,9 @@ enum class Layout : std::uint8_t {
   blocked = 0,
   // Anywhere, as RedisBloom has them: (low + j * high mod 2^64) mod bits. The "blocks" of the plan are words.
   double_hashing = 1,
+  // Each by its position: the bits are the bytes of a string (bit_string.hpp). The "blocks" of the plan are
+  // words, its capacity is the bytes in them, and it has no probes. The layer's item count is the length.
+  bytes = 2,
 };
 // The probes that double hashing takes for the smallest rate a double can be.
 inline constexpr std::uint32_t double_hashing_probe_count_max = 1075;
@@ -45,7 +48,7 @@ struct LayerPlan {
   double error_rate = 0;          // asked of this layer, when it holds `capacity` items
   std::uint64_t block_count = 0;  // at least 1
   std::uint32_t block_bits = 0;   // a multiple of 64
-  std::uint32_t probe_count = 0;  // 1 .. probe_count_max
+  std::uint32_t probe_count = 0;  // 1 .. probe_count_max; 0 in a string
   Layout layout = Layout::blocked;
 
   [[nodiscard]] std::uint64_t bit_count() const { return block_count * block_bits; }

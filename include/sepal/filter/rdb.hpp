@@ -10,9 +10,9 @@
 //              with no value
 //     length   by the first byte: 00nnnnnn six bits; 01nnnnnn and one byte, 14 bits; 0x80 and 4 bytes;
 //              0x81 and 8 bytes; all big endian
-//     string   length and bytes; or 0xc3, packed length, length, and bytes that are packed as LZF
+//     string   length and bytes; or 0xc3, packed length, length, and bytes that are packed as LZF; or 0xc0,
+//              0xc1, 0xc2 and a number of 1, 2 or 4 bytes, little endian, whose decimal digits are the string
 //
-// Redis writes a short string that is a decimal number in a third way; the bits of a filter never are one.
 // Any RDB version is taken: the fields belong to the module, and have a version of their own.
 #pragma once
 
@@ -22,6 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace sepal::filter {
@@ -56,6 +58,18 @@ Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t 
 // The dump's bytes must still be there. Errors: out_of_range where bits cannot be unpacked; those of
 // Filter::restore.
 Result<FilterPtr> filter_of(const RdbDump& dump, const FilterLimits& limits);
+
+// --- a string: 1 byte type 0, the string, and the same footer
+// ------------------------------------------------
+
+// Whether the first byte begins a dump of a string.
+[[nodiscard]] bool is_rdb_string(std::span<const std::byte> bytes);
+// Whether it begins a dump of a string that is packed.
+[[nodiscard]] bool is_packed_rdb_string(std::span<const std::byte> bytes);
+[[nodiscard]] std::string rdb_dump_of(std::string_view string);
+// The string in a dump. Errors: damaged where the checksum does not match; out_of_range where it does, but
+// this is no string; those of BitString::of.
+Result<FilterPtr> decode_rdb_string(std::span<const std::byte> bytes, const FilterLimits& limits);
 
 // CRC-64 of Jones, reflected, from 0.
 [[nodiscard]] std::uint64_t rdb_checksum(std::span<const std::byte> bytes);

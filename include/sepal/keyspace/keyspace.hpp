@@ -1,4 +1,5 @@
-// The keyspace: numbered databases of keys, each key naming one filter; limits; the memory account.
+// The keyspace: numbered databases of keys, each key naming one filter, or one string
+// (filter/bit_string.hpp); limits; the memory account. Where nothing else is said, a filter may be a string.
 //
 // Guarded by the gate: members marked *shared* need the caller's side, members marked *exclusive* need a
 // closed gate. The keyspace opens no file and starts no thread. It hands over what takes long: a Housekeeper
@@ -175,6 +176,13 @@ class Keyspace {
   // The same for an item's fingerprint under the filter's seed.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, const Fingerprint& item);
 
+  // Writes bytes into the string under the key, from `offset` on. Makes the string, or lets it grow, where
+  // that is needed; bytes between its end and `offset` are zero. The key names no filter. `bytes_max` is what
+  // the string may take in addition. Errors: key_too_long, key_limit, memory_limit, too_large (longer than a
+  // string can be), out_of_range (there is no such database), out_of_memory.
+  Result<void> write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes,
+                     std::uint64_t bytes_max);
+
   bool remove(DatabaseKey key);  // false when there was none
   // Removes the key when it is past its deadline, and counts it; else returns false.
   bool expire(DatabaseKey key, WallTime now);
@@ -233,6 +241,9 @@ class Keyspace {
   [[nodiscard]] std::uint64_t least_bytes() const;
   [[nodiscard]] Error refusal_of(const Error& error, const filter::FilterOptions& options) const;
   filter::Filter& insert(DatabaseKey key, FilterPtr filter);
+  Result<FilterPtr> string_with_room(DatabaseKey key, std::uint64_t byte_count,
+                                     std::uint64_t bytes_max) const;
+  void replace_string(DatabaseKey key, FilterPtr larger);
   void dispose_table(std::uint32_t database);
   void settle_newest_layer(filter::Filter& filter);
   void drop_mirror(const filter::Filter& end);

@@ -95,6 +95,13 @@ struct Mirrored {
   std::uint64_t items_before = 0;  // as in Mirror
 };
 
+// Bytes are in the string from `offset` on. The string is made, or becomes longer, where that is needed.
+struct Written {
+  DatabaseKey key{};
+  std::uint64_t offset = 0;
+  std::span<const std::byte> bytes{};  // at most written_bytes_max
+};
+
 struct Flushed {
   std::uint32_t database = 0;
 };
@@ -102,6 +109,6 @@ struct Flushed {
 struct FlushedAll {};
 
 using Mutation = std::variant<Created, Grown, Removed, Expires, Renamed, Adopted, Moved, Swapped, Mirrored,
-                              Flushed, FlushedAll>;
+                              Written, Flushed, FlushedAll>;
 
 }  // namespace sepal::keyspace

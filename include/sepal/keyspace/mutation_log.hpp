@@ -32,6 +32,9 @@ inline constexpr std::uint64_t record_bytes_max = 128;
 // Images up to this length stand in the record itself.
 inline constexpr std::uint64_t recorded_image_bytes_max = std::uint64_t{64} << 10;
 
+// More bytes of a string are told as several changes.
+inline constexpr std::size_t written_bytes_max = std::size_t{64} << 10;
+
 // Confined to a worker, inside the gate. None of its members waits for a disk. added() and record() may wait
 // for the journal's lock.
 class MutationLog {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -36,8 +37,19 @@ class Mutator {
   // An item was already in the target, so the reply must wait for records in flight.
   [[nodiscard]] bool target_knew() const { return target_knew_; }
 
+  // Sets a bit of the string under the key, and returns whether it was set. Nothing, with nothing done, if
+  // that needs write().
+  [[nodiscard]] std::optional<bool> try_set_bit(DatabaseKey key, const filter::Filter& string,
+                                                std::uint64_t position);
+
   // --- exclusive ------------------------------------------------------------------------------------------
 
+  // As Keyspace::write, within the limits. Changes of more than written_bytes_max are told one after the
+  // other: for these the caller has begun a group. Errors as there; then nothing was changed.
+  Result<void> write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes);
+  // Puts a string that no other thread knows under a key, replacing what is there. Errors and groups: as
+  // Keyspace::put, and as write().
+  Result<void> put_string(DatabaseKey key, FilterPtr string, Deadline deadline);
   // As the members of Keyspace.
   Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
   bool remove(DatabaseKey key) { return told(keyspace_.remove(key), Removed{.key = key}); }
@@ -71,6 +83,7 @@ class Mutator {
   bool try_add_mirrored(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
                         std::span<bool> added);
   void break_mirror(DatabaseKey source, MirrorState state);
+  void tell_written(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes);
   // Tells the log and the watches of a change, if it was made: `made` is its success. Returns that.
   template <class Success>
   Success told(Success made, const Mutation& change) {
@@ -93,6 +106,8 @@ class Mutator {
 // For expire(), create(), set_deadline() and add_alone().
 [[nodiscard]] std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item_count,
                                                        std::uint32_t layers_max);
+// For expire(), and write() or put_string() of so many bytes.
+[[nodiscard]] std::uint64_t record_bytes_of_string(std::size_t key_bytes, std::uint64_t byte_count);
 // For expire() and adopt() without a file.
 [[nodiscard]] std::uint64_t record_bytes_of_adoption(std::size_t key_bytes);
 // What comes on top of these for any request while there are mirrors: for an add of so many items (with the

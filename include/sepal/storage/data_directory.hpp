@@ -99,12 +99,14 @@ class DataDirectory {
   // Writes `snapshot` as a new generation and makes it current, then removes the older ones. Filters may be
   // added to while this reads them: the generation holds what was added before the cut, and a part of what
   // came after. Memory: one fixed buffer. On an error the old generation is current and untouched, and what
-  // was written is removed as far as the disk allows. One case differs: when the very last sync fails (of the
-  // directory, with CURRENT replaced already), both generations stay, because it is unknown which one a power
-  // loss would leave. Errors: disk_full, read_only, io (also when `progress` gave up), not_found (the
-  // directory was removed meanwhile).
+  // was written is removed as far as the disk allows. `all_read` may be empty; it is called when all bits are
+  // read, before the generation becomes current, and its error ends the save. One case differs: when the very
+  // last sync fails (of the directory, with CURRENT replaced already), both generations stay, because it is
+  // unknown which one a power loss would leave. Errors: disk_full, read_only, io (also when `progress` gave
+  // up), not_found (the directory was removed meanwhile).
   Result<GenerationReport> save(const Snapshot& snapshot, const ProgressSink& progress,
-                                Linking linking = Linking::unchanged);
+                                Linking linking = Linking::unchanged,
+                                const std::function<Result<void>()>& all_read = {});
 
   // Verifies every checksum of the current generation and hands its filters to `sink`; there may be no
   // generation. Memory: one fixed buffer and a few filters, each within `limits` and no larger than its file.

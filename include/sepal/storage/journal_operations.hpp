@@ -4,10 +4,11 @@
 //     operation  =  OperationHead  [key]  the fields that its layout names  fingerprints
 //
 // `added` and `created` alone have fingerprints: `count` of them, 16 bytes each, low half first. Those of
-// `created` are the filter's first items. With operation_same_shape it has no fields. A field is a structure
-// of one of the shapes below. A TargetHead is followed by its key, an AdoptedShape by its image. An `adopted`
-// without an image has it in a file, and is the first operation of its frame. A `resumed` tells that the
-// journal was off before: what happened until there is not in it.
+// `created` are the filter's first items. For a string, the low half of a fingerprint is the position of a
+// bit that was set. With operation_same_shape it has no fields. A field is a structure of one of the shapes
+// below. A TargetHead is followed by its key, a BytesHead by its bytes, an AdoptedShape by its image. An
+// `adopted` without an image has it in a file, and is the first operation of its frame. A `resumed` tells
+// that the journal was off before: what happened until there is not in it.
 #pragma once
 
 #include <sepal/keyspace/mutation.hpp>
@@ -25,9 +26,9 @@
 namespace sepal::storage::format {
 
 // A new kind of operation is a new version.
-inline constexpr std::uint32_t journal_version = 5;
+inline constexpr std::uint32_t journal_version = 6;
 // Earlier versions are read as well: 1 had no `expires`, 2 no shared shapes and no operation after `expires`,
-// 3 no items in `created`, 4 no groups of frames (journal_format.hpp).
+// 3 no items in `created`, 4 no groups of frames (journal_format.hpp), 5 no `written`.
 [[nodiscard]] constexpr bool is_known_journal(std::uint32_t found) {
   return found >= 1 && found <= journal_version;
 }
@@ -46,8 +47,9 @@ enum class Operation : std::uint8_t {
   mirrored = 11,
   swapped = 12,
   moved = 13,
+  written = 14,
 };
-inline constexpr Operation last_operation = Operation::moved;
+inline constexpr Operation last_operation = Operation::written;
 
 // In the first byte of OperationHead::flags.
 inline constexpr unsigned char operation_same_key = 1;    // the key of the operation before it in this frame
@@ -117,6 +119,12 @@ struct TargetHead {
   U32 reserved = 0;
 };
 static_assert(sizeof(TargetHead) == 8 && alignof(TargetHead) == 1);
+
+struct BytesHead {
+  U32 byte_count = 0;  // the bytes that follow
+  U32 reserved = 0;
+};
+static_assert(sizeof(BytesHead) == 8 && alignof(BytesHead) == 1);
 
 struct OtherDatabase {
   U32 database = 0;
@@ -220,6 +228,11 @@ inline constexpr auto layout<keyspace::Mirrored> =
     Layout(Operation::mirrored, "mirrored", field<StateShape>("state", &keyspace::Mirrored::state),
            field<NumberShape>("items_before", &keyspace::Mirrored::items_before),
            field<TargetHead>("target", &keyspace::Mirrored::target));
+
+template <>
+inline constexpr auto layout<keyspace::Written> =
+    Layout(Operation::written, "written", field<NumberShape>("offset", &keyspace::Written::offset),
+           field<BytesHead>("bytes", &keyspace::Written::bytes));
 
 template <>
 inline constexpr auto layout<keyspace::Flushed> = Layout(Operation::flushed, "flushed");

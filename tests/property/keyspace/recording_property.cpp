@@ -129,6 +129,9 @@ class Model {
       }
       case Recorded::Kind::swapped:
         return database.swap(databases_[operation.other]);
+      case Recorded::Kind::written:
+        FAIL("no string is written here");
+        return;
       case Recorded::Kind::mirrored:
         // Adds to a target are recorded under the target's key.
         return;

@@ -52,7 +52,8 @@ std::set<std::string> rows_of_document() {
 }
 
 constexpr std::string_view no_lists =
-    "-ERR Sepal has no lists: keys hold Bloom filters only (docs/protocol.md, \"What Sepal does not have\")";
+    "-ERR Sepal has no lists: keys hold Bloom filters and strings only (docs/protocol.md, \"What Sepal does "
+    "not have\")";
 
 }  // namespace
 

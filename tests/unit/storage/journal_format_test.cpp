@@ -79,14 +79,14 @@ TEST_CASE("the checksum of a segment's header covers every field", "[storage]") 
   header.segment_bytes = 1 << 20;
   CHECK(hexadecimal(bytes_of(header)) ==
         "534550414c4a524e"
-        "05000000"
+        "06000000"
         "00000000"
         "0700000000000000"
         "e803000000000000"
         "0000100000000000" +
             zeros(16 + 8));
   const std::uint64_t checksum = segment_checksum(header);
-  CHECK(checksum == 0x8f00b9e22d724761U);
+  CHECK(checksum == 0x0d14ab958a7247afU);
   std::array<std::byte, sizeof header> bytes{};
   for (std::size_t at = 0; at < offsetof(SegmentHeader, checksum); ++at) {
     std::memcpy(bytes.data(), &header, sizeof header);
@@ -166,12 +166,12 @@ TEST_CASE("each operation has the bytes of the format", "[storage]") {
   }
   SECTION("moved") {
     encoder.moved(some_key, 5);
-    CHECK(hexadecimal(encoder.bytes()) == head("0d") + "05000000" + "00000000");
+    CHECK(hexadecimal(encoder.bytes()) == head("0d") + "06000000" + "00000000");
     CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Moved{.key = some_key}));
   }
   SECTION("swapped") {
     encoder.swapped(3, 5);
-    CHECK(hexadecimal(encoder.bytes()) == "0c03" + zeros(14) + "05000000" + "00000000");
+    CHECK(hexadecimal(encoder.bytes()) == "0c03" + zeros(14) + "06000000" + "00000000");
     CHECK(encoder.bytes().size() == operation_bytes_max(keyspace::Swapped{}));
   }
   SECTION("mirrored") {

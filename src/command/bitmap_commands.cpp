@@ -1,0 +1,480 @@
+// Handlers of the commands on the bits of strings.
+//
+// SETBIT to 1 is what filters of clients do all day. It runs in the shared gate, as BF.ADD does, where the
+// bit lies within the string and its page has memory. All else that changes a string closes the gate.
+
+#include <sepal/command/arguments.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "adopting.hpp"
+#include "handlers.hpp"
+#include "lookup.hpp"
+#include "mirror_state.hpp"
+#include "refuse.hpp"
+#include "string_access.hpp"
+
+namespace sepal::command {
+namespace {
+
+using filter::BitRange;
+using filter::BitString;
+using filter::Filter;
+using keyspace::FilterPtr;
+using Words = std::span<const std::string_view>;
+
+// The position of a bit, below 2^32.
+std::optional<std::uint64_t> parse_position(std::string_view word) {
+  const auto number = parse_unsigned(word);
+  return number && *number < filter::string_bits_max ? number : std::nullopt;
+}
+
+constexpr std::uint8_t mask_in_byte(std::uint64_t position) {
+  return static_cast<std::uint8_t>(0x80U >> (position % 8));
+}
+
+// With the gate closed. Writes the byte of a bit; the string is made or grows if it has to.
+Next write_bit(Context& context, const FoundString& found, std::uint64_t position, bool value) {
+  const std::uint64_t at = position / 8;
+  std::byte byte{0};
+  if (at < found.length()) found.string().read(at, {&byte, 1});
+  const std::byte mask{mask_in_byte(position)};
+  const bool was_set = (byte & mask) != std::byte{0};
+  byte = value ? byte | mask : byte & ~mask;
+  if (write_string(context, context.words[1], at, {&byte, 1})) context.reply.integer(was_set ? 1 : 0);
+  return Next::done;
+}
+
+// --- BITCOUNT, BITPOS -------------------------------------------------------------------------------------
+
+// The words "start end [BYTE | BIT]" of a request.
+struct AskedRange {
+  std::int64_t first = 0;
+  std::int64_t last = -1;
+  bool in_bits = false;
+  bool has_end = false;
+};
+
+// The error text; empty if there is none.
+std::string_view parse(Words words, AskedRange& range) {
+  constexpr std::size_t words_max = 3;
+  if (words.size() > words_max) return text::syntax;
+  if (words.size() == words_max) {
+    range.in_bits = equal_ignoring_case(words[2], "BIT");
+    if (!range.in_bits && !equal_ignoring_case(words[2], "BYTE")) return text::syntax;
+  }
+  range.has_end = words.size() >= 2;
+  const auto first = words.empty() ? 0 : parse_integer(words[0]);
+  const auto last = range.has_end ? parse_integer(words[1]) : -1;
+  if (!first || !last) return text::not_an_integer;
+  range.first = *first;
+  range.last = *last;
+  return {};
+}
+
+// The bits of a string of so many bytes. An empty range: `begin` is `end`.
+BitRange bits_of(const AskedRange& range, std::uint64_t length) {
+  const auto count = static_cast<std::int64_t>(range.in_bits ? 8 * length : length);
+  if (range.first < 0 && range.last < 0 && range.first > range.last) return {};
+  const auto from_end = [&](std::int64_t at) { return at < 0 ? std::max<std::int64_t>(at + count, 0) : at; };
+  const std::int64_t first = from_end(range.first);
+  const std::int64_t last = std::min(from_end(range.last), count - 1);
+  if (first > last) return {};
+  const std::uint64_t bits = range.in_bits ? 1 : 8;
+  return {.begin = static_cast<std::uint64_t>(first) * bits,
+          .end = (static_cast<std::uint64_t>(last) + 1) * bits};
+}
+
+// --- BITOP ------------------------------------------------------------------------------------------------
+
+enum class BitOperation : std::uint8_t { all, any, odd, inverse };
+
+std::optional<BitOperation> parse_operation(std::string_view word) {
+  if (equal_ignoring_case(word, "AND")) return BitOperation::all;
+  if (equal_ignoring_case(word, "OR")) return BitOperation::any;
+  if (equal_ignoring_case(word, "XOR")) return BitOperation::odd;
+  if (equal_ignoring_case(word, "NOT")) return BitOperation::inverse;
+  return std::nullopt;
+}
+
+std::byte combined(BitOperation operation, std::byte one, std::byte other) {
+  switch (operation) {
+    case BitOperation::all:
+      return one & other;
+    case BitOperation::any:
+      return one | other;
+    case BitOperation::odd:
+      return one ^ other;
+    case BitOperation::inverse:
+      break;
+  }
+  return ~one;
+}
+
+// The sources of a BITOP. They stay as long as this does; a missing key is a null.
+struct Sources {
+  BitOperation operation = BitOperation::all;
+  std::vector<FilterPtr> strings;
+
+  [[nodiscard]] std::uint64_t length() const {
+    std::uint64_t longest = 0;
+    for (const FilterPtr& string : strings)
+      if (string != nullptr) longest = std::max(longest, BitString(*string).length());
+    return longest;
+  }
+  // Bytes [offset, offset + to.size()) of the result. `other` is as long.
+  void read(std::uint64_t offset, std::span<std::byte> to, std::span<std::byte> other) const {
+    for (std::size_t at = 0; at < strings.size(); ++at) {
+      const std::span<std::byte> bytes = at == 0 ? to : other;
+      std::ranges::fill(bytes, std::byte{0});
+      if (strings[at] != nullptr) {
+        const BitString string(*strings[at]);
+        const std::uint64_t left = string.length() - std::min(string.length(), offset);
+        string.read(offset, bytes.first(std::min<std::uint64_t>(left, bytes.size())));
+      }
+      if (at == 0 && operation != BitOperation::inverse) continue;
+      for (std::size_t byte = 0; byte < to.size(); ++byte)
+        to[byte] = combined(operation, to[byte], other[byte]);
+    }
+  }
+  // The result as a string. Outside the gate as well.
+  [[nodiscard]] Result<FilterPtr> result(const filter::FilterLimits& limits,
+                                         const filter::GoOn& go_on) const {
+    constexpr std::size_t piece_bytes = 65536;
+    const std::uint64_t byte_count = length();
+    auto made = BitString::with_room(byte_count, limits);
+    std::vector<std::byte> piece(piece_bytes);
+    std::vector<std::byte> other(piece_bytes);
+    for (std::uint64_t offset = 0; made && offset < byte_count; offset += piece_bytes) {
+      const auto part = std::span(piece).first(std::min<std::uint64_t>(piece_bytes, byte_count - offset));
+      read(offset, part, std::span(other).first(part.size()));
+      BitString(**made).write(offset, part);
+      if (go_on && !go_on(offset)) return fail(Errc::io, "given up before the end, as asked");
+    }
+    return made;
+  }
+};
+
+// Nothing: one of the keys names a filter, and WRONGTYPE was answered.
+std::optional<Sources> sources_of(Context& context, BitOperation operation, Words keys) {
+  Sources sources{.operation = operation, .strings = {}};
+  for (const std::string_view key : keys) {
+    const FoundString found = find_string(context, key);
+    if (found.is_filter) return std::nullopt;
+    sources.strings.emplace_back(const_cast<Filter*>(found.value));
+  }
+  return sources;
+}
+
+Next put_result(Context& context, Sources sources, std::string_view target) {
+  const std::uint64_t length = sources.length();
+  Adoption adoption{.what = "bitop",
+                    .database = context.client.database,
+                    .key = std::string(target),
+                    .replace = true,
+                    .make = {},
+                    .answer = [length](resp::Reply& reply, const Result<void>& outcome) {
+                      if (outcome) return reply.integer_unsigned(length);
+                      reply.error(reason_text(outcome.error()));
+                    }};
+  if (length <= keyspace::recorded_image_bytes_max / 2) {
+    auto made = sources.result(context.services.keyspace.machine_limits(), {});
+    if (made) return adopt(context, std::move(*made), std::move(adoption));
+    adoption.answer(context.reply, made.error());
+    return Next::done;
+  }
+  if (context.moment.in_transaction) return refuse(context, text::long_string_in_transaction);
+  adoption.make = [held = std::move(sources), length](const Making& making) -> Result<FilterPtr> {
+    if (auto room = making.hold(length); !room) return room.error();
+    return held.result(making.limits, making.go_on);
+  };
+  context.services.adoptions.adopt(context.client, std::move(adoption));
+  return Next::wait;
+}
+
+// --- BITFIELD ---------------------------------------------------------------------------------------------
+
+enum class Overflow : std::uint8_t { wrap, saturate, fail };
+
+struct BitField {
+  enum class Kind : std::uint8_t { get, set, increment };
+  Kind kind = Kind::get;
+  bool is_signed = false;
+  std::uint32_t bits = 0;  // 1 .. 64 where it is signed, else 1 .. 63
+  std::uint64_t position = 0;
+  std::int64_t operand = 0;
+  Overflow overflow = Overflow::wrap;
+
+  [[nodiscard]] std::uint64_t end() const { return position + bits; }
+};
+
+bool parse_type(std::string_view word, BitField& field) {
+  constexpr std::int64_t signed_bits_max = 64;
+  if (word.empty() || (word[0] != 'i' && word[0] != 'u')) return false;
+  field.is_signed = word[0] == 'i';
+  const auto bits = parse_integer(word.substr(1));
+  if (!bits || *bits < 1 || *bits > signed_bits_max - (field.is_signed ? 0 : 1)) return false;
+  field.bits = static_cast<std::uint32_t>(*bits);
+  return true;
+}
+
+// "#5" is the position of the sixth field of this width.
+bool parse_field_position(std::string_view word, BitField& field) {
+  const bool counts_fields = word.starts_with('#');
+  const auto number = parse_unsigned(word.substr(counts_fields ? 1 : 0));
+  if (!number || *number >= filter::string_bits_max) return false;
+  field.position = *number * (counts_fields ? field.bits : 1);
+  return field.end() <= filter::string_bits_max;
+}
+
+// The operation at words[at], which it moves behind. The error text; empty if there is none.
+std::string_view parse_field(Words words, std::size_t& at, BitField& field) {
+  const Words rest = words.subspan(at);
+  const bool get = equal_ignoring_case(rest[0], "GET") && rest.size() >= 3;
+  const bool set = equal_ignoring_case(rest[0], "SET") && rest.size() >= 4;
+  const bool increment = equal_ignoring_case(rest[0], "INCRBY") && rest.size() >= 4;
+  if (!get && !set && !increment) return text::syntax;
+  if (!parse_type(rest[1], field)) return text::bitfield_type;
+  if (!parse_field_position(rest[2], field)) return text::bit_position;
+  field.kind = get ? BitField::Kind::get : set ? BitField::Kind::set : BitField::Kind::increment;
+  at += get ? 3 : 4;
+  if (get) return {};
+  const auto operand = parse_integer(rest[3]);
+  if (!operand) return text::not_an_integer;
+  field.operand = *operand;
+  return {};
+}
+
+std::optional<Overflow> parse_overflow(std::string_view word) {
+  if (equal_ignoring_case(word, "WRAP")) return Overflow::wrap;
+  if (equal_ignoring_case(word, "SAT")) return Overflow::saturate;
+  if (equal_ignoring_case(word, "FAIL")) return Overflow::fail;
+  return std::nullopt;
+}
+
+std::string_view parse_fields(Words words, std::vector<BitField>& fields) {
+  Overflow overflow = Overflow::wrap;
+  for (std::size_t at = 0; at < words.size();) {
+    if (equal_ignoring_case(words[at], "OVERFLOW") && at + 1 < words.size()) {
+      const auto named = parse_overflow(words[at + 1]);
+      if (!named) return text::bitfield_overflow;
+      overflow = *named;
+      at += 2;
+      continue;
+    }
+    BitField field{.overflow = overflow};
+    if (const auto wrong = parse_field(words, at, field); !wrong.empty()) return wrong;
+    fields.push_back(field);
+  }
+  return {};
+}
+
+// Wide enough for every sum of two numbers of 64 bits.
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): the other form draws a warning
+
+// The number in a field of a string; bits behind the end are 0.
+Wide value_of(const FoundString& found, const BitField& field) {
+  std::uint64_t bits = 0;
+  for (std::uint64_t at = field.position; at < field.end(); ++at)
+    bits = bits << 1 | (found.value != nullptr && found.string().bit(at) ? 1 : 0);
+  if (!field.is_signed) return static_cast<Wide>(bits);
+  const std::uint32_t unused = 64 - field.bits;
+  return static_cast<Wide>(static_cast<std::int64_t>(bits << unused) >> unused);
+}
+
+// The number that a field has after an operation. Nothing: it overflows, and OVERFLOW FAIL says to leave it.
+std::optional<Wide> value_after(const BitField& field, Wide before) {
+  const Wide wanted = field.kind == BitField::Kind::set ? Wide{field.operand} : before + Wide{field.operand};
+  const Wide one = 1;
+  const Wide least = field.is_signed ? -(one << (field.bits - 1)) : 0;
+  const Wide most = field.is_signed ? (one << (field.bits - 1)) - 1 : (one << field.bits) - 1;
+  if (wanted >= least && wanted <= most) return wanted;
+  switch (field.overflow) {
+    case Overflow::fail:
+      return std::nullopt;
+    case Overflow::saturate:
+      return wanted < least ? least : most;
+    case Overflow::wrap:
+      break;
+  }
+  const Wide wrapped = wanted & ((one << field.bits) - 1);
+  return field.is_signed && wrapped > most ? wrapped - (one << field.bits) : wrapped;
+}
+
+// Writes a number into a field. False: an error was answered.
+bool write_field(Context& context, const FoundString& found, const BitField& field, Wide value) {
+  constexpr std::size_t bytes_max = 9;  // 64 bits that do not begin at a byte
+  const std::uint64_t first = field.position / 8;
+  const std::uint64_t count = (field.end() + 7) / 8 - first;
+  std::array<std::byte, bytes_max> bytes{};
+  const auto touched = std::span(bytes).first(static_cast<std::size_t>(count));
+  const std::uint64_t left = found.length() - std::min(found.length(), first);
+  if (left > 0) found.string().read(first, touched.first(std::min<std::uint64_t>(left, count)));
+  const auto number = static_cast<std::uint64_t>(value);
+  for (std::uint32_t bit = 0; bit < field.bits; ++bit) {
+    const std::uint64_t position = field.position + bit - 8 * first;
+    const std::byte mask{mask_in_byte(position)};
+    const bool is_set = (number >> (field.bits - 1 - bit) & 1) != 0;
+    std::byte& byte = touched[static_cast<std::size_t>(position / 8)];
+    byte = is_set ? byte | mask : byte & ~mask;
+  }
+  return write_string(context, context.words[1], first, touched);
+}
+
+// False: an error was answered, and ends the request.
+bool run_field(Context& context, const BitField& field) {
+  const FoundString found = find_string(context, context.words[1]);
+  const Wide before = value_of(found, field);
+  if (field.kind == BitField::Kind::get) {
+    context.reply.integer(static_cast<std::int64_t>(before));
+    return true;
+  }
+  const auto after = value_after(field, before);
+  if (!after) {
+    context.reply.null();
+    return true;
+  }
+  if (!write_field(context, found, field, *after)) return false;
+  context.reply.integer(static_cast<std::int64_t>(field.kind == BitField::Kind::set ? before : *after));
+  return true;
+}
+
+// Makes the string as long as its fields need. False: an error was answered.
+bool make_room(Context& context, const FoundString& found, std::span<const BitField> fields) {
+  std::uint64_t length = 0;
+  for (const BitField& field : fields)
+    if (field.kind != BitField::Kind::get) length = std::max(length, (field.end() + 7) / 8);
+  if (length <= found.length()) return true;
+  constexpr std::byte zero{0};
+  return write_string(context, context.words[1], length - 1, {&zero, 1});
+}
+
+Next run_fields(Context& context, std::span<const BitField> fields) {
+  const bool writes =
+      std::ranges::any_of(fields, [](const BitField& field) { return field.kind != BitField::Kind::get; });
+  if (writes && context.spec.flags.has(Flag::read_only)) return refuse(context, text::bitfield_read_only);
+  const FoundString found = find_string(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  if (writes && !context.alone) return Next::need_alone;
+  if (writes && !make_room(context, found, fields)) return Next::done;
+  const std::size_t reply_bytes = context.reply.size();
+  context.reply.array(fields.size());
+  const bool all =
+      std::ranges::all_of(fields, [&](const BitField& field) { return run_field(context, field); });
+  if (!all) {
+    const std::string error(context.reply.last_error());
+    context.reply.truncate(reply_bytes);
+    context.reply.error(error);
+  }
+  return Next::done;
+}
+
+}  // namespace
+
+Next set_bit(Context& context) {
+  const auto position = parse_position(context.words[2]);
+  if (!position) return refuse(context, text::bit_position);
+  const std::string_view word = context.words[3];
+  if (word != "0" && word != "1") return refuse(context, text::bit_value);
+  const bool value = word == "1";
+  const FoundString found = find_string(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  if (found.value != nullptr) {
+    const bool within = *position / 8 < found.length();
+    if (!value && within && !found.string().bit(*position)) {
+      context.reply.integer(0);
+      return Next::done;
+    }
+    const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+    const auto was_set = value ? context.changes.try_set_bit(key, *found.value, *position) : std::nullopt;
+    if (was_set) {
+      // Another worker may have set it, and its record may still be on its way.
+      if (*was_set) context.record.answered_known = true;
+      context.reply.integer(*was_set ? 1 : 0);
+      return Next::done;
+    }
+  }
+  return context.alone ? write_bit(context, found, *position, value) : Next::need_alone;
+}
+
+Next get_bit(Context& context) {
+  const auto position = parse_position(context.words[2]);
+  if (!position) return refuse(context, text::bit_position);
+  const FoundString found = find_string_counted(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  context.reply.integer(found.value != nullptr && found.string().bit(*position) ? 1 : 0);
+  return Next::done;
+}
+
+Next count_bits(Context& context) {
+  AskedRange range;
+  const Words words = context.words.subspan(2);
+  if (words.size() == 1) return refuse(context, text::syntax);
+  if (const auto wrong = parse(words, range); !wrong.empty()) return refuse(context, wrong);
+  const FoundString found = find_string_counted(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  const BitRange bits = bits_of(range, found.length());
+  context.reply.integer_unsigned(bits.begin == bits.end ? 0 : found.string().count(bits));
+  return Next::done;
+}
+
+Next find_bit(Context& context) {
+  const std::string_view bit = context.words[2];
+  if (!parse_integer(bit)) return refuse(context, text::not_an_integer);
+  if (bit != "0" && bit != "1") return refuse(context, text::bit_sought);
+  AskedRange range;
+  if (const auto wrong = parse(context.words.subspan(3), range); !wrong.empty())
+    return refuse(context, wrong);
+  const FoundString found = find_string_counted(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  const bool value = bit == "1";
+  if (found.value == nullptr) {
+    context.reply.integer(value ? -1 : 0);
+    return Next::done;
+  }
+  const BitRange bits = bits_of(range, found.length());
+  const auto position = bits.begin == bits.end ? std::nullopt : found.string().find(value, bits);
+  if (position) {
+    context.reply.integer_unsigned(*position);
+  } else if (!value && !range.has_end && bits.begin != bits.end) {
+    // Behind a string there are only zeros, where the request names no end.
+    context.reply.integer_unsigned(bits.end);
+  } else {
+    context.reply.integer(-1);
+  }
+  return Next::done;
+}
+
+Next combine_bits(Context& context) {
+  const auto operation = parse_operation(context.words[1]);
+  if (!operation) return refuse(context, text::syntax);
+  const Words keys = context.words.subspan(3);
+  if (*operation == BitOperation::inverse && keys.size() != 1) return refuse(context, text::bitop_not);
+  if (!context.alone) return Next::need_alone;
+  auto sources = sources_of(context, *operation, keys);
+  if (!sources) return Next::done;
+  const keyspace::DatabaseKey target{.database = context.client.database, .key = context.words[2]};
+  if (is_target(context.services.keyspace, target, context.now))
+    return refuse(context, text::target_of_mirror);
+  if (sources->length() != 0) return put_result(context, std::move(*sources), target.key);
+  context.changes.remove(target);
+  context.reply.integer(0);
+  return Next::done;
+}
+
+Next bit_field(Context& context) {
+  std::vector<BitField> fields;
+  if (const auto wrong = parse_fields(context.words.subspan(2), fields); !wrong.empty())
+    return refuse(context, wrong);
+  return run_fields(context, fields);
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,400 @@
+// Handlers of the commands on strings as wholes and on their bytes.
+
+#include <sepal/command/arguments.hpp>
+#include <sepal/command/error_texts.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "handlers.hpp"
+#include "lookup.hpp"
+#include "refuse.hpp"
+#include "string_access.hpp"
+#include "timing.hpp"
+
+namespace sepal::command {
+namespace {
+
+using keyspace::DatabaseKey;
+using keyspace::Deadline;
+using Words = std::span<const std::string_view>;
+
+void answer_ok(resp::Reply& reply) {
+  reply.ok();
+}
+
+std::span<const std::byte> as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+// When a string expires: what the words of SET and GETEX say.
+struct Expiry {
+  bool keep = false;     // KEEPTTL
+  bool persist = false;  // PERSIST
+  std::optional<Timing> timing;
+  std::string_view number;
+
+  [[nodiscard]] bool given() const { return keep || persist || timing.has_value(); }
+};
+
+// Takes a word that says when a string expires, and the number behind it. False: it is no such word, or one
+// too many.
+bool take_expiry(Words words, std::size_t& at, Expiry& expiry) {
+  struct Name {
+    std::string_view word;
+    Timing timing;
+  };
+  constexpr Name names[] = {{"EX", {.seconds = true, .absolute = false}},
+                            {"PX", {.seconds = false, .absolute = false}},
+                            {"EXAT", {.seconds = true, .absolute = true}},
+                            {"PXAT", {.seconds = false, .absolute = true}}};
+  const auto* const name = std::ranges::find_if(
+      names, [&](const Name& each) { return equal_ignoring_case(each.word, words[at]); });
+  if (name == std::end(names) || expiry.given() || at + 1 == words.size()) return false;
+  expiry.timing = name->timing;
+  expiry.number = words[++at];
+  return true;
+}
+
+// The deadline that the words ask for. Nothing: an error was answered.
+std::optional<Deadline> deadline_of(Context& context, const Expiry& expiry) {
+  const std::optional<std::int64_t> number = parse_integer(expiry.number);
+  if (!number) {
+    context.reply.error(text::not_an_integer);
+    return std::nullopt;
+  }
+  const auto time = *number > 0 ? time_of(*number, *expiry.timing, context.now) : std::nullopt;
+  if (!time) context.reply.error(bad_expire_time(context.spec.name));
+  return time;
+}
+
+struct SetOptions {
+  bool if_free = false;   // NX
+  bool if_there = false;  // XX
+  bool get = false;
+  Expiry expiry;
+};
+
+bool parse(Words words, SetOptions& options) {
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const std::string_view word = words[at];
+    if (equal_ignoring_case(word, "NX") && !options.if_there) {
+      options.if_free = true;
+    } else if (equal_ignoring_case(word, "XX") && !options.if_free) {
+      options.if_there = true;
+    } else if (equal_ignoring_case(word, "GET")) {
+      options.get = true;
+    } else if (equal_ignoring_case(word, "KEEPTTL") && !options.expiry.timing) {
+      options.expiry.keep = true;
+    } else if (!take_expiry(words, at, options.expiry)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// SETEX and PSETEX: key time value
+Next set_with_time(Context& context, Timing timing) {
+  const Expiry expiry{.timing = timing, .number = context.words[2]};
+  const auto deadline = deadline_of(context, expiry);
+  if (!deadline) return Next::done;
+  return put_string(
+      context,
+      {.key = context.words[1], .bytes = context.words[3], .deadline = *deadline, .answer = answer_ok});
+}
+
+// Turns a first and a last position, which count from the end where they are negative, into a range of so
+// many elements. False: the range is empty.
+bool clip(std::int64_t& first, std::int64_t& last, std::int64_t count) {
+  if (first < 0 && last < 0 && first > last) return false;
+  if (first < 0) first = std::max<std::int64_t>(first + count, 0);
+  if (last < 0) last = std::max<std::int64_t>(last + count, 0);
+  last = std::min(last, count - 1);
+  return count > 0 && first <= last;
+}
+
+// What INCR and its like add to: the number in the string, 0 where there is none.
+std::optional<std::int64_t> number_in(const FoundString& found) {
+  constexpr std::uint64_t digits_max = 20;
+  if (found.value == nullptr) return 0;
+  if (found.length() > digits_max) return std::nullopt;
+  return parse_integer(found.string().text());
+}
+
+Next add_number(Context& context, std::int64_t amount) {
+  const std::string_view key = context.words[1];
+  const FoundString found = find_string(context, key);
+  if (found.is_filter) return Next::done;
+  const auto number = number_in(found);
+  if (!number) return refuse(context, text::not_an_integer);
+  std::int64_t sum = 0;
+  if (__builtin_add_overflow(*number, amount, &sum)) return refuse(context, text::increment_overflow);
+  const std::string digits = std::to_string(sum);
+  return put_string(
+      context,
+      {.key = key,
+       .bytes = digits,
+       .deadline = context.services.keyspace.deadline({.database = context.client.database, .key = key}),
+       .answer = [sum](resp::Reply& reply) { reply.integer(sum); }});
+}
+
+bool all_free(const Context& context, Words keys_and_values) {
+  for (std::size_t at = 0; at < keys_and_values.size(); at += 2)
+    if (find(context, keys_and_values[at]) != nullptr) return false;
+  return true;
+}
+
+// Puts all strings of MSET and MSETNX. Answers only an error; then false. A string that is refused is the
+// first one, or those before it stay.
+bool put_all(Context& context, Words keys_and_values) {
+  const std::uint64_t errors = context.reply.error_count();
+  for (std::size_t at = 0; at < keys_and_values.size(); at += 2) {
+    put_string(context,
+               {.key = keys_and_values[at], .bytes = keys_and_values[at + 1], .answer = [](resp::Reply&) {}});
+    if (context.reply.error_count() != errors) return false;
+  }
+  return true;
+}
+
+// The strings of one MSET are put at once, so none may be so long that a job must put it.
+bool refuses_pairs(Context& context, Words keys_and_values) {
+  if (keys_and_values.size() % 2 != 0) {
+    context.reply.error(wrong_arity(context.spec.name));
+    return true;
+  }
+  for (std::size_t at = 1; at < keys_and_values.size(); at += 2) {
+    if (keys_and_values[at].size() <= string_at_once_max) continue;
+    context.reply.error(text::long_string_among_others);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Next get(Context& context) {
+  const FoundString found = find_string_counted(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  if (found.value == nullptr) {
+    context.reply.null();
+  } else {
+    append_string(context, found);
+  }
+  return Next::done;
+}
+
+Next get_many(Context& context) {
+  const Words keys = context.words.subspan(1);
+  context.reply.array(keys.size());
+  for (const std::string_view key : keys) {
+    const filter::Filter* const value = find_counted(context, key);
+    if (value == nullptr || !value->is_string()) {
+      context.reply.null();
+    } else {
+      context.reply.bulk(filter::BitString(*value).text());
+    }
+  }
+  return Next::done;
+}
+
+Next get_and_delete(Context& context) {
+  const FoundString found = find_string_counted(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  if (found.value == nullptr) {
+    context.reply.null();
+    return Next::done;
+  }
+  if (!context.alone) return Next::need_alone;
+  append_string(context, found);
+  context.changes.remove({.database = context.client.database, .key = context.words[1]});
+  return Next::done;
+}
+
+Next get_and_expire(Context& context) {
+  Expiry expiry;
+  for (std::size_t at = 2; at < context.words.size(); ++at) {
+    if (equal_ignoring_case(context.words[at], "PERSIST") && !expiry.given()) {
+      expiry.persist = true;
+    } else if (!take_expiry(context.words, at, expiry)) {
+      return refuse(context, text::syntax);
+    }
+  }
+  std::optional<Deadline> deadline = keyspace::no_deadline;
+  if (expiry.timing && !(deadline = deadline_of(context, expiry))) return Next::done;
+  const FoundString found = find_string_counted(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  if (found.value == nullptr) {
+    context.reply.null();
+    return Next::done;
+  }
+  if (expiry.given() && !context.alone) return Next::need_alone;
+  append_string(context, found);
+  if (!expiry.given()) return Next::done;
+  const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  if (keyspace::is_past(*deadline, context.now)) {
+    context.changes.remove(key);
+  } else {
+    context.changes.set_deadline(key, *deadline);
+  }
+  return Next::done;
+}
+
+Next get_and_set(Context& context) {
+  if (!context.alone) return Next::need_alone;
+  const FoundString found = find_string_counted(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  const auto old = found.value == nullptr ? std::nullopt : std::optional(found.string().text());
+  return put_string(context,
+                    {.key = context.words[1], .bytes = context.words[2], .answer = [old](resp::Reply& reply) {
+                       if (old) {
+                         reply.bulk(*old);
+                       } else {
+                         reply.null();
+                       }
+                     }});
+}
+
+Next set(Context& context) {
+  SetOptions options;
+  if (!parse(context.words.subspan(3), options)) return refuse(context, text::syntax);
+  std::optional<Deadline> deadline = keyspace::no_deadline;
+  if (options.expiry.timing && !(deadline = deadline_of(context, options.expiry))) return Next::done;
+  if (!context.alone) return Next::need_alone;
+  const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  std::optional<std::string> old;
+  if (options.get) {
+    const FoundString found = find_string_counted(context, key.key);
+    if (found.is_filter) return Next::done;
+    if (found.value != nullptr) old = found.string().text();
+  }
+  const bool there = find(context, key.key) != nullptr;
+  const bool set = there ? !options.if_free : !options.if_there;
+  const auto answer = [get = options.get, set, old](resp::Reply& reply) {
+    if (get && old) return reply.bulk(*old);
+    if (get || !set) return reply.null();
+    reply.ok();
+  };
+  if (!set) {
+    answer(context.reply);
+    return Next::done;
+  }
+  if (options.expiry.keep) deadline = context.services.keyspace.deadline(key);
+  return put_string(context,
+                    {.key = key.key, .bytes = context.words[2], .deadline = *deadline, .answer = answer});
+}
+
+Next set_if_free(Context& context) {
+  const bool taken = find(context, context.words[1]) != nullptr;
+  if (taken) {
+    context.reply.integer(0);
+    return Next::done;
+  }
+  return put_string(context, {.key = context.words[1],
+                              .bytes = context.words[2],
+                              .answer = [](resp::Reply& reply) { reply.integer(1); }});
+}
+
+Next set_with_seconds(Context& context) {
+  return set_with_time(context, {.seconds = true});
+}
+
+Next set_with_milliseconds(Context& context) {
+  return set_with_time(context, {});
+}
+
+Next set_many(Context& context) {
+  const Words pairs = context.words.subspan(1);
+  if (refuses_pairs(context, pairs)) return Next::done;
+  if (!context.alone) return Next::need_alone;
+  if (put_all(context, pairs)) context.reply.ok();
+  return Next::done;
+}
+
+Next set_many_if_free(Context& context) {
+  const Words pairs = context.words.subspan(1);
+  if (refuses_pairs(context, pairs)) return Next::done;
+  if (!context.alone) return Next::need_alone;
+  const bool free = all_free(context, pairs);
+  if (!free || put_all(context, pairs)) context.reply.integer(free ? 1 : 0);
+  return Next::done;
+}
+
+Next string_length(Context& context) {
+  const FoundString found = find_string_counted(context, context.words[1]);
+  if (!found.is_filter) context.reply.integer_unsigned(found.length());
+  return Next::done;
+}
+
+Next append(Context& context) {
+  const FoundString found = find_string(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  const std::string_view bytes = context.words[2];
+  if (refuse_length(context, found.length(), bytes.size())) return Next::done;
+  if (!context.alone) return Next::need_alone;
+  const std::uint64_t length = found.length() + bytes.size();
+  if (bytes.empty() && found.value != nullptr) {
+    context.reply.integer_unsigned(length);
+    return Next::done;
+  }
+  if (write_string(context, context.words[1], found.length(), as_bytes(bytes)))
+    context.reply.integer_unsigned(length);
+  return Next::done;
+}
+
+Next set_range(Context& context) {
+  const auto offset = parse_integer(context.words[2]);
+  if (!offset) return refuse(context, text::not_an_integer);
+  if (*offset < 0) return refuse(context, text::offset_range);
+  const FoundString found = find_string(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  const std::string_view bytes = context.words[3];
+  if (bytes.empty()) {
+    context.reply.integer_unsigned(found.length());
+    return Next::done;
+  }
+  const auto begin = static_cast<std::uint64_t>(*offset);
+  if (refuse_length(context, begin, bytes.size())) return Next::done;
+  if (!context.alone) return Next::need_alone;
+  const std::uint64_t length = std::max(found.length(), begin + bytes.size());
+  if (write_string(context, context.words[1], begin, as_bytes(bytes))) context.reply.integer_unsigned(length);
+  return Next::done;
+}
+
+Next get_range(Context& context) {
+  auto first = parse_integer(context.words[2]);
+  auto last = parse_integer(context.words[3]);
+  if (!first || !last) return refuse(context, text::not_an_integer);
+  const FoundString found = find_string_counted(context, context.words[1]);
+  if (found.is_filter) return Next::done;
+  if (!clip(*first, *last, static_cast<std::int64_t>(found.length()))) {
+    context.reply.bulk({});
+    return Next::done;
+  }
+  context.reply.bulk(found.string().text(static_cast<std::uint64_t>(*first),
+                                         static_cast<std::uint64_t>(*last - *first) + 1));
+  return Next::done;
+}
+
+Next increment(Context& context) {
+  return add_number(context, 1);
+}
+
+Next decrement(Context& context) {
+  return add_number(context, -1);
+}
+
+Next increment_by(Context& context) {
+  const auto amount = parse_integer(context.words[2]);
+  return amount ? add_number(context, *amount) : refuse(context, text::not_an_integer);
+}
+
+Next decrement_by(Context& context) {
+  const auto amount = parse_integer(context.words[2]);
+  if (!amount) return refuse(context, text::not_an_integer);
+  if (*amount == std::numeric_limits<std::int64_t>::min()) return refuse(context, text::decrement_overflow);
+  return add_number(context, -*amount);
+}
+
+}  // namespace sepal::command

@@ -1,0 +1,68 @@
+// Which pages of a large string's bitmap have been touched. The others are zero and take no memory, and no
+// code may touch them by reading: that would cost page tables.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "heap_bytes.hpp"
+
+namespace sepal::filter {
+
+// has() and add() may be called by any thread. What a page holds is ordered by the gate.
+class Pages {
+ public:
+  static constexpr std::uint64_t page_bytes = 4096;
+
+  // For a bitmap of so many bytes. No page has been touched.
+  explicit Pages(std::uint64_t bitmap_bytes)
+      : word_count_(words_for(bitmap_bytes)),
+        words_(std::make_unique<std::atomic<std::uint64_t>[]>(word_count_)) {}
+
+  [[nodiscard]] bool has(std::uint64_t page) const { return (word(page) & bit(page)) != 0; }
+  void add(std::uint64_t page) { words_[page / word_pages].fetch_or(bit(page), std::memory_order_relaxed); }
+
+  // The memory of the touched pages.
+  [[nodiscard]] std::uint64_t byte_count() const {
+    std::uint64_t pages = 0;
+    for (std::size_t at = 0; at < word_count_; ++at)
+      pages += static_cast<std::uint64_t>(std::popcount(words_[at].load(std::memory_order_relaxed)));
+    return pages * page_bytes;
+  }
+  // The memory of this object, without the pages.
+  static std::uint64_t footprint(std::uint64_t bitmap_bytes) {
+    return heap_footprint(sizeof(Pages)) +
+           heap_footprint(words_for(bitmap_bytes) * sizeof(std::atomic<std::uint64_t>));
+  }
+
+  // Calls visit(page, offset, count) for the part of each page that lies in [offset, offset + byte_count).
+  template <class Visit>
+  static void each(std::uint64_t offset, std::uint64_t byte_count, const Visit& visit) {
+    for (const std::uint64_t end = offset + byte_count; offset < end;) {
+      const std::uint64_t page = offset / page_bytes;
+      const std::uint64_t part_end = (page + 1) * page_bytes < end ? (page + 1) * page_bytes : end;
+      visit(page, offset, static_cast<std::size_t>(part_end - offset));
+      offset = part_end;
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t word_pages = 64;
+  static std::size_t words_for(std::uint64_t bitmap_bytes) {
+    return static_cast<std::size_t>(bitmap_bytes / (page_bytes * word_pages) + 1);
+  }
+  [[nodiscard]] static std::uint64_t bit(std::uint64_t page) {
+    return std::uint64_t{1} << (page % word_pages);
+  }
+  [[nodiscard]] std::uint64_t word(std::uint64_t page) const {
+    return words_[page / word_pages].load(std::memory_order_relaxed);
+  }
+
+  std::size_t word_count_;
+  std::unique_ptr<std::atomic<std::uint64_t>[]> words_;
+};
+
+}  // namespace sepal::filter

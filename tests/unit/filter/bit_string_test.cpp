@@ -1,0 +1,179 @@
+#include <sepal/filter/bit_string.hpp>
+#include <sepal/filter/image.hpp>
+
+#include <atomic>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace bit_string_test {
+
+namespace {
+
+using namespace sepal;
+using namespace sepal::filter;
+
+constexpr FilterLimits enough{.bytes_max = std::uint64_t{1} << 40, .layers_max = 64};
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+FilterPtr string_with_room(std::uint64_t byte_count) {
+  auto made = BitString::with_room(byte_count, enough);
+  REQUIRE(made);
+  return *made;
+}
+
+}  // namespace
+
+TEST_CASE("a string holds what was written, and zeros between", "[filter]") {
+  // Small, on the heap, and a mapping of its own.
+  const std::uint64_t capacity = GENERATE(64, 20'000, 300'000);
+  const FilterPtr made = string_with_room(capacity);
+  BitString string(*made);
+  CHECK(string.length() == 0);
+  CHECK(string.text().empty());
+  string.write(capacity - 20, bytes_of("the end"));
+  string.write(3, bytes_of("x"));
+  CHECK(string.length() == capacity - 13);
+  std::string expected(capacity - 13, '\0');
+  expected.replace(capacity - 20, 7, "the end");
+  expected[3] = 'x';
+  CHECK(string.text() == expected);
+  CHECK(string.text(capacity - 20, 3) == "the");
+  CHECK(string.text(capacity).empty());
+}
+
+TEST_CASE("a large string takes memory only for the pages that were written to", "[filter]") {
+  const FilterPtr made = string_with_room(string_bytes_max);
+  BitString string(*made);
+  const std::uint64_t before = made->byte_count();
+  CHECK(before < 100'000);
+  const std::byte one{1};
+  string.write(string_bytes_max - 1, {&one, 1});
+  CHECK(string.length() == string_bytes_max);
+  CHECK(made->byte_count() == before + 4096);
+  CHECK(string.bytes_to_touch(0, 4097) == 2 * 4096);
+  CHECK(string.try_set(0, nullptr) == std::nullopt);
+  CHECK_FALSE(string.bit(12'345'678));
+  string.write(0, {&one, 1});
+  CHECK(string.try_set(0, nullptr) == false);
+  CHECK(string.try_set(0, nullptr) == true);
+  CHECK(string.bit(0));
+  CHECK(made->byte_count() == before + 2 * 4096);
+}
+
+TEST_CASE("a thousand bits at random in a string of 512 MB take at most 5 MB", "[filter]") {
+  const FilterPtr made = string_with_room(string_bytes_max);
+  BitString string(*made);
+  std::mt19937_64 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same bits in each run
+  for (int bit = 0; bit < 1000; ++bit) {
+    const std::byte one{1};
+    string.write(random() % string_bytes_max, {&one, 1});
+  }
+  CHECK(made->byte_count() <= 5'000'000);
+}
+
+TEST_CASE("bits are counted and found as in a plain array of bits", "[filter]") {
+  std::mt19937_64 random(2);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same bits in each run
+  const std::uint64_t byte_count = GENERATE(1, 9, 5'000, 270'000);
+  const FilterPtr made = string_with_room(byte_count);
+  BitString string(*made);
+  std::vector<bool> model(8 * byte_count);
+  for (int i = 0; i < 300; ++i) {
+    const auto byte = static_cast<std::byte>(random());
+    const std::uint64_t at = random() % byte_count;
+    string.write(at, {&byte, 1});
+    for (std::uint64_t bit = 0; bit < 8; ++bit)
+      model[8 * at + bit] = (std::to_integer<unsigned>(byte) >> (7 - bit) & 1) != 0;
+  }
+  const std::uint64_t bits = 8 * string.length();
+  for (int i = 0; i < 200; ++i) {
+    const std::uint64_t one = random() % (bits + 1);
+    const std::uint64_t other = random() % (bits + 1);
+    const BitRange range{.begin = std::min(one, other), .end = std::max(one, other)};
+    std::uint64_t count = 0;
+    std::optional<std::uint64_t> first_set;
+    std::optional<std::uint64_t> first_clear;
+    for (std::uint64_t at = range.begin; at < range.end; ++at) {
+      count += model[at] ? 1 : 0;
+      std::optional<std::uint64_t>& first = model[at] ? first_set : first_clear;
+      if (!first) first = at;
+    }
+    CHECK(string.count(range) == count);
+    CHECK(string.find(true, range) == first_set);
+    CHECK(string.find(false, range) == first_clear);
+  }
+}
+
+TEST_CASE("a string that grows keeps its bytes, and takes no memory for pages without any", "[filter]") {
+  const FilterPtr made = string_with_room(300'000);
+  BitString string(*made);
+  string.write(299'990, bytes_of("the end"));
+  const auto larger = string.grown(1'000'000, enough);
+  REQUIRE(larger);
+  const BitString copy(**larger);
+  CHECK(copy.text() == string.text());
+  CHECK(copy.capacity() >= 1'000'000);
+  CHECK((*larger)->byte_count() < 20'000);
+  CHECK_FALSE(string.grown(string_bytes_max + 1, enough));
+  CHECK(string.grown(1'000'000, {.bytes_max = 100, .layers_max = 1}).error().code == Errc::too_large);
+}
+
+TEST_CASE("an image of a string is read as the string that it was", "[filter][image]") {
+  const std::uint64_t byte_count = GENERATE(1, 5'000, 600'000);
+  const FilterPtr made = string_with_room(byte_count);
+  BitString(*made).write(byte_count / 2, bytes_of("x"));
+  const auto image = whole_image(*made);
+  CHECK(image[4] == std::byte{3});
+  const auto read = filter_of(image, enough);
+  REQUIRE(read);
+  CHECK((*read)->is_string());
+  CHECK(BitString(**read).text() == BitString(*made).text());
+  CHECK((*read)->byte_count() == made->byte_count());
+}
+
+TEST_CASE("a header of a string with values that no string has is damaged", "[filter][image]") {
+  const FilterPtr made = string_with_room(100);
+  const auto refused = [&](auto change) {
+    ImageHeader header = header_of(*made);
+    change(header);
+    const auto decoded = decode_image_header(encode(header), 64);
+    return !decoded && decoded.error().code == Errc::damaged;
+  };
+  CHECK_FALSE(refused([](ImageHeader&) {}));
+  CHECK(refused([](ImageHeader& header) { header.layers[0].item_count = 105; }));
+  CHECK(refused([](ImageHeader& header) { header.layers[0].plan.probe_count = 1; }));
+  CHECK(refused([](ImageHeader& header) { header.layers[0].plan.layout = Layout::double_hashing; }));
+  CHECK(refused([](ImageHeader& header) { header.layers[0].plan.block_bits = 128; }));
+  CHECK(refused([](ImageHeader& header) { header.layers[0].plan.block_count = string_bytes_max / 8 + 1; }));
+  CHECK(refused([](ImageHeader& header) { header.options.expansion = 2; }));
+  CHECK(refused([](ImageHeader& header) { header.options.capacity = 103; }));
+  CHECK(refused([](ImageHeader& header) { header.layers.push_back(header.layers[0]); }));
+}
+
+TEST_CASE("of several threads that set a bit, one is told that it was clear", "[filter][threads]") {
+  constexpr std::uint64_t bits = 4096;
+  constexpr int thread_count = 4;
+  const FilterPtr made = string_with_room(bits / 8);
+  BitString(*made).write(bits / 8 - 1, bytes_of(std::string_view("\0", 1)));
+  std::atomic<std::uint64_t> cleared{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < thread_count; ++i) {
+    threads.emplace_back([&] {
+      BitString string(*made);
+      for (std::uint64_t bit = 0; bit < bits; ++bit)
+        if (!string.try_set(bit, nullptr).value()) ++cleared;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(cleared == bits);
+  CHECK(BitString(*made).count({.begin = 0, .end = bits}) == bits);
+}
+
+}  // namespace bit_string_test
