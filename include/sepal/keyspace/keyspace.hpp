@@ -171,9 +171,10 @@ class Keyspace {
   void wake_at(Deadline deadline) { housekeeper_.due_at(deadline); }
   // Adds one item, growing the filter; keeps the memory account. find() gave `filter`.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item) {
+    if (filter.in_bitmap(item)) return {};
     return add_alone(filter, filter.fingerprint(item));
   }
-  // The same for an item's fingerprint under the filter's seed.
+  // The same for an item's fingerprint under the filter's seed. The caller has asked Filter::in_bitmap().
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, const Fingerprint& item);
 
   // Writes bytes into the string under the key, from `offset` on. Makes the string, or lets it grow, where
