@@ -69,6 +69,14 @@ std::optional<Layout> foreign_layout_of(ItemHash hash) {
   }
 }
 
+// Whether a filter may have so many oldest layers that are no layers of blocks.
+bool is_sound_bottom(const FilterOptions& options, std::uint32_t foreign_layers) {
+  const auto layout = foreign_layout_of(options.hash);
+  if ((foreign_layers > 0) != layout.has_value()) return false;
+  // Nothing is added to a client's bitmap, so there is one, and the filter grows above it.
+  return layout != Layout::client || (foreign_layers == 1 && options.scaling());
+}
+
 }  // namespace
 
 // In RedisBloom each layer has half of the rate of the one before. The halving rates of all further layers
@@ -96,9 +104,7 @@ bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> 
       std::ranges::find(layers, Layout::blocked, [](const auto& layer) { return layer.plan.layout; }) -
       layers.begin());
   const auto foreign_layout = foreign_layout_of(options.hash);
-  if ((foreign_layers > 0) != foreign_layout.has_value()) return false;
-  // Nothing is added to a client's bitmap, so there is one, and the filter grows above it.
-  if (foreign_layout == Layout::client && (foreign_layers > 1 || !options.scaling())) return false;
+  if (!is_sound_bottom(options, foreign_layers)) return false;
   std::uint64_t capacity = options.capacity;
   std::uint64_t total_bits = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
