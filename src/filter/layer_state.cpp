@@ -69,6 +69,14 @@ std::optional<Layout> foreign_layout_of(ItemHash hash) {
   }
 }
 
+// Whether the layer has the capacity that its place asks for, above a layer for `below` items.
+bool has_capacity_of(const FilterOptions& options, const LayerPlace& place, const LayerPlan& plan,
+                     std::uint64_t below) {
+  if (place.index == 0) return plan.capacity == options.capacity;
+  if (place.index < place.foreign_layers) return true;
+  return checked_multiply(below, growth(options, place.index)) == plan.capacity;
+}
+
 // Whether a filter may have so many oldest layers that are no layers of blocks.
 bool is_sound_bottom(const FilterOptions& options, std::uint32_t foreign_layers) {
   const auto layout = foreign_layout_of(options.hash);
@@ -111,16 +119,10 @@ bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> 
     const auto& [plan, item_count] = layers[i];
     if (!is_sound(plan) || item_count > plan.capacity) return false;
     if (plan.layout != (i < foreign_layers ? *foreign_layout : Layout::blocked)) return false;
-    if (i > 0 && i < foreign_layers) {
-      capacity = plan.capacity;
-    } else if (i > 0) {
-      const auto grown = checked_multiply(capacity, growth(options, i));
-      if (!grown) return false;
-      capacity = *grown;
-    }
-    if (plan.capacity != capacity) return false;
-    const double error_rate =
-        layer_error_rate(options, {.index = static_cast<std::uint32_t>(i), .foreign_layers = foreign_layers});
+    const LayerPlace place{.index = static_cast<std::uint32_t>(i), .foreign_layers = foreign_layers};
+    if (!has_capacity_of(options, place, plan, capacity)) return false;
+    capacity = plan.capacity;
+    const double error_rate = layer_error_rate(options, place);
     if (std::abs(plan.error_rate - error_rate) > rate_tolerance * error_rate) return false;
     // A client's bitmap may be said to hold more items than it has bits.
     const auto sum = checked_add(total_bits, std::max(plan.bit_count(), plan.capacity));
