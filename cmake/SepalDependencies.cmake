@@ -7,6 +7,7 @@ find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
+pkg_check_modules(murmurhash REQUIRED IMPORTED_TARGET libmurmurhash)
 # As C++, Lua reports errors as exceptions. Its libraries name the other Lua in their .pc files, so all three are looked up
 # here. Static: a script calls Lua's functions a hundred times, and each call of a shared library takes longer.
 pkg_check_modules(lua REQUIRED lua5.1-c++)

@@ -232,13 +232,13 @@ std::string shape_text(const filter::LayerView& layer) {
   constexpr int fingerprint_bits = 128;
   constexpr int redisbloom_hash_bits = 64;
   const filter::LayerPlan plan = layer.plan();
-  const bool is_blocked = plan.layout == filter::Layout::blocked;
+  const bool is_of_redisbloom = plan.layout == filter::Layout::double_hashing;
   std::array<char, 64> ratio{};  // "%g" writes at most 13 characters
   std::snprintf(ratio.data(), ratio.size(), "%g", plan.error_rate);
   std::string text = "bytes:" + std::to_string(plan.byte_count());
   text += " bits:" + std::to_string(plan.bit_count());
   text += " hashes:" + std::to_string(plan.probe_count);
-  text += " hashwidth:" + std::to_string(is_blocked ? fingerprint_bits : redisbloom_hash_bits);
+  text += " hashwidth:" + std::to_string(is_of_redisbloom ? redisbloom_hash_bits : fingerprint_bits);
   text += " capacity:" + std::to_string(plan.capacity);
   text += " size:" + std::to_string(layer.item_count());
   return text + " ratio:" + ratio.data();

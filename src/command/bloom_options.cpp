@@ -106,7 +106,22 @@ std::optional<Refusal> store_insert_value(InsertOption option, std::string_view 
   return store(parse_expansion(value, insert_expansion), options.expansion);
 }
 
+// The error of what store() returns.
+std::string_view refusal_text(const std::optional<Refusal>& refusal) {
+  return refusal ? refusal->text : std::string_view();
+}
+
 }  // namespace
+
+std::string_view read_capacity(std::string_view word, std::uint64_t& capacity) {
+  return refusal_text(store(parse_capacity(word, reserve_capacity), capacity));
+}
+std::string_view read_rate(std::string_view word, double& rate) {
+  return refusal_text(store(parse_rate(word, reserve_rate), rate));
+}
+std::string_view read_expansion(std::string_view word, std::uint32_t& expansion) {
+  return refusal_text(store(parse_expansion(word, reserve_expansion), expansion));
+}
 
 Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
                                      const filter::FilterOptions& defaults) {

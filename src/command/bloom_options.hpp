@@ -26,6 +26,11 @@ struct ReserveRequest {
 [[nodiscard]] Parsed<ReserveRequest> parse_reserve(std::span<const std::string_view> words,
                                                    const filter::FilterOptions& defaults);
 
+// The value of one option, by BF.RESERVE's rules. They return the error; empty if there is none.
+[[nodiscard]] std::string_view read_capacity(std::string_view word, std::uint64_t& capacity);
+[[nodiscard]] std::string_view read_rate(std::string_view word, double& rate);
+[[nodiscard]] std::string_view read_expansion(std::string_view word, std::uint32_t& expansion);
+
 struct InsertRequest {
   filter::FilterOptions options;
   bool create = true;

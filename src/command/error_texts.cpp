@@ -1,6 +1,7 @@
 #include <sepal/command/arguments.hpp>
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/filter/schemes.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <algorithm>
@@ -91,6 +92,15 @@ std::string broken_mirror(keyspace::MirrorState state) {
 
 std::string journal_refuses(std::string_view reason) {
   return "MISCONF Errors writing to the journal: " + std::string(reason);
+}
+
+std::string unknown_scheme() {
+  std::string text = "ERR unknown scheme: known are guava";
+  for (const filter::SchemeFacts& facts : filter::schemes()) {
+    text += ", ";
+    text += facts.name;
+  }
+  return text;
 }
 
 std::string reason_text(const Error& error) {

@@ -139,6 +139,7 @@ Next wait_for_journal(Context& context);  // WAITAOF
 // whole_commands.cpp
 Next bf_export(Context& context);
 Next bf_import(Context& context);
+Next bf_import_bitmap(Context& context);
 Next copy(Context& context);
 Next dump(Context& context);
 Next restore(Context& context);

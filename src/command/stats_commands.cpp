@@ -69,18 +69,34 @@ class Pairs {
   std::size_t left_;
 };
 
+std::string_view name_of(filter::Layout layout) {
+  switch (layout) {
+    case filter::Layout::blocked:
+      return "blocked";
+    case filter::Layout::double_hashing:
+      return "double_hashing";
+    case filter::Layout::client:
+      return "client";
+    case filter::Layout::bytes:
+      break;
+  }
+  return "bytes";
+}
+
 void append_layer(resp::Reply& reply, const filter::LayerView& layer, const filter::LayerMeasure& measured) {
   const filter::LayerPlan plan = layer.plan();
   const bool blocked = plan.layout == filter::Layout::blocked;
+  const bool of_client = plan.layout == filter::Layout::client;
+  const std::uint64_t bits = of_client ? plan.client_bits().bit_count : plan.bit_count();
   constexpr std::size_t layer_fields = 11;
   Pairs pairs(reply, layer_fields);
-  pairs.text("layout", blocked ? "blocked" : "double_hashing");
+  pairs.text("layout", name_of(plan.layout));
   pairs.count("capacity", plan.capacity).count("items", layer.item_count());
-  pairs.count("bits", plan.bit_count()).count("bits_set", measured.bits_set).real("fill", measured.fill);
+  pairs.count("bits", bits).count("bits_set", measured.bits_set).real("fill", measured.fill);
   pairs.real("items_estimated", measured.item_estimate);
   pairs.real("false_positive_rate_now", measured.false_positive_rate);
   pairs.real("false_positive_rate_asked", plan.error_rate);
-  pairs.count("block_bits", blocked ? plan.block_bits : plan.bit_count()).count("probes", plan.probe_count);
+  pairs.count("block_bits", blocked ? plan.block_bits : bits).count("probes", plan.probe_count);
 }
 
 // Null: the filter is the source of no mirror.

@@ -28,6 +28,18 @@ inline constexpr CommandSpec whole_rows[] = {
      .complexity = "O(N) where N is the size of the file",
      .syntax = "key file [REPLACE]",
      .run = bf_import},
+    {.name = "bf.importbitmap",
+     .arity = -7,
+     .flags = Flag::write | Flag::deny_oom | Flag::module | Flag::adopts,
+     .keys = {.first = 1, .last = 2, .step = 1, .access = "OW update/RO access"},
+     .categories = "@write @slow @bloom",
+     .summary = "Makes a filter of the bitmap in which a client program kept its own; Sepal's own",
+     .since = "0.1.0",  // Sepal's version
+     .group = "module",
+     .complexity = "O(N) where N is the size of the bitmap",
+     .syntax = "key bitmap SCHEME scheme CAPACITY capacity [BITS bits] [HASHES hashes] [SEED seed] "
+               "[ERROR error] [EXPANSION expansion] [REPLACE]",
+     .run = bf_import_bitmap},
     {.name = "copy",
      .arity = -3,
      .flags = Flag::write | Flag::deny_oom | Flag::adopts,

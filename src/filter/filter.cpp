@@ -84,13 +84,34 @@ struct FilterHash {
   std::uint64_t seed;
 };
 
+// Takes from the list the items that the client's bitmap has. The list is of a window whose first item stands
+// at `at`.
+void leave_out(const Layer& bitmap, std::span<const std::string_view> items, std::size_t at,
+               Pending& absent) {
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < absent.count; ++i) {
+    absent.low[left] = absent.low[i];
+    absent.high[left] = absent.high[i];
+    absent.index[left] = absent.index[i];
+    left += bitmap.holds(items[at + absent.index[i]]) ? 0 : 1;
+  }
+  absent.count = left;
+}
+
 // visit_absent() with the filter's hash, which is chosen once and not for each item.
 template <class Begin, class Visit>
 void visit_absent(std::span<const std::string_view> items, const FilterHash& hash, const LayerStack& layers,
                   LookUp purpose, const Begin& begin, const Visit& visit) {
-  if (hash.kind != ItemHash::xxh3) [[unlikely]]
-    return visit_absent(items, redisbloom_fingerprint_of, layers, purpose, begin, visit);
   const auto xxh3 = [seed = hash.seed](std::string_view item) { return sepal::fingerprint_of(item, seed); };
+  if (hash.kind != ItemHash::xxh3) [[unlikely]] {
+    if (hash.kind == ItemHash::redisbloom)
+      return visit_absent(items, redisbloom_fingerprint_of, layers, purpose, begin, visit);
+    const auto visit_rest = [&](Pending& absent, std::size_t at) {
+      leave_out(layers[0], items, at, absent);
+      visit(absent, at);
+    };
+    return visit_absent(items, xxh3, layers, purpose, begin, visit_rest);
+  }
   visit_absent(items, xxh3, layers, purpose, begin, visit);
 }
 
@@ -294,7 +315,8 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
   const LayerStack layers = stack();
   // One item in one layer is tested at once: there is no other work to overlap its wait with.
   if (items.size() == 1 && layers.size() == 1) {
-    present[0] = layers[0].contains(fingerprint(items[0]));
+    present[0] = hash_ == ItemHash::xxh3 ? layers[0].contains(sepal::fingerprint_of(items[0], seed_))
+                                         : foreign_contains(items[0]);
     return;
   }
   std::ranges::fill(present, true);
@@ -303,6 +325,21 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
       [&](const Pending& absent, std::size_t at) {
         for (std::size_t i = 0; i < absent.count; ++i) present[at + absent.index[i]] = false;
       });
+}
+
+bool Filter::in_bitmap(std::string_view item) const {
+  return hash_ == ItemHash::xxh3_above_bitmap && stack()[0].holds(item);
+}
+
+// For a filter of one layer.
+bool Filter::foreign_contains(std::string_view item) const {
+  if (hash_ == ItemHash::xxh3_above_bitmap) return in_bitmap(item);
+  return stack()[0].contains(fingerprint(item));
+}
+
+bool Filter::try_add_foreign(std::string_view item, bool& added, AddRecorder* recorder) {
+  added = false;
+  return in_bitmap(item) || try_add(fingerprint(item), added, recorder);
 }
 
 // Only the newest layer: to ask for lines of all layers would cost more than it saves, as most items are in
@@ -371,7 +408,11 @@ std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::s
 
 bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> added, AddRecorder* recorder) {
   SEPAL_ASSERT(items.size() == added.size(), "there is one answer for each item");
-  if (items.size() == 1) return try_add(fingerprint(items[0]), added[0], recorder);
+  if (items.size() == 1) {
+    if (hash_ != ItemHash::xxh3) [[unlikely]]
+      return try_add_foreign(items[0], added[0], recorder);
+    return try_add(sepal::fingerprint_of(items[0], seed_), added[0], recorder);
+  }
   Layer& newest = stack().newest();
   std::uint64_t room = items.size();
   bool claimed = false;
@@ -391,6 +432,7 @@ bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> ad
 }
 
 Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans) {
+  if (in_bitmap(item)) return {};
   return add_alone(fingerprint(item), limits, plans);
 }
 
@@ -410,6 +452,7 @@ Filter::AddOutcome Filter::add_alone(const Fingerprint& item, const FilterLimits
 
 std::uint32_t Filter::foreign_layers() const {
   if (hash_ == ItemHash::xxh3) return 0;
+  if (hash_ == ItemHash::xxh3_above_bitmap) return 1;
   const LayerStack layers = stack();
   std::uint32_t count = 0;
   while (count < layers.size() && layers[count].blocks().anywhere()) ++count;
@@ -419,7 +462,7 @@ std::uint32_t Filter::foreign_layers() const {
 // Its capacity is 0 when there can be no next layer.
 LayerRequest Filter::next_layer() const {
   const LayerStack layers = stack();
-  const auto capacity = checked_multiply(layers.newest().capacity(), expansion_);
+  const auto capacity = checked_multiply(layers.newest().capacity(), growth(options(), layers.size()));
   return {.capacity = capacity.value_or(0),
           .error_rate =
               layer_error_rate(options(), {.index = layers.size(), .foreign_layers = foreign_layers()})};

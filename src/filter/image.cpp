@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "field_reader.hpp"
@@ -15,8 +16,9 @@ namespace {
 
 constexpr std::array<char, 4> image_magic = {'S', 'P', 'L', 'F'};
 
-// The version of the headers that have this hash. An older build reads what it knows, and refuses the rest.
-std::uint16_t version_of(ItemHash hash) {
+// The version of the headers that have this hash: an older build reads what it knows, and refuses the rest.
+// Nothing where the number is no hash.
+std::optional<std::uint16_t> version_of(ItemHash hash) {
   switch (hash) {
     case ItemHash::xxh3:
       return image_version;
@@ -24,9 +26,10 @@ std::uint16_t version_of(ItemHash hash) {
       return image_version_of_foreign_hash;
     case ItemHash::none:
       return image_version_of_strings;
+    case ItemHash::xxh3_above_bitmap:
+      return image_version_of_client_bitmaps;
   }
-  SEPAL_ASSERT(false, "a filter has a hash that no image names");
-  return image_version;
+  return std::nullopt;
 }
 
 // Nothing where the number names no layout.
@@ -38,9 +41,12 @@ std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
   state.plan.block_bits = reader.integer<std::uint32_t>();
   state.plan.probe_count = reader.integer<std::uint32_t>();
   state.item_count = reader.integer<std::uint64_t>();
-  const auto layout = reader.integer<std::uint64_t>();
-  if (layout > static_cast<std::uint64_t>(Layout::bytes)) return std::nullopt;
-  state.plan.layout = static_cast<Layout>(layout);
+  state.plan.layout = static_cast<Layout>(reader.integer<std::uint8_t>());
+  state.plan.scheme = static_cast<Scheme>(reader.integer<std::uint8_t>());
+  state.plan.unused_bits = reader.integer<std::uint8_t>();
+  const auto reserved = reader.integer<std::uint8_t>();
+  state.plan.first_seed = reader.integer<std::uint32_t>();
+  if (state.plan.layout > Layout::client || reserved != 0) return std::nullopt;
   return state;
 }
 
@@ -64,7 +70,9 @@ void encode(const ImageHeader& header, std::span<std::byte> into) {
   FieldWriter writer(into);
   for (const char letter : image_magic) writer.integer(static_cast<std::uint8_t>(letter));
   const ItemHash hash = header.options.hash;
-  writer.integer(version_of(hash));
+  const auto version = version_of(hash);
+  SEPAL_ASSERT(version.has_value(), "a filter has a hash that no image names");
+  writer.integer(*version);
   writer.integer(static_cast<std::uint16_t>(hash));
   writer.integer(header.options.seed);
   writer.real(header.options.error_rate);
@@ -78,7 +86,11 @@ void encode(const ImageHeader& header, std::span<std::byte> into) {
     writer.integer(plan.block_bits);
     writer.integer(plan.probe_count);
     writer.integer(item_count);
-    writer.integer(static_cast<std::uint64_t>(plan.layout));
+    writer.integer(static_cast<std::uint8_t>(plan.layout));
+    writer.integer(static_cast<std::uint8_t>(plan.scheme));
+    writer.integer(plan.unused_bits);
+    writer.integer(std::uint8_t{0});
+    writer.integer(plan.first_seed);
   }
 }
 
@@ -94,11 +106,11 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
     return damaged("this is not a filter");
   FieldReader reader(bytes.subspan(image_magic.size()));
   const auto version = reader.integer<std::uint16_t>();
-  if (version < image_version || version > image_version_of_strings)
+  if (version < image_version || version > image_version_of_client_bitmaps)
     return fail(Errc::unsupported_version,
                 "the filter's header is of a version that this build does not know");
   const auto hash = reader.integer<std::uint16_t>();
-  if (hash > static_cast<std::uint16_t>(ItemHash::none) || version_of(static_cast<ItemHash>(hash)) != version)
+  if (hash > std::numeric_limits<std::uint8_t>::max() || version_of(static_cast<ItemHash>(hash)) != version)
     return damaged("a filter's header names an unknown hash");
 
   ImageHeader header;

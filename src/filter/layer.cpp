@@ -35,12 +35,28 @@ std::uint64_t load(std::uint64_t& word) {
 }
 
 bool is_small(const LayerPlan& plan) {
-  return plan.byte_count() <= small_bytes_max && plan.capacity <= std::numeric_limits<std::uint32_t>::max() &&
+  return plan.layout != Layout::client && plan.byte_count() <= small_bytes_max &&
+         plan.capacity <= std::numeric_limits<std::uint32_t>::max() &&
          plan.probe_count <= std::numeric_limits<std::uint8_t>::max();
 }
 
 // So many layers are asked together. Few filters have more layers; then they are asked in parts.
 constexpr std::uint32_t layers_together_max = 32;
+
+// What a client's bitmap shows to those who look for fingerprints: a block whose bits are never set.
+Blocks no_blocks() {
+  alignas(64) static std::uint64_t word = 0;
+  return {.words = &word, .block_count = 1, .block_bits = word_bits, .probe_count = 1};
+}
+
+// A client's bitmap needs shards for its count only.
+std::unique_ptr<Shards> shards_of_client() {
+  return Shards::allocate({.block_count = 1, .block_bits = word_bits});
+}
+std::uint64_t shards_footprint(const LayerPlan& plan) {
+  return plan.layout == Layout::client ? Shards::footprint({.block_count = 1, .block_bits = word_bits})
+                                       : Shards::footprint(plan);
+}
 
 // The width of the blocks, as Blocks has it.
 std::uint32_t block_bits_of(const LayerPlan& plan) {
@@ -115,6 +131,7 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                "a layer without blocks or probes would hold every item");
   if (is_small(plan)) return ::new (place) Layer(plan, item_count);
   if (plan.layout == Layout::bytes) return create_string_at(place, plan, item_count, nullptr);
+  if (plan.layout == Layout::client) return create_client_at(place, plan, item_count, paging);
   auto shards = Shards::allocate(plan);
   if (shards == nullptr) return nullptr;
   shards->restore(plan.capacity, item_count);
@@ -131,7 +148,8 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                                    .blocks = blocks,
                                    .identity = new_identity(),
                                    .memory = nullptr,
-                                   .usage = nullptr},
+                                   .usage = nullptr,
+                                   .client = std::nullopt},
                              fresh);
 }
 
@@ -154,10 +172,29 @@ Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t
                                                 .blocks = blocks,
                                                 .identity = 0,
                                                 .memory = std::move(memory),
-                                                .usage = nullptr},
+                                                .usage = nullptr,
+                                                .client = std::nullopt},
                                           false);
   layer->set_length(length);
   return layer;
+}
+
+Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
+  auto shards = shards_of_client();
+  if (shards == nullptr) return nullptr;
+  // As full as it is: nothing is added.
+  shards->restore(item_count, item_count);
+  auto bitmap = Bitmap::allocate(plan.byte_count(), paging);
+  if (!bitmap) return nullptr;
+  return ::new (place) Layer(plan,
+                             Store{.bitmap = std::move(*bitmap),
+                                   .shards = std::move(shards),
+                                   .blocks = no_blocks(),
+                                   .identity = new_identity(),
+                                   .memory = nullptr,
+                                   .usage = nullptr,
+                                   .client = plan},
+                             false);
 }
 
 Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
@@ -174,7 +211,7 @@ std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
 
 std::uint64_t Layer::outside_bytes(const LayerPlan& plan) {
   if (is_small(plan)) return 0;
-  if (plan.layout != Layout::bytes) return Shards::footprint(plan) + Bitmap::footprint(plan.byte_count());
+  if (plan.layout != Layout::bytes) return shards_footprint(plan) + Bitmap::footprint(plan.byte_count());
   return Bitmap::is_mapped(plan.byte_count()) ? StringMemory::footprint()
                                               : Bitmap::footprint(plan.byte_count());
 }
@@ -207,7 +244,17 @@ Blocks Layer::blocks() const {
           .probe_count = probe_count_};
 }
 
+std::uint64_t* Layer::words() const {
+  // The blocks of a client's bitmap are those of an empty layer, and not its bits.
+  return !small_ && store().client ? store().bitmap.words() : blocks().words;
+}
+
 LayerPlan Layer::plan() const {
+  if (!small_ && store().client) {
+    LayerPlan shape = *store().client;
+    shape.error_rate = 0;
+    return shape;
+  }
   const Blocks shape = blocks();
   return {.capacity = capacity_,
           .error_rate = 0,
@@ -226,6 +273,11 @@ std::uint64_t Layer::item_count() const {
 
 bool Layer::contains(const Fingerprint& fingerprint) const {
   return holds_item(blocks(), fingerprint);
+}
+
+bool Layer::holds(std::string_view item) const {
+  SEPAL_ASSERT(!small_ && store().client, "a layer of blocks is asked for an item itself");
+  return filter::holds(store().bitmap.words(), store().client->client_bits(), item);
 }
 
 bool Layer::claim(std::uint64_t items) {
@@ -360,7 +412,7 @@ void Layer::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
 }
 
 void Layer::copy_words(std::uint64_t offset, std::span<std::byte> to) const {
-  std::uint64_t* word = blocks().words + offset / word_bytes;
+  std::uint64_t* word = words() + offset / word_bytes;
   for (std::size_t at = 0; at < to.size(); at += word_bytes)
     store_little_endian(to.data() + at, load(*word++));
 }
@@ -385,7 +437,7 @@ void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
 // NOLINTNEXTLINE(readability-make-member-function-const)
 void Layer::fill_words(std::uint64_t offset, std::span<const std::byte> from) {
   // No other thread knows the filter yet, so this is the one place where words need no atomic.
-  auto* const bytes = reinterpret_cast<std::byte*>(blocks().words);
+  auto* const bytes = reinterpret_cast<std::byte*>(words());
   if constexpr (std::endian::native == std::endian::little) {
     std::memcpy(bytes + offset, from.data(), from.size());
   } else {
@@ -416,7 +468,7 @@ double Layer::fill(std::uint64_t sample_bytes_max) const {
   const std::uint64_t word_count = plan().byte_count() / word_bytes;
   const std::uint64_t sample_count = std::clamp<std::uint64_t>(sample_bytes_max / word_bytes, 1, word_count);
   const std::uint64_t stride = word_count / sample_count;
-  std::uint64_t* const words = blocks().words;
+  std::uint64_t* const words = this->words();
   std::uint64_t set_bits = 0;
   for (std::uint64_t i = 0; i < sample_count; ++i)
     set_bits += static_cast<std::uint64_t>(__builtin_popcountll(load(words[i * stride])));

@@ -3,6 +3,9 @@
 //     small   | header: shape, lock, room, count | bits ... |      in one place, one lock
 //     large   | header | Store: shape |-->  bitmap, shards         (bitmap.hpp, shards.hpp)
 //
+// A layer that was a client's bitmap (Layout::client) is kept as a large one, and holds no item that is
+// looked up by its fingerprint: its blocks are those of an empty layer. It has no room.
+//
 // Millions of filters are small and hold a hundred items, so the header's size matters. The first layer
 // stands right behind its filter's own header, in the same allocation, and a test checks the sizes. The error
 // rate that a layer was planned for is not here: it follows from the filter's rate and the layer's index
@@ -18,7 +21,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "bitmap.hpp"
 #include "kernels.hpp"
@@ -78,6 +83,8 @@ class Layer {
   // What the kernels search, and set bits in.
   [[nodiscard]] Blocks blocks() const;
   [[nodiscard]] bool contains(const Fingerprint& fingerprint) const;
+  // For a client's bitmap: whether all bits of the item are set.
+  [[nodiscard]] bool holds(std::string_view item) const;
 
   // Takes room for `items` items that add_claimed() will add, all or none. Unused room must be given back.
   [[nodiscard]] bool claim(std::uint64_t items);
@@ -148,10 +155,13 @@ class Layer {
     std::uint64_t identity;
     std::shared_ptr<StringMemory> memory;  // of a large string, in place of the bitmap; else null
     std::unique_ptr<Usage> usage;          // of the filter, while this layer is its newest
+    std::optional<LayerPlan> client;       // the shape of a client's bitmap
   };
 
   void copy_words(std::uint64_t offset, std::span<std::byte> to) const;
   void fill_words(std::uint64_t offset, std::span<const std::byte> from);
+  static Layer* create_client_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging);
+  [[nodiscard]] std::uint64_t* words() const;
 
   Layer(const LayerPlan& plan, std::uint64_t item_count);  // small
   Layer(const LayerPlan& plan, Store store, bool fresh);   // large

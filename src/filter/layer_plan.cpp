@@ -213,7 +213,7 @@ double textbook_bits_per_item(double error_rate) {
 }
 
 double expected_error_rate(const LayerPlan& plan, std::uint64_t item_count) {
-  if (plan.layout == Layout::double_hashing) {
+  if (plan.layout != Layout::blocked) {
     const double probes = plan.probe_count;
     const double set_per_bit =
         probes * static_cast<double>(item_count) / static_cast<double>(plan.bit_count());

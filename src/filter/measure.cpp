@@ -11,6 +11,8 @@
 // `high`, and all residues of `low` at once. The bits at a position of 64 items with neighbouring `low` are
 // 64 neighbouring bits, so a few shifts and an AND for each probe test 64 items.
 //
+// The rate of a client's bitmap. Its positions are as good as independent, so the rate is fill^k too.
+//
 // The items of a layer. One item leaves a bit of its block unset with the probability q = (1 - 1/B)^k, and a
 // bit of another block for certain. So a bit of N blocks is left unset by one item with 1 - (1 - q) / N, and
 // by n items with the power n of it:
@@ -180,6 +182,21 @@ class Progressions {
   std::vector<std::uint64_t> bits_;
 };
 
+// As a client program looks for its items. The bits behind its last position are never set, and do not count.
+LayerMeasure measure_client(const LayerPlan& plan, const Sample& sample) {
+  const ClientBits bits = plan.client_bits();
+  LayerMeasure measured{.whole = sample.bits == plan.bit_count()};
+  const double share = static_cast<double>(sample.bits_set) / static_cast<double>(sample.bits);
+  const double bits_set =
+      measured.whole ? static_cast<double>(sample.bits_set) : share * static_cast<double>(plan.bit_count());
+  measured.bits_set = std::min(bits.bit_count, static_cast<std::uint64_t>(std::llround(bits_set)));
+  measured.fill = static_cast<double>(measured.bits_set) / static_cast<double>(bits.bit_count);
+  measured.item_estimate = static_cast<double>(items_of(bits, measured.bits_set));
+  const double reached = static_cast<double>(measured.bits_set) / static_cast<double>(reach_of(bits));
+  measured.false_positive_rate = rate_of_probes(std::min(1.0, reached), bits.probe_count);
+  return measured;
+}
+
 struct Effort {
   std::uint64_t bytes_max;
   std::uint64_t combined_max;
@@ -188,6 +205,7 @@ struct Effort {
 LayerMeasure measure_layer(const LayerView& layer, const Effort& effort) {
   const LayerPlan plan = layer.plan();
   const Sample sample = sample_of(layer, plan, effort.bytes_max);
+  if (plan.layout == Layout::client) return measure_client(plan, sample);
   LayerMeasure measured{.whole = sample.bits == plan.bit_count()};
   measured.fill = static_cast<double>(sample.bits_set) / static_cast<double>(sample.bits);
   measured.bits_set =
@@ -220,7 +238,7 @@ FilterMeasure measure(std::span<const LayerView> layers, std::uint64_t bytes_max
         layers[index], {.bytes_max = share, .combined_max = combined_words_max / layers.size()});
     const LayerPlan plan = layers[index].plan();
     bytes_left -= std::min({plan.byte_count(), share, bytes_left});
-    sum.bits += plan.bit_count();
+    sum.bits += plan.layout == Layout::client ? plan.client_bits().bit_count : plan.bit_count();
     sum.bits_set += layer.bits_set;
     sum.item_estimate += layer.item_estimate;
     sum.whole = sum.whole && layer.whole;

@@ -44,7 +44,7 @@ class Window {
   }
 
   // The items that no layer knows.
-  const Pending& absent(const LayerStack& layers) {
+  Pending& absent(const LayerStack& layers) {
     layers.find(layers.size(), pending_);
     return pending_;
   }

@@ -27,6 +27,7 @@ class AddsAlone {
   void tell_after(AddsAlone& earlier) { earlier_ = &earlier; }
 
   filter::Filter::AddOutcome add(std::string_view item) {
+    if (filter_.in_bitmap(item)) return {};
     const Fingerprint fingerprint = filter_.fingerprint(item);
     const auto outcome = keyspace_.add_alone(filter_, fingerprint);
     if (log_ != nullptr) note(fingerprint, outcome.added);

@@ -32,6 +32,11 @@ Fact& add_layer(Fact& fact, const filter::LayerPlan& plan) {
       return fact.text("layout", "double_hashing");
     case filter::Layout::bytes:
       return fact.text("layout", "bytes");
+    case filter::Layout::client:
+      return fact.text("layout", "client")
+          .text("scheme", filter::facts_of(plan.scheme).name)
+          .number("bits", plan.client_bits().bit_count)
+          .number("first_seed", plan.first_seed);
   }
   return fact;
 }
@@ -48,6 +53,8 @@ Fact& add_options(Fact& fact, const filter::FilterOptions& options) {
       return fact.text("hash", "redisbloom");
     case filter::ItemHash::none:
       return fact.text("hash", "none");
+    case filter::ItemHash::xxh3_above_bitmap:
+      return fact.text("hash", "xxh3_above_bitmap");
   }
   return fact;
 }

@@ -4,11 +4,13 @@
 // newest one, once for each version. A change of the format needs a new version and a new directory.
 #include <sepal/base/gate.hpp>
 #include <sepal/filter/bit_string.hpp>
+#include <sepal/filter/client_bitmap.hpp>
 #include <sepal/keyspace/mutator.hpp>
 #include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
 #include <sepal/storage/replay.hpp>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -127,6 +129,34 @@ void change_as_in_version_8(keyspace::Mutator& mutator, keyspace::Keyspace& keys
   REQUIRE(mutator.try_set_bit(bits, *keyspace.find(bits), 31) == false);
 }
 
+// A filter that began as a bitmap of go-zero with the items "bits/0" to "bits/19".
+filter::FilterPtr client_filter() {
+  constexpr int bytes_of_bitmap = 250;
+  const filter::ClientBits bits{
+      .scheme = filter::Scheme::go_zero, .bit_count = 8 * bytes_of_bitmap, .probe_count = 14};
+  std::string bytes(bytes_of_bitmap, '\0');
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    std::array<std::uint64_t, 14> positions{};
+    filter::positions_of(item_of("bits", i), bits, positions);
+    for (const std::uint64_t position : positions)
+      bytes[position / 8] = static_cast<char>(bytes[position / 8] | 0x80 >> position % 8);
+  }
+  const auto string = filter::BitString::of(bytes, test::roomy);
+  REQUIRE(string);
+  const auto made = filter::filter_of_bitmap(
+      **string, {.bits = bits, .capacity = 30, .error_rate = 0.01, .expansion = 2, .seed = 5}, test::roomy,
+      {});
+  REQUIRE(made);
+  return *made;
+}
+
+// From version 9 on there are filters that began as a client's bitmap. One is in the generation, one came
+// whole.
+void change_as_in_version_9(keyspace::Mutator& mutator, keyspace::Keyspace& keyspace) {
+  REQUIRE(mutator.adopt({.database = 14, .key = "whole"}, client_filter(), keyspace::no_deadline));
+  add(mutator, keyspace, {.database = 14, .key = "saved"}, "above", 2, 4);
+}
+
 // A cut and a journal after it: every kind of operation, three segments, a filler, a filter whose layers were
 // noted after the cut, a group of frames in two segments, and a group at the end that is torn.
 void write_newest(SimulatedDisk& disk) {
@@ -145,6 +175,10 @@ void write_newest(SimulatedDisk& disk) {
   add_mirrored(filters);
   REQUIRE(keyspace.write({.database = 13, .key = "saved"}, 0, std::as_bytes(std::span("saved", 5)),
                          test::roomy.bytes_max));
+
+  REQUIRE(keyspace.put({.database = 14, .key = "saved"}, client_filter(), keyspace::no_deadline));
+  keyspace::Mutator without_journal(keyspace, nullptr);
+  add(without_journal, keyspace, {.database = 14, .key = "saved"}, "above", 0, 2);
 
   test::JournalFiles journal(4096, segment_bytes);
   keyspace::Mutator mutator(keyspace, &journal);
@@ -177,6 +211,8 @@ void write_newest(SimulatedDisk& disk) {
   change_as_in_version_4(mutator, keyspace, disk);
   journal.end_frame();
   change_as_in_version_8(mutator, keyspace);
+  journal.end_frame();
+  change_as_in_version_9(mutator, keyspace);
   journal.end_frame();
   run_transaction(mutator, keyspace, journal, [&] { journal.begin_segment(); });
   journal.sync();
@@ -216,6 +252,21 @@ void require_strings(const keyspace::Keyspace& keyspace) {
   CHECK(keyspace.deadline({.database = 13, .key = "whole"}) == 33'177'117'420'000);
 }
 
+void require_client_filters(const keyspace::Keyspace& keyspace) {
+  const filter::Filter* const saved = keyspace.find({.database = 14, .key = "saved"});
+  const filter::Filter* const whole = keyspace.find({.database = 14, .key = "whole"});
+  REQUIRE(saved != nullptr);
+  REQUIRE(whole != nullptr);
+  for (const filter::Filter* const each : {saved, whole}) {
+    CHECK(holds(*each, "bits", 20));
+    CHECK(each->options().hash == filter::ItemHash::xxh3_above_bitmap);
+  }
+  CHECK(holds(*saved, "above", 4));
+  CHECK(saved->layers().size() == 2);
+  CHECK(whole->layers().size() == 1);
+  CHECK(keyspace.size(14) == 2);
+}
+
 struct Expected {
   std::uint32_t database = 0;
   std::string key;
@@ -228,7 +279,7 @@ struct Expected {
 };
 
 void require_holds(const keyspace::Keyspace& keyspace, const std::vector<Expected>& all) {
-  CHECK(keyspace.total_size() - keyspace.size(13) == all.size());
+  CHECK(keyspace.total_size() - keyspace.size(13) - keyspace.size(14) == all.size());
   for (const Expected& expected : all) {
     INFO(expected.key);
     const filter::Filter* const filter = keyspace.find({.database = expected.database, .key = expected.key});
@@ -305,11 +356,12 @@ void require_journaled(const std::string& version, keyspace::Deadline of_large, 
   all.insert(all.end(), more.begin(), more.end());
   require_holds(filters.keyspace, all);
   CHECK(filters.keyspace.mirrors().all() == mirrors);
-  if (version == "version-8") {
+  if (version == "version-8" || version == "version-9") {
     require_strings(filters.keyspace);
   } else {
     CHECK(filters.keyspace.size(13) == 0);
   }
+  if (version == "version-9") require_client_filters(filters.keyspace);
 }
 
 }  // namespace
@@ -342,8 +394,8 @@ TEST_CASE("a data directory of version 3 can be read, with its deadlines", "[gol
 }
 
 // In version 5 filters are created together with their first items; version 6 has a SYNCED, version 7 has
-// groups of frames, and version 8 has strings.
-TEST_CASE("data directories of versions 4 to 8 can be read, with adopted filters, mirrors and databases",
+// groups of frames, version 8 has strings, and version 9 has bitmaps of clients.
+TEST_CASE("data directories of versions 4 to 9 can be read, with adopted filters, mirrors and databases",
           "[golden]") {
   const filter::FilterOptions plain{.seed = 5};
   const filter::FilterOptions of_source{.seed = 8};
@@ -351,7 +403,8 @@ TEST_CASE("data directories of versions 4 to 8 can be read, with adopted filters
   const filter::FilterOptions foreign{
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = filter::ItemHash::redisbloom};
   const filter::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
-  const std::string version = GENERATE("version-4", "version-5", "version-6", "version-7", "version-8");
+  const std::string version =
+      GENERATE("version-4", "version-5", "version-6", "version-7", "version-8", "version-9");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
                              {7, "swapped", "swapped", 3, 3, 1, plain},
                              {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
@@ -363,8 +416,7 @@ TEST_CASE("data directories of versions 4 to 8 can be read, with adopted filters
                              {10, "left alone", "", 0, 0, 1, of_target},
                              {11, "source", "broken", 3, 3, 1, plain},
                              {11, "full", "broken", 1, 1, 1, full}};
-  if (version == "version-7" || version == "version-8")
-    more.push_back({12, "grouped", "transaction", 7, 7, 1, plain});
+  if (version >= "version-7") more.push_back({12, "grouped", "transaction", 7, 7, 1, plain});
   require_journaled(version, 33'177'117'420'000, 0x0102030405060708, more,
                     {{.database = 10, .source = "source", .target = "target", .items_before = 0},
                      {.database = 11,
@@ -378,7 +430,7 @@ TEST_CASE("files written today are equal to the newest golden files", "[golden]"
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-8", committed);
+  read("version-9", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.

@@ -41,6 +41,9 @@ namespace sepal::command {
 // "MISCONF Errors writing to the journal: ..."
 [[nodiscard]] std::string journal_refuses(std::string_view reason);
 
+// "ERR unknown scheme: known are ..."
+[[nodiscard]] std::string unknown_scheme();
+
 // For a job outside the workers: adds the sentence where the environment failed.
 [[nodiscard]] std::string reason_text(const Error& error);
 
@@ -170,6 +173,27 @@ inline constexpr std::string_view mirror_of_itself = "ERR a filter cannot be its
 inline constexpr std::string_view target_of_mirror =
     "ERR the key is the target of a mirror: say BF.MIRROR source OFF first";
 inline constexpr std::string_view too_many_mirrors = "ERR there are as many mirrors as there may be: 256";
+inline constexpr std::string_view bitmap_incomplete = "ERR SCHEME and CAPACITY must be given";
+inline constexpr std::string_view bitmap_bits_range = "ERR BITS must be in the range [1, 4294967296]";
+inline constexpr std::string_view bitmap_hashes_range = "ERR HASHES must be in the range [1, 255]";
+inline constexpr std::string_view bitmap_seed_range = "ERR SEED must be in the range [0, 4294967295]";
+inline constexpr std::string_view bitmap_expansion_range =
+    "ERR expansion must be in the range [1, 32768]: nothing is added to the bitmap";
+inline constexpr std::string_view bitmap_needs_bits =
+    "ERR BITS must be given: the number of bits by which the program divides";
+inline constexpr std::string_view bitmap_needs_hashes =
+    "ERR HASHES must be given: the number of bits that the program sets for an item";
+inline constexpr std::string_view bitmap_bits_known =
+    "ERR BITS must not be given: the string says how many bits there are";
+inline constexpr std::string_view bitmap_hashes_known =
+    "ERR HASHES must not be given: the scheme or the string says how many there are";
+inline constexpr std::string_view bitmap_without_seed = "ERR this scheme has no SEED";
+inline constexpr std::string_view bitmap_not_of_guava =
+    "ERR the string is not what BloomFilter.writeTo() of Guava writes";
+inline constexpr std::string_view bitmap_beyond_bits =
+    "ERR a bit behind BITS is set: the program divides by a larger number";
+inline constexpr std::string_view bitmap_ends_early =
+    "ERR no bit near BITS is set, though many bits are: the program divides by a smaller number";
 
 // Keys.
 inline constexpr std::string_view key_too_long = "ERR the key is longer than 65536 bytes";

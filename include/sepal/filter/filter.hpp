@@ -1,5 +1,6 @@
 // A filter: a growing stack of layers that share one hash and its seed. A filter that came from RedisBloom
-// keeps its layers in their own layout, and grows Sepal's layers on top of them.
+// keeps its layers in their own layout, and grows Sepal's layers on top of them. A filter that began as the
+// bitmap of a client program has that bitmap as its oldest layer. The bitmap is asked with the item itself.
 //
 //     newest layer  -->  older layer  -->  ...  -->  layer 0
 //     adds go here       asked only
@@ -40,7 +41,7 @@ inline constexpr std::uint32_t expansion_max = 32768;
 
 struct FilterOptions {
   // The rate of the whole filter, in (0, 1); a rate above error_rate_max is taken as error_rate_max. For a
-  // filter that came from RedisBloom: the rate of its first layer.
+  // filter that came from RedisBloom, or began as a client's bitmap: the rate of its first layer.
   double error_rate = 0.01;
   std::uint64_t capacity = 100;  // items of the first layer, at least 1
   std::uint32_t expansion = 2;   // a new layer holds this many times the last; 0: the filter does not scale
@@ -164,8 +165,10 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   // when no item can be new.
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added,
                              AddRecorder* recorder = nullptr);
-  // The same for one item's fingerprint under the filter's seed.
+  // The same for one item's fingerprint under the filter's seed. The caller has asked in_bitmap().
   [[nodiscard]] bool try_add(const Fingerprint& item, bool& added, AddRecorder* recorder = nullptr);
+  // Whether this filter began as a client's bitmap that has all bits of the item. The bitmap never changes.
+  [[nodiscard]] bool in_bitmap(std::string_view item) const;
 
   // Why an item was not added.
   enum class Refusal : std::uint8_t { none, full, layer_limit, too_large, out_of_memory };
@@ -210,7 +213,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
     Refusal refusal = Refusal::none;
   };
   AddOutcome add_alone(std::string_view item, const FilterLimits& limits, PlanMemo* plans = nullptr);
-  // The same for an item's fingerprint under the filter's seed.
+  // The same for an item's fingerprint under the filter's seed. The caller has asked in_bitmap().
   AddOutcome add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans = nullptr);
 
   // Keeps usage from now on, with a slot for each worker, if the newest layer is large enough (Usage) and
@@ -261,6 +264,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   [[nodiscard]] std::uint32_t foreign_layers() const;
   [[nodiscard]] LayerRequest next_layer() const;
   [[nodiscard]] bool known(const Fingerprint& fingerprint) const;
+  [[nodiscard]] bool foreign_contains(std::string_view item) const;
+  [[nodiscard]] bool try_add_foreign(std::string_view item, bool& added, AddRecorder* recorder);
   template <class Claim>
   std::uint64_t add_absent(std::span<const std::string_view> items, std::span<bool> added,
                            AddRecorder* recorder, const Claim& claim);

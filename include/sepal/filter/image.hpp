@@ -3,8 +3,10 @@
 //
 //     offset  size  field (little endian)
 //     0       4     magic "SPLF"
-//     4       2     version of this header: 1 where the hash is 0, 2 where it is 1, 3 where it is 2
-//     6       2     hash (ItemHash): 0 XXH3; 1 RedisBloom's; 2 none, this is a string
+//     4       2     version of this header: the hash and 1
+//     6       2     hash (ItemHash): 0 XXH3; 1 RedisBloom's; 2 none, this is a string; 3 XXH3 above a
+//     client's
+//                   bitmap
 //     8       8     seed
 //     16      8     error rate of the filter (IEEE 754 double)
 //     24      8     capacity of the first layer
@@ -12,8 +14,10 @@
 //     36      4     layer count L
 //     40      48*L  layers, oldest first:
 //                     8 capacity, 8 error rate (double), 8 block count, 4 block bits, 4 probe count,
-//                     8 item count, 8 layout (Layout): 0 blocks; 1 double hashing, in layers that came from
-//                     RedisBloom, whose block bits are 64
+//                     8 item count, 1 layout (Layout): 0 blocks; 1 double hashing, in layers that came from
+//                     RedisBloom, whose block bits are 64; 3 a client's bitmap, whose block bits are 64,
+//                     1 scheme (Scheme), 1 bits of the last word that are not used, 1 zero, 4 first seed.
+//                     The last four numbers are 0 in other layouts
 //
 // Where the bits of an item are, with hash 0. The item's fingerprint is the 128 bits of XXH3 under the seed,
 // two halves of 64 bits: low and high. In a layer the item has the block low * block_count / 2^64. In the
@@ -28,6 +32,10 @@
 // With hash 2 the layer's bits are the bytes of a string, and the item count is the string's length. There is
 // one layer, of layout 2, whose block bits are 64, whose probe count is 0, and whose capacity is the number
 // of bytes in its blocks. The rates and the seed mean nothing.
+//
+// With hash 3 the oldest layer has layout 3: schemes.hpp says where an item's bits are in it. It takes no
+// items, and its item count is an estimate. The other layers have the layout 0, and fingerprints as with
+// hash 0.
 //
 // The header has no checksum of its own: its container has one over these bytes.
 #pragma once
@@ -46,6 +54,7 @@ inline constexpr std::size_t image_layer_bytes = 48;
 inline constexpr std::uint16_t image_version = 1;
 inline constexpr std::uint16_t image_version_of_foreign_hash = 2;
 inline constexpr std::uint16_t image_version_of_strings = 3;
+inline constexpr std::uint16_t image_version_of_client_bitmaps = 4;
 
 struct ImageHeader {
   FilterOptions options;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/filter/schemes.hpp>
 
 #include <cstdint>
 
@@ -38,6 +39,9 @@ enum class Layout : std::uint8_t {
   // Each by its position: the bits are the bytes of a string (bit_string.hpp). The "blocks" of the plan are
   // words, its capacity is the bytes in them, and it has no probes. The layer's item count is the length.
   bytes = 2,
+  // Where a client program has put them (schemes.hpp). The "blocks" of the plan are words. Nothing is added
+  // to such a layer, and only the item itself, not its fingerprint, finds bits in it.
+  client = 3,
 };
 // The probes that double hashing takes for the smallest rate a double can be.
 inline constexpr std::uint32_t double_hashing_probe_count_max = 1075;
@@ -50,9 +54,20 @@ struct LayerPlan {
   std::uint32_t block_bits = 0;   // a multiple of 64
   std::uint32_t probe_count = 0;  // 1 .. probe_count_max; 0 in a string
   Layout layout = Layout::blocked;
+  // For Layout::client; else 0.
+  Scheme scheme = Scheme::go_zero;
+  std::uint8_t unused_bits = 0;  // at the end of the last word; below 64
+  std::uint32_t first_seed = 0;
 
   [[nodiscard]] std::uint64_t bit_count() const { return block_count * block_bits; }
   [[nodiscard]] std::uint64_t byte_count() const { return bit_count() / 8; }
+  // For Layout::client.
+  [[nodiscard]] ClientBits client_bits() const {
+    return {.scheme = scheme,
+            .bit_count = bit_count() - unused_bits,
+            .probe_count = probe_count,
+            .first_seed = first_seed};
+  }
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };
 
@@ -75,7 +90,7 @@ Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_ma
 double textbook_bits_per_item(double error_rate);
 
 // The rate of a layer of this shape when it holds `item_count` items. Blocks follow the formula above. Double
-// hashing follows the textbook's formula, which small layers exceed by far.
+// hashing and bitmaps of client programs follow the textbook's formula, which small layers exceed by far.
 double expected_error_rate(const LayerPlan& plan, std::uint64_t item_count);
 
 // The share of a scaling filter's rate that its layer `layer_index` (0 is the oldest) is planned with: (6 /

@@ -173,9 +173,10 @@ class Keyspace {
   void wake_at(Deadline deadline) { housekeeper_.due_at(deadline); }
   // Adds one item, growing the filter; keeps the memory account. find() gave `filter`.
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item) {
+    if (filter.in_bitmap(item)) return {};
     return add_alone(filter, filter.fingerprint(item));
   }
-  // The same for an item's fingerprint under the filter's seed.
+  // The same for an item's fingerprint under the filter's seed. The caller has asked Filter::in_bitmap().
   filter::Filter::AddOutcome add_alone(filter::Filter& filter, const Fingerprint& item);
 
   // As Filter::add_recorded(). A page of a string may get its memory here, so the account is kept. find()

@@ -53,7 +53,8 @@ TEST_CASE("COMMAND GETKEYS finds the keys of a request", "[command]") {
 TEST_CASE("COMMAND LIST filters by module, category and pattern", "[command]") {
   World world;
   const std::string bloom =
-      "*[$bf.add, $bf.card, $bf.debug, $bf.exists, $bf.export, $bf.import, $bf.info, $bf.insert, "
+      "*[$bf.add, $bf.card, $bf.debug, $bf.exists, $bf.export, $bf.import, $bf.importbitmap, $bf.info, "
+      "$bf.insert, "
       "$bf.loadchunk, "
       "$bf.madd, "
       "$bf.mexists, $bf.mirror, $bf.reserve, $bf.scandump, $bf.stats]";

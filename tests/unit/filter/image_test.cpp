@@ -114,7 +114,7 @@ TEST_CASE("a header may have as many layers as allowed; one more is damage", "[f
 
 TEST_CASE("a header of another version is not reported as damaged", "[filter][image]") {
   auto bytes = encode(header_of(*sample()));
-  bytes[4] = std::byte{4};
+  bytes[4] = std::byte{5};
   const auto decoded = decode_image_header(bytes, 64);
   REQUIRE_FALSE(decoded);
   CHECK(decoded.error().code == Errc::unsupported_version);

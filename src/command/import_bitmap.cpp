@@ -1,0 +1,188 @@
+// BF.IMPORTBITMAP: makes a filter of a string in which a client program kept a Bloom filter of its own. As
+// for COPY, a small one is made at once, with the gate closed, and a large one by a job outside the workers.
+#include <sepal/command/adoptions.hpp>
+#include <sepal/command/arguments.hpp>
+#include <sepal/command/dispatcher.hpp>
+#include <sepal/command/error_texts.hpp>
+#include <sepal/filter/bit_string.hpp>
+#include <sepal/filter/client_bitmap.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "adopting.hpp"
+#include "bloom_options.hpp"
+#include "handlers.hpp"
+#include "lookup.hpp"
+#include "mirror_state.hpp"
+#include "refuse.hpp"
+
+namespace sepal::command {
+namespace {
+
+using keyspace::DatabaseKey;
+using keyspace::FilterPtr;
+
+constexpr std::string_view guava_form = "guava";
+
+struct BitmapRequest {
+  filter::ClientBitmap bitmap;
+  const filter::SchemeFacts* scheme = nullptr;  // null where the string is in Guava's form
+  std::optional<std::uint64_t> bits;
+  std::optional<std::uint64_t> hashes;
+  std::optional<std::uint64_t> seed;
+  bool has_scheme = false;
+  bool replace = false;
+};
+
+// Empty if the word is a number in the range; else the error.
+std::string_view parse_in(std::string_view word, std::uint64_t smallest, std::uint64_t largest,
+                          std::string_view range, std::optional<std::uint64_t>& into) {
+  into = parse_unsigned(word);
+  return into && *into >= smallest && *into <= largest ? std::string_view() : range;
+}
+
+std::string parse_scheme(std::string_view word, BitmapRequest& request) {
+  request.has_scheme = true;
+  request.scheme = nullptr;
+  request.bitmap.form = filter::BitmapForm::guava;
+  if (equal_ignoring_case(word, guava_form)) return {};
+  const auto is_named = [&](const filter::SchemeFacts& facts) {
+    return equal_ignoring_case(facts.name, word);
+  };
+  const auto all = filter::schemes();
+  const auto found = std::ranges::find_if(all, is_named);
+  if (found == all.end()) return unknown_scheme();
+  request.bitmap.form = filter::BitmapForm::by_setbit;
+  request.scheme = &*found;
+  return {};
+}
+
+// One option and its value. The error; empty if there is none.
+std::string parse_option(std::string_view option, std::string_view value, BitmapRequest& request) {
+  const auto is = [&](std::string_view name) { return equal_ignoring_case(option, name); };
+  if (is("SCHEME")) return parse_scheme(value, request);
+  if (is("BITS"))
+    return std::string(parse_in(value, 1, filter::client_bits_max, text::bitmap_bits_range, request.bits));
+  if (is("HASHES"))
+    return std::string(
+        parse_in(value, 1, filter::client_probe_count_max, text::bitmap_hashes_range, request.hashes));
+  if (is("SEED"))
+    return std::string(
+        parse_in(value, 0, std::numeric_limits<std::uint32_t>::max(), text::bitmap_seed_range, request.seed));
+  if (is("CAPACITY")) return std::string(read_capacity(value, request.bitmap.capacity));
+  if (is("ERROR")) return std::string(read_rate(value, request.bitmap.error_rate));
+  if (is("EXPANSION")) {
+    const auto wrong = read_expansion(value, request.bitmap.expansion);
+    return std::string(wrong.empty() && request.bitmap.expansion == 0 ? text::bitmap_expansion_range : wrong);
+  }
+  return std::string(text::syntax);
+}
+
+// Whether the options are those of the scheme. The error; empty if they are.
+std::string_view check_scheme(BitmapRequest& request) {
+  if (!request.has_scheme || request.bitmap.capacity == 0) return text::bitmap_incomplete;
+  const bool guava = request.scheme == nullptr;
+  const std::uint32_t fixed = guava ? 0 : request.scheme->probe_count;
+  if (request.bits.has_value() == guava) return guava ? text::bitmap_bits_known : text::bitmap_needs_bits;
+  const bool needs_hashes = !guava && fixed == 0;
+  if (request.hashes.has_value() != needs_hashes)
+    return needs_hashes ? text::bitmap_needs_hashes : text::bitmap_hashes_known;
+  if (request.seed && (guava || !request.scheme->seeded)) return text::bitmap_without_seed;
+  if (guava) return {};
+  request.bitmap.bits = {.scheme = request.scheme->scheme,
+                         .bit_count = *request.bits,
+                         .probe_count = static_cast<std::uint32_t>(request.hashes.value_or(fixed)),
+                         .first_seed = static_cast<std::uint32_t>(request.seed.value_or(0))};
+  return {};
+}
+
+// `words` follow the bitmap's key.
+std::string parse(std::span<const std::string_view> words, BitmapRequest& request) {
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    if (equal_ignoring_case(words[at], "REPLACE")) {
+      request.replace = true;
+      continue;
+    }
+    if (at + 1 == words.size()) return std::string(text::syntax);
+    if (auto wrong = parse_option(words[at], words[at + 1], request); !wrong.empty()) return wrong;
+    ++at;
+  }
+  return std::string(check_scheme(request));
+}
+
+void answer_import_bitmap(resp::Reply& reply, const Result<void>& outcome) {
+  if (outcome) return reply.ok();
+  switch (outcome.error().code) {
+    case Errc::out_of_range:
+      return reply.error(text::bitmap_beyond_bits);
+    case Errc::damaged:
+      return reply.error(text::bitmap_ends_early);
+    default:
+      return reply.error(reason_text(outcome.error()));
+  }
+}
+
+std::uint64_t bytes_of(const filter::ClientBitmap& bitmap) {
+  constexpr std::uint64_t word_bits = 64;
+  return (bitmap.bits.bit_count + word_bits - 1) / word_bits * (word_bits / 8);
+}
+
+// With the gate closed. The bitmap's key names `string`.
+Next adopt_bitmap(Context& context, FilterPtr string, const filter::ClientBitmap& bitmap, Adoption adoption) {
+  if (filter::image_bytes(1) + bytes_of(bitmap) <= keyspace::recorded_image_bytes_max) {
+    auto made = filter::filter_of_bitmap(*string, bitmap, context.services.keyspace.filter_limits(), {});
+    if (made) return adopt(context, std::move(*made), std::move(adoption));
+    answer_import_bitmap(context.reply, made.error());
+    return Next::done;
+  }
+  if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
+  adoption.make = [held = std::move(string), bitmap](const Making& making) -> Result<FilterPtr> {
+    if (auto room = making.hold(bytes_of(bitmap)); !room) return room.error();
+    return filter::filter_of_bitmap(*held, bitmap, making.limits, making.go_on);
+  };
+  // As COPY: a flush may be answered before the filter is made. Then the filter must not appear.
+  adoption.still_wanted = [&keyspace = std::as_const(context.services.keyspace),
+                           contents = context.services.keyspace.contents_of(adoption.database)] {
+    return keyspace.has_contents(contents);
+  };
+  context.services.adoptions.adopt(context.client, std::move(adoption));
+  return Next::wait;
+}
+
+}  // namespace
+
+Next bf_import_bitmap(Context& context) {
+  const keyspace::Keyspace& keyspace = context.services.keyspace;
+  BitmapRequest request;
+  request.bitmap.error_rate = keyspace.options().error_rate;
+  request.bitmap.expansion = std::max<std::uint32_t>(keyspace.options().expansion, 1);
+  request.bitmap.seed = keyspace.options().seed;
+  if (const auto wrong = parse(context.words.subspan(3), request); !wrong.empty())
+    return refuse(context, wrong);
+  const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  const DatabaseKey source{.database = context.client.database, .key = context.words[2]};
+  filter::Filter* const string = find(context, source.key);
+  if (string == nullptr) return refuse(context, text::no_such_key);
+  if (!string->is_string()) return refuse(context, text::wrong_type);
+  if (!request.replace && find(context, key.key) != nullptr) return refuse(context, text::filter_exists);
+  if (!context.alone) return Next::need_alone;
+  if (is_target(keyspace, key, context.now)) return refuse(context, text::target_of_mirror);
+  if (request.scheme == nullptr) {
+    const auto bits = filter::bits_of_guava(*string);
+    if (!bits) return refuse(context, text::bitmap_not_of_guava);
+    request.bitmap.bits = *bits;
+  }
+  return adopt_bitmap(context, FilterPtr(string), request.bitmap,
+                      {.what = "import",
+                       .database = key.database,
+                       .key = std::string(key.key),
+                       .deadline = keyspace.deadline(source),
+                       .replace = request.replace,
+                       .make = {},
+                       .answer = answer_import_bitmap});
+}
+
+}  // namespace sepal::command

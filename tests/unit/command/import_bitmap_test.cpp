@@ -1,0 +1,251 @@
+// BF.IMPORTBITMAP: its replies, errors and limits, and what the journal gets.
+#include <sepal/filter/bit_string.hpp>
+#include <sepal/filter/schemes.hpp>
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "unit/command/world.hpp"
+
+namespace import_bitmap_test {
+namespace {
+
+using namespace sepal;
+using command::Next;
+using command::testing::readable;
+using filter::ClientBits;
+using filter::Scheme;
+using keyspace::DatabaseKey;
+using Kind = test::Recorded::Kind;
+
+const ClientBits go_zero{.scheme = Scheme::go_zero, .bit_count = 2000, .probe_count = 14};
+
+struct World : command::testing::World {
+  World() : command::testing::World(keyspace::KeyspaceOptions{.seed = 1}) {
+    services.logs = recording.all_logs();
+  }
+
+  // As a client program adds items to its bitmap.
+  void add(const std::string& key, const ClientBits& bits, int begin, int end) {
+    for (int i = begin; i < end; ++i) {
+      std::vector<std::uint64_t> positions(bits.probe_count);
+      filter::positions_of(item(i), bits, positions);
+      for (const std::uint64_t position : positions) send({"SETBIT", key, std::to_string(position), "1"});
+    }
+  }
+  [[nodiscard]] static std::string item(int number) { return "item " + std::to_string(number); }
+
+  // The items of a range that the filter has.
+  int known(const std::string& key, int begin, int end) {
+    int count = 0;
+    for (int i = begin; i < end; ++i) count += send({"BF.EXISTS", key, item(i)}) == ":1" ? 1 : 0;
+    return count;
+  }
+
+  // Does the only waiting job.
+  std::string work_off() {
+    REQUIRE(adoptions.waiting.size() == 1);
+    const command::Adoption adoption = std::move(adoptions.waiting.front().adoption);
+    adoptions.waiting.clear();
+    const command::Making making{.limits = keyspace.filter_limits(),
+                                 .hold = [](std::uint64_t) { return Result<void>(); },
+                                 .go_on = {}};
+    auto made = adoption.make(making);
+    Result<void> done = made ? Result<void>() : made.error();
+    if (made && !adoption.still_wanted()) done = fail(Errc::no_such_key);
+    if (done)
+      done = keyspace.put({.database = adoption.database, .key = adoption.key}, *made, adoption.deadline);
+    resp::Reply reply;
+    adoption.answer(reply, done);
+    std::string encoded;
+    reply.fill(std::numeric_limits<std::size_t>::max());
+    reply.swap_out(encoded);
+    return readable(encoded);
+  }
+};
+
+TEST_CASE("a bitmap of a client program becomes a filter", "[command][bitmap]") {
+  World world;
+  world.add("old", go_zero, 0, 80);
+  CHECK(world.send({"BF.IMPORTBITMAP", "new", "old", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY",
+                    "100"}) == "+OK");
+  CHECK(world.known("new", 0, 80) == 80);
+  CHECK(world.known("new", 1000, 1500) < 5);
+  CHECK(world.send({"TYPE", "new"}) == "+MBbloom--");
+  CHECK(world.send({"TYPE", "old"}) == "+string");
+  // New items get into a layer above, and items of the bitmap are known.
+  CHECK(world.send({"BF.ADD", "new", "item 7"}) == ":0");
+  CHECK(world.send({"BF.ADD", "new", "item 3000"}) == ":1");
+  CHECK(world.send({"BF.MADD", "new", "item 8", "item 3000", "item 3001"}) == "*[:0, :0, :1]");
+  CHECK(world.send({"BF.INSERT", "new", "ITEMS", "item 9", "item 3002"}) == "*[:0, :1]");
+  CHECK(world.known("new", 3000, 3003) == 3);
+  CHECK(world.send({"BF.INFO", "new", "FILTERS"}) == "*[:2]");
+  CHECK(world.send({"BF.INFO", "new", "CAPACITY"}) == "*[:200]");
+  CHECK(world.send({"BF.DEBUG", "new"}).find("hashes:14") != std::string::npos);
+  CHECK(world.send({"BF.STATS", "new"}).find("$layout, $client, ") != std::string::npos);
+  CHECK(world.send({"BF.STATS", "new"}).find("$bits, :2000, ") != std::string::npos);
+}
+
+TEST_CASE("an import is recorded as a filter that comes whole", "[command][bitmap][journal]") {
+  World world;
+  world.add("old", go_zero, 0, 50);
+  world.send({"PEXPIREAT", "old", "33177117420000"});
+  world.dispatcher.commit();
+  const std::size_t before = world.recording.operations().size();
+  REQUIRE(world.send({"BF.IMPORTBITMAP", "new", "old", "SCHEME", "GO-ZERO", "BITS", "2000", "CAPACITY",
+                      "100"}) == "+OK");
+  world.dispatcher.commit();
+  const auto operations = world.recording.operations();
+  REQUIRE(operations.size() == before + 1);
+  CHECK(operations.back().kind == Kind::adopted);
+  CHECK(world.send({"PEXPIRETIME", "new"}) == ":33177117420000");
+}
+
+TEST_CASE("a key that is taken is replaced only if REPLACE says so", "[command][bitmap]") {
+  World world;
+  world.add("old", go_zero, 0, 50);
+  world.send({"BF.ADD", "new", "x"});
+  CHECK(world.send({"BF.IMPORTBITMAP", "new", "old", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9"}) ==
+        "-ERR item exists");
+  CHECK(world.send({"BF.IMPORTBITMAP", "new", "old", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9",
+                    "REPLACE"}) == "+OK");
+  CHECK(world.send({"BF.EXISTS", "new", "x"}) == ":0");
+  CHECK(world.known("new", 0, 50) == 50);
+  // In place.
+  CHECK(world.send({"BF.IMPORTBITMAP", "old", "old", "REPLACE", "SCHEME", "go-zero", "BITS", "2000",
+                    "CAPACITY", "9"}) == "+OK");
+  CHECK(world.known("old", 0, 50) == 50);
+  CHECK(world.send({"SETBIT", "old", "1", "1"}).substr(0, 10) == "-WRONGTYPE");
+}
+
+TEST_CASE("every scheme has its options", "[command][bitmap]") {
+  for (const filter::SchemeFacts& facts : filter::schemes()) {
+    CAPTURE(facts.name);
+    World world;
+    const ClientBits bits{.scheme = facts.scheme,
+                          .bit_count = 2000,
+                          .probe_count = facts.probe_count == 0 ? 5 : facts.probe_count,
+                          .first_seed = facts.seeded ? 41U : 0U};
+    world.add("old", bits, 0, 100);
+    std::vector<std::string> words{"BF.IMPORTBITMAP", "new", "old",  "SCHEME", std::string(facts.name),
+                                   "CAPACITY",        "100", "BITS", "2000"};
+    const auto send = [&](std::initializer_list<std::string> more) {
+      std::vector<std::string> all = words;
+      all.insert(all.end(), more);
+      return world.send_words("a", {all.begin(), all.end()});
+    };
+    const bool fixed = facts.probe_count != 0;
+    CHECK(send(fixed ? std::initializer_list<std::string>{"HASHES", "14"}
+                     : std::initializer_list<std::string>{}) ==
+          (fixed ? "-ERR HASHES must not be given: the scheme or the string says how many there are"
+                 : "-ERR HASHES must be given: the number of bits that the program sets for an item"));
+    if (!fixed) words.insert(words.end(), {"HASHES", "5"});
+    if (facts.seeded) {
+      words.insert(words.end(), {"SEED", "41"});
+    } else {
+      CHECK(send({"SEED", "41"}) == "-ERR this scheme has no SEED");
+    }
+    CHECK(send({"ERROR", "0.02", "EXPANSION", "4"}) == "+OK");
+    CHECK(world.known("new", 0, 100) == 100);
+    CHECK(world.known("new", 1000, 1100) < 30);
+    CHECK(world.send({"BF.INFO", "new", "EXPANSION"}) == "*[:4]");
+  }
+}
+
+TEST_CASE("an import that cannot be is refused, and changes nothing", "[command][bitmap]") {
+  World world;
+  world.add("old", go_zero, 0, 80);
+  world.send({"BF.ADD", "filter", "x"});
+  const auto refused = [&](std::vector<std::string_view> words) {
+    words.insert(words.begin(), {"BF.IMPORTBITMAP", "new"});
+    const std::string reply = world.send_words("a", words);
+    CHECK(world.send({"EXISTS", "new"}) == ":0");
+    return reply;
+  };
+  CHECK(refused({"none", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9"}) == "-ERR no such key");
+  CHECK(refused({"filter", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9"}).substr(0, 10) ==
+        "-WRONGTYPE");
+  CHECK(refused({"old", "SCHEME", "pybloom", "BITS", "2000", "CAPACITY", "9"}) ==
+        "-ERR unknown scheme: known are guava, go-zero, guava-32, guava-64, redisson, murmur3-32, "
+        "murmur3-32-signed, murmur3-128");
+  CHECK(refused({"old", "SCHEME", "go-zero", "CAPACITY", "9"}) ==
+        "-ERR BITS must be given: the number of bits by which the program divides");
+  CHECK(refused({"old", "BITS", "2000", "CAPACITY", "9"}) == "-ERR SCHEME and CAPACITY must be given");
+  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "2000"}) == "-ERR SCHEME and CAPACITY must be given");
+  CHECK(refused({"old", "SCHEME", "guava", "BITS", "64", "CAPACITY", "9"}) ==
+        "-ERR BITS must not be given: the string says how many bits there are");
+  CHECK(refused({"old", "SCHEME", "guava", "CAPACITY", "9"}) ==
+        "-ERR the string is not what BloomFilter.writeTo() of Guava writes");
+  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9", "FOO", "1"}) ==
+        "-ERR syntax error");
+  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9", "SEED"}) ==
+        "-ERR syntax error");
+
+  const auto with = [&](std::string_view option, std::string_view value) {
+    return refused(
+        {"old", "SCHEME", "murmur3-32", "BITS", "2000", "HASHES", "3", "CAPACITY", "9", option, value});
+  };
+  for (const std::string_view wrong : {"0", "4294967297", "-1", "x"})
+    CHECK(with("BITS", wrong) == "-ERR BITS must be in the range [1, 4294967296]");
+  for (const std::string_view wrong : {"0", "256", "x"})
+    CHECK(with("HASHES", wrong) == "-ERR HASHES must be in the range [1, 255]");
+  for (const std::string_view wrong : {"-1", "4294967296", "x"})
+    CHECK(with("SEED", wrong) == "-ERR SEED must be in the range [0, 4294967295]");
+  CHECK(with("CAPACITY", "0") == "-ERR capacity must be in the range [1, 1073741824]");
+  CHECK(with("CAPACITY", "x") == "-ERR bad capacity");
+  CHECK(with("ERROR", "1") == "-ERR error rate must be in the range (0.000000, 1.000000)");
+  CHECK(with("EXPANSION", "0") ==
+        "-ERR expansion must be in the range [1, 32768]: nothing is added to the bitmap");
+  CHECK(with("EXPANSION", "32769") == "-ERR expansion must be in the range [0, 32768]");
+
+  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "1900", "CAPACITY", "9"}) ==
+        "-ERR a bit behind BITS is set: the program divides by a larger number");
+  CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "3000", "CAPACITY", "9"}) ==
+        "-ERR no bit near BITS is set, though many bits are: the program divides by a smaller number");
+}
+
+TEST_CASE("a large bitmap is imported by a job, and not in a transaction", "[command][bitmap]") {
+  World world;
+  const ClientBits bits{.scheme = Scheme::redisson, .bit_count = 10'000'000, .probe_count = 7};
+  world.add("old", bits, 0, 2000);
+  const std::initializer_list<std::string_view> import{
+      "BF.IMPORTBITMAP", "new",    "old", "SCHEME",   "redisson", "BITS",
+      "10000000",        "HASHES", "7",   "CAPACITY", "1000"};
+  world.send({"MULTI"});
+  world.send(import);
+  CHECK(world.send({"EXEC"}).find("-ERR a filter as large as this one is copied by a job of its own") !=
+        std::string::npos);
+  CHECK(world.send(import) == "");
+  CHECK(world.outcome.next == Next::wait);
+  CHECK(world.work_off() == "+OK");
+  CHECK(world.known("new", 0, 2000) == 2000);
+  CHECK(world.known("new", 10'000, 11'000) == 0);
+
+  world.send({"DEL", "new"});
+  CHECK(world.send(import) == "");
+  world.send({"FLUSHDB"});
+  CHECK(world.work_off() == "-ERR no such key");
+
+  world.send({"MULTI"});
+  world.add("small", go_zero, 0, 2);
+  world.send({"BF.IMPORTBITMAP", "new", "small", "SCHEME", "go-zero", "BITS", "2000", "CAPACITY", "9"});
+  CHECK(world.send({"EXEC"}).find("+OK") != std::string::npos);
+  CHECK(world.known("new", 0, 2) == 2);
+}
+
+TEST_CASE("the serialised form of Guava needs no further options", "[command][bitmap]") {
+  World world;
+  // 64 bits, all set.
+  const std::string bytes = std::string("\1\3\0\0\0\1", 6) + std::string(8, '\xff');
+  world.send({"SET", "old", bytes});
+  CHECK(world.send({"BF.IMPORTBITMAP", "new", "old", "SCHEME", "guava", "CAPACITY", "10"}) == "+OK");
+  CHECK(world.known("new", 0, 3) == 3);
+  CHECK(world.send({"BF.IMPORTBITMAP", "a", "old", "SCHEME", "guava", "CAPACITY", "10", "SEED", "1"}) ==
+        "-ERR this scheme has no SEED");
+}
+
+}  // namespace
+}  // namespace import_bitmap_test
