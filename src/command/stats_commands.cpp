@@ -69,7 +69,7 @@ class Pairs {
   std::size_t left_;
 };
 
-std::string_view name_of(filter::Layout layout) {
+std::string_view layout_word(filter::Layout layout) {
   switch (layout) {
     case filter::Layout::blocked:
       return "blocked";
@@ -90,7 +90,7 @@ void append_layer(resp::Reply& reply, const filter::LayerView& layer, const filt
   const std::uint64_t bits = of_client ? plan.client_bits().bit_count : plan.bit_count();
   constexpr std::size_t layer_fields = 11;
   Pairs pairs(reply, layer_fields);
-  pairs.text("layout", name_of(plan.layout));
+  pairs.text("layout", layout_word(plan.layout));
   pairs.count("capacity", plan.capacity).count("items", layer.item_count());
   pairs.count("bits", bits).count("bits_set", measured.bits_set).real("fill", measured.fill);
   pairs.real("items_estimated", measured.item_estimate);

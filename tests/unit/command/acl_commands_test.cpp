@@ -83,7 +83,8 @@ TEST_CASE("each request that runs together with others is checked", "[command][a
                         .words = words,
                         .partial = bob.partial};
   const std::string_view items[] = {"a", "b"};
-  CHECK(world.dispatcher.run_together(request, items, {.now = world.now, .steady_now = {}}).next == Next::need_alone);
+  CHECK(world.dispatcher.run_together(request, items, {.now = world.now, .steady_now = {}}).next ==
+        Next::need_alone);
   const Request requests[] = {request, request};
   CHECK_FALSE(world.dispatcher.run_singles(requests, {.now = world.now, .steady_now = {}}));
   CHECK(bob.reply.size() == 0);
