@@ -70,14 +70,24 @@ Descriptor open_spare() {
   return Descriptor(::eventfd(0, EFD_CLOEXEC));
 }
 
-using NameCall = int (*)(int, sockaddr*, socklen_t*);
+std::string endpoint_text(const sockaddr_storage& address) {
+  if (address.ss_family == AF_UNSPEC) return "?:0";
+  return address.ss_family == AF_INET ? ip_text<sockaddr_in>(address) : ip_text<sockaddr_in6>(address);
+}
 
-// `call` is getpeername or getsockname. A peer that is already gone has no address.
-std::string endpoint_text(int descriptor, NameCall call) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
-  if (call(descriptor, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return "?:0";
-  return storage.ss_family == AF_INET ? ip_text<sockaddr_in>(storage) : ip_text<sockaddr_in6>(storage);
+std::string local_endpoint_text(int descriptor) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "?:0";
+  return endpoint_text(address);
+}
+
+// The peer's address comes with the connection: a peer that is gone a moment later would have none.
+Descriptor accept_from(int listener, sockaddr_storage& peer) {
+  peer = {};
+  socklen_t size = sizeof peer;
+  return Descriptor(
+      ::accept4(listener, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
 }  // namespace
@@ -134,14 +144,14 @@ void Acceptor::await(Door& door) {
 void Acceptor::accept_waiting(Door& door) {
   if (!spare_.is_open()) spare_ = open_spare();
   for (int taken = 0; taken < accepts_per_turn_max; ++taken) {
-    Descriptor descriptor(
-        ::accept4(door.descriptor.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    sockaddr_storage peer;
+    Descriptor descriptor = accept_from(door.descriptor.native_handle(), peer);
     if (descriptor.is_open()) {
       pause_logged_ = false;
       if (has_room()) {
-        hand_over(door, std::move(descriptor));
+        hand_over(door, std::move(descriptor), peer);
       } else {
-        turn_away(std::move(descriptor), no_descriptor);
+        turn_away(std::move(descriptor), peer, no_descriptor);
       }
       continue;
     }
@@ -167,23 +177,23 @@ bool Acceptor::has_room() const {
 bool Acceptor::refuse_with_spare(Door& door, int error) {
   SEPAL_ASSERT(spare_.is_open(), "there is no spare descriptor to accept with");
   spare_.close();
-  Descriptor descriptor(
-      ::accept4(door.descriptor.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  sockaddr_storage peer;
+  Descriptor descriptor = accept_from(door.descriptor.native_handle(), peer);
   const bool accepted = descriptor.is_open();
   const std::string reason = std::generic_category().message(error);
   if (accepted) {
-    turn_away(std::move(descriptor),
+    turn_away(std::move(descriptor), peer,
               {.reply = no_descriptor.reply, .reason = reason, .advice = no_descriptor.advice});
   }
   spare_ = open_spare();
   return accepted;
 }
 
-void Acceptor::turn_away(Descriptor descriptor, const Refusal& refusal) {
+void Acceptor::turn_away(Descriptor descriptor, const sockaddr_storage& peer, const Refusal& refusal) {
   SEPAL_ASSERT(descriptor.is_open(), "a connection is turned away that is closed already");
   counts_.rejected.fetch_add(1, std::memory_order_relaxed);
   refuse(descriptor.number(), refusal, {scrap_.get(), scrap_bytes});
-  refusals_.note(refusal, endpoint_text(descriptor.number(), ::getpeername));
+  refusals_.note(refusal, peer.ss_family == AF_UNIX ? "a UNIX socket" : endpoint_text(peer));
 }
 
 // For when memory has run out, or when descriptors have and there is no spare one. Waiting connections stay
@@ -198,7 +208,7 @@ void Acceptor::pause(Door& door, int error) {
   });
 }
 
-void Acceptor::hand_over(Door& door, Descriptor descriptor) {
+void Acceptor::hand_over(Door& door, Descriptor descriptor, const sockaddr_storage& peer) {
   SEPAL_ASSERT(descriptor.is_open(), "a connection is handed over that is closed already");
   // A worker's load grows within adopt(), before its thread runs: so this choice also sees the connections
   // that were handed over a moment ago.
@@ -212,9 +222,9 @@ void Acceptor::hand_over(Door& door, Descriptor descriptor) {
                     .address = {},
                     .local_address = {}};
   const int number = accepted.descriptor.number();
-  accepted.address = tcp ? endpoint_text(number, ::getpeername) : door.listener.path + ":0";
+  accepted.address = tcp ? endpoint_text(peer) : door.listener.path + ":0";
   accepted.from_this_machine = !tcp || is_loopback(accepted.address);
-  accepted.local_address = tcp ? endpoint_text(number, ::getsockname) : door.listener.path + ":0";
+  accepted.local_address = tcp ? local_endpoint_text(number) : door.listener.path + ":0";
   (*fewest)->adopt(std::move(accepted));
 }
 

@@ -24,6 +24,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <sys/socket.h>
 #include <thread>
 #include <vector>
 
@@ -63,10 +64,10 @@ class Acceptor {
   void await(Door& door);
   void accept_waiting(Door& door);
   bool refuse_with_spare(Door& door, int error);
-  void turn_away(Descriptor descriptor, const Refusal& refusal);
+  void turn_away(Descriptor descriptor, const sockaddr_storage& peer, const Refusal& refusal);
   [[nodiscard]] bool has_room() const;
   void pause(Door& door, int error);
-  void hand_over(Door& door, Descriptor descriptor);
+  void hand_over(Door& door, Descriptor descriptor, const sockaddr_storage& peer);
 
   std::span<const std::unique_ptr<Worker>> workers_;
   ClientCounts& counts_;
