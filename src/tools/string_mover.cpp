@@ -110,8 +110,7 @@ Result<void> StringMover::move(std::uint32_t database, std::span<const StringPai
   return move_short(short_ones);
 }
 
-// --- short strings
-// ------------------------------------------------------------------------------------------
+// --- short strings ------------------------------------------------------------------------------------
 
 Result<std::vector<StringMover::ShortPair>> StringMover::read_short(std::span<const StringPair> pairs) {
   for (const StringPair& pair : pairs) {
@@ -173,8 +172,7 @@ Result<void> StringMover::move_short(std::span<const StringPair> pairs) {
   return {};
 }
 
-// --- long strings
-// -------------------------------------------------------------------------------------------
+// --- long strings -------------------------------------------------------------------------------------
 
 Result<void> StringMover::move_long(const StringPair& pair) {
   const RemoteKey& source = *pair.source;
@@ -284,8 +282,7 @@ Result<std::string> StringMover::finish(const RemoteKey& source) {
                                                  : refusal;
 }
 
-// --- both
-// ---------------------------------------------------------------------------------------------------
+// --- both ---------------------------------------------------------------------------------------------
 
 StringMover::Sample StringMover::sample_of(const RemoteKey& source) {
   const std::uint64_t pieces =
@@ -341,8 +338,7 @@ void StringMover::refuse(const RemoteKey& source, const std::string& why) {
   parts_.report.keys.refuse(readable_key(why), database_, source.key);
 }
 
-// --- after
-// --------------------------------------------------------------------------------------------------
+// --- after --------------------------------------------------------------------------------------------
 
 Result<void> StringMover::check() {
   for (const Sample& sample : samples_) {

@@ -61,7 +61,7 @@ function stepOf(range) {
   return unit * [1, 2, 5, 10].find((factor) => factor * unit >= raw);
 }
 
-// { title, said, points: [[x, y]], xRange, xText, xTitle, yText, yMax?, line?: { y, text }, today?: { x, y, text }, head }
+// { title, said, points: [[x, y]], xRange, xText, xTitle, yText, yMax?, line?: { y, text }, today?: { x, y, text, above }, head }
 // `said` tells a reader without the picture what is in it; the figures are in a table behind it.
 export function chart(about) {
   const [xMin, xMax] = about.xRange;
@@ -94,7 +94,7 @@ export function chart(about) {
       drawn("text", { class: "asked-text", x: LEFT + 4, y: y(about.line.y) - 5 }, about.line.text));
   if (about.today) {
     const at = x(about.today.x), right = at > WIDTH * 0.6;
-    parts.push(drawn("circle", { class: "today", cx: at, cy: y(about.today.y), r: 6 }),
+    parts.push(drawn("circle", { class: about.today.above ? "today above" : "today", cx: at, cy: y(about.today.y), r: 6 }),
       drawn("text", { class: "today-text", x: at + (right ? -11 : 11), y: Math.max(TOP + 8, y(about.today.y) - (about.line ? 16 : 8)), "text-anchor": right ? "end" : "start" }, about.today.text));
   }
   const picture = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: "img", "aria-label": `${about.title}. ${about.said}` }, ...parts);

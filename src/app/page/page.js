@@ -194,7 +194,7 @@ function curveChart(filter) {
     head: [many ? "Items of the newest layer's room" : "Items of room", "Rate"], points: filter.curve, xRange: [0, Math.max(3, Math.min(6, filter.load))],
     xText: (value) => `${Number(value.toFixed(1))}\u00d7`, xTitle: many ? "items in the newest layer, times its room" : "items, times the room",
     yText: percent, line: { y: filter.asked, text: "" },
-    today: { x: filter.load, y: filter.rate, text: `today: ${percent(filter.rate)}` },
+    today: { x: filter.load, y: filter.rate, text: `today: ${percent(filter.rate)}`, above: filter.rate > filter.asked },
   });
 }
 
