@@ -296,12 +296,14 @@ class JournalThread final : public Journal {
     tell_progress();
   }
 
-  // Makes a small segment, about as large as one piece of the reserve.
+  // Makes a small segment, about as large as one piece of the reserve; the smallest there may be if the
+  // reserve is used up and the disk has no more room than that.
   Result<std::unique_ptr<JournalSegment>> make_freeing_segment() {
     // The size is never below what the longest frames need, even if a piece of the reserve is smaller.
-    std::uint64_t bytes = frames_in_small_segment * core_.frame_bytes_max();
-    if (reserve_ != nullptr) bytes = std::max(bytes, reserve_->piece_bytes());
-    bytes = std::min(bytes, options_.segment_bytes);
+    const std::uint64_t bytes_min =
+        std::min(frames_in_small_segment * core_.frame_bytes_max(), options_.segment_bytes);
+    const std::uint64_t bytes =
+        std::clamp(reserve_ == nullptr ? 0 : reserve_->piece_bytes(), bytes_min, options_.segment_bytes);
     auto segment = make_segment(bytes);
     while (!segment && segment.error().code == Errc::disk_full && reserve_ != nullptr &&
            reserve_->give_to_journal()) {
@@ -309,6 +311,8 @@ class JournalThread final : public Journal {
       core_.reserve_is_whole(false);
       segment = make_segment(bytes);
     }
+    if (!segment && segment.error().code == Errc::disk_full && bytes > bytes_min)
+      segment = make_segment(bytes_min);
     return segment;
   }
 
