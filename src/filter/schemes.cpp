@@ -186,7 +186,7 @@ std::uint64_t items_of(const ClientBits& bits, std::uint64_t bits_set) {
   SEPAL_ASSERT(bits_set <= bits.bit_count, "more bits are set than there are");
   const auto reach = static_cast<double>(reach_of(bits));
   const double clear = std::max(reach - static_cast<double>(bits_set), 0.5) / reach;
-  // Of a single bit the logarithm would be infinite.
+  // The logarithm for a single bit would be infinite.
   const double of_one_item = bits.probe_count * std::log1p(-1 / std::max(reach, 2.0));
   return static_cast<std::uint64_t>(std::llround(std::log(clear) / of_one_item));
 }
