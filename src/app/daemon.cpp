@@ -113,7 +113,10 @@ Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal)
       worker_stats_(settings_.server.worker_count),
       import_folder_(*disk_, settings_.import_directory) {}
 
-Daemon::~Daemon() = default;
+// A start that failed has not gone through stop().
+Daemon::~Daemon() {
+  stop_signal_.at_hang_up({});
+}
 
 Result<void> Daemon::run() {
   spdlog::info("starting: version={} pid={} workers={}", facts_.version, facts_.process_id,

@@ -354,8 +354,7 @@ void Worker::close_client_with_most() {
   if (most == nullptr || bytes_of(*most) == 0 || !buffers.choose(most->id)) return;
   constexpr std::string_view reason =
       "the unread replies and unfinished requests of all clients exceed maxmemory_clients, and this client "
-      "has "
-      "most of them";
+      "has most of them";
   spdlog::warn(
       "client closed: id={} address={} unread_bytes={} unfinished_bytes={} of_all_clients={} reason=\"{}\"",
       most->id, most->address, most->bytes_unsent, most->bytes_of_requests, buffers.total(), reason);
