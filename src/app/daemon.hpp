@@ -24,12 +24,12 @@
 
 #include "adopter.hpp"
 #include "background.hpp"
+#include "client_log.hpp"
 #include "descriptors.hpp"
 #include "import_folder.hpp"
 #include "journal_view.hpp"
 #include "loader.hpp"
 #include "operator_pages.hpp"
-#include "script_log.hpp"
 #include "stop_signal.hpp"
 
 namespace sepal::app {
@@ -100,7 +100,13 @@ class Daemon final : private command::Persistence, private command::ServerContro
   std::uint64_t clients_possible() override;
   Result<void> rewrite_config_for(std::uint64_t id) override;
   void log_from_script(script::LogLevel level, std::string_view text) override {
-    script_log_.write(level, text);
+    client_log_.script(level, text);
+  }
+  void log_failed_login(const command::ClientState& client, std::string_view user) override {
+    client_log_.failed_login(client, user);
+  }
+  void log_administration(const command::ClientState& client, std::string_view words) override {
+    client_log_.administration(client, words);
   }
   Result<void> save_users_for(std::uint64_t id, std::string users) override;
   Result<void> load_users_for(std::uint64_t id) override;
@@ -114,7 +120,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served
   std::unique_ptr<storage::Disk> disk_;
   std::unique_ptr<storage::DataDirectory> data_;
-  ScriptLog script_log_;
+  ClientLog client_log_;
   Background background_;
   Gate gate_;
   std::unique_ptr<keyspace::Keyspace> keyspace_;

@@ -20,13 +20,11 @@
 namespace sepal::command {
 namespace {
 
-// Whether the client may be this user from now on. A failure is noted for ACL LOG.
-bool log_in(Context& context, std::string_view name, std::string_view password) {
-  if (const User* const user = context.services.users->log_in(name, password)) {
-    context.client.user = user;
-    context.client.authenticated = true;
-    return true;
-  }
+// What comes of a login. `delayed`: it is wrong, and the answer has to wait. `unchecked`: the client's last
+// one is still waiting.
+enum class Login : std::uint8_t { accepted, refused, delayed, unchecked };
+
+void note_failed_login(Context& context, std::string_view name) {
   const bool is_queued = context.moment.in_transaction;
   context.services.acl_log->note({.reason = AclReason::authentication,
                                   .place = is_queued ? AclPlace::transaction : AclPlace::toplevel,
@@ -34,7 +32,32 @@ bool log_in(Context& context, std::string_view name, std::string_view password) 
                                   .user_name = std::string(echoed(name)),
                                   .client = client_line(context.client, context.steady_now)},
                                  context.now, context.services.options.acl_log_max);
-  return false;
+  context.services.control.log_failed_login(context.client, echoed(name));
+}
+
+// A login that failed is checked once more when its answer is due: the user may have changed meanwhile. A
+// command of a transaction cannot wait. So it is answered at once, and the client's next login waits for it.
+Login log_in(Context& context, std::string_view name, std::string_view password) {
+  ClientState& client = context.client;
+  const bool can_wait = !context.moment.in_transaction;
+  if (context.steady_now < client.login_due) return can_wait ? Login::delayed : Login::unchecked;
+  const bool has_waited = std::exchange(client.login_failed, false);
+  if (const User* const user = context.services.users->log_in(name, password)) {
+    client.user = user;
+    client.authenticated = true;
+    return Login::accepted;
+  }
+  if (has_waited) return Login::refused;
+  note_failed_login(context, name);
+  client.login_due = context.services.login_delay.note(context.steady_now);
+  client.login_failed = can_wait && context.steady_now < client.login_due;
+  return client.login_failed ? Login::delayed : Login::refused;
+}
+
+Next refuse_login(Context& context, Login login) {
+  if (login == Login::delayed) return Next::delayed;
+  context.reply.error(login == Login::refused ? text::wrong_password : text::login_unchecked);
+  return Next::done;
 }
 
 void set_protocol(Context& context, std::uint8_t protocol) {
@@ -136,10 +159,8 @@ Next hello(Context& context) {
     return Next::done;
   }
   if (request.credentials) {
-    if (!log_in(context, request.credentials->user, request.credentials->password)) {
-      context.reply.error(text::wrong_password);
-      return Next::done;
-    }
+    const Login login = log_in(context, request.credentials->user, request.credentials->password);
+    if (login != Login::accepted) return refuse_login(context, login);
   }
   if (!context.client.authenticated && !context.services.users->open()) {
     context.reply.error(text::hello_without_authentication);
@@ -162,11 +183,10 @@ Next authenticate(Context& context) {
     context.reply.error(text::no_password_set);
     return Next::done;
   }
-  if (log_in(context, with_user ? context.words[1] : Users::default_name, context.words.back())) {
-    context.reply.ok();
-  } else {
-    context.reply.error(text::wrong_password);
-  }
+  const Login login =
+      log_in(context, with_user ? context.words[1] : Users::default_name, context.words.back());
+  if (login != Login::accepted) return refuse_login(context, login);
+  context.reply.ok();
   return Next::done;
 }
 

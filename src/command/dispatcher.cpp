@@ -195,6 +195,12 @@ void expire_keys(Context& context) {
     context.changes.expire({.database = context.client.database, .key = context.words[at]}, context.now);
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text.append(text.empty() ? "" : " ").append(word);
+  return text;
+}
+
 // The answer of a request that ran together with others.
 void append_answer(resp::Reply& reply, const CommandSpec& spec, bool answer) {
   if (!spec.flags.has(Flag::integers)) return reply.boolean(answer);
@@ -257,6 +263,7 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment
     case Next::need_alone:
     case Next::later:
     case Next::paused:
+    case Next::delayed:
     case Next::more:
       break;
   }
@@ -525,7 +532,7 @@ Next Dispatcher::run_handler(Context& context) {
   const CommandSpec* const previous = std::exchange(client.last_command, &context.spec);
   const std::uint64_t errors_before = context.reply.error_count();
   const Next next = context.spec.run(context);
-  if (next == Next::need_alone) {
+  if (next == Next::need_alone || next == Next::delayed) {
     client.last_command = previous;
     return next;
   }
@@ -533,6 +540,8 @@ Next Dispatcher::run_handler(Context& context) {
       errors != 0) {
     stats_.commands[command_row(context.spec)].failed.add();
     count_errors(context.reply.last_error(), errors);
+  } else if (context.spec.flags.has(Flag::administers)) {
+    services_.control.log_administration(client, joined(slow_words(context.words, 1)));
   }
   return next;
 }

@@ -148,7 +148,7 @@ void Acceptor::accept_waiting(Door& door) {
     Descriptor descriptor = accept_from(door.descriptor.native_handle(), peer);
     if (descriptor.is_open()) {
       pause_logged_ = false;
-      if (has_room()) {
+      if (has_room(door.listener.kind)) {
         hand_over(door, std::move(descriptor), peer);
       } else {
         turn_away(std::move(descriptor), peer, no_descriptor);
@@ -166,10 +166,11 @@ void Acceptor::accept_waiting(Door& door) {
 
 // Worker::load() also counts connections that are on their way to the worker or being closed: each of them
 // has a descriptor.
-bool Acceptor::has_room() const {
+bool Acceptor::has_room(StreamKind kind) const {
   std::uint64_t open = 0;
   for (const auto& worker : workers_) open += worker->load();
-  return open < sockets_max_.load(std::memory_order_relaxed);
+  const std::uint64_t sockets_max = sockets_max_.load(std::memory_order_relaxed);
+  return open < sockets_max || (kind == StreamKind::unix_socket && open - sockets_max < operator_places);
 }
 
 // Returns false when no connection waits. accept() looks for a free descriptor before it looks for a

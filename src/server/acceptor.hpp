@@ -65,7 +65,7 @@ class Acceptor {
   void accept_waiting(Door& door);
   bool refuse_with_spare(Door& door, int error);
   void turn_away(Descriptor descriptor, const sockaddr_storage& peer, const Refusal& refusal);
-  [[nodiscard]] bool has_room() const;
+  [[nodiscard]] bool has_room(StreamKind kind) const;
   void pause(Door& door, int error);
   void hand_over(Door& door, Descriptor descriptor, const sockaddr_storage& peer);
 

@@ -7,14 +7,8 @@
 #include <chrono>
 #include <string_view>
 #include <sys/socket.h>
-#include <utility>
 
 namespace sepal::server {
-namespace {
-
-constexpr std::chrono::seconds refusal_log_period{60};
-
-}  // namespace
 
 // The send takes the whole reply, because the send buffer of a new socket is empty. Input
 // that the client has already sent is read and thrown away: to close a socket with unread input resets the
@@ -28,12 +22,10 @@ void refuse(int descriptor, const Refusal& refusal, std::span<char> scrap) {
 }
 
 void RefusalLog::note(const Refusal& refusal, std::string_view address) {
-  ++unlogged_;
-  const SteadyTime now = std::chrono::steady_clock::now();
-  if (now < due_) return;
-  due_ = now + refusal_log_period;
-  spdlog::warn("connections refused: count={} last={} reason=\"{}\" advice=\"{}\"",
-               std::exchange(unlogged_, 0), address, refusal.reason, refusal.advice);
+  std::uint64_t left_out = 0;
+  if (!limit_.takes(std::chrono::steady_clock::now(), left_out)) return;
+  spdlog::warn("connections refused: count={} last={} reason=\"{}\" advice=\"{}\"", left_out + 1, address,
+               refusal.reason, refusal.advice);
 }
 
 bool is_loopback(std::string_view text) {

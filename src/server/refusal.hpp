@@ -1,9 +1,9 @@
 // The answers to clients that are refused when they connect, and the log lines about them.
 #pragma once
 
-#include <sepal/base/clock.hpp>
+#include <sepal/base/line_limit.hpp>
 
-#include <cstdint>
+#include <chrono>
 #include <span>
 #include <string_view>
 
@@ -42,8 +42,7 @@ class RefusalLog {
   void note(const Refusal& refusal, std::string_view address);
 
  private:
-  std::uint64_t unlogged_ = 0;
-  SteadyTime due_{};
+  LineLimit limit_{1, std::chrono::minutes(1)};
 };
 
 // Whether the peer of a TCP connection is on this machine by its address: 127.0.0.0/8, also as

@@ -132,7 +132,7 @@ void Worker::push(std::uint64_t id, std::shared_ptr<const std::string> bytes) {
 
 void Worker::pause_ended() {
   boost::asio::post(context_, [this] {
-    scheduler_.end_pause();
+    scheduler_.end_pause(SteadyTime::max());
     await_next();
   });
 }
@@ -176,7 +176,8 @@ std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted) 
   const command::RuntimeOptions& options = services_.options;
   const bool is_protected = options.protected_mode == command::Switch::yes && services_.users->open();
   if (is_protected && !accepted.from_this_machine) return &stranger;
-  if (stopping_ || !counts_.take_place(options.clients_max)) return &no_place;
+  const std::uint64_t beyond = accepted.kind == StreamKind::unix_socket ? operator_places : 0;
+  if (stopping_ || !counts_.take_place(options.clients_max + beyond)) return &no_place;
   const int number = accepted.descriptor.number();
   if (accepted.kind == StreamKind::tcp) set_tcp_options(number, options.tcp_keepalive);
   command::ClientState client;
@@ -249,7 +250,7 @@ void Worker::await_next() {
   }
 }
 
-// While clients wait for the end of a pause, a timer runs for it.
+// While clients are paused, a timer runs for the one whose time comes first.
 void Worker::await_pause_end() {
   const std::optional<SteadyTime> ends_at = scheduler_.paused_until();
   if (!ends_at || pause_awaited_ == ends_at) return;
@@ -258,7 +259,7 @@ void Worker::await_pause_end() {
   pause_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error) return;
     pause_awaited_.reset();
-    scheduler_.end_pause();
+    scheduler_.end_pause(std::chrono::steady_clock::now());
     await_next();
   });
 }

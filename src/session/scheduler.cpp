@@ -109,9 +109,11 @@ void Scheduler::ready(Client& client, std::uint32_t events) {
     case State::waiting:
       if ((events & (broken | peer_gone)) != 0) close(client);
       return;
+    case State::paused:
+      if ((events & peer_gone) != 0 && client.session.client().login_failed) return close(client);
+      [[fallthrough]];
     case State::held:
     case State::put_off:
-    case State::paused:
       // A peer that has only ended its own direction still reads: it gets its replies.
       if ((events & broken) != 0) close(client);
       return;
@@ -350,9 +352,9 @@ void Scheduler::proceed(Client& client) {
     case Step::pause:
       if (stopping_) return end_waiting(client);
       client.state = State::paused;
-      paused_.push_back(client.id());
-      pause_ends_at_ = std::max(pause_ends_at_, client.session.paused_until());
-      return watch(client, 0);
+      paused_.emplace(client.session.paused_until(), client.id());
+      // A client that guesses passwords and leaves must not keep its place.
+      return watch(client, client.session.client().login_failed ? peer_gone : 0);
     case Step::close:
       return finish(client);
   }
@@ -385,9 +387,13 @@ void Scheduler::release_durable() {
 // --- between turns ---------------------------------------------------------------------------------------
 
 // A client for which the pause is not over waits again, for the end that it is told then.
-void Scheduler::end_pause() {
-  pause_ends_at_ = {};
-  queue(paused_, State::paused);
+void Scheduler::end_pause(SteadyTime now) {
+  std::vector<std::uint64_t> due;
+  while (!paused_.empty() && paused_.begin()->first <= now) {
+    due.push_back(paused_.begin()->second);
+    paused_.erase(paused_.begin());
+  }
+  queue(due, State::paused);
 }
 
 void Scheduler::answer(std::uint64_t id, const std::function<void(resp::Reply&)>& append) {
@@ -475,6 +481,7 @@ void Scheduler::stop() {
     else if (client->state == State::reading)
       ready(*client, readable);
   }
+  paused_.clear();  // no client is paused any more, and none will be
   run_round();
 }
 

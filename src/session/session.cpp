@@ -347,6 +347,10 @@ bool Session::run_request(Batch& batch, bool alone) {
     case command::Next::later:
       return put_off(batch, Step::later);
     case command::Next::paused:
+      paused_until_ = environment_.services.pause.until();
+      return put_off(batch, Step::pause);
+    case command::Next::delayed:
+      paused_until_ = client_.login_due;
       return put_off(batch, Step::pause);
     case command::Next::more:
       return part_ran(batch, alone);
@@ -381,10 +385,9 @@ void Session::drop_reply(std::size_t reply_bytes) {
   if (client_.replies == Replies::all_but_two) client_.replies = Replies::all_but_one;
 }
 
-// The pending request waits for room in the journal, or for the end of a pause. Always true, as run_request()
-// has it.
+// The pending request waits for room in the journal, for the end of a pause, or for its answer to be due.
+// Always true, as run_request() has it.
 bool Session::put_off(Batch& batch, Step step) {
-  paused_until_ = environment_.services.pause.until();
   if (partial_ != nullptr) {
     suspend(batch);
   } else {

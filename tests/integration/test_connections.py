@@ -9,7 +9,7 @@ import threading
 import time
 import unittest
 
-from daemon import SANITIZED, DaemonTest, encode, read_lines
+from daemon import SANITIZED, DaemonTest, encode, free_port, read_lines
 
 # With the watching connection, as many as a server with default settings takes.
 CONNECTIONS_WANTED = 10_000
@@ -268,6 +268,28 @@ class ConnectionsTest(DaemonTest):
         say("%d surplus connections were refused; %d answers to the others meanwhile" % (len(refused), 2 * answered))
         self.assertEqual(refused, [REFUSAL] * SURPLUS_CONNECTIONS)
         self.assertEqual(info(watchers[0], "rejected_connections"), str(SURPLUS_CONNECTIONS))
+
+    def test_four_operators_may_come_through_the_unix_socket_to_a_full_server(self):
+        path = os.path.join(self.directory, "operators.sock")
+        daemon = self.start("--maxclients", "2", "--journal", "off", "--unixsocket", path, "--port", str(free_port()))
+        crowd = self.connect_many(daemon, 2)
+        self.assertTrue(all(answers(client) for client in crowd))
+        operators = []
+        for _ in range(5):
+            operator = socket.socket(socket.AF_UNIX)
+            self.addCleanup(operator.close)
+            operator.settimeout(30)
+            operator.connect(path)
+            operators.append(operator)
+        for operator in operators[:4]:
+            self.assertTrue(answers(operator))
+        self.assertEqual(receive(operators[4], len(REFUSAL) + 1), REFUSAL)
+        with daemon.connect() as refused:
+            self.assertEqual(receive(refused, len(REFUSAL) + 1), REFUSAL)
+        operators[0].close()
+        self.eventually("the place stays taken", lambda: info(operators[1], "connected_clients") == "5")
+        with daemon.connect() as refused:
+            self.assertEqual(receive(refused, len(REFUSAL) + 1), REFUSAL)
 
     def test_one_client_more_than_allowed_is_told_so_until_another_leaves(self):
         daemon = self.start("--maxclients", "3", "--journal", "off")

@@ -63,6 +63,10 @@ struct ClientState {
   std::uint32_t database = 0;
   const User* user = &User::without_rights();  // one of Users, which outlives the client or takes it away
   bool authenticated = false;  // true for a new connection if `default` needs no password then
+  // The request at the front of the client is a login that has failed; its answer is due at this time.
+  // Before, the client's logins are not checked.
+  bool login_failed = false;
+  SteadyTime login_due{};
   bool no_evict = false;
   bool no_touch = false;
   Replies replies = Replies::all;

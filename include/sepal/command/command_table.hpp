@@ -20,6 +20,7 @@ enum class Next : std::uint8_t {
                // target of a mirror may have items already. To add them again does no harm.
   later,       // nothing was done: run again when the journal has made progress
   paused,      // nothing was done: run again when the pause has ended (CLIENT PAUSE)
+  delayed,     // nothing was answered: run again at ClientState::login_due
   more,        // a part was done, see partial_run.hpp: run again for the rest, other clients may run before
   wait,        // no reply yet: read nothing more of this connection until Server::answer
   close,       // send the reply, then close
@@ -68,6 +69,7 @@ enum class Flag : std::uint32_t {
   runs_script = 1u << 22,    // runs a script
   string = 1u << 23,         // changes strings: it records the bytes of its words
   integers = 1u << 24,       // run_together's answers are the integers 0 and 1 in RESP3 as well
+  administers = 1u << 25,    // written to the log, with its client
   outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {

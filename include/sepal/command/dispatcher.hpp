@@ -8,6 +8,7 @@
 #include <sepal/command/client_state.hpp>
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/latency_events.hpp>
+#include <sepal/command/login_delay.hpp>
 #include <sepal/command/monitors.hpp>
 #include <sepal/command/partial_run.hpp>
 #include <sepal/command/pause.hpp>
@@ -95,6 +96,7 @@ struct Services {
   // What records each worker's changes; null while nothing does. Guarded by the gate.
   std::vector<keyspace::WorkerLog*> logs = std::vector<keyspace::WorkerLog*>(workers.size());
   ClientBuffers buffers{};
+  LoginDelay login_delay{};
   Monitors monitors{};
   Pause pause{};
   SlowLog slow_log{};

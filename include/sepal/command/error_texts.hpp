@@ -229,6 +229,8 @@ inline constexpr std::string_view same_object = "ERR source and destination obje
 inline constexpr std::string_view database_range = "ERR DB index is out of range";
 inline constexpr std::string_view database_not_int =
     "ERR value is out of range, value must between -2147483648 and 2147483647";
+inline constexpr std::string_view login_unchecked =
+    "ERR too many logins have failed; this one was not checked, try again outside of a transaction";
 inline constexpr std::string_view wrong_password =
     "WRONGPASS invalid username-password pair or user is disabled.";
 inline constexpr std::string_view no_password_set =

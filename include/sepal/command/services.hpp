@@ -292,6 +292,10 @@ class ServerControl {
   [[nodiscard]] virtual BackgroundStatus background() const = 0;
   // Inside the gate. Writes a line of a script to the log. Some are left out when there are many.
   virtual void log_from_script(script::LogLevel level, std::string_view text) = 0;
+  // Inside the gate. Writes to the log who has tried to log in as `user` and failed, or who sends a command
+  // that administers the server. `words` has no secret. Some lines are left out when there are many.
+  virtual void log_failed_login(const ClientState& client, std::string_view user) = 0;
+  virtual void log_administration(const ClientState& client, std::string_view words) = 0;
   // Begins an orderly stop; returns at once.
   virtual void request_stop(StopMode mode) = 0;
   // Called with the gate closed. The number of clients that the system's limit of descriptors allows, when

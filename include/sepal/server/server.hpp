@@ -29,6 +29,10 @@ struct ServerOptions {
   std::uint32_t unix_socket_mode = 0700;  // permissions of the path
 };
 
+// So many clients of the UNIX socket may connect beyond maxclients: when clients have taken all places, an
+// operator can still see why, and act.
+inline constexpr std::uint64_t operator_places = 4;
+
 // The descriptors that a server has open besides those of its clients.
 [[nodiscard]] std::uint64_t own_descriptors(const ServerOptions& options);
 

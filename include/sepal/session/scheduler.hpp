@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,7 +69,7 @@ enum class State : std::uint8_t {
   waiting,    // a command answers later, or a script is suspended
   held,       // its replies wait until the journal is durable up to Session::held_until()
   put_off,    // its next request waits for room in the journal
-  paused,     // its next request waits for the end of a pause
+  paused,     // its next request waits for the end of a pause, or its failed login for the answer
   lingering,  // its last reply is sent, and it counts as a client no more
 };
 
@@ -124,14 +125,14 @@ class Scheduler {
 
   // --- between turns, followed by settle() ---
 
-  // Whether clients wait for the end of a pause.
+  // Whether clients are paused.
   [[nodiscard]] bool has_paused() const { return !paused_.empty(); }
-  // When to call end_pause(); nothing: no client waits for the end of a pause.
+  // When to call end_pause(); nothing: no client is paused.
   [[nodiscard]] std::optional<SteadyTime> paused_until() const {
-    return has_paused() ? std::optional(pause_ends_at_) : std::nullopt;
+    return has_paused() ? std::optional(paused_.begin()->first) : std::nullopt;
   }
-  // A pause has ended, or may have: the clients that wait for that are queued.
-  void end_pause();
+  // Queues the clients whose time has come. A pause that has ended before its time: SteadyTime::max().
+  void end_pause(SteadyTime now);
   // Answers a client that waits. An id that is not there is ignored, here and below.
   void answer(std::uint64_t id, const std::function<void(resp::Reply&)>& append);
   // For MONITOR. The bytes go behind the client's replies; a client that is no monitor does not get them.
@@ -212,8 +213,7 @@ class Scheduler {
   bool due_ = false;         // one of them is of a short batch: all leave with this round
   std::deque<Held> held_;    // by position
   std::vector<std::uint64_t> put_off_;
-  std::vector<std::uint64_t> paused_;
-  SteadyTime pause_ends_at_{};  // the latest end that one of them was told
+  std::multimap<SteadyTime, std::uint64_t> paused_;  // by the end that they were told
   std::uint64_t progress_seen_ = 0;
   std::size_t runs_ = 0;  // in this turn
   std::size_t runs_of_last_turn_ = 0;

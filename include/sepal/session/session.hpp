@@ -107,8 +107,9 @@ class Session {
     later,      // requests wait for the journal: read nothing until it has made progress, then call run().
                 // The scheduler may have to send or hold output first. Then it calls run() at once. The
                 // journal may have made progress meanwhile, and reports it only once.
-    pause,      // requests wait for the end of a pause, at paused_until() at the latest: then call run()
-    close,      // send the output, then close; the connection sees to it that the peer gets the last reply
+    pause,  // requests wait for the end of a pause, or a failed login for its answer, until paused_until() at
+            // the latest: then call run()
+    close,  // send the output, then close; the connection sees to it that the peer gets the last reply
   };
 
   Session(const Environment& environment, command::ClientState client);

@@ -84,6 +84,12 @@ class FakeControl final : public ServerControl {
     return has_config_file ? Result<void>() : fail(Errc::not_found);
   }
   void log_from_script(script::LogLevel, std::string_view text) override { script_lines.emplace_back(text); }
+  void log_failed_login(const ClientState& client, std::string_view user) override {
+    failed_logins.push_back(client.address + " " + std::string(user));
+  }
+  void log_administration(const ClientState& client, std::string_view words) override {
+    administration.push_back(client.user->name() + ": " + std::string(words));
+  }
 
   Result<void> save_users_for(std::uint64_t id, std::string users) override {
     if (!has_acl_file) return fail(Errc::not_found);
@@ -105,6 +111,8 @@ class FakeControl final : public ServerControl {
   std::uint64_t most_clients = 1'000'000;
   std::vector<std::uint64_t> rewriting_for;
   std::vector<std::string> script_lines;
+  std::vector<std::string> failed_logins;
+  std::vector<std::string> administration;
   bool has_acl_file = false;
   std::vector<std::uint64_t> saving_for;
   std::vector<std::uint64_t> loading_for;

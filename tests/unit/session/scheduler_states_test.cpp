@@ -336,7 +336,7 @@ TEST_CASE("every event in every state leads to the state of the table", "[sessio
     });
     check(state, "progress", row.progress, [&](SchedulerWorld& world) { ++world.progress; });
     check(state, "pause ends", row.pause_ends, [&](SchedulerWorld& world) {
-      if (!is_within_turn(state)) world.scheduler.end_pause();
+      if (!is_within_turn(state)) world.scheduler.end_pause(SteadyTime::max());
     });
     check(state, "answer", row.answer, [&](SchedulerWorld& world) {
       world.scheduler.answer(world.id(), [](resp::Reply& reply) { reply.ok(); });

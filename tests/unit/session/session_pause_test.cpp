@@ -86,13 +86,13 @@ TEST_CASE("like requests of several clients wait together", "[session]") {
   CHECK(world.scheduler.has_paused());
   CHECK(world.scheduler.paused_until() == StandingClock::now() + std::chrono::seconds(1));
   // An end that comes too soon lets them wait again.
-  world.scheduler.end_pause();
+  world.scheduler.end_pause(SteadyTime::max());
   CHECK_FALSE(world.scheduler.has_paused());
   CHECK_FALSE(world.scheduler.paused_until().has_value());
   world.turn({});
   CHECK(world.state(0) == State::paused);
   pass(std::chrono::seconds(1));
-  world.scheduler.end_pause();
+  world.scheduler.end_pause(SteadyTime::max());
   CHECK(world.scheduler.has_more());
   world.turn({});
   CHECK(world.received(0) == ":1\r\n");
@@ -106,7 +106,7 @@ TEST_CASE("a client whose replies are held when the pause ends asks again", "[se
   world.turn({request({"BF.ADD", "k", "a"}) + pause + ping});
   CHECK(world.state() == State::held);
   pass(std::chrono::seconds(1));
-  world.scheduler.end_pause();
+  world.scheduler.end_pause(SteadyTime::max());
   world.ground.journal.durable = 100;
   ++world.progress;
   world.turn({});
@@ -120,9 +120,84 @@ TEST_CASE("a client that is gone does not wait for the end of a pause any more",
   world.turn({ping, ping});
   world.scheduler.kill(world.id(0));
   pass(std::chrono::seconds(1));
-  world.scheduler.end_pause();
+  world.scheduler.end_pause(SteadyTime::max());
   world.turn({});
   CHECK(world.received(1) == pong);
+}
+
+TEST_CASE("a stop ends the pause of a client that has not read its replies", "[session]") {
+  SchedulerWorld world(2);
+  world.peer(0).room = 0;
+  world.turn({ping + pause + ping, ""});
+  REQUIRE(world.state(0) == State::paused);
+  world.scheduler.stop();
+  CHECK(world.state(0) == State::sending);
+  world.scheduler.end_pause(SteadyTime::max());
+  CHECK(world.state(0) == State::sending);
+}
+
+namespace {
+
+// The first client has sent a wrong password after others that failed, so it waits for its answer.
+void wait_for_refusal(SchedulerWorld& world) {
+  {
+    const GateClosed closed(world.ground.gate);
+    world.services.users->set_default_password("sesame");
+    for (int i = 0; i < command::failed_logins_at_once; ++i)
+      static_cast<void>(world.services.login_delay.note(StandingClock::now()));
+  }
+  world.turn({request({"AUTH", "x"}) + ping});
+  REQUIRE(world.state(0) == State::paused);
+}
+
+}  // namespace
+
+TEST_CASE("a failed login is answered when it is due, and other clients are served meanwhile", "[session]") {
+  SchedulerWorld world(2);
+  wait_for_refusal(world);
+  CHECK(world.scheduler.paused_until() == StandingClock::now() + command::failed_login_interval);
+  world.turn({"", request({"AUTH", "sesame"}) + ping});
+  CHECK(world.received(1) == "+OK\r\n" + pong);
+  world.scheduler.end_pause(StandingClock::now());
+  world.turn({});
+  CHECK(world.state(0) == State::paused);
+  pass(command::failed_login_interval);
+  world.scheduler.end_pause(StandingClock::now());
+  world.turn({});
+  world.turn({});
+  CHECK(world.received(0).starts_with("-WRONGPASS"));
+}
+
+TEST_CASE("a client that leaves while its failed login waits gives its place back", "[session]") {
+  SchedulerWorld world(2);
+  wait_for_refusal(world);
+  world.peer(0).ended = true;
+  world.happens(peer_gone);
+  CHECK(world.scheduler.has_paused());  // the time of a client that is gone
+  world.scheduler.end_pause(SteadyTime::max());
+  CHECK_FALSE(world.scheduler.has_paused());
+}
+
+TEST_CASE("a pause of writes and a failed login end each at its own time", "[session]") {
+  SchedulerWorld world(2);
+  wait_for_refusal(world);
+  {
+    const GateClosed closed(world.ground.gate);
+    world.services.users->set_default_password("");
+    world.services.pause.begin(false, StandingClock::now(), StandingClock::now() + std::chrono::seconds(1));
+  }
+  world.turn({"", request({"BF.ADD", "k", "a"})});
+  REQUIRE(world.state(1) == State::paused);
+  CHECK(world.scheduler.paused_until() == StandingClock::now() + command::failed_login_interval);
+  pass(command::failed_login_interval);
+  world.scheduler.end_pause(StandingClock::now());
+  world.turn({});
+  CHECK(world.received(0).starts_with("-ERR AUTH"));
+  CHECK(world.state(1) == State::paused);
+  pass(std::chrono::seconds(1));
+  world.scheduler.end_pause(StandingClock::now());
+  world.turn({});
+  CHECK(world.received(1) == ":1\r\n");
 }
 
 }  // namespace sepal::session::session_pause_test

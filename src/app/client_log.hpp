@@ -1,0 +1,45 @@
+// What clients do that is logged: lines of scripts, failed logins, and commands that administer the server. A
+// client may do thousands of these in a second, so some lines are left out; the next line says how many.
+#pragma once
+
+#include <sepal/base/line_limit.hpp>
+#include <sepal/base/mutex.hpp>
+#include <sepal/command/client_state.hpp>
+#include <sepal/script/engine.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sepal::app {
+
+// The most lines of scripts in one second, and of commands.
+inline constexpr std::uint64_t client_lines_max = 20;
+// The most lines of failed logins in a minute.
+inline constexpr std::uint64_t failed_logins_max = 10;
+// The part of a client's text that is logged.
+inline constexpr std::size_t client_text_bytes_max = 1024;
+
+// What is logged of a client's text: printable, without double quotes, cut.
+[[nodiscard]] std::string printable_line(std::string_view text);
+
+// Synchronised.
+class ClientLog {
+ public:
+  void script(script::LogLevel level, std::string_view text);
+  void failed_login(const command::ClientState& client, std::string_view user);
+  void administration(const command::ClientState& client, std::string_view words);
+
+ private:
+  // Whether a line is written now; writes how many were left out before it.
+  bool takes(LineLimit& limit, std::string_view kind) SEPAL_REQUIRES(mutex_);
+
+  Mutex mutex_;  // Lock order: after the gate; nothing is locked inside but the log's own mutex.
+  LineLimit scripts_ SEPAL_GUARDED_BY(mutex_){client_lines_max, std::chrono::seconds(1)};
+  LineLimit commands_ SEPAL_GUARDED_BY(mutex_){client_lines_max, std::chrono::seconds(1)};
+  LineLimit logins_ SEPAL_GUARDED_BY(mutex_){failed_logins_max, std::chrono::minutes(1)};
+};
+
+}  // namespace sepal::app

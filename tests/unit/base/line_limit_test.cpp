@@ -1,0 +1,25 @@
+#include <sepal/base/line_limit.hpp>
+
+#include <chrono>
+
+#include "support/catch.hpp"
+
+namespace line_limit_test {
+
+using namespace sepal;
+
+TEST_CASE("in a period, so many lines are written, and the next tells how many were left out", "[base]") {
+  LineLimit lines(20, std::chrono::seconds(1));
+  const SteadyTime second{std::chrono::seconds(10)};
+  std::uint64_t left_out = 0;
+  for (int line = 0; line < 20; ++line) CHECK(lines.takes(second, left_out));
+  for (int line = 0; line < 7; ++line)
+    CHECK_FALSE(lines.takes(second + std::chrono::milliseconds(999), left_out));
+  CHECK(left_out == 0);
+  CHECK(lines.takes(second + std::chrono::seconds(1), left_out));
+  CHECK(left_out == 7);
+  CHECK(lines.takes(second + std::chrono::seconds(1), left_out));
+  CHECK(left_out == 0);
+}
+
+}  // namespace line_limit_test
