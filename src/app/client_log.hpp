@@ -34,7 +34,7 @@ class ClientLog {
 
  private:
   // Whether a line is written now; writes how many were left out before it.
-  bool takes(LineLimit& limit, std::string_view kind) SEPAL_REQUIRES(mutex_);
+  static bool takes(LineLimit& limit, std::string_view kind);
 
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside but the log's own mutex.
   LineLimit scripts_ SEPAL_GUARDED_BY(mutex_){client_lines_max, std::chrono::seconds(1)};
