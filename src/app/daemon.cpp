@@ -104,9 +104,10 @@ void warn_of_open_port(const settings::Settings& settings, bool is_open, std::ui
 
 }  // namespace
 
-Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal)
+Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceManager& manager)
     : settings_(std::move(settings)),
       stop_signal_(stop_signal),
+      manager_(manager),
       facts_(facts_of(settings_)),
       disk_(storage::make_posix_disk()),
       gate_(settings_.server.worker_count + (has_http() ? 1 : 0)),
@@ -200,7 +201,8 @@ Result<void> Daemon::listen_for_operators() {
 // Returns early, without an error, if a stop is asked for.
 Result<void> Daemon::load() {
   const SteadyTime start = std::chrono::steady_clock::now();
-  Loader loader(gate_, *keyspace_, serving_->services.load, [this] { return stop_signal_.requested(); });
+  Loader loader(gate_, *keyspace_, serving_->services.load, manager_,
+                [this] { return stop_signal_.requested(); });
   const auto report = loader.load(*data_);
   if (stop_signal_.requested()) return {};
   if (!report) return report.error();
@@ -218,7 +220,11 @@ Result<void> Daemon::load() {
       .at = facts_.started_wall, .journal_position = report->journal_position, .changes = changes_loaded};
   if (auto begun = begin_service(loaded, *replayed); !begun) return begun;
   if (pages_ != nullptr) pages_->loaded();
-  spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
+  const std::string address = listening_text(settings_, facts_.port);
+  spdlog::info("ready: address={}", address);
+  manager_.ready("Serves " + std::to_string(serving_->services.load.filters) + " filters at its start, on " +
+                 address);
+  watchdog_.begin([this](std::function<void()> done) { serving_->server.ask_workers(std::move(done)); });
   return {};
 }
 
@@ -355,6 +361,8 @@ Result<void> Daemon::stop(command::StopMode mode) {
   if (pages_ != nullptr) pages_->stopping();
   spdlog::info("stopping: connections={}", serving_->server.count());
   stop_signal_.at_hang_up({});
+  manager_.stopping("Stops: clients get their replies, then the last save");
+  watchdog_.end();
   serving_->server.stop(flush_patience);
   background_.expiry().stop();
   adopter_.stop();
@@ -366,7 +374,10 @@ Result<void> Daemon::stop(command::StopMode mode) {
   }
   Result<void> outcome;
   if (mode == command::StopMode::save) {
-    const auto saved = saver_->save_at_stop([] { return false; });
+    const auto saved = saver_->save_at_stop([this] {
+      manager_.saving_at_stop();
+      return false;
+    });
     if (!saved) outcome = saved.error();
   } else {
     const bool kept = settings_.runtime.journal != storage::JournalPolicy::off;
@@ -553,9 +564,11 @@ bool Daemon::reload() {
   background_.post([this] {
     if (const auto done = reload_password(); !done)
       spdlog::error("password not read anew: reason=\"{}\"", done.error().detail);
-    if (settings_.acl_file.empty()) return;
-    if (const auto done = load_users(); !done)
-      spdlog::error("users not read anew: reason=\"{}\"", done.error().detail);
+    if (!settings_.acl_file.empty()) {
+      if (const auto done = load_users(); !done)
+        spdlog::error("users not read anew: reason=\"{}\"", done.error().detail);
+    }
+    manager_.reloaded();
   });
   return true;
 }

@@ -30,14 +30,16 @@
 #include "loader.hpp"
 #include "operator_pages.hpp"
 #include "script_log.hpp"
+#include "service_manager.hpp"
 #include "stop_signal.hpp"
+#include "watchdog.hpp"
 
 namespace sepal::app {
 
 // Confined to the main thread, but for members that say otherwise and the two interfaces of `command`.
 class Daemon final : private command::Persistence, private command::ServerControl {
  public:
-  Daemon(settings::Settings settings, StopSignal& stop_signal);
+  Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceManager& manager);
   ~Daemon() override;
 
   // Opens the data directory, listens, loads, serves until a stop is asked for, and saves. An error means
@@ -109,6 +111,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   settings::Settings settings_;  // `runtime` and `keyspace` are guarded by the gate once clients are served
   settings::Configuration configuration_{settings_, [this] { settings_changed(); }};
   StopSignal& stop_signal_;
+  ServiceManager& manager_;
+  Watchdog watchdog_{manager_};
   command::ServerFacts facts_;
   std::optional<Descriptors> descriptors_;            // guarded by the gate once clients are served
   std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served

@@ -29,10 +29,11 @@ void log(const storage::Progress& progress, double seconds) {
 }  // namespace
 
 Loader::Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& status,
-               std::function<bool()> give_up)
+               ServiceManager& manager, std::function<bool()> give_up)
     : gate_(gate),
       keyspace_(keyspace),
       status_(status),
+      manager_(manager),
       give_up_(std::move(give_up)),
       start_(steady_now()),
       logged_(start_) {
@@ -87,6 +88,7 @@ bool Loader::note(const storage::Progress& progress) {
     log_due = log_is_due();
   }
   if (log_due) log(progress, std::chrono::duration<double>(steady_now() - start_).count());
+  manager_.loading(progress.bytes_done, progress.bytes_total);
   return !give_up_();
 }
 

@@ -15,6 +15,7 @@
 #include "daemon.hpp"
 #include "logging.hpp"
 #include "machine.hpp"
+#include "service_manager.hpp"
 #include "stop_signal.hpp"
 
 namespace {
@@ -31,8 +32,9 @@ int complain(const sepal::Error& error, int status) {
 // If the system gives no thread or no memory, the libraries throw. That ends here.
 int run(sepal::settings::Settings settings) {
   try {
-    sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max));
-    sepal::app::Daemon daemon(std::move(settings), stop_signal);
+    sepal::app::ServiceManager manager;
+    sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max), manager);
+    sepal::app::Daemon daemon(std::move(settings), stop_signal, manager);
     return daemon.run() ? 0 : exit_failed;
   } catch (const std::exception& problem) {
     spdlog::error("the system gave too little: {}", problem.what());

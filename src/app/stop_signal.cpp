@@ -26,7 +26,8 @@ sigset_t watched_signals() {
 
 }  // namespace
 
-StopSignal::StopSignal(std::chrono::seconds stop_max) : stop_max_(stop_max) {
+StopSignal::StopSignal(std::chrono::seconds stop_max, ServiceManager& manager)
+    : stop_max_(stop_max), manager_(manager) {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // A write to a client that has gone gives an error code, not a signal.
@@ -57,6 +58,7 @@ void StopSignal::at_hang_up(std::function<bool()> reload) {
 
 // A terminal that is closed sends SIGHUP, too. That must not end a server.
 void StopSignal::hang_up() {
+  manager_.reloading();
   const auto reopened = reopen_log();
   bool reloads = false;
   {
@@ -70,6 +72,7 @@ void StopSignal::hang_up() {
   } else if (!reloads) {
     spdlog::info("SIGHUP ignored: the log goes to standard error");
   }
+  if (!reloads) manager_.reloaded();
 }
 
 void StopSignal::request(command::StopMode mode) {

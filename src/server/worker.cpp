@@ -152,6 +152,13 @@ void Worker::journal_progressed() {
   if (awaits_journal_.exchange(false)) boost::asio::post(context_, [this] { await_next(); });
 }
 
+void Worker::take_turn_for(std::function<void()> task) {
+  boost::asio::post(context_, [this, task = std::move(task)] {
+    task();
+    await_next();
+  });
+}
+
 void Worker::collect(std::vector<command::ClientState*>& clients) {
   scheduler_.collect(clients);
 }
