@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "crash_report.hpp"
 #include "logging.hpp"
 #include "machine.hpp"
 
@@ -102,6 +103,13 @@ void warn_of_open_port(const settings::Settings& settings, bool is_open, std::ui
   }
 }
 
+// What a report of a crash says about the settings.
+void prepare_crash_settings(const settings::Settings& settings) {
+  std::string lines;
+  for (const std::string& line : settings::differences_from_defaults(settings)) lines += "  " + line + "\n";
+  set_crash_settings(lines);
+}
+
 }  // namespace
 
 Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceManager& manager)
@@ -125,6 +133,7 @@ Result<void> Daemon::run() {
   if (!settings_.config_file.empty()) spdlog::info("configuration: file={}", settings_.config_file);
   for (const std::string& line : settings::differences_from_defaults(settings_))
     spdlog::info("setting: {}", line);
+  prepare_crash_settings(settings_);
   for (const auto step : {&Daemon::read_users, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
     Result<void> done = (this->*step)();
     if (done) continue;
@@ -515,6 +524,7 @@ void Daemon::settings_changed() {
   keyspace_->set_memory_max(limits.memory_max);
   keyspace_->set_defaults(limits.error_rate, limits.capacity, limits.expansion);
   set_log_level(options.log_level);
+  prepare_crash_settings(settings_);
   if (saver_ == nullptr) return;
   saver_->set_options(saver_options(options));
   {

@@ -19,6 +19,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "crash_report.hpp"
+
 namespace sepal::app {
 namespace {
 
@@ -68,6 +70,8 @@ class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
     Descriptor opened(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, log_file_mode));
     if (!opened.is_open()) return cannot_open(path_, errno);
     const std::lock_guard lock(mutex_);
+    // First, because the old descriptor is closed at the end.
+    set_crash_descriptor(opened.number());
     std::swap(descriptor_, opened);
     return {};
   }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "crash_report.hpp"
 #include "daemon.hpp"
 #include "logging.hpp"
 #include "machine.hpp"
@@ -60,6 +61,7 @@ int main(int argc, char** argv) {
   if (const auto logging = sepal::app::start_logging(settings.log, settings.runtime.log_level); !logging) {
     return complain(logging.error(), exit_failed);
   }
+  sepal::app::install_crash_report(sepal::version_line("sepald"));
   if (const auto asked = sepal::ask_for_short_slices(); !asked)
     spdlog::info("no short slices: reason=\"{}\"", asked.error().detail);
   return run(std::move(settings));

@@ -99,7 +99,7 @@ TEST_CASE("a failure at any step, or a full disk, is an error and leaves the sou
   REQUIRE(copy(counted));
   const std::uint64_t steps = counted.operation_count();
   REQUIRE(steps > 20);
-  for (std::uint64_t step = 0; step < steps; ++step) {
+  for (std::uint64_t step = 1; step <= steps; ++step) {
     for (const bool full : {false, true}) {
       SimulatedDisk disk;
       make_data(disk);
