@@ -112,10 +112,12 @@ void prepare_crash_settings(const settings::Settings& settings) {
 
 }  // namespace
 
-Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceManager& manager)
+Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceManager& manager,
+               Privileges& privileges)
     : settings_(std::move(settings)),
       stop_signal_(stop_signal),
       manager_(manager),
+      privileges_(privileges),
       facts_(facts_of(settings_)),
       disk_(storage::make_posix_disk()),
       gate_(settings_.server.worker_count + (has_http() ? 1 : 0)),
@@ -190,21 +192,28 @@ Result<void> Daemon::listen() {
   {
     // The first client waits at the gate until the facts that it may ask for (the port) are known.
     const GateClosed closed(gate_);
-    if (const auto started = serving_->server.start(); !started) return started.error();
+    if (auto opened = open_ports(); !opened) return opened;
+    if (auto dropped = privileges_.drop(); !dropped) return dropped;
     facts_.port = serving_->server.port();
   }
   stop_signal_.at_hang_up([this] { return reload(); });
   spdlog::info("listening: address={}", listening_text(settings_, facts_.port));
   warn_of_open_port(settings_, is_open, facts_.port);
-  return has_http() ? listen_for_operators() : Result<void>();
+  if (has_http()) spdlog::info("listening for HTTP: bind={} port={}", settings_.http.bind, pages_->port());
+  return {};
 }
 
-Result<void> Daemon::listen_for_operators() {
+// Called with the gate closed: the threads that begin here run no request before the privileges are dropped.
+Result<void> Daemon::open_ports() {
+  const Privileges::AsRoot root(privileges_);
+  if (auto started = serving_->server.start(); !started) return started;
+  const std::string& socket = settings_.server.unix_socket;
+  if (!socket.empty())
+    if (auto given = privileges_.give(socket); !given) return given;
+  if (!has_http()) return {};
   pages_ = std::make_unique<OperatorPages>(settings_.http, gate_, settings_.server.worker_count,
                                            serving_->services);
-  if (auto started = pages_->start(); !started) return started;
-  spdlog::info("listening for HTTP: bind={} port={}", settings_.http.bind, pages_->port());
-  return {};
+  return pages_->start();
 }
 
 // Returns early, without an error, if a stop is asked for.
