@@ -1,9 +1,8 @@
 // sepald: reads the settings, runs the daemon, ends with 0 after an orderly stop.
 #include <sepal/base/thread.hpp>
 #include <sepal/base/version.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/settings/settings.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <cstdio>
@@ -44,7 +43,7 @@ int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) 
     sepal::app::Daemon daemon(std::move(settings), stop_signal, manager, privileges);
     return daemon.run() ? 0 : exit_failed;
   } catch (const std::exception& problem) {
-    spdlog::error("the system gave too little: {}", problem.what());
+    sepal::log::error("too_little", "the system gave too little", {{"reason", problem.what()}});
     return exit_failed;
   }
 }
@@ -70,15 +69,15 @@ int main(int argc, char** argv) {
   }
   sepal::app::install_crash_report(sepal::version_line("sepald"));
   if (const auto asked = sepal::ask_for_short_slices(); !asked)
-    spdlog::info("no short slices: reason=\"{}\"", asked.error().detail);
+    sepal::log::info("no_short_slices", "no short slices", {{"reason", asked.error().detail}});
   sepal::app::Privileges privileges;
   const auto begun =
       privileges.begin(settings.user, {.log = settings.log.file, .data_directory = settings.data_directory});
   if (!begun) {
-    spdlog::error("{}", begun.error().detail);
+    sepal::log::error("start_failed", begun.error().detail);
     return exit_failed;
   }
   if (privileges.is_root_unasked())
-    spdlog::warn("runs as root: advice=\"name a user that sepald becomes: user = \\\"sepal\\\"\"");
+    sepal::log::warn("runs_as_root", "runs as root", {{"advice", "name the user that sepald is to become: the setting user"}});
   return run(std::move(settings), privileges);
 }

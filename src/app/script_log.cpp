@@ -1,6 +1,6 @@
 #include "script_log.hpp"
 
-#include <spdlog/spdlog.h>
+#include <sepal/log/event.hpp>
 
 #include <chrono>
 #include <utility>
@@ -8,17 +8,17 @@
 namespace sepal::app {
 namespace {
 
-spdlog::level::level_enum level_of(script::LogLevel level) {
+log::Level level_of(script::LogLevel level) {
   switch (level) {
     case script::LogLevel::debug:
     case script::LogLevel::verbose:
-      return spdlog::level::debug;
+      return log::Level::debug;
     case script::LogLevel::notice:
-      return spdlog::level::info;
+      return log::Level::info;
     case script::LogLevel::warning:
       break;
   }
-  return spdlog::level::warn;
+  return log::Level::warn;
 }
 
 }  // namespace
@@ -47,11 +47,11 @@ bool ScriptLines::takes(SteadyTime now, std::uint64_t& left_out) {
 }
 
 void ScriptLog::write(script::LogLevel level, std::string_view text) {
-  if (!spdlog::should_log(level_of(level))) return;
+  if (!log::is_on(level_of(level))) return;
   std::uint64_t left_out = 0;
   if (!lines_.takes(std::chrono::steady_clock::now(), left_out)) return;
-  if (left_out > 0) spdlog::warn("lines of scripts left out: count={}", left_out);
-  spdlog::log(level_of(level), "a script says: text=\"{}\"", printable_line(text));
+  if (left_out > 0) log::warn("script_lines_left_out", "lines of scripts left out", {{"count", left_out}});
+  log::write(level_of(level), "script_says", "a script says", {{"text", printable_line(text)}});
 }
 
 }  // namespace sepal::app

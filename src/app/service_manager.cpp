@@ -1,6 +1,6 @@
 #include "service_manager.hpp"
 
-#include <spdlog/spdlog.h>
+#include <sepal/log/event.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -64,7 +64,8 @@ ServiceManager::ServiceManager() {
   const std::string_view path = environment("NOTIFY_SOCKET");
   if (path.empty()) return;
   if ((path.front() != '/' && path.front() != '@') || path.size() >= sizeof address_.sun_path) {
-    spdlog::warn("service manager not told: reason=\"NOTIFY_SOCKET is no path of a UNIX socket\"");
+    log::warn("manager_not_told", "service manager not told",
+              {{"reason", "NOTIFY_SOCKET is no path of a UNIX socket"}});
     return;
   }
   address_.sun_family = AF_UNIX;
@@ -74,7 +75,8 @@ ServiceManager::ServiceManager() {
   address_bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
   socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket_.is_open()) {
-    spdlog::warn("service manager not told: reason=\"{}\"", std::generic_category().message(errno));
+    log::warn("manager_not_told", "service manager not told",
+              {{"reason", std::generic_category().message(errno)}});
     return;
   }
   static_cast<void>(
@@ -137,7 +139,8 @@ void ServiceManager::send(std::string_view message) {
                                   reinterpret_cast<const sockaddr*>(&address_), address_bytes_);
     if (sent >= 0 || errno != EINTR) {
       if (sent < 0 && !std::exchange(failed_, true))
-        spdlog::warn("service manager not told: reason=\"{}\"", std::generic_category().message(errno));
+        log::warn("manager_not_told", "service manager not told",
+                  {{"reason", std::generic_category().message(errno)}});
       return;
     }
   }

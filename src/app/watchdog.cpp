@@ -2,8 +2,6 @@
 
 #include <sepal/base/thread.hpp>
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 
 namespace sepal::app {

@@ -1,8 +1,7 @@
 #include "refusal.hpp"
 
 #include <sepal/base/assert.hpp>
-
-#include <spdlog/spdlog.h>
+#include <sepal/log/event.hpp>
 
 #include <chrono>
 #include <string_view>
@@ -32,8 +31,11 @@ void RefusalLog::note(const Refusal& refusal, std::string_view address) {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (now < due_) return;
   due_ = now + refusal_log_period;
-  spdlog::warn("connections refused: count={} last={} reason=\"{}\" advice=\"{}\"",
-               std::exchange(unlogged_, 0), address, refusal.reason, refusal.advice);
+  log::warn("connections_refused", "connections refused",
+            {{"count", std::exchange(unlogged_, 0)},
+             {"last", address},
+             {"reason", refusal.reason},
+             {"advice", refusal.advice}});
 }
 
 bool is_loopback(std::string_view text) {
