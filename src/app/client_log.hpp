@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace sepal::app {
@@ -22,9 +21,6 @@ inline constexpr std::uint64_t failed_logins_max = 10;
 // The part of a client's text that is logged.
 inline constexpr std::size_t client_text_bytes_max = 1024;
 
-// What is logged of a client's text: printable, without double quotes, cut.
-[[nodiscard]] std::string printable_line(std::string_view text);
-
 // Synchronised.
 class ClientLog {
  public:
@@ -33,9 +29,6 @@ class ClientLog {
   void administration(const command::ClientState& client, std::string_view words);
 
  private:
-  // Whether a line is written now; writes how many were left out before it.
-  static bool takes(LineLimit& limit, std::string_view kind);
-
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside but the log's own mutex.
   LineLimit scripts_ SEPAL_GUARDED_BY(mutex_){client_lines_max, std::chrono::seconds(1)};
   LineLimit commands_ SEPAL_GUARDED_BY(mutex_){client_lines_max, std::chrono::seconds(1)};

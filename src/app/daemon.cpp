@@ -2,10 +2,9 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/version.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
 #include <sepal/settings/password.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "crash_report.hpp"
 #include "logging.hpp"
 #include "machine.hpp"
 
@@ -91,22 +91,34 @@ void warn_of_open_port(const settings::Settings& settings, bool is_open, std::ui
   const bool is_local = std::ranges::all_of(settings.server.bind, is_loopback_name);
   if (!is_open || is_local || port == 0) return;
   if (settings.runtime.protected_mode == command::Switch::yes) {
-    spdlog::warn(
-        "clients on other machines are refused: protected_mode=yes requirepass=\"\" "
-        "advice=\"set requirepass or an aclfile, or protected_mode = no if no stranger can reach the "
-        "port\"");
+    log::warn("others_refused", "clients on other machines are refused",
+              {{"protected_mode", "yes"},
+               {"requirepass", ""},
+               {"advice",
+                "set requirepass or an aclfile, or protected_mode = no if no stranger can reach the port"}});
   } else {
-    spdlog::warn(
-        "every client that reaches the port may do everything: protected_mode=no requirepass=\"\" "
-        "advice=\"set requirepass or an aclfile, unless no stranger can reach the port\"");
+    log::warn("open_to_all", "every client that reaches the port may do everything",
+              {{"protected_mode", "no"},
+               {"requirepass", ""},
+               {"advice", "set requirepass or an aclfile, unless no stranger can reach the port"}});
   }
+}
+
+// What a report of a crash says about the settings.
+void prepare_crash_settings(const settings::Settings& settings) {
+  std::string lines;
+  for (const std::string& line : settings::differences_from_defaults(settings)) lines += "  " + line + "\n";
+  set_crash_settings(lines);
 }
 
 }  // namespace
 
-Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal)
+Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceManager& manager,
+               Privileges& privileges)
     : settings_(std::move(settings)),
       stop_signal_(stop_signal),
+      manager_(manager),
+      privileges_(privileges),
       facts_(facts_of(settings_)),
       disk_(storage::make_posix_disk()),
       gate_(settings_.server.worker_count + (has_http() ? 1 : 0)),
@@ -119,15 +131,17 @@ Daemon::~Daemon() {
 }
 
 Result<void> Daemon::run() {
-  spdlog::info("starting: version={} pid={} workers={}", facts_.version, facts_.process_id,
-               facts_.worker_count);
-  if (!settings_.config_file.empty()) spdlog::info("configuration: file={}", settings_.config_file);
+  log::info("starting", "starting",
+            {{"version", facts_.version}, {"pid", facts_.process_id}, {"workers", facts_.worker_count}});
+  if (!settings_.config_file.empty())
+    log::info("configuration", "configuration", {{"file", settings_.config_file}});
   for (const std::string& line : settings::differences_from_defaults(settings_))
-    spdlog::info("setting: {}", line);
+    log::info("setting", "setting: " + line);
+  prepare_crash_settings(settings_);
   for (const auto step : {&Daemon::read_users, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
     Result<void> done = (this->*step)();
     if (done) continue;
-    spdlog::error("{}", done.error().detail);
+    log::error("start_failed", done.error().detail);
     pages_.reset();
     if (serving_ != nullptr) serving_->server.stop(flush_patience);
     return done;
@@ -142,7 +156,7 @@ Result<void> Daemon::read_users() {
   if (!text) return text.error();
   auto users = command::parse_users(*text, settings_.acl_file);
   if (!users) return users.error();
-  spdlog::info("users read: file={} users={}", settings_.acl_file, users->size());
+  log::info("users_read", "users read", {{"file", settings_.acl_file}, {"users", users->size()}});
   users_at_start_ = std::move(*users);
   return {};
 }
@@ -180,35 +194,48 @@ Result<void> Daemon::listen() {
   {
     // The first client waits at the gate until the facts that it may ask for (the port) are known.
     const GateClosed closed(gate_);
-    if (const auto started = serving_->server.start(); !started) return started.error();
+    if (auto opened = open_ports(); !opened) return opened;
+    if (auto dropped = privileges_.drop(); !dropped) return dropped;
     facts_.port = serving_->server.port();
   }
   stop_signal_.at_hang_up([this] { return reload(); });
-  spdlog::info("listening: address={}", listening_text(settings_, facts_.port));
+  log::info("listening", "listening", {{"address", listening_text(settings_, facts_.port)}});
   warn_of_open_port(settings_, is_open, facts_.port);
-  return has_http() ? listen_for_operators() : Result<void>();
+  if (has_http())
+    log::info("listening_for_http", "listening for HTTP",
+              {{"bind", settings_.http.bind}, {"port", pages_->port()}});
+  return {};
 }
 
-Result<void> Daemon::listen_for_operators() {
+// Called with the gate closed: the threads that begin here run no request before the privileges are dropped.
+Result<void> Daemon::open_ports() {
+  const Privileges::AsRoot root(privileges_);
+  if (auto started = serving_->server.start(); !started) return started;
+  const std::string& socket = settings_.server.unix_socket;
+  if (!socket.empty())
+    if (auto given = privileges_.give(socket); !given) return given;
+  if (!has_http()) return {};
   pages_ = std::make_unique<OperatorPages>(settings_.http, gate_, settings_.server.worker_count,
                                            serving_->services);
-  if (auto started = pages_->start(); !started) return started;
-  spdlog::info("listening for HTTP: bind={} port={}", settings_.http.bind, pages_->port());
-  return {};
+  return pages_->start();
 }
 
 // Returns early, without an error, if a stop is asked for.
 Result<void> Daemon::load() {
   const SteadyTime start = std::chrono::steady_clock::now();
-  Loader loader(gate_, *keyspace_, serving_->services.load, [this] { return stop_signal_.requested(); });
+  Loader loader(gate_, *keyspace_, serving_->services.load, manager_,
+                [this] { return stop_signal_.requested(); });
   const auto report = loader.load(*data_);
   if (stop_signal_.requested()) return {};
   if (!report) return report.error();
   if (report->name.empty()) {
-    spdlog::info("nothing to load: dir={}", facts_.data_directory);
+    log::info("nothing_to_load", "nothing to load", {{"dir", facts_.data_directory}});
   } else {
-    spdlog::info("loaded: filters={} bytes={} seconds={:.3f} generation={}", report->filters, report->bytes,
-                 seconds_since(start), report->name);
+    log::info("loaded", "loaded",
+              {{"filters", report->filters},
+               {"bytes", report->bytes},
+               {"seconds", seconds_since(start), 3},
+               {"generation", report->name}});
   }
   const std::uint64_t changes_loaded = changes();
   const auto replayed = replay(loader, *report);
@@ -218,7 +245,11 @@ Result<void> Daemon::load() {
       .at = facts_.started_wall, .journal_position = report->journal_position, .changes = changes_loaded};
   if (auto begun = begin_service(loaded, *replayed); !begun) return begun;
   if (pages_ != nullptr) pages_->loaded();
-  spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
+  const std::string address = listening_text(settings_, facts_.port);
+  log::info("ready", "ready", {{"address", address}});
+  manager_.ready("Serves " + std::to_string(serving_->services.load.filters) + " filters at its start, on " +
+                 address);
+  watchdog_.begin([this](std::function<void()> done) { serving_->server.ask_workers(std::move(done)); });
   return {};
 }
 
@@ -304,13 +335,19 @@ Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationRe
   auto report = loader.replay(*disk_, data_->path(), loaded);
   if (!report) return report.error();
   if (report->segments > 0)
-    spdlog::info("journal replayed: frames={} items={} bytes={} seconds={:.3f} position={}", report->frames,
-                 report->items, report->bytes, seconds_since(start), report->position);
+    log::info("journal_replayed", "journal replayed",
+              {{"frames", report->frames},
+               {"items", report->items},
+               {"bytes", report->bytes},
+               {"seconds", seconds_since(start), 3},
+               {"position", report->position}});
   if (report->resumed || report->cut_bytes > 0)
-    spdlog::warn("journal cut off: bytes={} file={} offset={} reason=\"{}\"", report->cut_bytes,
-                 report->cut_path.string(), report->cut_offset,
-                 report->resumed ? "the journal was off before, and no save has ended since"
-                                 : "what was written last had not got to the disk");
+    log::warn("journal_cut_off", "journal cut off",
+              {{"bytes", report->cut_bytes},
+               {"file", report->cut_path.native()},
+               {"offset", report->cut_offset},
+               {"reason", report->resumed ? "the journal was off before, and no save has ended since"
+                                          : "what was written last had not got to the disk"}});
   if (const auto removed = storage::remove_beyond(*disk_, data_->path(), *report); !removed)
     return removed.error();
   auto files = storage::AdoptedFiles::open(*disk_, data_->path(), std::move(report->named));
@@ -328,10 +365,12 @@ Result<void> Daemon::plan_descriptors() {
   const std::uint64_t possible = descriptors_->clients_possible();
   std::uint32_t& clients_max = settings_.runtime.clients_max;
   if (clients_max <= possible) return {};
-  spdlog::warn(
-      "maxclients lowered: requested={} descriptors_needed={} descriptors={} maxclients={} "
-      "advice=\"raise ulimit -n\"",
-      clients_max, descriptors_->needed_for(clients_max), descriptors_->limit(), possible);
+  log::warn("maxclients_lowered", "maxclients lowered",
+            {{"requested", clients_max},
+             {"descriptors_needed", descriptors_->needed_for(clients_max)},
+             {"descriptors", descriptors_->limit()},
+             {"maxclients", possible},
+             {"advice", "raise ulimit -n"}});
   clients_max = static_cast<std::uint32_t>(possible);
   return {};
 }
@@ -353,32 +392,40 @@ Daemon::Serving::Serving(Daemon& daemon)
 Result<void> Daemon::stop(command::StopMode mode) {
   const SteadyTime start = std::chrono::steady_clock::now();
   if (pages_ != nullptr) pages_->stopping();
-  spdlog::info("stopping: connections={}", serving_->server.count());
+  log::info("stopping", "stopping", {{"connections", serving_->server.count()}});
   stop_signal_.at_hang_up({});
+  manager_.stopping("Stops: clients get their replies, then the last save");
+  watchdog_.end();
   serving_->server.stop(flush_patience);
   background_.expiry().stop();
   adopter_.stop();
   background_.drain();
-  spdlog::info("connections closed: seconds={:.3f}", seconds_since(start));
+  log::info("connections_closed", "connections closed", {{"seconds", seconds_since(start), 3}});
   if (saver_ == nullptr) {
-    spdlog::info("stopped while loading: seconds={:.3f}; what was saved is as it was", seconds_since(start));
+    log::info("stopped_while_loading", "stopped while loading; what was saved is as it was",
+              {{"seconds", seconds_since(start), 3}});
     return {};
   }
   Result<void> outcome;
   if (mode == command::StopMode::save) {
-    const auto saved = saver_->save_at_stop([] { return false; });
+    const auto saved = saver_->save_at_stop([this] {
+      manager_.saving_at_stop();
+      return false;
+    });
     if (!saved) outcome = saved.error();
   } else {
     const bool kept = settings_.runtime.journal != storage::JournalPolicy::off;
-    spdlog::log(kept ? spdlog::level::info : spdlog::level::warn,
-                "stopping without a save, as asked: changes={} in_journal={}", status().changes_since, kept);
+    log::write(kept ? log::Level::info : log::Level::warn, "stopping_without_save",
+               "stopping without a save, as asked",
+               {{"changes", status().changes_since}, {"in_journal", kept}});
   }
   saver_->stop();
   // The journal stops after the last save, because that save allows it to remove its segments.
   const auto stopped = journal_->stop();
-  if (!stopped) spdlog::error("the journal could not be synced: reason=\"{}\"", stopped.error().detail);
+  if (!stopped)
+    log::error("journal_not_synced", "the journal could not be synced", {{"reason", stopped.error().detail}});
   if (!stopped && (mode == command::StopMode::no_save || !outcome)) outcome = stopped;
-  spdlog::info("stopped: seconds={:.3f}", seconds_since(start));
+  log::info("stopped", "stopped", {{"seconds", seconds_since(start), 3}});
   return outcome;
 }
 
@@ -504,6 +551,7 @@ void Daemon::settings_changed() {
   keyspace_->set_memory_max(limits.memory_max);
   keyspace_->set_defaults(limits.error_rate, limits.capacity, limits.expansion);
   set_log_level(options.log_level);
+  prepare_crash_settings(settings_);
   if (saver_ == nullptr) return;
   saver_->set_options(saver_options(options));
   {
@@ -552,10 +600,12 @@ bool Daemon::reload() {
   if (settings_.password_file.empty() && settings_.acl_file.empty()) return false;
   background_.post([this] {
     if (const auto done = reload_password(); !done)
-      spdlog::error("password not read anew: reason=\"{}\"", done.error().detail);
-    if (settings_.acl_file.empty()) return;
-    if (const auto done = load_users(); !done)
-      spdlog::error("users not read anew: reason=\"{}\"", done.error().detail);
+      log::error("password_not_read", "password not read anew", {{"reason", done.error().detail}});
+    if (!settings_.acl_file.empty()) {
+      if (const auto done = load_users(); !done)
+        log::error("users_not_read", "users not read anew", {{"reason", done.error().detail}});
+    }
+    manager_.reloaded();
   });
   return true;
 }
@@ -571,7 +621,7 @@ Result<void> Daemon::reload_password() {
     if (settings_.acl_file.empty())
       serving_->services.users->set_default_password(settings_.runtime.password);
   }
-  spdlog::info("password read anew: file={}", settings_.password_file);
+  log::info("password_read", "password read anew", {{"file", settings_.password_file}});
   return {};
 }
 
@@ -588,7 +638,8 @@ Result<void> Daemon::load_users() {
     removed = services.users->adopt(std::move(*users), settings_.runtime.password);
     command::dismiss(removed, services.clients, nullptr);
   }
-  spdlog::info("users loaded: file={} users={} removed={}", settings_.acl_file, count, removed.size());
+  log::info("users_loaded", "users loaded",
+            {{"file", settings_.acl_file}, {"users", count}, {"removed", removed.size()}});
   return {};
 }
 

@@ -30,14 +30,18 @@
 #include "journal_view.hpp"
 #include "loader.hpp"
 #include "operator_pages.hpp"
+#include "privileges.hpp"
+#include "service_manager.hpp"
 #include "stop_signal.hpp"
+#include "watchdog.hpp"
 
 namespace sepal::app {
 
 // Confined to the main thread, but for members that say otherwise and the two interfaces of `command`.
 class Daemon final : private command::Persistence, private command::ServerControl {
  public:
-  Daemon(settings::Settings settings, StopSignal& stop_signal);
+  Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceManager& manager,
+         Privileges& privileges);
   ~Daemon() override;
 
   // Opens the data directory, listens, loads, serves until a stop is asked for, and saves. An error means
@@ -58,7 +62,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<void> plan_descriptors();
   Result<void> listen();
   [[nodiscard]] bool has_http() const { return settings_.http.port != 0; }
-  Result<void> listen_for_operators();
+  Result<void> open_ports();
   Result<void> load();
   // Returns the position at which the journal goes on.
   Result<std::uint64_t> replay(Loader& loader, const storage::GenerationReport& loaded);
@@ -115,6 +119,9 @@ class Daemon final : private command::Persistence, private command::ServerContro
   settings::Settings settings_;  // `runtime` and `keyspace` are guarded by the gate once clients are served
   settings::Configuration configuration_{settings_, [this] { settings_changed(); }};
   StopSignal& stop_signal_;
+  ServiceManager& manager_;
+  Watchdog watchdog_{manager_};
+  Privileges& privileges_;
   command::ServerFacts facts_;
   std::optional<Descriptors> descriptors_;            // guarded by the gate once clients are served
   std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served

@@ -1,9 +1,8 @@
 #include "import_folder.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/storage/filter_file.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -46,9 +45,10 @@ void remove_import_remains(const storage::Path& folder) {
     const auto changed = std::filesystem::last_write_time(at->path(), unknown);
     if (unknown || changed > oldest_kept) continue;
     if (std::filesystem::remove(at->path(), unknown))
-      spdlog::info("remains removed: file={}", at->path().string());
+      log::info("remains_removed", "remains removed", {{"file", at->path().native()}});
     else
-      spdlog::warn("remains not removed: file={} reason=\"{}\"", at->path().string(), unknown.message());
+      log::warn("remains_not_removed", "remains not removed",
+                {{"file", at->path().native()}, {"reason", unknown.message()}});
   }
 }
 

@@ -1,8 +1,7 @@
 #include "loader.hpp"
 
 #include <sepal/base/assert.hpp>
-
-#include <spdlog/spdlog.h>
+#include <sepal/log/event.hpp>
 
 #include <chrono>
 #include <utility>
@@ -17,22 +16,26 @@ SteadyTime steady_now() {
   return std::chrono::steady_clock::now();
 }
 
-void log(const storage::Progress& progress, double seconds) {
+void log_progress(const storage::Progress& progress, double seconds) {
   const auto done = static_cast<double>(progress.bytes_done);
   const auto total = static_cast<double>(progress.bytes_total);
   const double bytes_per_second = done / seconds;
-  spdlog::info("loading: percent={:.1f} bytes={} bytes_total={} bytes_per_second={:.0f} seconds_left={:.0f}",
-               total > 0 ? 100 * done / total : 0, progress.bytes_done, progress.bytes_total,
-               bytes_per_second, bytes_per_second > 0 ? (total - done) / bytes_per_second : 0);
+  log::info("loading", "loading",
+            {{"percent", total > 0 ? 100 * done / total : 0, 1},
+             {"bytes", progress.bytes_done},
+             {"bytes_total", progress.bytes_total},
+             {"bytes_per_second", bytes_per_second, 0},
+             {"seconds_left", bytes_per_second > 0 ? (total - done) / bytes_per_second : 0, 0}});
 }
 
 }  // namespace
 
 Loader::Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& status,
-               std::function<bool()> give_up)
+               ServiceManager& manager, std::function<bool()> give_up)
     : gate_(gate),
       keyspace_(keyspace),
       status_(status),
+      manager_(manager),
       give_up_(std::move(give_up)),
       start_(steady_now()),
       logged_(start_) {
@@ -86,7 +89,8 @@ bool Loader::note(const storage::Progress& progress) {
     status_.duration = std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - start_);
     log_due = log_is_due();
   }
-  if (log_due) log(progress, std::chrono::duration<double>(steady_now() - start_).count());
+  if (log_due) log_progress(progress, std::chrono::duration<double>(steady_now() - start_).count());
+  manager_.loading(progress.bytes_done, progress.bytes_total);
   return !give_up_();
 }
 

@@ -15,13 +15,15 @@
 #include <functional>
 #include <span>
 
+#include "service_manager.hpp"
+
 namespace sepal::app {
 
 // Called from any thread that is not inside the gate.
 class Loader {
  public:
   // `status` is guarded by the gate. Any thread of the load may call `give_up`.
-  Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& status,
+  Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& status, ServiceManager& manager,
          std::function<bool()> give_up);
 
   // Errors: those of DataDirectory::load. Blocks.
@@ -41,6 +43,7 @@ class Loader {
   Gate& gate_;
   keyspace::Keyspace& keyspace_;
   command::LoadStatus& status_;
+  ServiceManager& manager_;
   std::function<bool()> give_up_;
   SteadyTime start_;
   SteadyTime logged_;                   // guarded by the gate

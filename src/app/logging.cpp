@@ -1,14 +1,13 @@
 #include "logging.hpp"
 
 #include <sepal/base/descriptor.hpp>
+#include <sepal/log/event.hpp>
 
-#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
@@ -19,36 +18,12 @@
 #include <unistd.h>
 #include <utility>
 
+#include "crash_report.hpp"
+
 namespace sepal::app {
 namespace {
 
 constexpr mode_t log_file_mode = 0666;  // reduced by the umask
-
-// Formats the message as the inside of a JSON string: "%*" in the pattern below.
-class JsonText final : public spdlog::custom_flag_formatter {
- public:
-  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& to) override {
-    for (const char c : message.payload) append(c, to);
-  }
-  [[nodiscard]] std::unique_ptr<custom_flag_formatter> clone() const override {
-    return std::make_unique<JsonText>();
-  }
-
- private:
-  static void append(char c, spdlog::memory_buf_t& to) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      to.push_back('\\');
-      to.push_back(c);
-    } else if (byte < 0x20) {
-      char escaped[8];
-      const int length = std::snprintf(escaped, sizeof escaped, "\\u%04x", byte);
-      to.append(escaped, escaped + length);
-    } else {
-      to.push_back(c);
-    }
-  }
-};
 
 Error cannot_open(const std::string& path, int error_number) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -68,6 +43,8 @@ class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
     Descriptor opened(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, log_file_mode));
     if (!opened.is_open()) return cannot_open(path_, errno);
     const std::lock_guard lock(mutex_);
+    // First, because the old descriptor is closed at the end.
+    set_crash_descriptor(opened.number());
     std::swap(descriptor_, opened);
     return {};
   }
@@ -91,15 +68,10 @@ class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
   Descriptor descriptor_;
 };
 
-std::unique_ptr<spdlog::formatter> make_formatter(settings::LogFormat format) {
-  auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  if (format == settings::LogFormat::json) {
-    formatter->add_flag<JsonText>('*').set_pattern(
-        R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","message":"%*"})");
-  } else {
-    formatter->set_pattern("%Y-%m-%d %H:%M:%S.%e %-7l %v");
-  }
-  return formatter;
+// log::body_of() makes the rest of a line.
+std::string pattern_of(log::Format format) {
+  if (format == log::Format::json) return R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v)";
+  return "%Y-%m-%d %H:%M:%S.%e %-7l %v";
 }
 
 }  // namespace
@@ -114,7 +86,9 @@ Result<void> start_logging(const settings::LogOptions& options, command::LogLeve
     sink = std::move(file);
   }
   auto logger = std::make_shared<spdlog::logger>("sepald", std::move(sink));
-  logger->set_formatter(make_formatter(options.format));
+  const auto format = options.format == settings::LogFormat::json ? log::Format::json : log::Format::text;
+  logger->set_pattern(pattern_of(format));
+  log::set_format(format);
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
   set_log_level(level);

@@ -1,20 +1,23 @@
 // sepald: reads the settings, runs the daemon, ends with 0 after an orderly stop.
 #include <sepal/base/thread.hpp>
 #include <sepal/base/version.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/settings/settings.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <sys/stat.h>
 #include <utility>
 #include <vector>
 
+#include "crash_report.hpp"
 #include "daemon.hpp"
 #include "logging.hpp"
 #include "machine.hpp"
+#include "privileges.hpp"
+#include "service_manager.hpp"
 #include "stop_signal.hpp"
 
 namespace {
@@ -23,19 +26,24 @@ namespace {
 constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
 
+// What sepald writes (data, logs, exported filters, the ACL file) has keys and passwords' digests in it. The UNIX
+// socket has a mode of its own.
+constexpr mode_t only_for_its_user = 0077;
+
 int complain(const sepal::Error& error, int status) {
   std::fprintf(stderr, "sepald: %s\n", error.detail.c_str());
   return status;
 }
 
 // If the system gives no thread or no memory, the libraries throw. That ends here.
-int run(sepal::settings::Settings settings) {
+int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) {
   try {
-    sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max));
-    sepal::app::Daemon daemon(std::move(settings), stop_signal);
+    sepal::app::ServiceManager manager;
+    sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max), manager);
+    sepal::app::Daemon daemon(std::move(settings), stop_signal, manager, privileges);
     return daemon.run() ? 0 : exit_failed;
   } catch (const std::exception& problem) {
-    spdlog::error("the system gave too little: {}", problem.what());
+    sepal::log::error("too_little", "the system gave too little", {{"reason", problem.what()}});
     return exit_failed;
   }
 }
@@ -47,6 +55,7 @@ int run(sepal::settings::Settings settings) {
 int main(int argc, char** argv) {
   using sepal::settings::Invocation;
   sepal::app::prepare_allocator();
+  ::umask(only_for_its_user);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   auto invocation = sepal::settings::read_invocation(arguments, sepal::version_line("sepald"));
   if (!invocation) return complain(invocation.error(), exit_usage);
@@ -58,7 +67,17 @@ int main(int argc, char** argv) {
   if (const auto logging = sepal::app::start_logging(settings.log, settings.runtime.log_level); !logging) {
     return complain(logging.error(), exit_failed);
   }
+  sepal::app::install_crash_report(sepal::version_line("sepald"));
   if (const auto asked = sepal::ask_for_short_slices(); !asked)
-    spdlog::info("no short slices: reason=\"{}\"", asked.error().detail);
-  return run(std::move(settings));
+    sepal::log::info("no_short_slices", "no short slices", {{"reason", asked.error().detail}});
+  sepal::app::Privileges privileges;
+  const auto begun =
+      privileges.begin(settings.user, {.log = settings.log.file, .data_directory = settings.data_directory});
+  if (!begun) {
+    sepal::log::error("start_failed", begun.error().detail);
+    return exit_failed;
+  }
+  if (privileges.is_root_unasked())
+    sepal::log::warn("runs_as_root", "runs as root", {{"advice", "name the user that sepald is to become: the setting user"}});
+  return run(std::move(settings), privileges);
 }

@@ -1,8 +1,7 @@
 #include "stop_signal.hpp"
 
 #include <sepal/base/thread.hpp>
-
-#include <spdlog/spdlog.h>
+#include <sepal/log/event.hpp>
 
 #include <cerrno>
 #include <csignal>
@@ -26,7 +25,8 @@ sigset_t watched_signals() {
 
 }  // namespace
 
-StopSignal::StopSignal(std::chrono::seconds stop_max) : stop_max_(stop_max) {
+StopSignal::StopSignal(std::chrono::seconds stop_max, ServiceManager& manager)
+    : stop_max_(stop_max), manager_(manager) {
   const sigset_t signals = watched_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // A write to a client that has gone gives an error code, not a signal.
@@ -43,10 +43,11 @@ StopSignal::~StopSignal() {
 }
 
 void StopSignal::end_at_once(const char* reason) const {
-  spdlog::error("stopped at once: {}; {}", reason,
-                changes_are_kept_ ? "nothing is lost: the journal has what changed since the last save"
-                                  : "what changed since the last save is lost");
-  spdlog::default_logger()->flush();
+  log::error("stopped_at_once",
+             changes_are_kept_
+                 ? "stopped at once; nothing is lost: the journal has what changed since the last save"
+                 : "stopped at once; what changed since the last save is lost",
+             {{"reason", reason}});
   _exit(1);
 }
 
@@ -57,6 +58,7 @@ void StopSignal::at_hang_up(std::function<bool()> reload) {
 
 // A terminal that is closed sends SIGHUP, too. That must not end a server.
 void StopSignal::hang_up() {
+  manager_.reloading();
   const auto reopened = reopen_log();
   bool reloads = false;
   {
@@ -64,12 +66,13 @@ void StopSignal::hang_up() {
     reloads = reload_ && reload_();
   }
   if (!reopened) {
-    spdlog::error("log not reopened: reason=\"{}\"", reopened.error().detail);
+    log::error("log_not_reopened", "log not reopened", {{"reason", reopened.error().detail}});
   } else if (*reopened == Reopened::yes) {
-    spdlog::info("log reopened: by=SIGHUP");
+    log::info("log_reopened", "log reopened", {{"by", "SIGHUP"}});
   } else if (!reloads) {
-    spdlog::info("SIGHUP ignored: the log goes to standard error");
+    log::info("hang_up_ignored", "SIGHUP ignored: the log goes to standard error");
   }
+  if (!reloads) manager_.reloaded();
 }
 
 void StopSignal::request(command::StopMode mode) {
@@ -90,7 +93,7 @@ command::StopMode StopSignal::wait() {
 }
 
 void StopSignal::note(const std::string& reason) {
-  spdlog::info("stop requested: by={}", reason);
+  log::info("stop_requested", "stop requested", {{"by", reason}});
   {
     const MutexLock lock(mutex_);
     requested_ = true;
@@ -119,7 +122,7 @@ void StopSignal::run() {
     } else if (received == wake_signal && requested_) {
       // Logged on this thread: the worker that ran SHUTDOWN is inside the gate, where no thread may wait for
       // the log.
-      spdlog::info("stop requested: by=SHUTDOWN");
+      log::info("stop_requested", "stop requested", {{"by", "SHUTDOWN"}});
     } else if (received < 0 && errno == EAGAIN && requested_) {
       end_at_once("stopping took longer than stop_seconds_max");
     }

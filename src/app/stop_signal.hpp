@@ -11,6 +11,8 @@
 #include <string>
 #include <thread>
 
+#include "service_manager.hpp"
+
 namespace sepal::app {
 
 // Synchronised. Construct before any other thread starts: it blocks SIGTERM, SIGINT and SIGHUP for all of
@@ -18,7 +20,8 @@ namespace sepal::app {
 // end of `stop_max`, ends the process at once with exit status 1.
 class StopSignal {
  public:
-  explicit StopSignal(std::chrono::seconds stop_max);
+  // `manager` outlives it; it is told of SIGHUP.
+  StopSignal(std::chrono::seconds stop_max, ServiceManager& manager);
   ~StopSignal();
 
   // Asks for a stop, as a signal does. A later request does not change the mode.
@@ -28,8 +31,9 @@ class StopSignal {
   // Until the first call, it counts as having them.
   void set_changes_are_kept(bool kept) { changes_are_kept_ = kept; }
 
-  // What to do at SIGHUP besides opening the log anew. It returns whether there is anything to do, must not
-  // block, and runs on the thread of signals. Empty: nothing. After it returns, the old one is not running.
+  // What to do at SIGHUP besides opening the log anew. It returns whether there is anything to do; then it ends by
+  // ServiceManager::reloaded(). It must not block, and runs on the thread of signals. Empty: nothing. After
+  // at_hang_up() returns, the old one is not running.
   void at_hang_up(std::function<bool()> reload);
 
   // Blocks until a stop is asked for.
@@ -43,6 +47,7 @@ class StopSignal {
   [[noreturn]] void end_at_once(const char* reason) const;
 
   std::chrono::seconds stop_max_;
+  ServiceManager& manager_;
   Mutex mutex_;  // Lock order: before that of Background.
   std::function<bool()> reload_ SEPAL_GUARDED_BY(mutex_);
   Condition changed_;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <pthread.h>
 #include <sched.h>
 #include <string>
@@ -57,10 +60,33 @@ Result<void> change_scheduling(const std::function<void(SchedulingAttributes&)>&
   return {};
 }
 
+// Memory of the thread, as long as it lives; the handler's stack is not touched before a crash.
+class SignalStack {
+ public:
+  SignalStack() {
+    const stack_t stack{.ss_sp = memory_.get(), .ss_flags = 0, .ss_size = byte_count};
+    static_cast<void>(sigaltstack(&stack, nullptr));
+  }
+  ~SignalStack() {
+    const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+    static_cast<void>(sigaltstack(&none, nullptr));
+  }
+  SignalStack(const SignalStack&) = delete;
+  SignalStack& operator=(const SignalStack&) = delete;
+
+ private:
+  static constexpr std::size_t byte_count = std::size_t{64} << 10;
+  std::unique_ptr<std::byte[]> memory_{new std::byte[byte_count]};  // uninitialised
+};
+
 }  // namespace
 
 void name_this_thread(const char* name) {
   static_cast<void>(pthread_setname_np(pthread_self(), name));
+#ifndef SEPAL_SANITIZED
+  // A sanitizer has such stacks itself.
+  static thread_local const SignalStack stack;
+#endif
 }
 
 Result<void> ask_for_short_slices() {

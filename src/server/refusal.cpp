@@ -1,8 +1,7 @@
 #include "refusal.hpp"
 
 #include <sepal/base/assert.hpp>
-
-#include <spdlog/spdlog.h>
+#include <sepal/log/event.hpp>
 
 #include <chrono>
 #include <string_view>
@@ -24,8 +23,11 @@ void refuse(int descriptor, const Refusal& refusal, std::span<char> scrap) {
 void RefusalLog::note(const Refusal& refusal, std::string_view address) {
   std::uint64_t left_out = 0;
   if (!limit_.takes(std::chrono::steady_clock::now(), left_out)) return;
-  spdlog::warn("connections refused: count={} last={} reason=\"{}\" advice=\"{}\"", left_out + 1, address,
-               refusal.reason, refusal.advice);
+  log::warn("connections_refused", "connections refused",
+            {{"count", left_out + 1},
+             {"last", address},
+             {"reason", refusal.reason},
+             {"advice", refusal.advice}});
 }
 
 bool is_loopback(std::string_view text) {

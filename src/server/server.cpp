@@ -2,6 +2,8 @@
 #include <sepal/server/server.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "acceptor.hpp"
@@ -90,6 +92,19 @@ void Server::answer(std::uint64_t client_id, std::function<void(resp::Reply&)> a
 
 void Server::journal_progressed() {
   for (const auto& worker : implementation_->workers()) worker->journal_progressed();
+}
+
+// The last worker is not known before, so the workers share the count and the callback.
+void Server::ask_workers(std::function<void()> all_taken) {
+  SEPAL_ASSERT(all_taken != nullptr, "the workers are asked without a question");
+  const auto& workers = implementation_->workers();
+  const auto left = std::make_shared<std::atomic<std::size_t>>(workers.size());
+  const auto told = std::make_shared<std::function<void()>>(std::move(all_taken));
+  for (const auto& worker : workers) {
+    worker->take_turn_for([left, told] {
+      if (left->fetch_sub(1) == 1) (*told)();
+    });
+  }
 }
 
 void Server::kill(std::uint64_t id) {

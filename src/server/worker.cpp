@@ -3,10 +3,9 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/base/thread.hpp>
+#include <sepal/log/event.hpp>
 
 #include <boost/asio/post.hpp>
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -152,6 +151,13 @@ void Worker::journal_progressed() {
   if (awaits_journal_.exchange(false)) boost::asio::post(context_, [this] { await_next(); });
 }
 
+void Worker::take_turn_for(std::function<void()> task) {
+  boost::asio::post(context_, [this, task = std::move(task)] {
+    task();
+    await_next();
+  });
+}
+
 void Worker::collect(std::vector<command::ClientState*>& clients) {
   scheduler_.collect(clients);
 }
@@ -163,7 +169,8 @@ void Worker::welcome(Accepted accepted) {
   const auto& added = std::get<Added>(taken);
   counts_.accepted.fetch_add(1, std::memory_order_relaxed);
   if (const auto watched = added.stream.watch_for(added.client); !watched) {
-    spdlog::error("connection refused: id={} reason=\"{}\"", accepted.id, watched.error().detail);
+    log::error("connection_refused", "connection refused",
+               {{"id", accepted.id}, {"reason", watched.error().detail}});
     scheduler_.kill(accepted.id);
     await_next();
   }
@@ -290,7 +297,7 @@ bool Worker::end_when_empty() {
 void Worker::cut_off_all() {
   SEPAL_ASSERT(stopping_, "only a worker that stops cuts its clients off");
   if (const std::size_t count = scheduler_.cut_off(); count > 0)
-    spdlog::warn("connections cut off at the stop: count={}", count);
+    log::warn("connections_cut_off", "connections cut off at the stop", {{"count", count}});
   await_next();
 }
 
@@ -322,10 +329,10 @@ void Worker::log_strangers(SteadyTime now) {
   const std::uint64_t closed = services_.buffers.strangers_closed();
   if (closed == strangers_logged_ || now < strangers_log_due_) return;
   strangers_log_due_ = now + strangers_log_period;
-  spdlog::warn(
-      "clients closed that had not logged in: count={} reason=\"they took longer than login_timeout, or "
-      "sent more than all such clients may together: {} bytes\"",
-      closed - std::exchange(strangers_logged_, closed), command::strangers_bytes_max);
+  log::warn("strangers_closed", "clients closed that had not logged in",
+            {{"count", closed - std::exchange(strangers_logged_, closed)},
+             {"bytes_max", command::strangers_bytes_max},
+             {"reason", "they took longer than login_timeout, or sent more than all such clients may together"}});
 }
 
 // The client with most may be of another worker. Its figures are read with the gate closed, which is rare
@@ -356,9 +363,13 @@ void Worker::close_client_with_most() {
   constexpr std::string_view reason =
       "the unread replies and unfinished requests of all clients exceed maxmemory_clients, and this client "
       "has most of them";
-  spdlog::warn(
-      "client closed: id={} address={} unread_bytes={} unfinished_bytes={} of_all_clients={} reason=\"{}\"",
-      most->id, most->address, most->bytes_unsent, most->bytes_of_requests, buffers.total(), reason);
+  log::warn("client_closed", "client closed",
+            {{"id", most->id},
+             {"address", most->address},
+             {"unread_bytes", most->bytes_unsent},
+             {"unfinished_bytes", most->bytes_of_requests},
+             {"of_all_clients", buffers.total()},
+             {"reason", reason}});
   services_.clients.kill(most->id);
 }
 

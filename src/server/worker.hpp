@@ -76,6 +76,8 @@ class Worker {
   void answer(std::uint64_t id, std::function<void(resp::Reply&)> append);
   // Tells the worker that the journal is durable up to a further position, has room, or has begun to refuse.
   void journal_progressed();
+  // Runs the task between two turns of its connections.
+  void take_turn_for(std::function<void()> task);
   // The number of connections that the worker was given and whose sockets are not closed.
   [[nodiscard]] std::uint64_t load() const { return load_.load(std::memory_order_acquire); }
 

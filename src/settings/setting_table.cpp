@@ -26,6 +26,7 @@ constexpr std::uint64_t path_length_max = 4095;
 constexpr std::uint64_t socket_path_length_max = 107;  // sockaddr_un holds no more
 constexpr std::uint64_t address_length_max = 45;       // of IPv6, with an IPv4 address at its end
 constexpr std::uint64_t pattern_length_max = 256;
+constexpr std::uint64_t user_length_max = 32;  // Linux has no longer names of users
 constexpr std::uint64_t items_max = 1'000'000'000'000'000;
 
 // The field at the end of a path of members: reach<&Settings::server, &ServerOptions::port>(settings).
@@ -372,6 +373,12 @@ constexpr auto table = with_groups(std::to_array<Setting>({
          .range = {1, pattern_length_max},
          .help = "only filters whose keys match it, as in KEYS",
          .config = InConfig::shown}),
+
+    row<&Settings::user>({.key = "user",
+                          .group = "Process",
+                          .range = {0, user_length_max},
+                          .help = "user that sepald becomes when root starts it; empty: none",
+                          .config = InConfig::shown}),
 
     row<&Settings::runtime, &RuntimeOptions::log_level>({.key = "log_level",
                                                          .group = "Log",

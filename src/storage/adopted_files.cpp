@@ -1,9 +1,8 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/filter_file.hpp>
 #include <sepal/storage/journal_format.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <string>
@@ -42,7 +41,7 @@ Result<void> AdoptedFiles::remove_remains() {
     const auto number = format::adopted_number(name);
     if (number) next_number_ = std::max(next_number_, *number + 1);
     if (!(number && !is_named(*number)) && !is_unfinished(name)) continue;
-    spdlog::info("remains removed: file={}", (directory_ / name).string());
+    log::info("remains_removed", "remains removed", {{"file", (directory_ / name).native()}});
     if (auto removed = disk_.remove(directory_ / name); !removed) return removed;
   }
   return {};
@@ -86,7 +85,7 @@ std::uint64_t AdoptedFiles::byte_count() {
 void AdoptedFiles::drop(std::uint64_t number) {
   SEPAL_ASSERT(number != 0 && !is_named(number), "a file is dropped that a record names");
   if (const auto removed = disk_.remove(directory_ / format::adopted_name(number)); !removed)
-    spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);
+    log::warn("remains_not_removed", "remains not removed", {{"reason", removed.error().detail}});
 }
 
 // No start replays a record before the generation's cut, so no start reads the files of these records again.

@@ -1,8 +1,7 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/snapshot_format.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <string>
@@ -181,8 +180,8 @@ class DataDirectory::Implementation {
   // Does what the first save had left to do when it crashed. Its MANIFEST can be read, but may not be on disk
   // yet.
   Result<void> name_first(std::uint64_t number) {
-    spdlog::info("the first save had all but ended, and is taken: generation={}",
-                 format::generation_name(number));
+    log::info("first_save_taken", "the first save had all but ended, and is taken",
+              {{"generation", format::generation_name(number)}});
     auto manifest = disk_.open(folder(number) / "MANIFEST");
     if (!manifest) return manifest.error();
     if (auto synced = (*manifest)->sync(); !synced) return synced;
@@ -202,7 +201,7 @@ class DataDirectory::Implementation {
     // The CURRENT that was read may come from a rename that is not synced. Sync it before the older
     // generations go: a power cut could bring the older CURRENT back.
     if (const auto synced = disk_.sync_directory(directory_); !synced) {
-      spdlog::warn("remains not removed: reason=\"{}\"", synced.error().detail);
+      log::warn("remains_not_removed", "remains not removed", {{"reason", synced.error().detail}});
     } else {
       remove_others(current);
     }
@@ -218,8 +217,8 @@ class DataDirectory::Implementation {
       const auto announced = disk_.exists(folder(number) / "MANIFEST");
       if (!announced) return announced.error();
       if (!*announced) {
-        spdlog::warn("generation without MANIFEST left alone until the next save: folder={}",
-                     folder(number).string());
+        log::warn("generation_left_alone", "generation without MANIFEST left alone until the next save",
+                  {{"folder", folder(number).native()}});
         continue;
       }
       if (auto removed = disk_.remove_tree(folder(number)); !removed) return removed;
@@ -233,20 +232,20 @@ class DataDirectory::Implementation {
   void remove_others(std::uint64_t current) {
     const auto numbers = generations();
     if (!numbers) {
-      spdlog::warn("remains not removed: reason=\"{}\"", numbers.error().detail);
+      log::warn("remains_not_removed", "remains not removed", {{"reason", numbers.error().detail}});
       return;
     }
     for (const std::uint64_t number : *numbers)
       if (number != current) remove_generation(number);
     for (const char* name : {"CURRENT.tmp", "SEED.tmp", "SYNCED.tmp", "FIRST.tmp", "FIRST"}) {
       if (const auto removed = disk_.remove(directory_ / name); !removed)
-        spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);
+        log::warn("remains_not_removed", "remains not removed", {{"reason", removed.error().detail}});
     }
   }
 
   void remove_generation(std::uint64_t number) {
     if (const auto removed = disk_.remove_tree(folder(number)); !removed)
-      spdlog::warn("remains not removed: reason=\"{}\"", removed.error().detail);
+      log::warn("remains_not_removed", "remains not removed", {{"reason", removed.error().detail}});
   }
 
   Disk& disk_;

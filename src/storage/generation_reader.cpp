@@ -44,8 +44,14 @@ Error refused_by_sink(const Error& error, std::uint64_t offset) {
 class GenerationReader {
  public:
   GenerationReader(Disk& disk, const GenerationPlace& place, const filter::FilterLimits& limits,
-                   const LoadSink& sink, const DamagedFileSink& damaged)
-      : disk_(disk), place_(place), limits_(limits), sink_(sink), damaged_(damaged), files_(place.folder) {}
+                   const LoadSink& sink, const DamagedFileSink& damaged, Bits bits)
+      : disk_(disk),
+        place_(place),
+        limits_(limits),
+        sink_(sink),
+        damaged_(damaged),
+        bits_(bits),
+        files_(place.folder) {}
 
   Result<ReadGeneration> run(const ProgressSink& progress) {
     const Path manifest_path = place_.folder / "MANIFEST";
@@ -92,7 +98,7 @@ class GenerationReader {
 
   Result<void> read_records(const format::ListedFile& listed, SealedReader& reader, ProgressMeter& meter) {
     const std::string path = (place_.folder / listed.name).string();
-    RecordReader records(reader, limits_, meter);
+    RecordReader records(reader, limits_, meter, bits_);
     const auto count = records.read_header();
     if (!count) return named(path, count.error());
     if (*count != listed.record_count)
@@ -159,6 +165,7 @@ class GenerationReader {
   const filter::FilterLimits& limits_;
   const LoadSink& sink_;
   const DamagedFileSink& damaged_;
+  Bits bits_;
   LoadBuffer buffer_;
   std::vector<LoadedFilter> batch_;
   KnownFiles files_;
@@ -185,8 +192,9 @@ Result<format::Manifest> read_manifest(Disk& disk, const Path& path) {
 
 Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place,
                                        const filter::FilterLimits& limits, const LoadSink& sink,
-                                       const ProgressSink& progress, const DamagedFileSink& damaged) {
-  return GenerationReader(disk, place, limits, sink, damaged).run(progress);
+                                       const ProgressSink& progress, const DamagedFileSink& damaged,
+                                       Bits bits) {
+  return GenerationReader(disk, place, limits, sink, damaged, bits).run(progress);
 }
 
 }  // namespace sepal::storage

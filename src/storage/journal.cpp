@@ -1,9 +1,8 @@
 // The journal's thread: everything of the journal that waits for a disk.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/storage/journal.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <thread>
@@ -169,7 +168,8 @@ class JournalThread final : public Journal {
     if (last.first_position > position) return;
     const std::uint64_t end = sizeof(format::SegmentHeader) + position - last.first_position;
     if (const auto released = disk_.release(last.path, end); !released)
-      spdlog::warn("room behind the end of the journal not released: reason=\"{}\"", released.error().detail);
+      log::warn("journal_room_not_released", "room behind the end of the journal not released",
+                {{"reason", released.error().detail}});
   }
 
   void run() {
@@ -307,7 +307,7 @@ class JournalThread final : public Journal {
     auto segment = make_segment(bytes);
     while (!segment && segment.error().code == Errc::disk_full && reserve_ != nullptr &&
            reserve_->give_to_journal()) {
-      spdlog::warn("reserve given to the journal: bytes_left={}", reserve_->byte_count());
+      log::warn("reserve_given", "reserve given to the journal", {{"bytes_left", reserve_->byte_count()}});
       core_.reserve_is_whole(false);
       segment = make_segment(bytes);
     }
@@ -367,10 +367,10 @@ class JournalThread final : public Journal {
 
   void log_mark(const Result<void>& written) const {
     if (written) {
-      spdlog::info("journal position noted again: file={}", synced_path(directory_).string());
+      log::info("position_noted", "journal position noted again", {{"file", synced_path(directory_).native()}});
     } else {
-      spdlog::warn("journal position not noted: file={} reason=\"{}\"", synced_path(directory_).string(),
-                   written.error().detail);
+      log::warn("position_not_noted", "journal position not noted",
+                {{"file", synced_path(directory_).native()}, {"reason", written.error().detail}});
     }
   }
 
@@ -404,7 +404,7 @@ class JournalThread final : public Journal {
   bool remove_file(std::uint64_t number, std::uint64_t byte_count) {
     const Path path = directory_ / format::segment_name(number);
     if (const auto removed = disk_.remove(path); !removed) {
-      spdlog::warn("journal segment not removed: reason=\"{}\"", removed.error().detail);
+      log::warn("segment_not_removed", "journal segment not removed", {{"reason", removed.error().detail}});
       return false;
     }
     const std::uint64_t count_before = segment_count_.fetch_sub(1, std::memory_order_relaxed);
@@ -428,9 +428,9 @@ class JournalThread final : public Journal {
     const bool waiting = core_.status().waits_for_save;
     if (std::exchange(waiting_, waiting) == waiting) return;
     if (waiting) {
-      spdlog::warn("journal waits for a save before it grows: bytes={}", byte_count_.load());
+      log::warn("journal_waits", "journal waits for a save before it grows", {{"bytes", byte_count_.load()}});
     } else {
-      spdlog::info("journal waits for a save no more");
+      log::info("journal_goes_on", "journal waits for a save no more");
     }
   }
 
@@ -439,9 +439,9 @@ class JournalThread final : public Journal {
     if (refusal.has_value() == refusing_) return;
     refusing_ = refusal.has_value();
     if (refusing_) {
-      spdlog::error("journal refuses changes: reason=\"{}\"", *refusal);
+      log::error("journal_refuses", "journal refuses changes", {{"reason", *refusal}});
     } else {
-      spdlog::info("journal accepts changes again");
+      log::info("journal_accepts", "journal accepts changes again");
     }
     tell_progress();
   }

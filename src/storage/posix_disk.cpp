@@ -18,8 +18,8 @@
 namespace sepal::storage {
 namespace {
 
-// The group may read, so that a backup need not run as the daemon's user. Other users may not, because keys
-// can be confidential.
+// The most that a file may have: other users may not read it, because keys can be confidential. sepald's umask takes the
+// group's rights, too.
 constexpr mode_t file_mode = 0640;
 constexpr mode_t directory_mode = 0750;
 

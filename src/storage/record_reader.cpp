@@ -184,7 +184,7 @@ Result<void> RecordReader::read_bits(filter::Filter& filter, const Head& head) {
     const auto count = left < format::chunk_bytes ? static_cast<std::size_t>(left) : format::chunk_bytes;
     const auto chunk = reader_.take_sealed(count, chunk_name);
     if (!chunk) return chunk.error();
-    filter::fill_bits(filter, done, *chunk);
+    if (bits_ == Bits::loaded) filter::fill_bits(filter, done, *chunk);
     if (auto go_on = meter_.add(count + format::checksum_bytes); !go_on) return go_on;
     done += count;
   }
@@ -194,7 +194,7 @@ Result<void> RecordReader::read_bits(filter::Filter& filter, const Head& head) {
 Result<void> RecordReader::read_bits_together(filter::Filter& filter, const Head& head) {
   ChunkLoader loader(reader_.file(), {.offset = reader_.offset(), .bitmap_bytes = head.bitmap_bytes},
                      [&](std::uint64_t offset, std::span<const std::byte> bytes) {
-                       filter::fill_bits(filter, offset, bytes);
+                       if (bits_ == Bits::loaded) filter::fill_bits(filter, offset, bytes);
                      });
   const auto checksums = loader.run(thread_count(), meter_);
   if (!checksums) return checksums.error();

@@ -24,11 +24,16 @@ namespace sepal::storage {
 inline constexpr filter::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
                                                  .layers_max = std::numeric_limits<std::uint16_t>::max()};
 
+// What happens to the bits of a filter. Checked: they are read and verified, and the filter stays empty. So a large
+// filter takes no memory.
+enum class Bits : std::uint8_t { loaded, checked };
+
 // Confined. Blocks.
 class RecordReader {
  public:
-  RecordReader(SealedReader& reader, const filter::FilterLimits& limits, ProgressMeter& meter)
-      : reader_(reader), limits_(limits), meter_(meter) {}
+  RecordReader(SealedReader& reader, const filter::FilterLimits& limits, ProgressMeter& meter,
+               Bits bits = Bits::loaded)
+      : reader_(reader), limits_(limits), meter_(meter), bits_(bits) {}
 
   // The number of records that follow.
   Result<std::uint64_t> read_header();
@@ -59,6 +64,7 @@ class RecordReader {
   SealedReader& reader_;
   const filter::FilterLimits& limits_;
   ProgressMeter& meter_;
+  Bits bits_;
   std::uint32_t version_ = format::version;  // the file's, as its header says
   std::optional<std::uint64_t> end_of_record_;
 };

@@ -1,7 +1,6 @@
 #include <sepal/base/assert.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/storage/reserve.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
@@ -60,7 +59,8 @@ bool Reserve::whole() const {
 bool Reserve::remove(std::size_t piece) {
   if (!there_[piece].exchange(false)) return false;
   const auto removed = disk_.remove(path(piece));
-  if (!removed) spdlog::warn("piece of the reserve not removed: reason=\"{}\"", removed.error().detail);
+  if (!removed)
+    log::warn("reserve_not_removed", "piece of the reserve not removed", {{"reason", removed.error().detail}});
   return removed.ok();
 }
 
@@ -90,8 +90,8 @@ Result<void> Reserve::restore() {
     there_[piece] = true;
     if (!whole()) continue;
     // A disk that stays full makes the server lend and make the reserve several times a second.
-    spdlog::log(std::exchange(made_once_, true) ? spdlog::level::debug : spdlog::level::info,
-                "reserve made: bytes={}", byte_count());
+    log::write(std::exchange(made_once_, true) ? log::Level::debug : log::Level::info, "reserve_made",
+               "reserve made", {{"bytes", byte_count()}});
   }
   return {};
 }

@@ -1,6 +1,6 @@
 #include "save_watch.hpp"
 
-#include <spdlog/spdlog.h>
+#include <sepal/log/event.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -28,10 +28,12 @@ void SaveWatch::log(const Progress& progress, SteadyTime now) {
   const double bytes_per_second = static_cast<double>(progress.bytes_done) / seconds;
   const auto bytes_left =
       static_cast<double>(progress.bytes_total - std::min(progress.bytes_done, progress.bytes_total));
-  spdlog::info("save running: percent={:.0f} bytes_per_second={:.0f} seconds_left={:.0f}",
-               100.0 * static_cast<double>(progress.bytes_done) /
-                   static_cast<double>(std::max(progress.bytes_done, progress.bytes_total)),
-               bytes_per_second, bytes_left / bytes_per_second);
+  const double percent = 100.0 * static_cast<double>(progress.bytes_done) /
+                         static_cast<double>(std::max(progress.bytes_done, progress.bytes_total));
+  log::info("save_running", "save running",
+            {{"percent", percent, 0},
+             {"bytes_per_second", bytes_per_second, 0},
+             {"seconds_left", bytes_left / bytes_per_second, 0}});
 }
 
 }  // namespace sepal::storage

@@ -1,10 +1,9 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/thread.hpp>
+#include <sepal/log/event.hpp>
 #include <sepal/storage/saver.hpp>
 #include <sepal/storage/snapshot.hpp>
-
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
@@ -246,9 +245,11 @@ class Saver::Implementation {
     const SteadyTime start = steady_now();
     choose_log_level(order, start);
     const Cut cut = take_whole_cut();
-    spdlog::log(log_level_, "save started: reason={} filters={} gate_seconds={:.6f} seconds={:.3f}",
-                order.reason, cut.snapshot.entries.size(), cut.gate_seconds,
-                seconds_between(start, steady_now()));
+    log::write(log_level_, "save_started", "save started",
+               {{"reason", order.reason},
+                {"filters", cut.snapshot.entries.size()},
+                {"gate_seconds", cut.gate_seconds, 6},
+                {"seconds", seconds_between(start, steady_now()), 3}});
     SaveWatch watch(steady_now());
     const auto linking = order.demanded ? Linking::none : Linking::unchanged;
     const Result<void> journal_synced = sync_journal(cut.snapshot);
@@ -274,8 +275,8 @@ class Saver::Implementation {
     const Progress reached = status().progress;
     const std::uint64_t left = reached.bytes_total - std::min(reached.bytes_total, reached.bytes_done);
     if (!callbacks_.lend_reserve(left)) return report;
-    spdlog::log(log_level_ == spdlog::level::info ? spdlog::level::warn : log_level_,
-                "reserve lent to a save");
+    log::write(log_level_ == log::Level::info ? log::Level::warn : log_level_, "reserve_lent",
+               "reserve lent to a save");
     report = directory_.save(snapshot, progress, linking, all_read);
     callbacks_.reserve_returned();
     return report;
@@ -375,22 +376,24 @@ class Saver::Implementation {
 
   void choose_log_level(const Order& order, SteadyTime now) {
     const bool often = order.reason == room_reason && now < room_log_due_;
-    log_level_ = often ? spdlog::level::debug : spdlog::level::info;
+    log_level_ = often ? log::Level::debug : log::Level::info;
     if (order.reason == room_reason && !often) room_log_due_ = now + room_log_period;
   }
 
   // Repeated failures are logged on the level debug only.
   void log(const Result<GenerationReport>& report, const Order& order, double seconds) const {
     if (report) {
-      spdlog::log(log_level_,
-                  "save finished: filters={} bytes={} linked_bytes={} seconds={:.3f} generation={}",
-                  report->filters, report->bytes, report->linked_bytes, seconds, report->name);
+      log::write(log_level_, "save_finished", "save finished",
+                 {{"filters", report->filters},
+                  {"bytes", report->bytes},
+                  {"linked_bytes", report->linked_bytes},
+                  {"seconds", seconds, 3},
+                  {"generation", report->name}});
       return;
     }
     const bool news = order.done || status().last_ok;
-    spdlog::log(news ? spdlog::level::err : spdlog::level::debug,
-                "save failed: reason={} seconds={:.3f} error=\"{}\"", order.reason, seconds,
-                report.error().detail);
+    log::write(news ? log::Level::error : log::Level::debug, "save_failed", "save failed",
+               {{"reason", order.reason}, {"seconds", seconds, 3}, {"error", report.error().detail}});
   }
 
   void record(const Result<GenerationReport>& report, const Order& order, const Cut& cut,
@@ -441,7 +444,7 @@ class Saver::Implementation {
   std::atomic<bool> abandoned_{false};  // the running save has to end early
 
   // Used by the thread that saves; save_at_stop() saves when the saver's own thread is idle for ever.
-  spdlog::level::level_enum log_level_ = spdlog::level::info;
+  log::Level log_level_ = log::Level::info;
   SteadyTime room_log_due_;
 
   // Lock order: the innermost; not held while the gate is closed.

@@ -76,12 +76,14 @@ class Verification {
       return Result<void>();
     };
     bool whole = true;
-    const auto read =
-        read_generation(disk_, place, any_filter, look, progress_, [&](const Path& path, const Error& error) {
+    const auto read = read_generation(
+        disk_, place, any_filter, look, progress_,
+        [&](const Path& path, const Error& error) {
           whole = false;
           find(Grade::damaged, error.detail);
           find_records(path);
-        });
+        },
+        Bits::checked);
     if (!read) {
       cut_known_ = false;
       return is_damage(read.error()) ? with_advice(read.error(), restore_or_salvage) : read.error();

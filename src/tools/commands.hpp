@@ -15,6 +15,8 @@ void add_build_command(CommandLine& line);
 void add_merge_command(CommandLine& line);
 void add_convert_command(CommandLine& line);
 void add_migrate_command(CommandLine& line);
+void add_backup_command(CommandLine& line);
+void add_restore_command(CommandLine& line);
 void add_verify_command(CommandLine& line);
 void add_inspect_command(CommandLine& line);
 void add_salvage_command(CommandLine& line);

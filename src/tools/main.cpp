@@ -7,12 +7,14 @@
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using namespace sepal::tools;
-  CommandLine line("Tools for Sepal. Only migrate needs running servers", sepal::version_line("sepal"));
+  CommandLine line("Tools for Sepal. Only migrate, and backup with a server, need running servers", sepal::version_line("sepal"));
   add_plan_command(line);
   add_build_command(line);
   add_merge_command(line);
   add_convert_command(line);
   add_migrate_command(line);
+  add_backup_command(line);
+  add_restore_command(line);
   add_verify_command(line);
   add_inspect_command(line);
   add_salvage_command(line);

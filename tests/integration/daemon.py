@@ -30,8 +30,8 @@ def free_port():
 class Daemon:
     """One process. `log` holds every line it has written so far."""
 
-    def __init__(self, directory, *arguments, wait=True, open_files=None):
-        """`open_files`: the soft and hard limit of descriptors at its start."""
+    def __init__(self, directory, *arguments, wait=True, open_files=None, environment=None):
+        """`open_files`: the soft and hard limit of descriptors at its start. `environment`: variables that are added."""
         self.directory = directory
         limit = None
         if open_files is not None:
@@ -42,7 +42,7 @@ class Daemon:
         self.process = subprocess.Popen(
             [SEPALD, "--port", "0", "--dir", directory, *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            preexec_fn=limit)
+            preexec_fn=limit, env={**os.environ, **(environment or {})})
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.port = None
@@ -111,8 +111,8 @@ class DaemonTest(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="sepal-test-")
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
 
-    def start(self, *arguments, directory=None, wait=True, open_files=None):
-        daemon = Daemon(directory or self.directory, *arguments, wait=wait, open_files=open_files)
+    def start(self, *arguments, directory=None, **options):
+        daemon = Daemon(directory or self.directory, *arguments, **options)
         self.addCleanup(daemon.kill)
         return daemon
 

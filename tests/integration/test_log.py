@@ -1,10 +1,13 @@
 """The log file: rotation by SIGHUP, and cases in which that signal changes nothing."""
 
 import fcntl
+import json
 import os
 import pathlib
 import pty
+import re
 import signal
+import socket
 import subprocess
 import termios
 import time
@@ -13,6 +16,7 @@ import unittest
 from daemon import SEPALD, DaemonTest, encode, free_port, read_lines
 
 SECONDS_MAX = 60
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class LogTest(DaemonTest):
@@ -31,7 +35,7 @@ class LogTest(DaemonTest):
 
     def start_with_file(self, *arguments):
         daemon = self.start("--log-file", str(self.log), *arguments, directory=self.data, wait=False)
-        self.await_text(self.log, "ready: address=")
+        self.await_text(self.log, '"event":"ready"' if "json" in arguments else "ready: address=")
         return daemon
 
     def test_after_a_hang_up_signal_lines_go_to_a_new_file(self):
@@ -44,7 +48,7 @@ class LogTest(DaemonTest):
                 self.await_text(self.log, "log reopened")
                 before = rotated.read_text()
                 self.assertEqual(daemon.stop(), 0)
-                self.assertIn("stopped: ", self.log.read_text())
+                self.assertIn('"event":"stopped"' if text_format == "json" else "stopped: ", self.log.read_text())
                 self.assertEqual(rotated.read_text(), before)
                 self.assertNotIn("log reopened", before)
                 self.assertEqual(self.log.read_text().startswith("{"), text_format == "json")
@@ -91,6 +95,53 @@ class LogTest(DaemonTest):
         self.assertFalse([line for line in daemon.log[before:] if line and ("SUBSCRIBE" in line or "NOSUCH" in line)])
         self.assertLess(len(daemon.log) - before, 100)
 
+    def test_each_line_of_json_is_an_event_with_fields(self):
+        daemon = self.start_with_file("--log-format", "json", "--requirepass", 'a "b" \\ c')
+        with socket.create_connection(("127.0.0.1", self.port_in_log())) as connection:
+            connection.sendall(encode("AUTH", 'a "b" \\ c') +
+                               encode("EVAL", "redis.log(redis.LOG_WARNING, 'one\\ntwo \\27[2J \\255')", "0"))
+            self.assertEqual(len(read_lines(connection, 2)), 2)
+        self.await_text(self.log, '"event":"script_says"')
+        self.assertEqual(daemon.stop(), 0)
+        lines = [json.loads(line) for line in self.log.read_text().splitlines()]
+        for line in lines:
+            self.assertEqual(list(line)[:4], ["time", "level", "event", "message"])
+            self.assertRegex(line["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[+-]\d\d:?\d\d$")
+            self.assertRegex(line["event"], "^[a-z_]+$")
+        by_event = {line["event"]: line for line in lines}
+        self.assertEqual(by_event["starting"]["pid"], daemon.process.pid)
+        self.assertEqual(by_event["stopped"]["level"], "info")
+        self.assertIsInstance(by_event["stopped"]["seconds"], float)
+        self.assertEqual(by_event["script_says"]["level"], "warning")
+        self.assertNotIn('a "b"', self.log.read_text())
+
+    def port_in_log(self):
+        ready = next(json.loads(line) for line in self.log.read_text().splitlines() if '"event":"ready"' in line)
+        return int(ready["address"].rsplit(":", 1)[1])
+
+    def test_the_documents_list_every_event_with_its_level_and_fields(self):
+        text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+        table = re.search(r"<!-- events -->\n(.*?)<!-- /events -->", text, re.S).group(1)
+        rows = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in table.splitlines()[2:]]
+        documented = {name.strip("`"): (set(levels.split(", ")), set(re.findall(r"`(\w+)`", fields)))
+                      for name, levels, fields, _ in rows}
+        self.assertEqual(len(documented), len(rows), "an event has two rows")
+        self.assertEqual([row[0] for row in rows], sorted(row[0] for row in rows))
+        found = {}
+        for level, name, fields in events_of_source():
+            levels, names = found.setdefault(name, (set(), set()))
+            names.update(fields)
+            levels.update(level)
+        self.assertEqual(set(documented), set(found))
+        for name, (levels, fields) in found.items():
+            self.assertEqual(documented[name][1], fields, name)
+            self.assertTrue(levels <= documented[name][0], name)
+
+    def test_only_the_module_log_writes_lines(self):
+        for file in sorted((ROOT / "src").rglob("*.cpp")):
+            if file.parent.name != "log" and file.name != "logging.cpp":
+                self.assertNotIn("spdlog::", file.read_text(encoding="utf-8"), file)
+
     def test_a_terminal_that_is_closed_does_not_end_the_server(self):
         terminal, other_end = pty.openpty()
         port = free_port()
@@ -105,6 +156,25 @@ class LogTest(DaemonTest):
         self.await_text(self.log, "log reopened")
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(SECONDS_MAX), 0)
+
+
+def events_of_source():
+    """Of each call that writes a line: the levels that it names, the event, and its fields."""
+    for file in sorted((ROOT / "src").rglob("*.cpp")):
+        text = file.read_text(encoding="utf-8")
+        for call in re.finditer(r"\blog::(debug|info|warn|error|write)\(", text):
+            depth, at = 1, call.end()
+            while depth:
+                if text[at] == '"':
+                    at = re.compile(r'"(?:\\.|[^"\\])*"').match(text, at).end()
+                    continue
+                depth += {"(": 1, ")": -1}.get(text[at], 0)
+                at += 1
+            words = text[call.end():at]
+            if file.parent.name == "log":
+                continue
+            levels = re.findall(r"log::Level::(\w+)", words) if call[1] == "write" else [call[1]]
+            yield levels, re.search(r'"([a-z_]+)"', words)[1], re.findall(r'\{"([a-z_]+)",', words)
 
 
 def take_terminal():

@@ -17,7 +17,7 @@ WRONG_SETTINGS = 2
 SETTINGS_FILE = pathlib.Path(__file__).parents[2] / "config" / "sepald.toml"
 
 # Two values that each setting refuses. A path, a name or a password may be any text, and fails later, if at all.
-TEXTS = {"unixsocket", "requirepass_file", "dir", "import_dir", "log_file", "aclfile", "http_bind", "http_metrics_pattern"}
+TEXTS = {"unixsocket", "user", "requirepass_file", "dir", "import_dir", "log_file", "aclfile", "http_bind", "http_metrics_pattern"}
 WRONG_VALUES = {
     "bind": ["", " "],
     "port": ["65536", "x"],

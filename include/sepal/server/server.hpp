@@ -62,6 +62,9 @@ class Server final : public command::ClientDirectory {
   // connections that wait for that go on.
   void journal_progressed();
 
+  // Any thread. Has each worker take a turn, and calls `all_taken` on the worker that is the last.
+  void ask_workers(std::function<void()> all_taken);
+
   void for_each(const std::function<void(command::ClientState&)>& visit) override;
   void kill(std::uint64_t id) override;
   void push(std::size_t worker, std::uint64_t id, std::shared_ptr<const std::string> bytes) override;

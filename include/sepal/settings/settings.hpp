@@ -52,6 +52,7 @@ struct Settings {
   std::uint64_t journal_segment_bytes = storage::JournalOptions().segment_bytes;
   std::uint64_t disk_reserve_bytes = std::uint64_t{32} << 20;  // 0: no reserve is kept
   std::uint32_t stop_seconds_max = 60;  // after SIGTERM; then the process ends without a finished save
+  std::string user;                     // empty: none
   std::string config_file;              // the one that was read; empty: none
 };
 

@@ -1,0 +1,312 @@
+#include <sepal/storage/backup.hpp>
+#include <sepal/storage/examine.hpp>
+#include <sepal/storage/journal_format.hpp>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "current_generation.hpp"
+#include "damage.hpp"
+#include "generation_reader.hpp"
+#include "named_lines.hpp"
+#include "progress_meter.hpp"
+#include "segment_files.hpp"
+#include "synced_file.hpp"
+
+namespace sepal::storage {
+namespace {
+
+constexpr std::size_t copied_bytes = std::size_t{1} << 20;  // in one go
+constexpr std::string_view aside_prefix = "replaced-";
+
+Error replaced_meanwhile(const Path& directory) {
+  return fail(Errc::in_use, "a save has replaced the generation of " + directory.string() + " meanwhile");
+}
+
+// A file of the source that is needed.
+struct WantedFile {
+  Path from;
+  Path to;
+  std::uint64_t byte_count = 0;  // that are needed
+  std::uint64_t length = 0;      // of the copy; zeros behind the bytes that are needed
+  bool never_changes = true;
+  std::unique_ptr<File> open{};  // null: it was linked
+};
+
+class DataCopy {
+ public:
+  DataCopy(Disk& disk, const CopyOrder& order, const ProgressSink& progress)
+      : disk_(disk), order_(order), progress_(progress) {}
+
+  Result<CopyReport> run() {
+    // A name in it may be a link to a file of the source, which must not be written to.
+    const auto there = disk_.exists(order_.into);
+    if (!there) return there.error();
+    if (*there) return fail(Errc::in_use, order_.into.string() + " is there already");
+    if (auto made = disk_.make_directory(order_.into); !made) return made.error();
+    if (auto held = hold_all(); !held) return explained(held.error());
+    std::uint64_t bytes_total = 0;
+    for (const WantedFile& file : wanted_) bytes_total += file.byte_count;
+    report_.bytes = bytes_total;
+    ProgressMeter meter(progress_, bytes_total);
+    for (WantedFile& file : wanted_)
+      if (auto copied = copy(file, meter); !copied) return copied.error();
+    if (auto written = write_small_files(); !written) return written.error();
+    if (generation_)
+      if (auto synced = disk_.sync_directory(order_.into / folder_name()); !synced) return synced.error();
+    if (auto synced = disk_.sync_directory(order_.into); !synced) return synced.error();
+    return std::move(report_);
+  }
+
+ private:
+  [[nodiscard]] std::string folder_name() const { return format::generation_name(*generation_); }
+
+  // A file that is gone was replaced by a save, unless no daemon uses the directory.
+  [[nodiscard]] Error explained(const Error& error) const {
+    return error.code == Errc::not_found && order_.until ? replaced_meanwhile(order_.from) : error;
+  }
+
+  Result<void> hold_all() {
+    const auto current = find_current_generation(disk_, order_.from);
+    if (!current) return current.error();
+    if (current->unnamed)
+      return fail(Errc::in_use, "the first save in " + order_.from.string() +
+                                    " has not quite ended; start sepald with this directory once, which ends it");
+    generation_ = current->number;
+    if (generation_)
+      if (auto held = hold_generation(); !held) return held;
+    for (const auto step : {&DataCopy::hold_journal, &DataCopy::hold_adopted})
+      if (auto held = (this->*step)(); !held) return held;
+    const auto still = read_current_generation(disk_, order_.from);
+    if (!still) return still.error();
+    return *still == generation_ ? Result<void>() : replaced_meanwhile(order_.from);
+  }
+
+  Result<void> hold_generation() {
+    const Path folder = order_.from / folder_name();
+    const auto manifest = read_manifest(disk_, folder / "MANIFEST");
+    if (!manifest) return manifest.error();
+    report_.generation = folder_name();
+    report_.saved_at = WallTime(std::chrono::milliseconds(manifest->taken_at));
+    report_.filters = manifest->filter_count;
+    report_.items = manifest->item_count;
+    cut_ = manifest->journal_position;
+    if (auto made = disk_.make_directory(order_.into / folder_name()); !made) return made;
+    for (const format::ListedFile& listed : manifest->files)
+      if (auto held = hold_whole(Path(folder_name()) / listed.name); !held) return held;
+    return hold_whole(Path(folder_name()) / "MANIFEST");
+  }
+
+  // The name is relative to both directories.
+  Result<void> hold_whole(const Path& name) { return hold({.from = order_.from / name, .to = order_.into / name}); }
+
+  // Links a file that never changes if it can, and opens any other one.
+  Result<void> hold(WantedFile file) {
+    const bool linked =
+        order_.may_link && file.never_changes && disk_.link(file.from, file.to).ok();
+    auto opened = disk_.open(linked ? file.to : file.from);
+    if (!opened) return opened.error();
+    if (file.never_changes) {
+      const auto size = (*opened)->size();
+      if (!size) return size.error();
+      file.byte_count = file.length = *size;
+    }
+    if (linked) report_.linked_bytes += file.byte_count;
+    if (!linked) file.open = std::move(*opened);
+    wanted_.push_back(std::move(file));
+    return {};
+  }
+
+  // The segments that have something between the cut and the moment of the copy.
+  Result<void> hold_journal() {
+    const auto segments = list_segments(disk_, order_.from);
+    if (!segments) return segments.error();
+    for (const SegmentFile& segment : *segments) {
+      if (segment.header == SegmentFile::Header::unused) continue;
+      if (order_.until && (!segment.begins() || segment.first_position >= *order_.until)) continue;
+      if (order_.until && *order_.until <= cut_) continue;
+      const std::uint64_t byte_count =
+          order_.until ? std::min(segment.byte_count,
+                                  sizeof(format::SegmentHeader) + *order_.until - segment.first_position)
+                       : segment.byte_count;
+      auto held = hold({.from = segment.path,
+                        .to = order_.into / segment.path.filename(),
+                        .byte_count = byte_count,
+                        .length = segment.byte_count,
+                        .never_changes = false});
+      if (!held) return held;
+      report_.journal_bytes += byte_count;
+      mark_ = {.segment_number = segment.number,
+               .first_position = segment.first_position,
+               .position = order_.until.value_or(0)};
+    }
+    return {};
+  }
+
+  // Those that no record names are harmless: a start removes them.
+  Result<void> hold_adopted() {
+    const auto names = disk_.list(order_.from);
+    if (!names) return names.error();
+    for (const std::string& name : *names)
+      if (format::adopted_number(name))
+        if (auto held = hold_whole(name); !held) return held;
+    return {};
+  }
+
+  Result<void> copy(WantedFile& wanted, ProgressMeter& meter) {
+    if (wanted.open == nullptr) return meter.add(wanted.byte_count);
+    auto target = disk_.create(wanted.to);
+    if (!target) return target.error();
+    if (auto copied = copy_bytes(wanted, **target, meter); !copied) return copied;
+    if (auto synced = (*target)->sync(); !synced) return synced;
+    // A copy of many files does not keep all of them open to its end.
+    wanted.open.reset();
+    return {};
+  }
+
+  Result<void> copy_bytes(const WantedFile& wanted, File& target, ProgressMeter& meter) {
+    std::uint64_t end = 0;
+    for (std::uint64_t at = 0; at < wanted.byte_count;) {
+      const auto piece = std::span(buffer_).first(std::min<std::uint64_t>(buffer_.size(), wanted.byte_count - at));
+      const auto read = wanted.open->read_at(at, piece);
+      if (!read) return read.error();
+      if (*read < piece.size()) return fail(Errc::io, wanted.from.string() + " became shorter while it was copied");
+      // Pieces of zeros take no room in the copy either.
+      const bool empty = std::ranges::all_of(piece, [](std::byte byte) { return byte == std::byte{0}; });
+      if (auto written = empty ? Result<void>() : write(target, at, piece); !written) return written;
+      at += piece.size();
+      if (!empty) end = at;
+      if (auto go_on = meter.add(piece.size()); !go_on) return go_on;
+    }
+    if (wanted.length <= end) return {};
+    // The last byte gives the file its length.
+    const std::array<std::byte, 1> zero{};
+    return target.write_at(wanted.length - 1, zero);
+  }
+
+  static Result<void> write(File& target, std::uint64_t at, std::span<const std::byte> piece) {
+    if (auto written = target.write_at(at, piece); !written) return written;
+    return target.write_back(at, piece.size());
+  }
+
+  Result<void> write_small_files() {
+    const auto seed = read_seed(disk_, order_.from);
+    if (!seed) return seed.error();
+    if (*seed)
+      if (auto written = write_line("SEED", seed_line(**seed)); !written) return written;
+    if (auto written = write_mark(); !written) return written;
+    return generation_ ? write_line("CURRENT", current_line(folder_name())) : Result<void>();
+  }
+
+  Result<void> write_mark() {
+    std::optional<SyncedMark> mark;
+    if (order_.until) {
+      mark = mark_;
+    } else {
+      const auto found = read_synced(disk_, synced_path(order_.from));
+      if (!found) return found.error();
+      mark = *found;
+    }
+    return mark ? SyncedFile(disk_, order_.into).write(*mark) : Result<void>();
+  }
+
+  Result<void> write_line(const char* name, const std::string& line) {
+    return replace_file(disk_, order_.into / name, format::bytes_of(std::string_view(line)));
+  }
+
+  Disk& disk_;
+  const CopyOrder& order_;
+  const ProgressSink& progress_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(copied_bytes);
+  std::optional<std::uint64_t> generation_;
+  std::uint64_t cut_ = 0;
+  std::vector<WantedFile> wanted_;
+  std::optional<SyncedMark> mark_;  // of the last segment
+  CopyReport report_;
+};
+
+bool is_data(const std::string& name) {
+  return name != "LOCK" && name != "lost+found" && name != restore_folder && !name.starts_with("reserve-") && !name.starts_with(aside_prefix);
+}
+
+Result<std::vector<std::string>> data_entries(Disk& disk, const Path& directory) {
+  auto names = disk.list(directory);
+  if (names) std::erase_if(*names, [](const std::string& name) { return !is_data(name); });
+  return names;
+}
+
+Result<Path> new_folder_aside(Disk& disk, const Path& directory) {
+  for (std::uint64_t number = 1;; ++number) {
+    const Path folder = directory / (std::string(aside_prefix) + std::to_string(number));
+    const auto there = disk.exists(folder);
+    if (!there) return there.error();
+    if (*there) continue;
+    if (auto made = disk.make_directory(folder); !made) return made.error();
+    return folder;
+  }
+}
+
+// `first` or `last` say when CURRENT moves.
+enum class Turn : std::uint8_t { first, last };
+
+Result<void> move_entries(Disk& disk, std::vector<std::string> names, const Path& from, const Path& to, Turn current) {
+  std::ranges::stable_partition(names, [&](const std::string& name) {
+    return (name == "CURRENT") == (current == Turn::first);
+  });
+  for (const std::string& name : names) {
+    if (auto renamed = disk.rename(from / name, to / name); !renamed) return renamed;
+    // The order of these two on the disk is what a start relies on after a power cut.
+    if (name == "CURRENT" || format::generation_number(name)) {
+      if (auto synced = disk.sync_directory(to); !synced) return synced;
+      if (auto synced = disk.sync_directory(from); !synced) return synced;
+    }
+  }
+  if (auto synced = disk.sync_directory(to); !synced) return synced;
+  return disk.sync_directory(from);
+}
+
+}  // namespace
+
+Result<CopyReport> copy_data(Disk& disk, const CopyOrder& order, const ProgressSink& progress) {
+  return DataCopy(disk, order, progress).run();
+}
+
+Result<void> require_whole(Disk& disk, const Path& directory, const ProgressSink& progress) {
+  const auto findings = verify_directory(disk, directory, progress);
+  if (!findings) return findings.error();
+  for (const Finding& finding : *findings)
+    if (finding.grade == Finding::Grade::damaged) return fail(Errc::damaged, finding.text);
+  return {};
+}
+
+Result<bool> holds_data(Disk& disk, const Path& directory) {
+  const auto names = data_entries(disk, directory);
+  if (!names) return names.error();
+  return !names->empty();
+}
+
+Result<Path> put_aside(Disk& disk, const Path& directory) {
+  auto names = data_entries(disk, directory);
+  if (!names) return names.error();
+  auto folder = new_folder_aside(disk, directory);
+  if (!folder) return folder;
+  if (auto moved = move_entries(disk, std::move(*names), directory, *folder, Turn::first); !moved)
+    return moved.error();
+  return folder;
+}
+
+Result<void> move_in(Disk& disk, const Path& copy, const Path& directory) {
+  auto names = disk.list(copy);
+  if (!names) return names.error();
+  // A generation without a CURRENT makes a start refuse, so it goes first.
+  std::ranges::stable_partition(
+      *names, [](const std::string& name) { return format::generation_number(name).has_value(); });
+  if (auto moved = move_entries(disk, std::move(*names), copy, directory, Turn::last); !moved) return moved;
+  return disk.remove_tree(copy);
+}
+
+}  // namespace sepal::storage

@@ -1,0 +1,367 @@
+#include "backup.hpp"
+
+#include <sepal/storage/disk.hpp>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include "held_signals.hpp"
+#include "redis_connection.hpp"
+#include "text.hpp"
+
+namespace sepal::tools {
+namespace {
+
+using storage::Disk;
+using Path = std::filesystem::path;
+
+// A server that saves often may replace a generation before all of its files are open.
+constexpr int tries_max = 10;
+constexpr std::chrono::milliseconds save_look_period{50};
+constexpr std::uint64_t thousandths = 1000;
+
+Error ended_as_asked() {
+  return fail(Errc::io, "ended as asked; nothing is left of it");
+}
+
+// Each file of a generation may be open at a time.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+storage::ProgressSink sink_of(Progress& progress) {
+  return [&progress](const storage::Progress& now) {
+    progress.update(now.bytes_done, now.bytes_done);
+    return !HeldSignals::asked_to_end();
+  };
+}
+
+// --- the server -------------------------------------------------------------------------------------------------
+
+std::string field_in(std::string_view info, const std::string& name) {
+  const std::size_t at = info.find("\n" + name + ":");
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = info.substr(at + name.size() + 2);
+  return std::string(rest.substr(0, rest.find('\r')));
+}
+
+class SavingServer {
+ public:
+  SavingServer(RedisConnection& server, Progress& progress) : server_(server), progress_(progress) {}
+
+  Result<Path> directory() {
+    const auto answer = answer_of(server_, {"CONFIG", "GET", "dir"});
+    if (!answer) return answer.error();
+    const std::string_view path = answer->view()[1].text();
+    if (path.empty()) return fail(Errc::io, server_.name() + " does not say where its data directory is");
+    return Path(path);
+  }
+
+  // A save that begins after this call, and ends before it returns. Returns a position of the journal that is on
+  // disk after it.
+  Result<std::uint64_t> save() {
+    const auto info = answer_of(server_, {"INFO"});
+    if (!info) return info.error();
+    if (field_in(info->view().text(), "journal_synced_position").empty())
+      return fail(Errc::out_of_range, server_.name() + " is no sepald");
+    if (auto begun = begin_save(); !begun) return begun.error();
+    progress_.begin("save", thousandths, "");
+    return await_save();
+  }
+
+ private:
+  // A save that runs already may lack what was acknowledged last. So another one follows it.
+  Result<void> begin_save() {
+    for (;;) {
+      const auto reply = server_.ask({"BGSAVE"});
+      if (!reply) return reply.error();
+      if (!reply->view().is_error()) return {};
+      const std::string why(reply->view().text());
+      if (why.find("already in progress") == std::string::npos)
+        return fail(Errc::io, server_.name() + ": BGSAVE was answered: " + why);
+      if (auto waited = wait(); !waited) return waited;
+    }
+  }
+
+  Result<std::uint64_t> await_save() {
+    for (;;) {
+      const auto reply = answer_of(server_, {"INFO"});
+      if (!reply) return reply.error();
+      const std::string_view info = reply->view().text();
+      if (field_in(info, "save_running") == "0") return position(info);
+      const double share = std::strtod(field_in(info, "save_progress").c_str(), nullptr);
+      progress_.update(static_cast<std::uint64_t>(share * thousandths), 0);
+      if (auto waited = wait(); !waited) return waited.error();
+    }
+  }
+
+  Result<std::uint64_t> position(std::string_view info) const {
+    if (field_in(info, "rdb_last_bgsave_status") != "ok")
+      return fail(Errc::io, server_.name() + " could not save: " + field_in(info, "save_last_error"));
+    return std::strtoull(field_in(info, "journal_synced_position").c_str(), nullptr, 10);
+  }
+
+  static Result<void> wait() {
+    if (HeldSignals::asked_to_end()) return ended_as_asked();
+    std::this_thread::sleep_for(save_look_period);
+    return {};
+  }
+
+  RedisConnection& server_;
+  Progress& progress_;
+};
+
+// --- a backup ----------------------------------------------------------------------------------------------------
+
+// What CURRENT holds; empty if it cannot be read.
+std::string current_of(Disk& disk, const Path& directory) {
+  const auto file = disk.open(directory / "CURRENT");
+  std::string text(256, '\0');
+  const auto read = file ? (*file)->read_at(0, std::as_writable_bytes(std::span(text))) : Result<std::size_t>(0);
+  text.resize(read ? *read : 0);
+  return text;
+}
+
+// A backup without a name of its own. It is removed unless it gets one.
+class Unfinished {
+ public:
+  Unfinished(Disk& disk, const Path& target)
+      : disk_(disk), target_(target), path_(target.string() + ".partial") {}
+  ~Unfinished() {
+    if (made_) static_cast<void>(disk_.remove_tree(path_));
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+  [[nodiscard]] Path copy() const { return path_ / "data"; }
+
+  // Removes what an earlier program left that was killed.
+  Result<void> begin() {
+    if (auto free = require_free(); !free) return free;
+    const auto there = disk_.exists(path_);
+    if (!there) return there.error();
+    if (auto made = disk_.make_directory(path_); !made) return made;
+    auto lock = disk_.lock(path_ / "LOCK");
+    if (!lock) return lock.error();
+    lock_ = std::move(*lock);
+    made_ = true;
+    return disk_.remove_tree(copy());
+  }
+
+  Result<void> finish() {
+    if (auto free = require_free(); !free) return free;
+    if (auto renamed = disk_.rename(copy(), target_); !renamed) return renamed;
+    return disk_.sync_directory(target_.parent_path());
+  }
+
+ private:
+  // A rename replaces an empty folder, and no other one.
+  Result<void> require_free() {
+    const auto there = disk_.exists(target_);
+    if (!there) return there.error();
+    if (!*there) return {};
+    const auto names = disk_.list(target_);
+    if (!names) return names.error();
+    if (names->empty()) return {};
+    return fail(Errc::in_use, target_.string() + " is not empty; name a folder that is not there yet");
+  }
+
+  Disk& disk_;
+  Path target_;
+  Path path_;
+  std::unique_ptr<storage::DirectoryLock> lock_;
+  bool made_ = false;
+};
+
+class Backup {
+ public:
+  Backup(const BackupRequest& request, Progress& progress)
+      : request_(request), progress_(progress), directory_(request.directory) {}
+
+  Result<BackupReport> run() {
+    Unfinished unfinished(*disk_, without_last_slash(request_.into));
+    if (auto begun = unfinished.begin(); !begun) return begun.error();
+    auto copied = request_.server ? copy_of_running(unfinished.copy()) : copy_of_stopped(unfinished.copy());
+    if (!copied) return copied.error();
+    progress_.begin("verify", copied->bytes, "bytes");
+    if (auto whole = storage::require_whole(*disk_, unfinished.copy(), sink_of(progress_)); !whole)
+      return HeldSignals::asked_to_end() ? ended_as_asked() : about_copy(whole.error());
+    if (auto finished = unfinished.finish(); !finished) return finished.error();
+    return BackupReport{.copy = std::move(*copied), .directory = directory_};
+  }
+
+ private:
+  // The parent of "backup/" would be "backup".
+  static Path without_last_slash(const Path& path) {
+    const Path normal = path.lexically_normal();
+    return normal.has_filename() ? normal : normal.parent_path();
+  }
+
+  static Error about_copy(const Error& error) {
+    return fail(error.code, "the copy does not verify, so there is no backup: " + error.detail);
+  }
+
+  Result<storage::CopyReport> copy_of_stopped(const Path& copy) {
+    const auto there = disk_->exists(directory_ / "SEED");
+    if (!there) return there.error();
+    if (!*there) return fail(Errc::not_found, directory_.string() + " is no data directory: it has no SEED");
+    const auto lock = disk_->lock(directory_ / "LOCK");
+    if (!lock && lock.error().code == Errc::in_use)
+      return fail(Errc::in_use, lock.error().detail + ", or name the server with --from");
+    if (!lock) return lock.error();
+    return copy_once(copy, std::nullopt);
+  }
+
+  Result<storage::CopyReport> copy_of_running(const Path& copy) {
+    auto connection = RedisConnection::open(*request_.server, request_.password);
+    if (!connection) return connection.error();
+    SavingServer server(**connection, progress_);
+    if (directory_.empty()) {
+      auto told = server.directory();
+      if (!told) return told.error();
+      directory_ = *told;
+    }
+    for (int left = tries_max;; --left) {
+      const std::string before = current_of(*disk_, directory_);
+      const auto until = server.save();
+      if (!until) return until.error();
+      if (current_of(*disk_, directory_) == before)
+        return fail(Errc::not_found, "the save of " + (*connection)->name() + " did not change " +
+                                         directory_.string() +
+                                         "; name with --dir where its data directory is on this machine");
+      auto copied = copy_once(copy, *until);
+      if (copied || copied.error().code != Errc::in_use || left == 1) return copied;
+      if (auto removed = disk_->remove_tree(copy); !removed) return removed.error();
+    }
+  }
+
+  Result<storage::CopyReport> copy_once(const Path& copy, std::optional<std::uint64_t> until) {
+    progress_.begin("copy", 0, "bytes");
+    auto copied = storage::copy_data(
+        *disk_, {.from = directory_, .into = copy, .until = until, .may_link = request_.may_link},
+        [this, sink = sink_of(progress_), begun = false](const storage::Progress& now) mutable {
+          if (!std::exchange(begun, true)) progress_.begin("copy", now.bytes_total, "bytes");
+          return sink(now);
+        });
+    return !copied && HeldSignals::asked_to_end() ? ended_as_asked() : std::move(copied);
+  }
+
+  const BackupRequest& request_;
+  Progress& progress_;
+  Path directory_;
+  std::unique_ptr<Disk> disk_ = storage::make_posix_disk();
+};
+
+// --- a restore ---------------------------------------------------------------------------------------------------
+
+// Gives `path`, and what is in it, to the owner of `directory`: root restores for the user that sepald runs as.
+Result<void> give_to_owner_of(const Path& directory, const Path& path) {
+  struct stat owner {};
+  if (geteuid() != 0) return {};
+  if (::stat(directory.c_str(), &owner) != 0)
+    return fail(Errc::io, "cannot look at " + directory.string() + ": " + reason_text(errno));
+  const auto give = [&](const Path& one) -> Result<void> {
+    if (::lchown(one.c_str(), owner.st_uid, owner.st_gid) == 0) return {};
+    return fail(Errc::io, "cannot change the owner of " + one.string() + ": " + reason_text(errno));
+  };
+  if (auto given = give(path); !given) return given;
+  std::error_code code;
+  if (!std::filesystem::is_directory(path, code)) return {};
+  for (std::filesystem::recursive_directory_iterator at(path, code), end; !code && at != end; at.increment(code))
+    if (auto given = give(at->path()); !given) return given;
+  return code ? fail(Errc::io, "cannot list " + path.string() + ": " + code.message()) : Result<void>();
+}
+
+class Restore {
+ public:
+  Restore(const RestoreRequest& request, Progress& progress) : request_(request), progress_(progress) {}
+
+  Result<RestoreReport> run() {
+    const auto backup = disk_->exists(request_.backup / "SEED");
+    if (!backup) return backup.error();
+    if (!*backup) return fail(Errc::not_found, request_.backup.string() + " is no backup: it has no SEED");
+    if (auto locked = lock(); !locked) return locked.error();
+    const auto holds_data = storage::holds_data(*disk_, request_.directory);
+    if (!holds_data) return holds_data.error();
+    if (*holds_data && !request_.force)
+      return fail(Errc::in_use, request_.directory.string() +
+                                    " has data; name another directory, or use --force, which puts the data aside");
+    if (auto removed = disk_->remove_tree(copy_); !removed) return removed.error();
+    auto report = prepare();
+    if (report) report = put_in_place(std::move(*report), *holds_data);
+    if (!report) static_cast<void>(disk_->remove_tree(copy_));
+    return !report && HeldSignals::asked_to_end() ? ended_as_asked() : std::move(report);
+  }
+
+ private:
+  Result<void> lock() {
+    std::error_code code;
+    std::filesystem::create_directories(request_.directory, code);
+    if (code) return fail(Errc::io, "cannot create " + request_.directory.string() + ": " + code.message());
+    auto locked = disk_->lock(request_.directory / "LOCK");
+    if (!locked) return locked.error();
+    lock_ = std::move(*locked);
+    return give_to_owner_of(request_.directory, request_.directory / "LOCK");
+  }
+
+  // The copy is verified, and not the backup: so what a start reads has been read once.
+  Result<RestoreReport> prepare() {
+    progress_.begin("copy", 0, "bytes");
+    auto copied = storage::copy_data(
+        *disk_, {.from = request_.backup, .into = copy_, .until = std::nullopt, .may_link = false},
+        [this, sink = sink_of(progress_), begun = false](const storage::Progress& now) mutable {
+          if (!std::exchange(begun, true)) progress_.begin("copy", now.bytes_total, "bytes");
+          return sink(now);
+        });
+    if (!copied) return copied.error();
+    progress_.begin("verify", copied->bytes, "bytes");
+    if (auto whole = storage::require_whole(*disk_, copy_, sink_of(progress_)); !whole)
+      return fail(whole.error().code, "the backup " + request_.backup.string() +
+                                          " does not verify, and nothing was restored: " + whole.error().detail);
+    if (auto given = give_to_owner_of(request_.directory, copy_); !given) return given.error();
+    return RestoreReport{.copy = std::move(*copied), .aside = {}};
+  }
+
+  Result<RestoreReport> put_in_place(RestoreReport report, bool holds_data) {
+    if (holds_data) {
+      auto aside = storage::put_aside(*disk_, request_.directory);
+      if (!aside) return aside.error();
+      report.aside = *aside;
+    }
+    if (auto moved = storage::move_in(*disk_, copy_, request_.directory); !moved) return moved.error();
+    return report;
+  }
+
+  const RestoreRequest& request_;
+  Progress& progress_;
+  Path copy_ = request_.directory / storage::restore_folder;
+  std::unique_ptr<Disk> disk_ = storage::make_posix_disk();
+  std::unique_ptr<storage::DirectoryLock> lock_;
+};
+
+}  // namespace
+
+Result<BackupReport> make_backup(const BackupRequest& request, Progress& progress) {
+  const HeldSignals signals;
+  raise_descriptor_limit();
+  return Backup(request, progress).run();
+}
+
+Result<RestoreReport> restore_backup(const RestoreRequest& request, Progress& progress) {
+  const HeldSignals signals;
+  raise_descriptor_limit();
+  return Restore(request, progress).run();
+}
+
+}  // namespace sepal::tools

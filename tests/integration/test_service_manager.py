@@ -1,0 +1,137 @@
+"""What sepald tells a service manager. The test is the manager: it has the socket of NOTIFY_SOCKET."""
+
+import os
+import signal
+import socket
+import threading
+import unittest
+
+from client import Client
+from daemon import DaemonTest
+
+SECONDS_MAX = 60
+
+
+class Manager:
+    """Keeps every message, as a dict of its lines."""
+
+    def __init__(self, name):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(name)
+        self.messages = []
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self):
+        while True:
+            data = self.socket.recv(65536)
+            if data == b"END":
+                return
+            with self._changed:
+                self.messages.append(dict(line.split("=", 1) for line in data.decode().split("\n")))
+                self._changed.notify_all()
+
+    def close(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as end:
+            end.sendto(b"END", self.socket.getsockname())
+        self._thread.join()
+        self.socket.close()
+
+    def wait_for(self, name, behind=0):
+        """The place of the first message with this name, from `behind` on."""
+        def found():
+            return next((at for at in range(behind, len(self.messages)) if name in self.messages[at]), None)
+        with self._changed:
+            if not self._changed.wait_for(lambda: found() is not None, SECONDS_MAX):
+                raise AssertionError("no %s in %r" % (name, self.messages[behind:]))
+            return found()
+
+
+class ServiceManagerTest(DaemonTest):
+    def manager(self, name=None):
+        manager = Manager(name or os.path.join(self.directory, "notify"))
+        self.addCleanup(manager.close)
+        return manager
+
+    def begin(self, *arguments, name=None, environment=None):
+        manager = self.manager(name)
+        address = name.replace("\0", "@") if name else os.path.join(self.directory, "notify")
+        daemon = self.start(*arguments, directory=os.path.join(self.directory, "data"),
+                            environment={"NOTIFY_SOCKET": address, **(environment or {})})
+        return manager, daemon
+
+    def test_it_hears_of_the_load_of_the_end_of_the_start_and_of_the_stop(self):
+        manager, daemon = self.begin()
+        loading = manager.messages[0]
+        self.assertRegex(loading["STATUS"], r"^Loading: \d+ % \(\d+ of \d+ bytes\)$")
+        self.assertGreater(int(loading["EXTEND_TIMEOUT_USEC"]), 0)
+        ready = manager.wait_for("READY")
+        self.assertEqual(manager.messages[ready]["READY"], "1")
+        self.assertEqual(manager.messages[ready]["STATUS"],
+                         "Serves 0 filters at its start, on 127.0.0.1:%d" % daemon.port)
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "a", "1")
+        self.assertEqual(daemon.stop(), 0)
+        stopping = manager.wait_for("STOPPING")
+        self.assertGreater(stopping, ready)
+        self.assertGreater(manager.wait_for("EXTEND_TIMEOUT_USEC", stopping), stopping)
+        self.assertFalse([message for message in manager.messages if "WATCHDOG" in message])
+
+    def test_ready_comes_when_the_data_is_loaded(self):
+        data = os.path.join(self.directory, "data")
+        daemon = self.start(directory=data)
+        with Client.of(daemon) as client:
+            client.pipeline([("BF.ADD", "small:%d" % number, "bob") for number in range(300)])
+        self.assertEqual(daemon.stop(), 0)
+        manager, daemon = self.begin()
+        ready = manager.messages[manager.wait_for("READY")]
+        self.assertIn("Serves 300 filters", ready["STATUS"])
+
+    def test_an_abstract_name_is_reached(self):
+        manager, daemon = self.begin(name="\0sepal-test-%d" % os.getpid())
+        manager.wait_for("READY")
+        self.assertEqual(daemon.stop(), 0)
+        manager.wait_for("STOPPING")
+
+    def test_a_hang_up_signal_is_a_reload_with_an_end(self):
+        password = os.path.join(self.directory, "password")
+        for arguments in ((), ("--requirepass-file", password)):
+            with self.subTest(arguments):
+                with open(password, "w", encoding="ascii") as file:
+                    file.write("first\n")
+                name = "\0sepal-test-%d-%d" % (os.getpid(), len(arguments))
+                manager, daemon = self.begin(*arguments, name=name)
+                ready = manager.wait_for("READY")
+                daemon.send_signal(signal.SIGHUP)
+                reloading = manager.wait_for("RELOADING", ready + 1)
+                self.assertGreater(int(manager.messages[reloading]["MONOTONIC_USEC"]), 0)
+                self.assertGreater(manager.wait_for("READY", reloading), reloading)
+                self.assertEqual(daemon.stop(), 0)
+
+    def test_the_watchdog_is_fed_again_and_again(self):
+        manager, daemon = self.begin(environment={"WATCHDOG_USEC": "200000"})
+        at = manager.wait_for("READY")
+        for _ in range(5):
+            at = manager.wait_for("WATCHDOG", at + 1)
+        self.assertEqual(daemon.stop(), 0)
+        stopping = manager.wait_for("STOPPING")
+        self.assertFalse([message for message in manager.messages[stopping:] if "WATCHDOG" in message])
+
+    def test_the_watchdog_of_another_process_is_not_fed(self):
+        manager, daemon = self.begin(environment={"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"})
+        manager.wait_for("READY")
+        self.assertEqual(daemon.stop(), 0)
+        manager.wait_for("STOPPING")
+        self.assertFalse([message for message in manager.messages if "WATCHDOG" in message])
+
+    def test_a_socket_that_nobody_reads_from_is_one_warning(self):
+        daemon = self.start("--dir", os.path.join(self.directory, "data"),
+                            environment={"NOTIFY_SOCKET": os.path.join(self.directory, "none")})
+        daemon.wait_for_line("ready")
+        self.assertEqual(daemon.stop(), 0)
+        self.assertEqual(daemon.text().count("service manager not told"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,232 @@
+#include <sepal/storage/backup.hpp>
+#include <sepal/storage/examine.hpp>
+
+#include <algorithm>
+
+#include "support/catch.hpp"
+#include "support/journal_fixture.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+namespace backup_test {
+
+using namespace sepal;
+using namespace sepal::storage;
+using test::Filters;
+using test::SimulatedDisk;
+using test::Survival;
+
+namespace {
+
+// A stopped server's directory "data", with two filters.
+void make_data(SimulatedDisk& disk, std::uint64_t items = 100) {
+  Filters filters;
+  filters.add(0, "a", items);
+  filters.add(3, "b", 50);
+  const auto directory = DataDirectory::open(disk, "data", 1, std::nullopt, {.own_file_bytes_min = 64});
+  REQUIRE(directory);
+  REQUIRE((*directory)->save(filters.snapshot(), {}));
+}
+
+Result<CopyReport> copy(SimulatedDisk& disk, bool may_link = false) {
+  return copy_data(disk, {.from = "data", .into = "backup", .until = std::nullopt, .may_link = may_link}, {});
+}
+
+std::size_t filters_in(SimulatedDisk& disk, const Path& path) {
+  const auto directory = DataDirectory::open(disk, path, 1, std::nullopt);
+  REQUIRE(directory);
+  const auto loaded = test::load(**directory);
+  REQUIRE_FALSE(loaded.error);
+  return loaded.filters.size();
+}
+
+}  // namespace
+
+TEST_CASE("a copy of a stopped directory verifies, loads, and says what it has", "[storage]") {
+  SimulatedDisk disk;
+  make_data(disk);
+  const auto report = copy(disk);
+  REQUIRE(report);
+  CHECK(report->generation == "generation-000000000001");
+  CHECK(report->filters == 2);
+  CHECK(report->items == 150);
+  CHECK(report->saved_at == test::some_time);
+  CHECK(report->linked_bytes == 0);
+  CHECK(require_whole(disk, "backup", {}));
+  CHECK(filters_in(disk, "backup") == 2);
+}
+
+TEST_CASE("linked files take no room, and are copied where the file system has no links", "[storage]") {
+  SimulatedDisk disk;
+  make_data(disk);
+  const auto linked = copy(disk, true);
+  REQUIRE(linked);
+  CHECK(linked->linked_bytes == linked->bytes);
+  REQUIRE(disk.remove_tree("backup"));
+  disk.refuse_links();
+  const auto copied = copy(disk, true);
+  REQUIRE(copied);
+  CHECK(copied->linked_bytes == 0);
+  CHECK(copied->bytes == linked->bytes);
+  CHECK(require_whole(disk, "backup", {}));
+}
+
+TEST_CASE("a copy survives the power cut after it", "[storage]") {
+  SimulatedDisk disk;
+  make_data(disk);
+  REQUIRE(copy(disk));
+  REQUIRE(disk.sync_directory(""));
+  const auto crashed = disk.crashed_copy(Survival::synced, 1);
+  CHECK(require_whole(*crashed, "backup", {}));
+  CHECK(filters_in(*crashed, "backup") == 2);
+}
+
+TEST_CASE("an existing folder is never copied into", "[storage]") {
+  SimulatedDisk disk;
+  make_data(disk);
+  REQUIRE(copy(disk, true));
+  const auto before = disk.files();
+  const auto again = copy(disk);
+  REQUIRE_FALSE(again);
+  CHECK(again.error().code == Errc::in_use);
+  CHECK(disk.files() == before);
+}
+
+TEST_CASE("a failure at any step, or a full disk, is an error and leaves the source as it was", "[storage]") {
+  SimulatedDisk counted;
+  make_data(counted);
+  counted.restart_count();
+  REQUIRE(copy(counted));
+  const std::uint64_t steps = counted.operation_count();
+  REQUIRE(steps > 20);
+  for (std::uint64_t step = 1; step <= steps; ++step) {
+    for (const bool full : {false, true}) {
+      SimulatedDisk disk;
+      make_data(disk);
+      auto before = disk.files();
+      std::string last;
+      disk.restart_count();
+      disk.set_observer([&](const char* operation, const Path& path) {
+        if (disk.operation_count() <= step) last = operation + (" " + path.string());
+      });
+      full ? disk.fill_at(step) : disk.fail_at(step, Errc::io);
+      const auto copied = copy(disk);
+      if (full) CHECK((copied || copied.error().code == Errc::disk_full));
+      INFO("step " << step << ": " << last);
+      if (!full) CHECK_FALSE(copied);
+      disk.free_space();
+      disk.stop_failing();
+      REQUIRE(disk.remove_tree("backup"));
+      std::erase_if(before, [](const auto& file) { return file.first.starts_with("backup"); });
+      CHECK(disk.files() == before);
+    }
+  }
+}
+
+TEST_CASE("a save that ends before all files are held makes the copy of a running server begin again",
+          "[storage]") {
+  SimulatedDisk disk;
+  make_data(disk);
+  bool saved = false;
+  disk.set_observer([&](const char* operation, const Path& path) {
+    if (saved || std::string(operation) != "open" || path.filename() != "MANIFEST") return;
+    saved = true;
+    make_data(disk, 200);
+  });
+  const CopyOrder order{.from = "data", .into = "backup", .until = 0};
+  const auto copied = copy_data(disk, order, {});
+  REQUIRE_FALSE(copied);
+  CHECK(copied.error().code == Errc::in_use);
+  REQUIRE(disk.remove_tree("backup"));
+  const auto again = copy_data(disk, order, {});
+  REQUIRE(again);
+  CHECK(again->items > 200);
+}
+
+TEST_CASE("the copy of a running journal ends at the given position, and a lost part of it is noticed",
+          "[storage][journal]") {
+  test::JournalFixture fixture;
+  REQUIRE(DataDirectory::open(fixture.disk, "d", 1, std::nullopt));
+  fixture.open();
+  for (std::uint64_t i = 0; i < 400; ++i) {
+    if (!fixture.add(i)) fixture.journal->work();
+  }
+  fixture.journal->work();
+  const auto positions = fixture.journal->status();
+  const std::uint64_t until = positions.synced_position;
+  REQUIRE(until > test::small_segment_bytes);
+  REQUIRE(fixture.add(1000));
+  const auto copied = copy_data(fixture.disk, {.from = "d", .into = "backup", .until = until}, {});
+  REQUIRE(copied);
+  CHECK(copied->generation.empty());
+  REQUIRE(require_whole(fixture.disk, "backup", {}));
+  const auto operations = test::operations_of(test::journal_files(fixture.disk.files(), "backup"));
+  REQUIRE_FALSE(operations.empty());
+  CHECK(std::ranges::none_of(operations, [](const test::JournalOperation& operation) {
+    return std::ranges::any_of(operation.fingerprints, [](const Fingerprint& one) { return one.low == 1000; });
+  }));
+  const auto names = fixture.disk.list("backup");
+  REQUIRE(names);
+  const auto last = std::find_if(names->rbegin(), names->rend(),
+                                 [](const std::string& name) { return name.starts_with("journal-"); });
+  REQUIRE(last != names->rend());
+  REQUIRE(fixture.disk.remove(Path("backup") / *last));
+  CHECK_FALSE(require_whole(fixture.disk, "backup", {}));
+}
+
+TEST_CASE("only data is put aside, and the copy takes its place", "[storage]") {
+  SimulatedDisk disk;
+  make_data(disk);
+  REQUIRE(copy(disk));
+  make_data(disk, 300);
+  disk.put("data/LOCK", {});
+  disk.put("data/reserve-1", {});
+  REQUIRE(*holds_data(disk, "data"));
+  REQUIRE(disk.rename("backup", Path("data") / restore_folder));
+  const auto aside = put_aside(disk, "data");
+  REQUIRE(aside);
+  CHECK(*aside == Path("data/replaced-1"));
+  CHECK_FALSE(*holds_data(disk, "data"));
+  CHECK(require_whole(disk, *aside, {}));
+  REQUIRE(move_in(disk, Path("data") / restore_folder, "data"));
+  CHECK(require_whole(disk, "data", {}));
+  CHECK(disk.files().contains("data/LOCK"));
+  CHECK_FALSE(*disk.exists(Path("data") / restore_folder));
+}
+
+TEST_CASE("after a power cut at any step of a restore a start has all of it, or refuses, or has nothing",
+          "[storage][fault]") {
+  const auto prepare = [](SimulatedDisk& disk) {
+    make_data(disk);
+    REQUIRE(disk.make_directory("new"));
+    REQUIRE(disk.sync_directory(""));
+    REQUIRE(copy_data(disk, {.from = "data", .into = Path("new") / restore_folder, .until = std::nullopt}, {}));
+    REQUIRE(disk.sync_directory("new"));
+    disk.restart_count();
+  };
+  SimulatedDisk counted;
+  prepare(counted);
+  REQUIRE(move_in(counted, Path("new") / restore_folder, "new"));
+  std::size_t whole = 0;
+  for (std::uint64_t step = 0; step <= counted.operation_count(); ++step) {
+    for (const Survival survival : {Survival::synced, Survival::all}) {
+      SimulatedDisk disk;
+      prepare(disk);
+      disk.lose_power_after(step);
+      static_cast<void>(move_in(disk, Path("new") / restore_folder, "new"));
+      disk.crash(survival, step);
+      const auto directory = DataDirectory::open(disk, "new", 1, std::nullopt);
+      if (!directory) {
+        CHECK(directory.error().detail.find("CURRENT was lost") != std::string::npos);
+        continue;
+      }
+      const auto loaded = test::load(**directory);
+      REQUIRE_FALSE(loaded.error);
+      CHECK((loaded.filters.empty() || loaded.filters.size() == 2));
+      whole += loaded.filters.size() / 2;
+    }
+  }
+  CHECK(whole > 0);
+}
+
+}  // namespace backup_test
