@@ -260,8 +260,9 @@ enum class Turn : std::uint8_t { first, last };
 
 Result<void> move_entries(Disk& disk, std::vector<std::string> names, const Path& from, const Path& to,
                           Turn current) {
-  std::ranges::stable_partition(
-      names, [&](const std::string& name) { return (name == "CURRENT") == (current == Turn::first); });
+  std::stable_partition(names.begin(), names.end(), [&](const std::string& name) {
+    return (name == "CURRENT") == (current == Turn::first);
+  });
   for (const std::string& name : names) {
     if (auto renamed = disk.rename(from / name, to / name); !renamed) return renamed;
     // The order of these two on the disk is what a start relies on after a power cut.
@@ -308,8 +309,8 @@ Result<void> move_in(Disk& disk, const Path& copy, const Path& directory) {
   auto names = disk.list(copy);
   if (!names) return names.error();
   // A generation without a CURRENT makes a start refuse, so it goes first.
-  std::ranges::stable_partition(
-      *names, [](const std::string& name) { return format::generation_number(name).has_value(); });
+  std::stable_partition(names->begin(), names->end(),
+                        [](const std::string& name) { return format::generation_number(name).has_value(); });
   if (auto moved = move_entries(disk, std::move(*names), copy, directory, Turn::last); !moved) return moved;
   return disk.remove_tree(copy);
 }
