@@ -30,8 +30,8 @@ void log_progress(const storage::Progress& progress, double seconds) {
 
 }  // namespace
 
-Loader::Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& status,
-               ServiceManager& manager, std::function<bool()> give_up)
+Loader::Loader(Gate& gate, keyspace::Keyspace& keyspace, command::LoadStatus& status, ServiceManager& manager,
+               std::function<bool()> give_up)
     : gate_(gate),
       keyspace_(keyspace),
       status_(status),

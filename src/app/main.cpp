@@ -26,8 +26,8 @@ namespace {
 constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
 
-// What sepald writes (data, logs, exported filters, the ACL file) has keys and passwords' digests in it. The UNIX
-// socket has a mode of its own.
+// What sepald writes (data, logs, exported filters, the ACL file) has keys and passwords' digests in it. The
+// UNIX socket has a mode of its own.
 constexpr mode_t only_for_its_user = 0077;
 
 int complain(const sepal::Error& error, int status) {
@@ -78,6 +78,7 @@ int main(int argc, char** argv) {
     return exit_failed;
   }
   if (privileges.is_root_unasked())
-    sepal::log::warn("runs_as_root", "runs as root", {{"advice", "name the user that sepald is to become: the setting user"}});
+    sepal::log::warn("runs_as_root", "runs as root",
+                     {{"advice", "name the user that sepald is to become: the setting user"}});
   return run(std::move(settings), privileges);
 }

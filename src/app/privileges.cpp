@@ -44,8 +44,10 @@ Result<UserRecord> find_user(const std::string& name) {
   const int error_number = getpwnam_r(name.c_str(), &record, memory.data(), memory.size(), &found);
   if (found != nullptr) return UserRecord{.user = found->pw_uid, .group = found->pw_gid};
   if (error_number == 0)
-    return fail(Errc::not_found, "user: there is no user \"" + name + "\" on this machine; make it, or name another one");
-  return fail(Errc::io, "user: cannot look for \"" + name + "\": " + std::generic_category().message(error_number));
+    return fail(Errc::not_found,
+                "user: there is no user \"" + name + "\" on this machine; make it, or name another one");
+  return fail(Errc::io,
+              "user: cannot look for \"" + name + "\": " + std::generic_category().message(error_number));
 }
 
 // No capability may be left: with one of them the process could still do what only root may.
@@ -80,8 +82,9 @@ Result<void> Privileges::begin(const std::string& user, const Files& files) {
   if (auto made = make_directory(files.data_directory); !made) return made;
   if (auto became = become(); !became) return became;
   if (::faccessat(AT_FDCWD, files.data_directory.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) == 0) return {};
-  return fail(Errc::read_only, "the user " + user + " may not write to the data directory " + files.data_directory +
-                                   "; give it to this user: chown -R " + user + " " + files.data_directory);
+  return fail(Errc::read_only, "the user " + user + " may not write to the data directory " +
+                                   files.data_directory + "; give it to this user: chown -R " + user + " " +
+                                   files.data_directory);
 }
 
 // Every folder that is made belongs to the user.
@@ -93,7 +96,8 @@ Result<void> Privileges::make_directory(const std::string& path) const {
     missing.push_back(at);
   for (auto folder = missing.rbegin(); folder != missing.rend(); ++folder) {
     if (!folder->has_filename()) continue;  // the path ends with a slash
-    if (::mkdir(folder->c_str(), 0700) != 0) return system_refuses("create the directory " + folder->string());
+    if (::mkdir(folder->c_str(), 0700) != 0)
+      return system_refuses("create the directory " + folder->string());
     if (auto given = give(folder->string()); !given) return given;
   }
   return {};

@@ -23,12 +23,13 @@ class Privileges {
     std::string data_directory;  // made if it is not there
   };
 
-  // Becomes the user, but keeps the way back. An empty name, or that of the user who runs the process, changes
-  // nothing. Called before other threads start. Errors: not_found (there is no such user), read_only (another user than
-  // root cannot become somebody else; the user cannot write to the data directory), io.
+  // Becomes the user, but keeps the way back. An empty name, or that of the user who runs the process,
+  // changes nothing. Called before other threads start. Errors: not_found (there is no such user), read_only
+  // (another user than root cannot become somebody else; the user cannot write to the data directory), io.
   Result<void> begin(const std::string& user, const Files& files);
 
-  // Gives up the way back, and makes sure that there is none. Does nothing unless begin() changed the user. Errors: io.
+  // Gives up the way back, and makes sure that there is none. Does nothing unless begin() changed the user.
+  // Errors: io.
   Result<void> drop();
 
   // Gives a file that root has made to the user. Does nothing unless begin() changed the user. Errors: io.

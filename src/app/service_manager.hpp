@@ -1,10 +1,11 @@
-// What sepald tells the service manager that started it: that it is ready, reloads, stops, is alive, and how far it
-// is. The protocol is that of sd_notify(3): lines NAME=VALUE in one datagram to the UNIX socket that the variable
-// NOTIFY_SOCKET names. Without the variable, nothing is sent.
+// What sepald tells the service manager that started it: that it is ready, reloads, stops, is alive, and how
+// far it is. The protocol is that of sd_notify(3): lines NAME=VALUE in one datagram to the UNIX socket that
+// the variable NOTIFY_SOCKET names. Without the variable, nothing is sent.
 //
-// Why this is no call of libsystemd: the library does the same in one sendto(), and the protocol is part of systemd's
-// promise of stable interfaces (its manual page has such a program as an example). The library would bring its own
-// dependencies (three compressors and a cipher library) into a process that faces networks.
+// Why this is no call of libsystemd: the library does the same in one sendto(), and the protocol is part of
+// systemd's promise of stable interfaces (its manual page has such a program as an example). The library
+// would bring its own dependencies (three compressors and a cipher library) into a process that faces
+// networks.
 #pragma once
 
 #include <sepal/base/clock.hpp>
@@ -21,8 +22,8 @@
 
 namespace sepal::app {
 
-// Synchronised. Its members may wait for the manager, for some seconds at most, so they are not called inside the
-// gate. A message that cannot be sent is logged once.
+// Synchronised. Its members may wait for the manager, for some seconds at most, so they are not called inside
+// the gate. A message that cannot be sent is logged once.
 class ServiceManager {
  public:
   // Reads the environment. Construct it before other threads start.

@@ -31,9 +31,9 @@ class StopSignal {
   // Until the first call, it counts as having them.
   void set_changes_are_kept(bool kept) { changes_are_kept_ = kept; }
 
-  // What to do at SIGHUP besides opening the log anew. It returns whether there is anything to do; then it ends by
-  // ServiceManager::reloaded(). It must not block, and runs on the thread of signals. Empty: nothing. After
-  // at_hang_up() returns, the old one is not running.
+  // What to do at SIGHUP besides opening the log anew. It returns whether there is anything to do; then it
+  // ends by ServiceManager::reloaded(). It must not block, and runs on the thread of signals. Empty: nothing.
+  // After at_hang_up() returns, the old one is not running.
   void at_hang_up(std::function<bool()> reload);
 
   // Blocks until a stop is asked for.

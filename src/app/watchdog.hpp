@@ -1,8 +1,8 @@
 // Feeds the service manager's watchdog, as long as all workers take their turns.
 //
-// The thread `watchdog` gives each worker a small task, and sends WATCHDOG=1 once all of them have run it. A worker that
-// is stuck (in an endless loop, or before a lock or a gate that never opens) runs no task, so the manager hears
-// nothing more, and restarts the process.
+// The thread `watchdog` gives each worker a small task, and sends WATCHDOG=1 once all of them have run it. A
+// worker that is stuck (in an endless loop, or before a lock or a gate that never opens) runs no task, so the
+// manager hears nothing more, and restarts the process.
 #pragma once
 
 #include <sepal/base/mutex.hpp>

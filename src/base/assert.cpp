@@ -14,8 +14,8 @@ std::array<char, 512> failed_text{};
 }  // namespace
 
 void assertion_failed(const char* claim, const char* message, const char* file, int line) {
-  static_cast<void>(std::snprintf(failed_text.data(), failed_text.size(), "broken invariant at %s:%d: %s (%s)",
-                                  file, line, message, claim));
+  static_cast<void>(std::snprintf(failed_text.data(), failed_text.size(),
+                                  "broken invariant at %s:%d: %s (%s)", file, line, message, claim));
   std::fprintf(stderr, "sepal: %s\n", failed_text.data());
   std::fflush(stderr);
   std::abort();

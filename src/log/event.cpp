@@ -77,8 +77,10 @@ std::string text_body(std::string_view message, Fields fields) {
     text.append(before).append(field.name()).append("=");
     before = " ";
     if (const auto* const bytes = std::get_if<std::string_view>(&field.value())) append_value(text, *bytes);
-    if (const auto* const number = std::get_if<std::uint64_t>(&field.value())) text += std::to_string(*number);
-    if (const auto* const real = std::get_if<double>(&field.value())) text += real_text(*real, field.digits());
+    if (const auto* const number = std::get_if<std::uint64_t>(&field.value()))
+      text += std::to_string(*number);
+    if (const auto* const real = std::get_if<double>(&field.value()))
+      text += real_text(*real, field.digits());
     if (const auto* const truth = std::get_if<bool>(&field.value())) text += *truth ? "true" : "false";
   }
   return text;

@@ -200,8 +200,7 @@ void Acceptor::turn_away(Descriptor descriptor, const sockaddr_storage& peer, co
 // in the backlog. Another try at once would fail again.
 void Acceptor::pause(Door& door, int error) {
   if (!std::exchange(pause_logged_, true)) {
-    log::error("accepting_paused", "accepting paused",
-               {{"reason", std::generic_category().message(error)}});
+    log::error("accepting_paused", "accepting paused", {{"reason", std::generic_category().message(error)}});
   }
   door.pause_timer.expires_after(accept_pause);
   door.pause_timer.async_wait([this, &door](const boost::system::error_code& ended) {

@@ -6,6 +6,7 @@
 #include <sepal/log/event.hpp>
 
 #include <boost/asio/post.hpp>
+
 #include <algorithm>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -329,10 +330,11 @@ void Worker::log_strangers(SteadyTime now) {
   const std::uint64_t closed = services_.buffers.strangers_closed();
   if (closed == strangers_logged_ || now < strangers_log_due_) return;
   strangers_log_due_ = now + strangers_log_period;
-  log::warn("strangers_closed", "clients closed that had not logged in",
-            {{"count", closed - std::exchange(strangers_logged_, closed)},
-             {"bytes_max", command::strangers_bytes_max},
-             {"reason", "they took longer than login_timeout, or sent more than all such clients may together"}});
+  log::warn(
+      "strangers_closed", "clients closed that had not logged in",
+      {{"count", closed - std::exchange(strangers_logged_, closed)},
+       {"bytes_max", command::strangers_bytes_max},
+       {"reason", "they took longer than login_timeout, or sent more than all such clients may together"}});
 }
 
 // The client with most may be of another worker. Its figures are read with the gate closed, which is rare

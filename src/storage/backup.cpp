@@ -74,8 +74,9 @@ class DataCopy {
     const auto current = find_current_generation(disk_, order_.from);
     if (!current) return current.error();
     if (current->unnamed)
-      return fail(Errc::in_use, "the first save in " + order_.from.string() +
-                                    " has not quite ended; start sepald with this directory once, which ends it");
+      return fail(Errc::in_use,
+                  "the first save in " + order_.from.string() +
+                      " has not quite ended; start sepald with this directory once, which ends it");
     generation_ = current->number;
     if (generation_)
       if (auto held = hold_generation(); !held) return held;
@@ -102,12 +103,13 @@ class DataCopy {
   }
 
   // The name is relative to both directories.
-  Result<void> hold_whole(const Path& name) { return hold({.from = order_.from / name, .to = order_.into / name}); }
+  Result<void> hold_whole(const Path& name) {
+    return hold({.from = order_.from / name, .to = order_.into / name});
+  }
 
   // Links a file that never changes if it can, and opens any other one.
   Result<void> hold(WantedFile file) {
-    const bool linked =
-        order_.may_link && file.never_changes && disk_.link(file.from, file.to).ok();
+    const bool linked = order_.may_link && file.never_changes && disk_.link(file.from, file.to).ok();
     auto opened = disk_.open(linked ? file.to : file.from);
     if (!opened) return opened.error();
     if (file.never_changes) {
@@ -171,10 +173,12 @@ class DataCopy {
   Result<void> copy_bytes(const WantedFile& wanted, File& target, ProgressMeter& meter) {
     std::uint64_t end = 0;
     for (std::uint64_t at = 0; at < wanted.byte_count;) {
-      const auto piece = std::span(buffer_).first(std::min<std::uint64_t>(buffer_.size(), wanted.byte_count - at));
+      const auto piece =
+          std::span(buffer_).first(std::min<std::uint64_t>(buffer_.size(), wanted.byte_count - at));
       const auto read = wanted.open->read_at(at, piece);
       if (!read) return read.error();
-      if (*read < piece.size()) return fail(Errc::io, wanted.from.string() + " became shorter while it was copied");
+      if (*read < piece.size())
+        return fail(Errc::io, wanted.from.string() + " became shorter while it was copied");
       // Pieces of zeros take no room in the copy either.
       const bool empty = std::ranges::all_of(piece, [](std::byte byte) { return byte == std::byte{0}; });
       if (auto written = empty ? Result<void>() : write(target, at, piece); !written) return written;
@@ -230,7 +234,8 @@ class DataCopy {
 };
 
 bool is_data(const std::string& name) {
-  return name != "LOCK" && name != "lost+found" && name != restore_folder && !name.starts_with("reserve-") && !name.starts_with(aside_prefix);
+  return name != "LOCK" && name != "lost+found" && name != restore_folder && !name.starts_with("reserve-") &&
+         !name.starts_with(aside_prefix);
 }
 
 Result<std::vector<std::string>> data_entries(Disk& disk, const Path& directory) {
@@ -253,8 +258,9 @@ Result<Path> new_folder_aside(Disk& disk, const Path& directory) {
 // `first` or `last` say when CURRENT moves.
 enum class Turn : std::uint8_t { first, last };
 
-Result<void> move_entries(Disk& disk, std::vector<std::string> names, const Path& from, const Path& to, Turn current) {
-  std::ranges::stable_partition(names, [&](const std::string& name) {
+Result<void> move_entries(Disk& disk, std::vector<std::string> names, const Path& from, const Path& to,
+                          Turn current) {
+  std::stable_partition(names.begin(), names.end(), [&](const std::string& name) {
     return (name == "CURRENT") == (current == Turn::first);
   });
   for (const std::string& name : names) {
@@ -303,8 +309,8 @@ Result<void> move_in(Disk& disk, const Path& copy, const Path& directory) {
   auto names = disk.list(copy);
   if (!names) return names.error();
   // A generation without a CURRENT makes a start refuse, so it goes first.
-  std::ranges::stable_partition(
-      *names, [](const std::string& name) { return format::generation_number(name).has_value(); });
+  std::stable_partition(names->begin(), names->end(),
+                        [](const std::string& name) { return format::generation_number(name).has_value(); });
   if (auto moved = move_entries(disk, std::move(*names), copy, directory, Turn::last); !moved) return moved;
   return disk.remove_tree(copy);
 }

@@ -27,8 +27,8 @@ using DamagedFileSink = std::function<void(const Path& path, const Error& error)
 Result<format::Manifest> read_manifest(Disk& disk, const Path& path);
 
 // Errors as DataDirectory::load, with the file in the sentence, without advice. If `damaged` is given, it
-// gets the damaged files, and they are no errors. With Bits::checked the sink gets filters without their bits.
-// Blocks.
+// gets the damaged files, and they are no errors. With Bits::checked the sink gets filters without their
+// bits. Blocks.
 Result<ReadGeneration> read_generation(Disk& disk, const GenerationPlace& place,
                                        const filter::FilterLimits& limits, const LoadSink& sink,
                                        const ProgressSink& progress, const DamagedFileSink& damaged = {},

@@ -367,7 +367,8 @@ class JournalThread final : public Journal {
 
   void log_mark(const Result<void>& written) const {
     if (written) {
-      log::info("position_noted", "journal position noted again", {{"file", synced_path(directory_).native()}});
+      log::info("position_noted", "journal position noted again",
+                {{"file", synced_path(directory_).native()}});
     } else {
       log::warn("position_not_noted", "journal position not noted",
                 {{"file", synced_path(directory_).native()}, {"reason", written.error().detail}});

@@ -18,8 +18,8 @@
 namespace sepal::storage {
 namespace {
 
-// The most that a file may have: other users may not read it, because keys can be confidential. sepald's umask takes the
-// group's rights, too.
+// The most that a file may have: other users may not read it, because keys can be confidential. sepald's
+// umask takes the group's rights, too.
 constexpr mode_t file_mode = 0640;
 constexpr mode_t directory_mode = 0750;
 

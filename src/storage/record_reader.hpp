@@ -24,8 +24,8 @@ namespace sepal::storage {
 inline constexpr filter::FilterLimits any_filter{.bytes_max = std::uint64_t{1} << 62,
                                                  .layers_max = std::numeric_limits<std::uint16_t>::max()};
 
-// What happens to the bits of a filter. Checked: they are read and verified, and the filter stays empty. So a large
-// filter takes no memory.
+// What happens to the bits of a filter. Checked: they are read and verified, and the filter stays empty. So a
+// large filter takes no memory.
 enum class Bits : std::uint8_t { loaded, checked };
 
 // Confined. Blocks.

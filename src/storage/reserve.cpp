@@ -60,7 +60,8 @@ bool Reserve::remove(std::size_t piece) {
   if (!there_[piece].exchange(false)) return false;
   const auto removed = disk_.remove(path(piece));
   if (!removed)
-    log::warn("reserve_not_removed", "piece of the reserve not removed", {{"reason", removed.error().detail}});
+    log::warn("reserve_not_removed", "piece of the reserve not removed",
+              {{"reason", removed.error().detail}});
   return removed.ok();
 }
 

@@ -47,7 +47,8 @@ storage::ProgressSink sink_of(Progress& progress) {
   };
 }
 
-// --- the server -------------------------------------------------------------------------------------------------
+// --- the server
+// -------------------------------------------------------------------------------------------------
 
 std::string field_in(std::string_view info, const std::string& name) {
   const std::size_t at = info.find("\n" + name + ":");
@@ -68,8 +69,8 @@ class SavingServer {
     return Path(path);
   }
 
-  // A save that begins after this call, and ends before it returns. Returns a position of the journal that is on
-  // disk after it.
+  // A save that begins after this call, and ends before it returns. Returns a position of the journal that is
+  // on disk after it.
   Result<std::uint64_t> save() {
     const auto info = answer_of(server_, {"INFO"});
     if (!info) return info.error();
@@ -122,13 +123,15 @@ class SavingServer {
   Progress& progress_;
 };
 
-// --- a backup ----------------------------------------------------------------------------------------------------
+// --- a backup
+// ----------------------------------------------------------------------------------------------------
 
 // What CURRENT holds; empty if it cannot be read.
 std::string current_of(Disk& disk, const Path& directory) {
   const auto file = disk.open(directory / "CURRENT");
   std::string text(256, '\0');
-  const auto read = file ? (*file)->read_at(0, std::as_writable_bytes(std::span(text))) : Result<std::size_t>(0);
+  const auto read =
+      file ? (*file)->read_at(0, std::as_writable_bytes(std::span(text))) : Result<std::size_t>(0);
   text.resize(read ? *read : 0);
   return text;
 }
@@ -263,9 +266,11 @@ class Backup {
   std::unique_ptr<Disk> disk_ = storage::make_posix_disk();
 };
 
-// --- a restore ---------------------------------------------------------------------------------------------------
+// --- a restore
+// ---------------------------------------------------------------------------------------------------
 
-// Gives `path`, and what is in it, to the owner of `directory`: root restores for the user that sepald runs as.
+// Gives `path`, and what is in it, to the owner of `directory`: root restores for the user that sepald runs
+// as.
 Result<void> give_to_owner_of(const Path& directory, const Path& path) {
   struct stat owner {};
   if (geteuid() != 0) return {};
@@ -278,7 +283,8 @@ Result<void> give_to_owner_of(const Path& directory, const Path& path) {
   if (auto given = give(path); !given) return given;
   std::error_code code;
   if (!std::filesystem::is_directory(path, code)) return {};
-  for (std::filesystem::recursive_directory_iterator at(path, code), end; !code && at != end; at.increment(code))
+  for (std::filesystem::recursive_directory_iterator at(path, code), end; !code && at != end;
+       at.increment(code))
     if (auto given = give(at->path()); !given) return given;
   return code ? fail(Errc::io, "cannot list " + path.string() + ": " + code.message()) : Result<void>();
 }
@@ -295,8 +301,9 @@ class Restore {
     const auto holds_data = storage::holds_data(*disk_, request_.directory);
     if (!holds_data) return holds_data.error();
     if (*holds_data && !request_.force)
-      return fail(Errc::in_use, request_.directory.string() +
-                                    " has data; name another directory, or use --force, which puts the data aside");
+      return fail(Errc::in_use,
+                  request_.directory.string() +
+                      " has data; name another directory, or use --force, which puts the data aside");
     if (auto removed = disk_->remove_tree(copy_); !removed) return removed.error();
     auto report = prepare();
     if (report) report = put_in_place(std::move(*report), *holds_data);
@@ -327,8 +334,9 @@ class Restore {
     if (!copied) return copied.error();
     progress_.begin("verify", copied->bytes, "bytes");
     if (auto whole = storage::require_whole(*disk_, copy_, sink_of(progress_)); !whole)
-      return fail(whole.error().code, "the backup " + request_.backup.string() +
-                                          " does not verify, and nothing was restored: " + whole.error().detail);
+      return fail(whole.error().code,
+                  "the backup " + request_.backup.string() +
+                      " does not verify, and nothing was restored: " + whole.error().detail);
     if (auto given = give_to_owner_of(request_.directory, copy_); !given) return given.error();
     return RestoreReport{.copy = std::move(*copied), .aside = {}};
   }

@@ -3,8 +3,9 @@
 //     running server   BGSAVE -> wait -> position of the journal -> copy -> verify -> rename
 //     stopped server             lock -> copy -> verify -> rename
 //
-// The program reads the server's data directory itself; through the connection it only asks for the save. The backup
-// grows as DEST.partial, and gets its name when it is whole, verified and on disk (docs/decisions/0033).
+// The program reads the server's data directory itself; through the connection it only asks for the save. The
+// backup grows as DEST.partial, and gets its name when it is whole, verified and on disk
+// (docs/decisions/0033).
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -32,8 +33,8 @@ struct BackupReport {
   std::filesystem::path directory;  // that was copied
 };
 
-// Blocks. Memory: fixed buffers, and the largest filter that came whole since the save. Errors: with a sentence.
-// After an error there is nothing under the name `into`.
+// Blocks. Memory: fixed buffers, and the largest filter that came whole since the save. Errors: with a
+// sentence. After an error there is nothing under the name `into`.
 Result<BackupReport> make_backup(const BackupRequest& request, Progress& progress);
 
 struct RestoreRequest {

@@ -88,7 +88,8 @@ int restore_with(RestoreArguments& arguments) {
   if (arguments.quiet) return exit_good;
   std::printf("restored %s from %s\n", arguments.request.directory.string().c_str(),
               arguments.request.backup.string().c_str());
-  if (!report->aside.empty()) std::printf("aside    what was there is in %s\n", report->aside.string().c_str());
+  if (!report->aside.empty())
+    std::printf("aside    what was there is in %s\n", report->aside.string().c_str());
   print(report->copy);
   return exit_good;
 }
@@ -104,14 +105,16 @@ void add_backup_command(CommandLine& line) {
       ->type_name("")
       ->required();
   command
-      .add_option("--from", arguments->server,
-                  "The running server, redis://[USER@]HOST[:PORT] or unix:///PATH; redis://127.0.0.1:6379 if neither "
-                  "this nor --dir is given")
+      .add_option(
+          "--from", arguments->server,
+          "The running server, redis://[USER@]HOST[:PORT] or unix:///PATH; redis://127.0.0.1:6379 if neither "
+          "this nor --dir is given")
       ->type_name("SERVER")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command
-      .add_option("--dir", arguments->request.directory,
-                  "The data directory: of a stopped server; with --from, where that of the server is on this machine")
+      .add_option(
+          "--dir", arguments->request.directory,
+          "The data directory: of a stopped server; with --from, where that of the server is on this machine")
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command.add_flag("--copy", arguments->copies_all,
@@ -122,8 +125,9 @@ void add_backup_command(CommandLine& line) {
 
 void add_restore_command(CommandLine& line) {
   const auto arguments = std::make_shared<RestoreArguments>();
-  CLI::App& command = line.add_command("restore", "Copies a backup into a data directory, and verifies it first",
-                                       [arguments] { return restore_with(*arguments); });
+  CLI::App& command =
+      line.add_command("restore", "Copies a backup into a data directory, and verifies it first",
+                       [arguments] { return restore_with(*arguments); });
   command.add_option("BACKUP", arguments->request.backup, "The backup; nothing is written to it")
       ->type_name("")
       ->required();
@@ -131,8 +135,9 @@ void add_restore_command(CommandLine& line) {
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
       ->required();
-  command.add_flag("--force", arguments->request.force,
-                   "Where the directory has data, put that aside, into a folder replaced-1, replaced-2, ... in it");
+  command.add_flag(
+      "--force", arguments->request.force,
+      "Where the directory has data, put that aside, into a folder replaced-1, replaced-2, ... in it");
   add_quiet_flag(command, arguments->quiet);
 }
 

@@ -7,7 +7,8 @@
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using namespace sepal::tools;
-  CommandLine line("Tools for Sepal. Only migrate, and backup with a server, need running servers", sepal::version_line("sepal"));
+  CommandLine line("Tools for Sepal. Only migrate, and backup with a server, need running servers",
+                   sepal::version_line("sepal"));
   add_plan_command(line);
   add_build_command(line);
   add_merge_command(line);

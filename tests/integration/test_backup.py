@@ -153,7 +153,7 @@ class BackupTest(DaemonTest):
                         self.assertGreaterEqual(int(client.call("GET", name + ":text")), least - 1)
                         self.assertLessEqual(int(client.call("GET", name + ":text")), most + 1)
                         # One moment: a round is a pipeline, whose commands stand one behind the other.
-                        count = client.call("BF.CARD", name + ":grows")
+                        count = client.call("BITCOUNT", name + ":bits")
                         text = int(client.call("GET", name + ":text"))
                         self.assertIn(count - 1 - text, (0, 1))
                         kept = client.pipeline([("BF.EXISTS", "%s:few:%d" % (name, number), "%s/%d" % (name, number))

@@ -18,8 +18,8 @@ BUILD = ("build", "-o", "out.sepal")
 
 # (the words after sepal, what it says after "sepal").
 MISTAKES = [
-    ((), ": a command is missing; there are plan, build, merge, convert, migrate, verify, inspect, salvage; --help tells more"),
-    (("foo",), ": unknown command 'foo'; there are plan, build, merge, convert, migrate, verify, inspect, salvage; --help tells more"),
+    ((), ": a command is missing; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage; --help tells more"),
+    (("foo",), ": unknown command 'foo'; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage; --help tells more"),
     (("pln",), ": unknown command 'pln'; did you mean 'plan'?"),
     (("Build", "-o", "x"), ": unknown command 'Build'; did you mean 'build'?"),
     (("--verson",), ": unknown flag '--verson'; did you mean '--version'?"),
@@ -28,7 +28,7 @@ MISTAKES = [
     (("convert", "--data", "x"), " convert: INPUT is missing; sepal convert --help tells more"),
     (("migrate", "redis://a"), " migrate: TARGET is missing; sepal migrate --help tells more"),
     (("migrate", "a", "b"), " migrate: 'a' is no address: redis://HOST:PORT or unix:///PATH is expected; sepal migrate --help tells more"),
-    (("",), ": unknown command ''; there are plan, build, merge, convert, migrate, verify, inspect, salvage; --help tells more"),
+    (("",), ": unknown command ''; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage; --help tells more"),
 
     (("plan", "--capcity", "5"), " plan: unknown flag '--capcity'; did you mean '--capacity'?"),
     (("plan", "--capcity=5"), " plan: unknown flag '--capcity'; did you mean '--capacity'?"),

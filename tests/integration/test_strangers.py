@@ -61,7 +61,7 @@ class StrangersTest(DaemonTest):
 
     def test_a_server_on_loopback_says_nothing(self):
         daemon = self.start()
-        self.assertNotIn("advice", daemon.text())
+        self.assertNotIn("protected_mode", daemon.text())
 
 
 if __name__ == "__main__":

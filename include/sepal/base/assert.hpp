@@ -4,8 +4,8 @@
 
 namespace sepal {
 
-// Writes the claim, the message, the file and the line to standard error, notes them for failed_assertion(), then
-// aborts.
+// Writes the claim, the message, the file and the line to standard error, notes them for failed_assertion(),
+// then aborts.
 [[noreturn]] void assertion_failed(const char* claim, const char* message, const char* file, int line);
 
 // The text of the assertion that ends this process; empty if none does. For a handler of SIGABRT.

@@ -6,8 +6,8 @@
 namespace sepal {
 
 // Names the thread as `top -H`, `ps -L` and debuggers show it. At most 15 characters: the system refuses a
-// longer name, and nothing changes. Also gives the thread a stack of its own for signal handlers, so that a crash that
-// used up the thread's stack is still reported (app/crash_report.hpp).
+// longer name, and nothing changes. Also gives the thread a stack of its own for signal handlers, so that a
+// crash that used up the thread's stack is still reported (app/crash_report.hpp).
 void name_this_thread(const char* name);
 
 // Asks the scheduler to run the calling thread, and the threads that it starts later, in short slices. On a

@@ -3,8 +3,8 @@
 //     text    2026-11-25 10:00:00.000 info    save finished: filters=3 bytes=123 seconds=0.012
 //     JSON    {"time":"...","level":"info","event":"save_finished","message":"save finished","filters":3,...}
 //
-// docs/operations.md lists all events; a test compares that list with the sources. It finds them by their form: the name is a
-// literal, and each field is {"name", value}.
+// docs/operations.md lists all events; a test compares that list with the sources. It finds them by their
+// form: the name is a literal, and each field is {"name", value}.
 #pragma once
 
 #include <concepts>
@@ -56,8 +56,8 @@ class Field {
 
 using Fields = std::initializer_list<Field>;
 
-// Any thread. `event` has small letters and '_'. `message` says the same to people; where it repeats what another part of
-// the program has found wrong, it may have any bytes.
+// Any thread. `event` has small letters and '_'. `message` says the same to people; where it repeats what
+// another part of the program has found wrong, it may have any bytes.
 void write(Level level, std::string_view event, std::string_view message, Fields fields = {});
 
 inline void debug(std::string_view event, std::string_view message, Fields fields = {}) {
@@ -80,6 +80,7 @@ inline void error(std::string_view event, std::string_view message, Fields field
 void set_format(Format format);
 
 // What stands in a line behind time and level. For JSON: members behind which the object ends, and its end.
-[[nodiscard]] std::string body_of(Format format, std::string_view event, std::string_view message, Fields fields);
+[[nodiscard]] std::string body_of(Format format, std::string_view event, std::string_view message,
+                                  Fields fields);
 
 }  // namespace sepal::log

@@ -8,10 +8,10 @@
 //     SYNCED                            says that the journal goes that far, so a lost part of it is noticed
 //
 // While a daemon uses the directory, each save removes the generation, the segments and the files that it
-// replaces. So copy_data() first opens all files that it needs, or links them: what is open or has a second name can
-// still be read when its first name is gone. Then it looks whether the generation is still the current one. If it is, no
-// file was removed before it was opened. The journal grows meanwhile, but its bytes before a synced position never
-// change again.
+// replaces. So copy_data() first opens all files that it needs, or links them: what is open or has a second
+// name can still be read when its first name is gone. Then it looks whether the generation is still the
+// current one. If it is, no file was removed before it was opened. The journal grows meanwhile, but its bytes
+// before a synced position never change again.
 #pragma once
 
 #include <sepal/base/clock.hpp>
@@ -49,24 +49,26 @@ struct CopyReport {
   std::uint64_t journal_bytes = 0;  // of these, in the journal
 };
 
-// The copy, synced. After an error `into` may hold a part of it. Memory: a buffer, and a descriptor for each file.
-// Blocks. Errors: in_use where `into` is there, or a save replaced the generation meanwhile (try again); damaged;
-// those of Disk.
+// The copy, synced. After an error `into` may hold a part of it. Memory: a buffer, and a descriptor for each
+// file. Blocks. Errors: in_use where `into` is there, or a save replaced the generation meanwhile (try
+// again); damaged; those of Disk.
 Result<CopyReport> copy_data(Disk& disk, const CopyOrder& order, const ProgressSink& progress);
 
 // Makes an error of the first part of `directory` that does not verify as a start needs it. Memory: as
 // verify_directory. Blocks. Errors: damaged, those of Disk.
 Result<void> require_whole(Disk& disk, const Path& directory, const ProgressSink& progress);
 
-// Whether `directory` has entries other than LOCK, the reserve, restore_folder, and folders of put_aside(). Blocks. Errors: those of Disk.
+// Whether `directory` has entries other than LOCK, the reserve, restore_folder, and folders of put_aside().
+// Blocks. Errors: those of Disk.
 Result<bool> holds_data(Disk& disk, const Path& directory);
 
-// Moves all such entries of `directory` into a new folder in it, and returns the folder. CURRENT goes first, so a
-// crash leaves no directory that a start takes for whole. The caller holds the lock. Blocks. Errors: those of Disk.
+// Moves all such entries of `directory` into a new folder in it, and returns the folder. CURRENT goes first,
+// so a crash leaves no directory that a start takes for whole. The caller holds the lock. Blocks. Errors:
+// those of Disk.
 Result<Path> put_aside(Disk& disk, const Path& directory);
 
-// Moves everything that `copy`, a folder in `directory`, holds into `directory`, CURRENT last: after a crash before
-// that, a start refuses the directory. The caller holds the lock. Blocks. Errors: those of Disk.
+// Moves everything that `copy`, a folder in `directory`, holds into `directory`, CURRENT last: after a crash
+// before that, a start refuses the directory. The caller holds the lock. Blocks. Errors: those of Disk.
 Result<void> move_in(Disk& disk, const Path& copy, const Path& directory);
 
 }  // namespace sepal::storage

@@ -66,7 +66,7 @@ bool has(const Crash& crash, const std::string& text) {
   volatile char page[4096];
   page[0] = static_cast<char>(*level);
   *level = *level + 1;
-  return deeper(level) + page[0];
+  return *level < 0 ? 0 : deeper(level) + page[0];
 }
 
 }  // namespace

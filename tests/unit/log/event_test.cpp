@@ -28,7 +28,9 @@ TEST_CASE("a line of JSON has the fields as members", "[log]") {
 }
 
 TEST_CASE("a value of several words, or of none, stands in quotes", "[log]") {
-  const auto text = [](std::string_view value) { return log::body_of(Format::text, "e", "m", {{"v", value}}); };
+  const auto text = [](std::string_view value) {
+    return log::body_of(Format::text, "e", "m", {{"v", value}});
+  };
   CHECK(text("/data/sepal") == "m: v=/data/sepal");
   CHECK(text("") == "m: v=\"\"");
   CHECK(text("two words") == "m: v=\"two words\"");

@@ -163,7 +163,8 @@ TEST_CASE("the copy of a running journal ends at the given position, and a lost 
   const auto operations = test::operations_of(test::journal_files(fixture.disk.files(), "backup"));
   REQUIRE_FALSE(operations.empty());
   CHECK(std::ranges::none_of(operations, [](const test::JournalOperation& operation) {
-    return std::ranges::any_of(operation.fingerprints, [](const Fingerprint& one) { return one.low == 1000; });
+    return std::ranges::any_of(operation.fingerprints,
+                               [](const Fingerprint& one) { return one.low == 1000; });
   }));
   const auto names = fixture.disk.list("backup");
   REQUIRE(names);
@@ -200,7 +201,8 @@ TEST_CASE("after a power cut at any step of a restore a start has all of it, or 
     make_data(disk);
     REQUIRE(disk.make_directory("new"));
     REQUIRE(disk.sync_directory(""));
-    REQUIRE(copy_data(disk, {.from = "data", .into = Path("new") / restore_folder, .until = std::nullopt}, {}));
+    REQUIRE(
+        copy_data(disk, {.from = "data", .into = Path("new") / restore_folder, .until = std::nullopt}, {}));
     REQUIRE(disk.sync_directory("new"));
     disk.restart_count();
   };
