@@ -70,14 +70,9 @@ storage::JournalBound journal_bound(const command::RuntimeOptions& options, std:
           .segment_bytes = segment_bytes};
 }
 
-std::string listening_text(const settings::Settings& settings, std::uint16_t port) {
+std::string listening_text(const std::vector<Listener>& listeners) {
   std::string text;
-  for (const std::string& address : settings.server.bind) {
-    if (port == 0) break;  // no TCP
-    const bool six = address.find(':') != std::string::npos;
-    text += (text.empty() ? "" : " ") + (six ? "[" + address + "]" : address) + ":" + std::to_string(port);
-  }
-  if (!settings.server.unix_socket.empty()) text += (text.empty() ? "" : " ") + settings.server.unix_socket;
+  for (const Listener& listener : listeners) text += (text.empty() ? "" : " ") + shown(listener);
   return text;
 }
 
@@ -184,9 +179,20 @@ Result<void> Daemon::listen() {
     facts_.port = serving_->server.port();
   }
   stop_signal_.at_hang_up([this] { return reload(); });
-  spdlog::info("listening: address={}", listening_text(settings_, facts_.port));
+  listeners_ = listeners_of(settings_.server, facts_.port);
+  spdlog::info("listening: address={}", listening_text(listeners_));
+  note_listeners();
   warn_of_open_port(settings_, is_open, facts_.port);
   return has_http() ? listen_for_operators() : Result<void>();
+}
+
+// For `sepald --healthcheck`, which is not told the flags of this process. Without the notes it asks where
+// the settings say, so a full disk is no reason to end.
+void Daemon::note_listeners() {
+  std::string notes;
+  for (const Listener& listener : listeners_) notes += note_of(listener) + "\n";
+  if (const auto noted = data_->note(notes); !noted)
+    spdlog::warn("addresses not noted for --healthcheck: reason=\"{}\"", noted.error().detail);
 }
 
 Result<void> Daemon::listen_for_operators() {
@@ -218,7 +224,7 @@ Result<void> Daemon::load() {
       .at = facts_.started_wall, .journal_position = report->journal_position, .changes = changes_loaded};
   if (auto begun = begin_service(loaded, *replayed); !begun) return begun;
   if (pages_ != nullptr) pages_->loaded();
-  spdlog::info("ready: address={}", listening_text(settings_, facts_.port));
+  spdlog::info("ready: address={}", listening_text(listeners_));
   return {};
 }
 

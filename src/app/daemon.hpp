@@ -27,6 +27,7 @@
 #include "descriptors.hpp"
 #include "import_folder.hpp"
 #include "journal_view.hpp"
+#include "listeners.hpp"
 #include "loader.hpp"
 #include "operator_pages.hpp"
 #include "script_log.hpp"
@@ -57,6 +58,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<void> open_data();
   Result<void> plan_descriptors();
   Result<void> listen();
+  void note_listeners();
   [[nodiscard]] bool has_http() const { return settings_.http.port != 0; }
   Result<void> listen_for_operators();
   Result<void> load();
@@ -110,6 +112,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   settings::Configuration configuration_{settings_, [this] { settings_changed(); }};
   StopSignal& stop_signal_;
   command::ServerFacts facts_;
+  std::vector<Listener> listeners_;                   // after listen()
   std::optional<Descriptors> descriptors_;            // guarded by the gate once clients are served
   std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served
   std::unique_ptr<storage::Disk> disk_;

@@ -53,10 +53,11 @@ struct Settings {
   std::uint64_t disk_reserve_bytes = std::uint64_t{32} << 20;  // 0: no reserve is kept
   std::uint32_t stop_seconds_max = 60;  // after SIGTERM; then the process ends without a finished save
   std::string config_file;              // the one that was read; empty: none
+  bool address_is_flag = false;         // a flag says where sepald listens
 };
 
 struct Invocation {
-  enum class Action : std::uint8_t { run, check_config, print_and_exit };
+  enum class Action : std::uint8_t { run, check_config, check_health, print_and_exit };
   Action action = Action::run;
   Settings settings;
   std::string text;  // help, version or a report to print, for print_and_exit and check_config
