@@ -44,7 +44,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"),
                     *(file for folder in ("benchmarks", "config", "docker", "examples", "scripts")
                       for file in (ROOT / folder).rglob("*.md"))])
 # Files whose comments show command lines.
-COMMENTED = sorted(file for folder in ("config", "docker") for file in (ROOT / folder).iterdir() if file.suffix != ".md")
+COMMENTED = sorted(file for folder in ("config", "docker") for file in (ROOT / folder).iterdir() if file.is_file())
 
 # The document whose programs tests/clients/ runs.
 OF_CLIENTS = "docs/clients.md"
