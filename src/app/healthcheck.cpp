@@ -147,7 +147,7 @@ std::vector<Listener> listeners_to_ask(const settings::Settings& settings) {
 }  // namespace
 
 Health health_of(std::string_view reply) {
-  const auto found =
+  const auto* const found =
       std::ranges::find_if(answers, [&](const Answer& a) { return reply.starts_with(a.begin); });
   return found == answers.end() ? Health{.meaning = "it gives no answer of sepald"} : found->health;
 }
