@@ -89,7 +89,7 @@ Result<Descriptor> connect_to_port(const Listener& listener) {
   return connected(listener, list->ai_addr, list->ai_addrlen);
 }
 
-// A server with TLS only is reached here as well, once it notes such a port: the next kind of listener.
+// The place for a further kind of listener, such as a port that speaks only TLS.
 Result<Descriptor> connect_to(const Listener& listener) {
   return listener.path.empty() ? connect_to_port(listener) : connect_to_path(listener);
 }
