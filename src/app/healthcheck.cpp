@@ -34,6 +34,8 @@ constexpr std::array answers{
     Answer{"+PONG", {.good = true, .meaning = "it answers PONG"}},
     Answer{"-ERR max number of clients", {.good = true, .meaning = "it serves as many clients as it may"}},
     Answer{"-NOAUTH", {.good = true, .meaning = "it runs, and asks for another login than this check has"}},
+    Answer{"-WRONGPASS",
+           {.good = true, .meaning = "it runs, and asks for another login than this check has"}},
     Answer{"-NOPERM", {.good = true, .meaning = "it runs, and its user 'default' may not send PING"}},
     Answer{"-DENIED", {.good = true, .meaning = "it runs, and takes this check for another machine"}},
     Answer{"-BUSY", {.good = true, .meaning = "it runs a long script"}},
@@ -121,12 +123,17 @@ Result<std::string> last_line(const Listener& listener, const Descriptor& socket
   return text.substr(text.rfind('\n') + 1);
 }
 
+// Logs in only where the server asks for it: a needless login would be a failed one in the server's log. The
+// answer to a wrong password may be late on purpose, against guessing. Then the first answer stands: the
+// server has answered.
 Result<std::string> ask(const Listener& listener, const std::string& password) {
   const auto socket = connect_to(listener);
   if (!socket) return socket.error();
-  const bool logs_in = !password.empty();
-  const std::string requests = (logs_in ? request({"AUTH", password}) : std::string()) + request({"PING"});
-  return last_line(listener, *socket, requests, logs_in ? 2 : 1);
+  const std::string ping = request({"PING"});
+  auto first = last_line(listener, *socket, ping, 1);
+  if (!first || password.empty() || !first->starts_with("-NOAUTH")) return first;
+  auto second = last_line(listener, *socket, request({"AUTH", password}) + ping, 2);
+  return second ? second : first;
 }
 
 // A flag is the operator's own word. The notes of the server are newer than a file, and know the flags of the

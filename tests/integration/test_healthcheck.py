@@ -25,14 +25,15 @@ def check(*arguments, environment=None, folder=None):
 
 @contextlib.contextmanager
 def stub(*answers):
-    """A server that takes one client after the other, answers each with the next of these bytes, and closes."""
+    """A server that takes one client after the other, gives each the next of these lists of answers, and closes."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def serve():
-            for answer in answers:
+            for of_client in answers:
                 client, _ = listener.accept()
                 with client:
-                    client.recv(4096)
-                    client.sendall(answer)
+                    for answer in of_client:
+                        client.recv(4096)
+                        client.sendall(answer)
         thread = threading.Thread(target=serve)
         thread.start()
         yield str(listener.getsockname()[1])
@@ -89,8 +90,10 @@ class HealthcheckTest(DaemonTest):
         self.assertNotIn("mustard", told)
 
     def test_a_password_that_the_server_does_not_ask_for_does_no_harm(self):
-        self.start()
+        daemon = self.start()
         self.assert_healthy("PONG", "--dir", self.directory, "--requirepass", "x")
+        with Client.of(daemon) as client:
+            self.assertEqual(client.info("stats")["acl_access_denied_auth"], "0")
 
     def test_the_addresses_are_noted_and_no_password(self):
         daemon = self.start("--requirepass", "sesame")
@@ -120,13 +123,17 @@ class HealthcheckTest(DaemonTest):
                 other.call("SCRIPT", "KILL")
 
     def test_answers_of_a_server_that_serves_nothing_yet_or_is_no_sepald(self):
-        with stub(b"-LOADING Redis is loading the dataset in memory\r\n", b"HTTP/1.1 400 Bad Request\r\n", b"", b"+PO",
-                  b"+OK\r\n-LOADING Redis is loading\r\n") as port:
+        login = b"-NOAUTH Authentication required.\r\n"
+        with stub([b"-LOADING Redis is loading the dataset in memory\r\n"], [b"HTTP/1.1 400 Bad Request\r\n"], [b""], [b"+PO"],
+                  [login, b"+OK\r\n-LOADING Redis is loading\r\n"], [login], [login, b"-WRONGPASS invalid\r\n"]) as port:
             self.assert_not_healthy("still loads", "--port", port)
             self.assert_not_healthy("no answer of sepald", "--port", port)
             self.assert_not_healthy("closed the connection without an answer", "--port", port)
             self.assert_not_healthy("no answer of sepald", "--port", port)
             self.assert_not_healthy("still loads", "--port", port, "--requirepass", "x")
+            # The server has answered, and closes the connection at the login.
+            self.assert_healthy("asks for another login", "--port", port, "--requirepass", "x")
+            self.assert_healthy("asks for another login", "--port", port, "--requirepass", "x")
 
     def test_a_server_that_never_answers_is_not_waited_for(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
