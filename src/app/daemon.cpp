@@ -70,14 +70,9 @@ storage::JournalBound journal_bound(const command::RuntimeOptions& options, std:
           .segment_bytes = segment_bytes};
 }
 
-std::string listening_text(const settings::Settings& settings, std::uint16_t port) {
+std::string listening_text(const std::vector<Listener>& listeners) {
   std::string text;
-  for (const std::string& address : settings.server.bind) {
-    if (port == 0) break;  // no TCP
-    const bool six = address.find(':') != std::string::npos;
-    text += (text.empty() ? "" : " ") + (six ? "[" + address + "]" : address) + ":" + std::to_string(port);
-  }
-  if (!settings.server.unix_socket.empty()) text += (text.empty() ? "" : " ") + settings.server.unix_socket;
+  for (const Listener& listener : listeners) text += (text.empty() ? "" : " ") + shown(listener);
   return text;
 }
 
@@ -199,12 +194,23 @@ Result<void> Daemon::listen() {
     facts_.port = serving_->server.port();
   }
   stop_signal_.at_hang_up([this] { return reload(); });
-  log::info("listening", "listening", {{"address", listening_text(settings_, facts_.port)}});
+  listeners_ = listeners_of(settings_.server, facts_.port);
+  log::info("listening", "listening", {{"address", listening_text(listeners_)}});
+  note_listeners();
   warn_of_open_port(settings_, is_open, facts_.port);
   if (has_http())
     log::info("listening_for_http", "listening for HTTP",
               {{"bind", settings_.http.bind}, {"port", pages_->port()}});
   return {};
+}
+
+// For `sepald --healthcheck`, which is not told the flags of this process. Without the notes it asks where
+// the settings say, so a full disk is no reason to end.
+void Daemon::note_listeners() {
+  std::string notes;
+  for (const Listener& listener : listeners_) notes += note_of(listener) + "\n";
+  if (const auto noted = data_->note(notes); !noted)
+    log::warn("addresses_not_noted", "addresses not noted for --healthcheck", {{"reason", noted.error().detail}});
 }
 
 // Called with the gate closed: the threads that begin here run no request before the privileges are dropped.
@@ -245,7 +251,7 @@ Result<void> Daemon::load() {
       .at = facts_.started_wall, .journal_position = report->journal_position, .changes = changes_loaded};
   if (auto begun = begin_service(loaded, *replayed); !begun) return begun;
   if (pages_ != nullptr) pages_->loaded();
-  const std::string address = listening_text(settings_, facts_.port);
+  const std::string address = listening_text(listeners_);
   log::info("ready", "ready", {{"address", address}});
   manager_.ready("Serves " + std::to_string(serving_->services.load.filters) + " filters at its start, on " +
                  address);

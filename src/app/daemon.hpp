@@ -28,6 +28,7 @@
 #include "descriptors.hpp"
 #include "import_folder.hpp"
 #include "journal_view.hpp"
+#include "listeners.hpp"
 #include "loader.hpp"
 #include "operator_pages.hpp"
 #include "privileges.hpp"
@@ -61,6 +62,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<void> open_data();
   Result<void> plan_descriptors();
   Result<void> listen();
+  void note_listeners();
   [[nodiscard]] bool has_http() const { return settings_.http.port != 0; }
   Result<void> open_ports();
   Result<void> load();
@@ -123,6 +125,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Watchdog watchdog_{manager_};
   Privileges& privileges_;
   command::ServerFacts facts_;
+  std::vector<Listener> listeners_;                   // after listen()
   std::optional<Descriptors> descriptors_;            // guarded by the gate once clients are served
   std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served
   std::unique_ptr<storage::Disk> disk_;

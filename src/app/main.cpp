@@ -14,6 +14,7 @@
 
 #include "crash_report.hpp"
 #include "daemon.hpp"
+#include "healthcheck.hpp"
 #include "logging.hpp"
 #include "machine.hpp"
 #include "privileges.hpp"
@@ -22,7 +23,8 @@
 
 namespace {
 
-// Exit statuses. 1: could not start or could not save. 2: the command line or the configuration is wrong.
+// Exit statuses. 1: could not start, could not save, or is not healthy. 2: the command line or the
+// configuration is wrong.
 constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
 
@@ -33,6 +35,15 @@ constexpr mode_t only_for_its_user = 0077;
 int complain(const sepal::Error& error, int status) {
   std::fprintf(stderr, "sepald: %s\n", error.detail.c_str());
   return status;
+}
+
+// Other programs run this, so the line names neither the level of the log nor the time.
+int tell_health(const sepal::settings::Settings& settings) {
+  const auto health = sepal::app::check_health(settings);
+  if (!health)
+    return complain(sepal::fail(health.error().code, "not healthy: " + health.error().detail), exit_failed);
+  std::printf("healthy: %s\n", health->c_str());
+  return 0;
 }
 
 // If the system gives no thread or no memory, the libraries throw. That ends here.
@@ -59,6 +70,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   auto invocation = sepal::settings::read_invocation(arguments, sepal::version_line("sepald"));
   if (!invocation) return complain(invocation.error(), exit_usage);
+  if (invocation->action == Invocation::Action::check_health) return tell_health(invocation->settings);
   if (invocation->action != Invocation::Action::run) {
     std::fputs(invocation->text.c_str(), stdout);
     return 0;

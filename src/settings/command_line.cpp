@@ -21,10 +21,14 @@
 namespace sepal::settings {
 namespace {
 
+// The settings that say where sepald listens.
+constexpr std::array<std::string_view, 3> address_settings{"bind", "port", "unixsocket"};
+
 // Flags that are not settings.
 struct Requests {
   std::string config_file;
   bool check_config = false;
+  bool check_health = false;
   bool version = false;
   bool help = false;
 };
@@ -77,6 +81,9 @@ void add_requests(CommandLine& line) {
   line.app.add_flag(
       "--check-config", line.requests.check_config,
       "check the configuration file and the flags, print what differs from the defaults, and exit");
+  line.app.add_flag("--healthcheck", line.requests.check_health,
+                    "ask the sepald that runs with these settings whether it is alive and loaded, and exit "
+                    "with 0 or 1");
 }
 
 // If a flag is given twice, the last one counts. So a user can override the flags of a container or a script.
@@ -151,6 +158,8 @@ Result<void> apply_flags(const std::vector<FlagValue>& flags, Settings& settings
       return refuse(flag.setting->flag() + " " + shown + ": " + value.error().detail);
     }
     flag.setting->set(settings, *value);
+    if (std::ranges::find(address_settings, flag.setting->key) != address_settings.end())
+      settings.address_is_flag = true;
   }
   return {};
 }
@@ -214,7 +223,9 @@ Result<Invocation> read_invocation(std::span<const std::string> arguments, std::
   if (!settings) return settings.error();
   Invocation invocation;
   invocation.settings = std::move(*settings);
-  if (line.requests.check_config) {
+  if (line.requests.check_health) {
+    invocation.action = Invocation::Action::check_health;
+  } else if (line.requests.check_config) {
     invocation.action = Invocation::Action::check_config;
     invocation.text = check_report(invocation.settings);
   }

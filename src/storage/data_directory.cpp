@@ -110,6 +110,7 @@ class DataDirectory::Implementation {
 
   [[nodiscard]] const Path& path() const { return directory_; }
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
+  Result<void> note(std::string_view lines) { return lock_->note(lines); }
 
  private:
   [[nodiscard]] Path folder(std::uint64_t number) const {
@@ -256,6 +257,28 @@ class DataDirectory::Implementation {
   std::uint64_t seed_ = 0;
 };
 
+Result<std::vector<std::string>> read_notes(Disk& disk, const Path& directory) {
+  constexpr std::size_t bytes_max = 65'536;
+  const Path path = directory / "LOCK";
+  const auto there = disk.exists(path);
+  if (!there) return there.error();
+  if (!*there) return std::vector<std::string>();
+  const auto file = disk.open(path);
+  if (!file) return file.error();
+  std::string text(bytes_max, '\0');
+  const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(text)));
+  if (!count) return count.error();
+  if (*count == bytes_max) return std::vector<std::string>();
+  text.resize(*count);
+  std::vector<std::string> lines;
+  // The first line is the process id. A line without its end was not written to the end.
+  for (std::size_t end = text.find('\n'), next = 0; end != std::string::npos; end = next) {
+    next = text.find('\n', end + 1);
+    if (next != std::string::npos) lines.push_back(text.substr(end + 1, next - end - 1));
+  }
+  return lines;
+}
+
 DataDirectory::DataDirectory(std::unique_ptr<Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 DataDirectory::~DataDirectory() = default;
@@ -267,6 +290,10 @@ Result<std::unique_ptr<DataDirectory>> DataDirectory::open(Disk& disk, Path dire
   auto implementation = std::make_unique<Implementation>(disk, std::move(directory), options);
   if (auto opened = implementation->open(seed_drawn, seed_fixed); !opened) return opened.error();
   return std::unique_ptr<DataDirectory>(new DataDirectory(std::move(implementation)));
+}
+
+Result<void> DataDirectory::note(std::string_view lines) {
+  return implementation_->note(lines);
 }
 
 const Path& DataDirectory::path() const {

@@ -240,14 +240,25 @@ class PosixMappedFile final : public MappedFile {
 
 class PosixLock final : public DirectoryLock {
  public:
-  PosixLock(Descriptor directory, Descriptor file)
-      : directory_(std::move(directory)), file_(std::move(file)) {}
+  PosixLock(Descriptor directory, Descriptor file, Path path)
+      : directory_(std::move(directory)), file_(std::move(file)), path_(std::move(path)) {}
+
+  Result<void> note(std::string_view lines) override {
+    const std::string text = std::to_string(::getpid()) + "\n" + std::string(lines);
+    if (::ftruncate(file_.number(), 0) != 0) return failed("write", path_, errno);
+    const ssize_t count = ::pwrite(file_.number(), text.data(), text.size(), 0);
+    if (count < 0) return failed("write", path_, errno);
+    // A part of a regular file is written only where the disk has no room for the rest.
+    if (static_cast<std::size_t>(count) < text.size()) return failed("write", path_, ENOSPC);
+    return {};
+  }
 
  private:
   // The flock ends when the last descriptor is closed. The lock file stays, because removing it would be a
   // race.
   Descriptor directory_;
   Descriptor file_;
+  Path path_;
 };
 
 // The process id in a lock file; empty if it cannot be read.
@@ -441,14 +452,11 @@ class PosixDisk final : public Disk {
     const auto locked = try_lock(descriptor, path);
     if (!locked) return locked.error();
     if (!*locked) return held_by_another(path, descriptor);
+    auto held = std::make_unique<PosixLock>(std::move(directory), std::move(descriptor), path);
     // The process id only serves the message above. So a failed write is ignored: a full disk must not keep a
     // server from starting.
-    const std::string holder = std::to_string(::getpid()) + "\n";
-    const bool noted = ::ftruncate(descriptor.number(), 0) == 0 &&
-                       ::pwrite(descriptor.number(), holder.data(), holder.size(), 0) > 0;
-    static_cast<void>(noted);
-    return std::unique_ptr<DirectoryLock>(
-        std::make_unique<PosixLock>(std::move(directory), std::move(descriptor)));
+    static_cast<void>(held->note({}));
+    return std::unique_ptr<DirectoryLock>(std::move(held));
   }
 
  private:

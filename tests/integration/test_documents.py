@@ -44,7 +44,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"),
                     *(file for folder in ("benchmarks", "config", "docker", "examples", "scripts")
                       for file in (ROOT / folder).rglob("*.md"))])
 # Files whose comments show command lines.
-COMMENTED = sorted(file for folder in ("config", "docker") for file in (ROOT / folder).iterdir() if file.suffix != ".md")
+COMMENTED = sorted(file for folder in ("config", "docker") for file in (ROOT / folder).iterdir() if file.is_file())
 
 # The document whose programs tests/clients/ runs.
 OF_CLIENTS = "docs/clients.md"
@@ -63,8 +63,11 @@ NOT_RUN = {
     "redis-commander --address 127.0.0.1 --port 8081 --redis-host 127.0.0.1 --redis-port 6379 --nosave":
         "serves until it is ended; its test in tests/clients/ runs it",
     "docker build -f docker/Dockerfile -t sepal .": "needs Docker and a network",
-    "docker run -p 127.0.0.1:6379:6379 -v sepal:/data sepal --maxmemory 1gb --requirepass secret":
+    "docker run -p 127.0.0.1:6379:6379 -v sepal:/data --read-only sepal --maxmemory 1gb --requirepass secret":
         "needs Docker and a network",
+    "docker compose -f docker/docker-compose.yml up": "needs Docker and a network",
+    "scripts/package": "builds everything; a test in tests/packages/ installs what it makes",
+    "apt install ./build/package/sepal_*.deb": "installs a package; a test in tests/packages/ does so in a system of its own"
 }
 
 # Line of a document: the pattern of the output.

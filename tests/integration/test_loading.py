@@ -2,12 +2,13 @@
 
 import os
 import pathlib
+import subprocess
 import sys
 import time
 import unittest
 
 from client import Client, Refused
-from daemon import SANITIZED, DaemonTest, free_port
+from daemon import SANITIZED, SEPALD, DaemonTest, free_port
 
 # Enough data that a client can ask before the load is over. Sanitizers make a load slow with less data.
 BIG_FILTERS = 1 if SANITIZED else 4
@@ -106,6 +107,23 @@ class LoadingTest(DaemonTest):
             self.assertLessEqual(loaded[-1], int(fields["loading_total_bytes"] or 0))
         self.assertEqual(loaded, sorted(loaded))
         say("INFO was asked %d times during a load and waited %.1f ms at most" % (asked, longest * 1000))
+
+    def test_a_health_check_tells_a_server_that_loads_from_one_that_has_loaded(self):
+        def check():
+            done = subprocess.run([SEPALD, "--healthcheck", "--unixsocket", self.socket_path, "--port", "0"], capture_output=True,
+                                  text=True, timeout=SECONDS_MAX, check=False)
+            return done.returncode, (done.stdout + done.stderr).strip()
+
+        def attempt():
+            daemon, client = self.begin()
+            client.close()
+            during = check()
+            daemon.wait_for_line("ready: address=")
+            self.assertEqual(check(), (0, "healthy: %s: it answers PONG" % self.socket_path))
+            self.assertEqual(daemon.stop(), 0)
+            return during == (1, "sepald: not healthy: %s: it still loads its data" % self.socket_path)
+
+        self.in_time(attempt)
 
     def test_a_stop_while_loading_ends_soon_and_leaves_the_data_as_it_was(self):
         before = self.generation()

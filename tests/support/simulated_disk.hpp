@@ -300,6 +300,7 @@ class SimulatedDisk final : public storage::Disk {
     std::map<std::string, std::shared_ptr<Node>> durable_names;
   };
   struct SimulatedLock final : storage::DirectoryLock {
+    Result<void> note(std::string_view) override { return {}; }
     std::shared_ptr<int> token = std::make_shared<int>(0);
   };
 

@@ -54,10 +54,11 @@ struct Settings {
   std::uint32_t stop_seconds_max = 60;  // after SIGTERM; then the process ends without a finished save
   std::string user;                     // empty: none
   std::string config_file;              // the one that was read; empty: none
+  bool address_is_flag = false;         // a flag says where sepald listens
 };
 
 struct Invocation {
-  enum class Action : std::uint8_t { run, check_config, print_and_exit };
+  enum class Action : std::uint8_t { run, check_config, check_health, print_and_exit };
   Action action = Action::run;
   Settings settings;
   std::string text;  // help, version or a report to print, for print_and_exit and check_config

@@ -1,7 +1,8 @@
 // The data directory: which daemon uses it, which generation is current, and the seed of this server.
 //
 //     data/
-//       LOCK                    flock'ed while a daemon uses the directory; holds its process id
+//       LOCK                    flock'ed while a daemon uses the directory; holds its process id, and its
+//                               notes: lines that say where it listens
 //       SEED                    the seed of new filters, drawn once (formats.md)
 //       CURRENT                 the name of the current generation; replaced by rename
 //       FIRST                   while there is no CURRENT: the generation that the first save makes
@@ -31,6 +32,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sepal::storage {
@@ -82,6 +84,10 @@ using LoadSink = std::function<Result<void>(std::span<LoadedFilter> filters)>;
 // is no SEED. Blocks. Errors: damaged and unsupported_version, with file and advice; those of Disk.
 Result<std::optional<std::uint64_t>> read_seed(Disk& disk, const Path& directory);
 
+// The notes in LOCK: those of the daemon that uses the directory, or of the last one. None where there is no
+// LOCK, or where it is too long to be one. Blocks. Errors: those of Disk.
+Result<std::vector<std::string>> read_notes(Disk& disk, const Path& directory);
+
 // Confined to one thread at a time. Blocks.
 class DataDirectory {
  public:
@@ -96,6 +102,9 @@ class DataDirectory {
 
   [[nodiscard]] const Path& path() const;
   [[nodiscard]] std::uint64_t seed() const;
+
+  // Writes lines for read_notes(), in the place of earlier ones. Errors: io, disk_full, read_only.
+  Result<void> note(std::string_view lines);
 
   // Writes `snapshot` as a new generation and makes it current, then removes the older ones. Filters may be
   // added to while this reads them: the generation holds what was added before the cut, and a part of what

@@ -70,6 +70,9 @@ class MappedFile {
 class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
+  // Writes these lines into the file, behind the process id and in the place of earlier ones. Errors: io,
+  // disk_full, read_only.
+  virtual Result<void> note(std::string_view lines) = 0;
 };
 
 // A file that is written beside its place, and is then renamed into it.

@@ -57,6 +57,45 @@ void fill_with_all_kinds(Filters& filters) {
 
 }  // namespace
 
+TEST_CASE(
+    "the notes of a data directory are read beside the process that has it, until the next one opens it",
+    "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  CHECK(read_notes(*disk, folder.path())->empty());
+  {
+    const auto data = DataDirectory::open(*disk, folder.path(), 1, std::nullopt);
+    REQUIRE(data);
+    CHECK(read_notes(*disk, folder.path())->empty());
+    REQUIRE((*data)->note("a longer line than the next\nand one more\n"));
+    REQUIRE((*data)->note("one\ntwo words\n"));
+    CHECK(*read_notes(*disk, folder.path()) == std::vector<std::string>{"one", "two words"});
+    const auto second = DataDirectory::open(*disk, folder.path(), 1, std::nullopt);
+    REQUIRE(!second);
+    CHECK(second.error().detail.find("in use by process " + std::to_string(::getpid()) + ",") !=
+          std::string::npos);
+  }
+  CHECK(read_notes(*disk, folder.path())->size() == 2);
+  REQUIRE(DataDirectory::open(*disk, folder.path(), 1, std::nullopt));
+  CHECK(read_notes(*disk, folder.path())->empty());
+}
+
+TEST_CASE("a lock file without whole lines, or too long to be one, has no notes", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  const auto notes_of = [&](const std::string& text) {
+    REQUIRE(replace_file(*disk, folder.path() / "LOCK", std::as_bytes(std::span(text))));
+    return *read_notes(*disk, folder.path());
+  };
+  CHECK(notes_of("").empty());
+  CHECK(notes_of("12").empty());
+  CHECK(notes_of("12\n").empty());
+  CHECK(notes_of("12\ntcp 127.0").empty());
+  CHECK(notes_of("12\na\nb").size() == 1);
+  CHECK(notes_of("12\n" + std::string(65'532, '\n')).size() == 65'532);
+  CHECK(notes_of("12\n" + std::string(65'533, '\n')).empty());
+}
+
 TEST_CASE("a load restores every saved filter: all kinds, keys and databases", "[storage]") {
   SimulatedDisk disk;
   Filters filters;

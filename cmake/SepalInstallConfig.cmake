@@ -1,0 +1,28 @@
+# Part of the installation (cmake/SepalInstall.cmake): the configuration and the service, with the paths of the prefix.
+set(root ${CMAKE_INSTALL_PREFIX})
+set(etc ${root}/etc)
+if(root STREQUAL "/usr")
+  set(etc /etc)
+endif()
+
+# A configuration that is there belongs to the operator.
+file(READ ${SEPAL_SOURCE}/config/sepald.toml text)
+string(REPLACE "dir = \"data\"" "dir = \"/var/lib/sepal\"" installed "${text}")
+if(installed STREQUAL text)
+  message(FATAL_ERROR "config/sepald.toml has another line for dir than this script replaces")
+endif()
+string(REPLACE "--config config/sepald.toml" "--config ${etc}/sepal/sepald.toml" installed "${installed}")
+set(target ${etc}/sepal/sepald.toml)
+if(EXISTS $ENV{DESTDIR}${target})
+  message(STATUS "Kept: $ENV{DESTDIR}${target}")
+else()
+  message(STATUS "Installing: $ENV{DESTDIR}${target}")
+  file(WRITE $ENV{DESTDIR}${target} "${installed}")
+endif()
+
+file(READ ${SEPAL_SOURCE}/config/sepald.service text)
+string(REPLACE "/usr/bin/sepald" "${root}/${SEPAL_BINDIR}/sepald" text "${text}")
+string(REPLACE "/etc/sepal/" "${etc}/sepal/" text "${text}")
+set(target ${root}/lib/systemd/system/sepald.service)
+message(STATUS "Installing: $ENV{DESTDIR}${target}")
+file(WRITE $ENV{DESTDIR}${target} "${text}")

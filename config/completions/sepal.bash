@@ -1,0 +1,54 @@
+# Written by scripts/write-manuals.
+_sepal() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
+  # Of --journal=off, bash makes three words.
+  if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
+  if ((COMP_CWORD == 1)); then
+    COMPREPLY=($(compgen -W "plan build merge convert migrate verify inspect salvage -h --help --version" -- "$word"))
+    return
+  fi
+  case ${COMP_WORDS[1]} in
+    plan)
+      case $before in
+        --error|--capacity|--expansion) return ;;
+      esac
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --error --capacity --expansion --nonscaling" -- "$word")); fi ;;
+    build)
+      case $before in
+        --format) COMPREPLY=($(compgen -W "lines nul length" -- "$word")); return ;;
+        -o|--output) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --seed-from) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --key) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --threads|--error|--capacity|--expansion|--seed) return ;;
+      esac
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --format --threads -o --output --error --capacity --expansion --nonscaling --seed --seed-from --key -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+    merge)
+      case $before in
+        -o|--output) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --key) COMPREPLY=($(compgen -f -- "$word")); return ;;
+      esac
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help -o --output --key -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+    convert)
+      case $before in
+        --data) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --files) COMPREPLY=($(compgen -f -- "$word")); return ;;
+      esac
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --data --files --dry-run -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+    migrate)
+      case $before in
+        --match) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --db) return ;;
+      esac
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --match --db --dry-run -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+    verify)
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+    inspect)
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --json" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+    salvage)
+      case $before in
+        --into) COMPREPLY=($(compgen -f -- "$word")); return ;;
+      esac
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --into" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+  esac
+}
+complete -o filenames -F _sepal sepal

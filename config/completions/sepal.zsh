@@ -1,0 +1,99 @@
+#compdef sepal
+# Written by scripts/write-manuals.
+local -a tools
+tools=(
+  'plan:Says what a filter takes in memory and what it promises'
+  'build:Makes a filter file of lists of items'
+  'merge:Makes one filter file of several of the same seed and shape'
+  'convert:Makes a data directory or filter files of RDB or append-only files of Redis\: filters and strings'
+  'migrate:Copies the filters and strings of a running Redis, or of a sepald, to a sepald'
+  'verify:Checks a data directory or a filter file and writes nothing; exit status 1\: it is damaged'
+  'inspect:Prints what a filter file, or a file of a data directory, holds'
+  'salvage:Saves what is whole of a damaged data directory into a new one'
+)
+if ((CURRENT == 2)); then
+  _describe command tools
+  _arguments \
+    '(-h --help)-h[Print this help message and exit]' \
+    '(-h --help)--help[Print this help message and exit]' \
+    '--version[Display program version information and exit]'
+  return
+fi
+local command=$words[2]
+shift words
+((CURRENT--))
+case $command in
+  plan)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '--error=[The error rate, above 0 and below 1 (default 0.01)]:rate:' \
+      '--capacity=[The items of the first layer (default 100)]:count:' \
+      '--expansion=[A new layer holds this many times the last (default 2)]:number:' \
+      '--nonscaling[The filter refuses what is above its capacity]' ;;
+  build)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '--format=[How items follow each other\: lines, nul (each ends with a zero byte), or length (each begins with its length, 32 bits, little endian) (default lines)]:lines or nul or length:(lines nul length)' \
+      '--threads=[Threads to use; all processors if not given]:number:' \
+      '(-o --output)-o[The filter file; replaced when it is done]:file:_files' \
+      '(-o --output)--output=[The filter file; replaced when it is done]:file:_files' \
+      '--error=[The error rate, above 0 and below 1 (default 0.01)]:rate:' \
+      '--capacity=[The items of the first layer; as many as there are in the input if not given]:count:' \
+      '--expansion=[A new layer holds this many times the last (default 2)]:number:' \
+      '--nonscaling[The filter refuses what is above its capacity]' \
+      '--seed=[The seed of the fingerprints, decimal or 0x...; drawn if not given]:number:' \
+      '--seed-from=[Take the seed of this data directory of a server]:dir:_files' \
+      '--key=[The key that the file names]:text:_files' \
+      '(-q --quiet)-q[Print nothing but errors]' \
+      '(-q --quiet)--quiet[Print nothing but errors]' \
+      '*:file:_files' ;;
+  merge)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '(-o --output)-o[The filter file; replaced when it is done]:file:_files' \
+      '(-o --output)--output=[The filter file; replaced when it is done]:file:_files' \
+      '--key=[The key that the file names; the first file'\''s if not given]:text:_files' \
+      '(-q --quiet)-q[Print nothing but errors]' \
+      '(-q --quiet)--quiet[Print nothing but errors]' \
+      '*:file:_files' ;;
+  convert)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '--data=[Make this data directory, which sepald then starts with]:dir:_files' \
+      '--files=[Make a filter file for each filter in this folder, without databases, deadlines and strings]:dir:_files' \
+      '--dry-run[Write nothing; print what there is]' \
+      '(-q --quiet)-q[Print nothing but errors]' \
+      '(-q --quiet)--quiet[Print nothing but errors]' \
+      '*:input:_files' ;;
+  migrate)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '--match=[Only keys of this pattern, as in SCAN]:text:_files' \
+      '--db=[Only this database of the source; all if not given]:number:' \
+      '--dry-run[Copy nothing; print what there is]' \
+      '(-q --quiet)-q[Print nothing but errors]' \
+      '(-q --quiet)--quiet[Print nothing but errors]' \
+      '*:source:_files' ;;
+  verify)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '*:path:_files' ;;
+  inspect)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '--json[A line of JSON for each thing]' \
+      '*:file:_files' ;;
+  salvage)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '--into=[The new one]:dir:_files' \
+      '*:dir:_files' ;;
+esac

@@ -1,0 +1,52 @@
+#include "listeners.hpp"
+
+#include <charconv>
+#include <filesystem>
+
+namespace sepal::app {
+namespace {
+
+constexpr std::string_view unix_word = "unix ";
+constexpr std::string_view tcp_word = "tcp ";
+
+}  // namespace
+
+std::vector<Listener> listeners_of(const server::ServerOptions& options, std::uint16_t port) {
+  std::vector<Listener> listeners;
+  if (port != 0)
+    for (const std::string& address : options.bind)
+      listeners.push_back({.path = {}, .address = address, .port = port});
+  if (!options.unix_socket.empty())
+    listeners.push_back({.path = std::filesystem::absolute(options.unix_socket).string(), .address = {}});
+  return listeners;
+}
+
+std::string shown(const Listener& listener) {
+  if (!listener.path.empty()) return listener.path;
+  const bool six = listener.address.find(':') != std::string::npos;
+  return (six ? "[" + listener.address + "]" : listener.address) + ":" + std::to_string(listener.port);
+}
+
+std::string note_of(const Listener& listener) {
+  if (!listener.path.empty()) return std::string(unix_word) + listener.path;
+  return std::string(tcp_word) + listener.address + " " + std::to_string(listener.port);
+}
+
+std::optional<Listener> listener_of(std::string_view note) {
+  if (note.starts_with(unix_word)) {
+    note.remove_prefix(unix_word.size());
+    return note.empty() ? std::nullopt : std::optional(Listener{.path = std::string(note), .address = {}});
+  }
+  if (!note.starts_with(tcp_word)) return std::nullopt;
+  note.remove_prefix(tcp_word.size());
+  const std::size_t blank = note.find(' ');
+  if (blank == 0 || blank == std::string_view::npos) return std::nullopt;
+  Listener listener{.path = {}, .address = std::string(note.substr(0, blank))};
+  const std::string_view digits = note.substr(blank + 1);
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), listener.port);
+  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || listener.port == 0)
+    return std::nullopt;
+  return listener;
+}
+
+}  // namespace sepal::app

@@ -1,0 +1,154 @@
+"""`sepald --healthcheck`: finds the server that runs with the same settings, and says whether it is healthy."""
+
+import contextlib
+import os
+import pathlib
+import socket
+import subprocess
+import threading
+import unittest
+
+from client import Client
+from daemon import SEPALD, DaemonTest, free_port
+
+HEALTHY, NOT_HEALTHY, WRONG_SETTINGS = 0, 1, 2
+
+
+def check(*arguments, environment=None, folder=None):
+    """The exit status of a check, and the one line that it says."""
+    done = subprocess.run([SEPALD, "--healthcheck", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=120, cwd=folder, env=dict(os.environ, **(environment or {})))
+    told, silent = (done.stdout, done.stderr) if done.returncode == 0 else (done.stderr, done.stdout)
+    assert silent == "" and told.count("\n") == 1, done
+    return done.returncode, told.rstrip("\n")
+
+
+@contextlib.contextmanager
+def stub(*answers):
+    """A server that takes one client after the other, gives each the next of these lists of answers, and closes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            for of_client in answers:
+                client, _ = listener.accept()
+                with client:
+                    for answer in of_client:
+                        client.recv(4096)
+                        client.sendall(answer)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield str(listener.getsockname()[1])
+        thread.join()
+
+
+class HealthcheckTest(DaemonTest):
+    def assert_healthy(self, meaning, *arguments, **options):
+        status, told = check(*arguments, **options)
+        self.assertEqual((status, told), (HEALTHY, told))
+        self.assertIn(meaning, told)
+
+    def assert_not_healthy(self, meaning, *arguments, **options):
+        status, told = check(*arguments, **options)
+        self.assertEqual((status, told), (NOT_HEALTHY, told))
+        self.assertIn(meaning, told)
+
+    def test_a_server_is_found_by_its_data_directory_whatever_its_flags(self):
+        daemon = self.start("--bind", "0.0.0.0", "--protected-mode", "yes")
+        self.assert_healthy("0.0.0.0:%d: it answers PONG" % daemon.port, "--dir", self.directory)
+        self.assertEqual(daemon.stop(), 0)
+        self.assert_not_healthy("Connection refused", "--dir", self.directory)
+
+    def test_a_server_is_found_by_its_port(self):
+        daemon = self.start()
+        self.assert_healthy("127.0.0.1:%d: it answers PONG" % daemon.port, "--port", str(daemon.port))
+        # A flag counts, whatever server has the data directory.
+        self.assert_not_healthy("refused", "--port", str(free_port()), "--dir", self.directory)
+        file = pathlib.Path(self.directory, "sepald.toml")
+        file.write_text("port = %d\ndir = '%s'\n" % (daemon.port, os.path.join(self.directory, "none")))
+        self.assert_healthy("PONG", "--config", str(file))
+
+    def test_a_server_is_found_at_its_unix_socket_from_any_folder(self):
+        self.start("--unixsocket", os.path.relpath(os.path.join(self.directory, "socket")))
+        self.assert_healthy(self.directory + "/socket: it answers PONG", "--dir", self.directory, folder="/")
+        self.assert_healthy("PONG", "--unixsocket", os.path.join(self.directory, "socket"), "--port", "0")
+
+    def test_an_address_that_does_not_answer_is_passed_over(self):
+        daemon = self.start()
+        self.assert_healthy("127.0.0.1:", "--bind", "-::1 127.0.0.1", "--port", str(daemon.port))
+
+    def test_it_logs_in_with_the_password_of_the_server(self):
+        secret = pathlib.Path(self.directory, "secret")
+        secret.write_text("sesame\n")
+        data = os.path.join(self.directory, "data")
+        self.start("--requirepass-file", str(secret), directory=data)
+        self.assert_healthy("PONG", "--dir", data, "--requirepass-file", str(secret))
+        self.assert_healthy("PONG", "--dir", data, environment={"SEPAL_REQUIREPASS": "sesame"})
+        # A server that asks for another login runs: to end it would not help.
+        self.assert_healthy("asks for another login", "--dir", data)
+        status, told = check("--dir", data, "--requirepass", "mustard")
+        self.assertEqual(status, HEALTHY)
+        self.assertIn("asks for another login", told)
+        self.assertNotIn("mustard", told)
+
+    def test_a_password_that_the_server_does_not_ask_for_does_no_harm(self):
+        daemon = self.start()
+        self.assert_healthy("PONG", "--dir", self.directory, "--requirepass", "x")
+        with Client.of(daemon) as client:
+            self.assertEqual(client.info("stats")["acl_access_denied_auth"], "0")
+
+    def test_the_addresses_are_noted_and_no_password(self):
+        daemon = self.start("--requirepass", "sesame")
+        text = pathlib.Path(self.directory, "LOCK").read_text()
+        self.assertEqual(text, "%d\ntcp 127.0.0.1 %d\n" % (daemon.process.pid, daemon.port))
+
+    def test_a_full_server_is_healthy(self):
+        daemon = self.start("--maxclients", "1", "--maxmemory", "1mb")
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("PING"), b"PONG")
+            for _ in range(20):  # the refusal may come before or after the request is sent
+                self.assert_healthy("as many clients as it may", "--dir", self.directory, "--requirepass", "x")
+
+    def test_a_server_whose_user_default_may_do_nothing_is_healthy(self):
+        daemon = self.start()
+        with Client.of(daemon) as client:
+            client.call("ACL", "SETUSER", "default", "-@all", "+acl")
+        self.assert_healthy("may not send PING", "--dir", self.directory)
+
+    def test_a_server_with_a_long_script_is_healthy(self):
+        daemon = self.start("--busy-reply-threshold", "1", "--threads", "2")
+        with Client.of(daemon) as running:
+            running.send(("EVAL", "while true do end", "0"))
+            self.eventually("the script is never busy", lambda: "long script" in check("--dir", self.directory)[1])
+            self.assert_healthy("long script", "--dir", self.directory)
+            with Client.of(daemon) as other:
+                other.call("SCRIPT", "KILL")
+
+    def test_answers_of_a_server_that_serves_nothing_yet_or_is_no_sepald(self):
+        login = b"-NOAUTH Authentication required.\r\n"
+        with stub([b"-LOADING Redis is loading the dataset in memory\r\n"], [b"HTTP/1.1 400 Bad Request\r\n"], [b""], [b"+PO"],
+                  [login, b"+OK\r\n-LOADING Redis is loading\r\n"], [login], [login, b"-WRONGPASS invalid\r\n"]) as port:
+            self.assert_not_healthy("still loads", "--port", port)
+            self.assert_not_healthy("no answer of sepald", "--port", port)
+            self.assert_not_healthy("closed the connection without an answer", "--port", port)
+            self.assert_not_healthy("no answer of sepald", "--port", port)
+            self.assert_not_healthy("still loads", "--port", port, "--requirepass", "x")
+            # The server has answered, and closes the connection at the login.
+            self.assert_healthy("asks for another login", "--port", port, "--requirepass", "x")
+            self.assert_healthy("asks for another login", "--port", port, "--requirepass", "x")
+
+    def test_a_server_that_never_answers_is_not_waited_for(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.assert_not_healthy("no answer within 5 seconds", "--port", str(listener.getsockname()[1]))
+
+    def test_a_check_neither_starts_a_server_nor_changes_the_directory(self):
+        missing = os.path.join(self.directory, "none")
+        self.assert_not_healthy("refused", "--dir", missing, "--port", str(free_port()))
+        self.assertFalse(os.path.exists(missing))
+        self.assert_not_healthy("port is 0", "--dir", missing, "--port", "0")
+
+    def test_wrong_settings_are_told_as_at_a_start(self):
+        status, told = check("--prot", "1")
+        self.assertEqual((status, told), (WRONG_SETTINGS, "sepald: unknown flag '--prot'; did you mean '--port'?"))
+
+
+if __name__ == "__main__":
+    unittest.main()

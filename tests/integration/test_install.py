@@ -1,0 +1,184 @@
+"""What `cmake --install` puts where: programs, configuration, service, manual pages and the completions of the shells."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SEPALD, SEPAL = os.environ["SEPALD"], os.environ["SEPAL"]
+BUILD = pathlib.Path(SEPALD).parent
+COMMANDS = re.findall(r"^  ([a-z]+) {3,}", subprocess.run([SEPAL, "--help"], capture_output=True, text=True, check=True).stdout, re.M)
+# systemd rates a service without any protection as 9.6. The option takes ten times the rating.
+EXPOSURE_MAX = "20"
+
+
+def program(name):
+    """The path of a program of the system. Without it the test is skipped, except in a run that tests everything."""
+    path = shutil.which(name)
+    if path is None and os.environ.get("SEPAL_CLIENTS") != "all":
+        raise unittest.SkipTest("there is no %s" % name)
+    if path is None:
+        raise AssertionError("there is no %s; scripts/install-dependencies --packages installs it" % name)
+    return path
+
+
+def run(*words, **options):
+    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+class InstallTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sepal-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def install(self, prefix, below=""):
+        """Installs below `below`. Returns the lines that cmake prints."""
+        done = run(os.environ["CMAKE"], "--install", str(BUILD), "--prefix", prefix, env=dict(os.environ, DESTDIR=below))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def files(self):
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
+
+    def test_every_file_has_its_place(self):
+        self.install("/usr", str(self.folder))
+        self.assertEqual(self.files(), {
+            "etc/sepal/sepald.toml", "usr/bin/sepald", "usr/bin/sepal", "usr/lib/systemd/system/sepald.service",
+            "usr/lib/sysusers.d/sepal.conf", "usr/share/man/man1/sepal.1", "usr/share/man/man8/sepald.8",
+            "usr/share/doc/sepal/LICENSE", "usr/share/doc/sepal/README.md", "usr/share/doc/sepal/CHANGELOG.md",
+            *("usr/share/" + path for name in ("sepald", "sepal") for path in (
+                "bash-completion/completions/" + name, "zsh/site-functions/_" + name, "fish/vendor_completions.d/%s.fish" % name))})
+        self.assertEqual((self.folder / "usr/lib/systemd/system/sepald.service").read_text(), (ROOT / "config/sepald.service").read_text())
+        for name in ("sepald", "sepal"):
+            done = run(str(self.folder / "usr/bin" / name), "--version")
+            self.assertEqual((done.returncode, done.stdout.split()[:2]), (0, [name, os.environ["SEPAL_VERSION"]]))
+
+    def test_the_service_and_the_configuration_follow_the_prefix(self):
+        self.install(str(self.folder / "opt"))
+        service = (self.folder / "opt/lib/systemd/system/sepald.service").read_text()
+        config = self.folder / "opt/etc/sepal/sepald.toml"
+        self.assertIn("ExecStart=%s/opt/bin/sepald --config %s\n" % (self.folder, config), service)
+        self.assertEqual(service.count("/etc/"), service.count(str(config.parent)))
+
+    def test_the_installed_configuration_differs_from_the_defaults_in_the_directory(self):
+        self.install(str(self.folder))
+        done = run(SEPALD, "--config", str(self.folder / "etc/sepal/sepald.toml"), "--check-config")
+        self.assertEqual(done.stdout, 'configuration ok\ndir = "/var/lib/sepal" (default "data")\n')
+
+    def test_a_configuration_that_is_there_is_kept(self):
+        config = self.folder / "etc/sepal/sepald.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text("port = 7000\n")
+        self.assertIn("Kept: %s" % config, self.install(str(self.folder)))
+        self.assertEqual(config.read_text(), "port = 7000\n")
+
+
+class ServiceTest(unittest.TestCase):
+    SERVICE = ROOT / "config" / "sepald.service"
+
+    def test_systemd_rates_the_protection_of_the_service(self):
+        done = run(program("systemd-analyze"), "security", "--offline=true", "--no-pager", "--threshold=" + EXPOSURE_MAX, str(self.SERVICE))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("Overall exposure level for sepald.service", done.stdout)
+
+    def test_a_stop_has_the_time_that_sepald_takes(self):
+        seconds = int(re.search(r"^TimeoutStopSec=(\d+)$", self.SERVICE.read_text(), re.M).group(1))
+        usual = re.search(r'^stop_seconds_max = "1m"$', (ROOT / "config/sepald.toml").read_text(), re.M)
+        self.assertTrue(usual)
+        self.assertGreater(seconds, 60)
+
+
+class ManualTest(unittest.TestCase):
+    PAGES = ("sepald.8", "sepal.1")
+
+    def test_the_pages_and_the_completions_say_what_the_help_says(self):
+        done = run(str(ROOT / "scripts" / "write-manuals"), "--check")
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+
+    def test_no_flag_is_missing(self):
+        for name, page, words in (("sepald", "sepald.8", [SEPALD]), *(("sepal", "sepal.1", [SEPAL, command]) for command in COMMANDS)):
+            flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", run(*words, "--help").stdout))
+            self.assertIn("--help", flags)
+            manual = (ROOT / "docs/man" / page).read_text().replace("\\-", "-")
+            texts = {kind: (ROOT / "config/completions" / (name + kind)).read_text() for kind in (".bash", ".zsh", ".fish")}
+            for flag in flags:
+                with self.subTest(words=words[1:], flag=flag):
+                    self.assertRegex(manual, r"Fl (-\w , Fl )?%s\b" % flag[1:])
+                    self.assertRegex(texts[".bash"], r"[ \"]%s[ \"|)]" % flag)
+                    self.assertRegex(texts[".zsh"], r"'(\([^)]*\))?%s=?\[" % flag)
+                    self.assertRegex(texts[".fish"], r" -l %s " % flag[2:])
+
+    def test_mandoc_finds_nothing(self):
+        for page in self.PAGES:
+            done = run(program("mandoc"), "-Tlint", "-Wstyle", str(ROOT / "docs/man" / page))
+            # Whether the other pages are installed says nothing about this one.
+            lines = [line for line in done.stdout.splitlines() if "referenced manual not found" not in line]
+            self.assertEqual(lines, [])
+
+    def test_man_shows_the_pages_without_a_warning(self):
+        for page in self.PAGES:
+            done = run(program("man"), "--warnings", "--local-file", str(ROOT / "docs/man" / page), env=dict(os.environ, LC_ALL="C.UTF-8"))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn("--healthcheck" if page == "sepald.8" else "--capacity", done.stdout)
+
+
+class CompletionTest(unittest.TestCase):
+    FOLDER = ROOT / "config" / "completions"
+
+    def bash(self, line):
+        """What bash offers for the last word of a line, which it splits at blanks and equal signs."""
+        words = re.findall(r"=|[^\s=]+", line) + ([""] if line.endswith((" ", "=")) else [])
+        script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _$1; printf "%s\\n" "${COMPREPLY[@]}"'
+        done = run("bash", "-c", script, "bash", str(self.FOLDER / (words[0] + ".bash")), *words, cwd=ROOT)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def fish(self, line):
+        name = line.split()[0]
+        done = run(program("fish"), "--no-config", "-c", "source $argv[1]; complete -C $argv[2]", str(self.FOLDER / (name + ".fish")), line, cwd=ROOT)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return [offer.split("\t")[0] for offer in done.stdout.splitlines()]
+
+    def zsh(self, line):
+        """What zsh's own functions are asked for: the arguments of _arguments, with the values that a file may have."""
+        name = line.split()[0]
+        script = ("_arguments() { print -rl -- $@ }; _describe() { print -rl -- ${(P)2} }; words=(${(s: :)1}); CURRENT=$2; "
+                  'source "$3"')
+        words = line.split(" ")
+        done = run(program("zsh"), "--no-rcs", "-c", script, "zsh", line, str(len(words)), str(self.FOLDER / (name + ".zsh")))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.splitlines()
+
+    def test_bash(self):
+        self.assertEqual(self.bash("sepald --healt"), ["--healthcheck"])
+        self.assertEqual(sorted(self.bash("sepald --journal ")), ["always", "everysec", "off"])
+        self.assertEqual(self.bash("sepald --journal=a"), ["always"])
+        self.assertEqual(self.bash("sepald --port 70"), [])
+        self.assertEqual(self.bash("sepald --config CMakeL"), ["CMakeLists.txt"])
+        self.assertEqual(self.bash("sepal insp"), ["inspect"])
+        self.assertEqual(set(COMMANDS) - set(self.bash("sepal ")), set())
+        self.assertEqual(self.bash("sepal inspect CMakeL"), ["CMakeLists.txt"])
+        self.assertEqual(self.bash("sepal build --format n"), ["nul"])
+        self.assertEqual(self.bash("sepal plan --capac"), ["--capacity"])
+
+    def test_fish(self):
+        self.assertEqual(self.fish("sepald --healt"), ["--healthcheck"])
+        self.assertEqual(sorted(self.fish("sepald --journal ")), ["always", "everysec", "off"])
+        self.assertEqual(self.fish("sepald CMakeL"), [])
+        self.assertEqual(self.fish("sepald --config CMakeL"), ["CMakeLists.txt"])
+        self.assertEqual(set(self.fish("sepal ")), set(COMMANDS))
+        self.assertEqual(self.fish("sepal inspect CMakeL"), ["CMakeLists.txt"])
+        self.assertEqual(self.fish("sepal plan --capac"), ["--capacity"])
+
+    def test_zsh(self):
+        self.assertIn("--port=[TCP port; 0 lets the system pick one, or with a UNIX socket means none (default 6379)]:number:", self.zsh("sepald "))
+        self.assertEqual({line.split(":")[0] for line in self.zsh("sepal ")} & set(COMMANDS), set(COMMANDS))
+        self.assertIn("*:file:_files", self.zsh("sepal build "))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,152 @@
+"""The image of docker/Dockerfile, built by Buildah without a daemon, and the server in it.
+
+The base is a plain Debian from the mirror of this machine. In the place of the sources, the build gets the package of the
+programs that are built already: what `scripts/package` would make in the image, the tests of the build have compiled.
+"""
+
+import atexit
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import systems
+
+sys.path.append(str(systems.ROOT / "tests" / "integration"))
+systems.require_root_and("mmdebstrap", "buildah", "chroot", "dpkg-shlibdeps")
+BASE = systems.base()
+FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="sepal-image-"))
+STORE = ["buildah", "--storage-driver", "vfs", "--root", FOLDER / "store", "--runroot", FOLDER / "run"]
+UID = 6379
+
+
+def forget():
+    subprocess.run([*STORE, "umount", "--all"], capture_output=True, check=False)
+    shutil.rmtree(FOLDER)
+
+
+atexit.register(forget)
+DATA = FOLDER / "data"
+os.environ["SEPALD"] = str(FOLDER / "sepald")  # written when the image is there
+
+from client import Client  # noqa: E402: it starts the sepald that is named above
+from daemon import Daemon, free_port  # noqa: E402
+
+
+def buildah(*words):
+    return systems.run(*STORE, *words)
+
+
+def import_base():
+    container = buildah("from", "scratch").strip()
+    buildah("add", "--quiet", container, BASE, "/")
+    buildah("commit", "--quiet", "--rm", container, "localhost/base")
+
+
+def build_image():
+    context = FOLDER / "context"
+    (context / "scripts").mkdir(parents=True)
+    systems.package(context)
+    for name, script in (("install-dependencies", "true"), ("package", 'cp sepal_*.deb "$1"')):
+        (context / "scripts" / name).write_text("#!/bin/sh\n%s\n" % script, encoding="utf-8")
+        (context / "scripts" / name).chmod(0o755)
+    # With its network and names, as Docker builds it.
+    buildah("build", "--isolation", "chroot", "--format", "docker", "--build-arg", "BASE=localhost/base", "--build-arg", "COMMIT=abc",
+            "--file", systems.ROOT / "docker" / "Dockerfile", "--tag", "localhost/sepal", context)
+
+
+class ImageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        import_base()
+        build_image()
+        cls.config = json.loads(buildah("inspect", "--type", "image", "localhost/sepal"))["Docker"]["config"]
+        cls.container = buildah("from", "localhost/sepal").strip()
+        cls.root = buildah("mount", cls.container).strip()
+        # The entrypoint of the image, and the arguments that Daemon adds.
+        words = [sys.executable, str(systems.INSIDE), "--read-only", "--data", str(DATA), cls.root, cls.config["User"], *cls.config["Entrypoint"]]
+        script = FOLDER / "sepald"
+        script.write_text('#!/bin/sh\nexec %s "$@"\n' % " ".join(words), encoding="utf-8")
+        script.chmod(0o755)
+
+    def setUp(self):
+        DATA.mkdir()
+        os.chown(DATA, UID, UID)
+        self.addCleanup(shutil.rmtree, DATA)
+
+    def serve(self, *arguments, wait=True):
+        daemon = Daemon("/data", *arguments, wait=wait)
+        self.addCleanup(daemon.kill)
+        return daemon
+
+    def health(self, **environment):
+        """The exit status and the line of the image's health check, run as the engine runs it: without the server's flags."""
+        kind, *words = self.config["Healthcheck"]["Test"]
+        self.assertEqual(kind, "CMD")
+        done = subprocess.run([sys.executable, systems.INSIDE, "--read-only", "--data", str(DATA), self.root, self.config["User"], *words],
+                              env=dict(os.environ, **environment), capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, (done.stdout + done.stderr).strip()
+
+    def test_what_the_image_says_about_itself(self):
+        labels = {name.removeprefix("org.opencontainers.image."): value for name, value in self.config["Labels"].items()}
+        self.assertEqual((labels["version"], labels["licenses"], labels["revision"]), (os.environ["SEPAL_VERSION"], "BSD-3-Clause", "abc"))
+        self.assertEqual(self.config["User"], "%d:%d" % (UID, UID))
+        self.assertEqual(list(self.config["Volumes"]), ["/data"])
+        self.assertEqual(list(self.config["ExposedPorts"]), ["6379/tcp"])
+        self.assertEqual(self.config["StopSignal"], "SIGTERM")
+
+    def test_the_folder_of_the_data_is_the_user_s(self):
+        status = os.stat(self.root + "/data")
+        self.assertEqual((status.st_uid, status.st_gid, status.st_mode & 0o7777), (UID, UID, 0o700))
+
+    def test_the_engine_runs_the_programs(self):
+        for program in ("sepald", "sepal"):
+            self.assertIn(os.environ["SEPAL_VERSION"], buildah("run", "--isolation", "chroot", self.container, "--", program, "--version"))
+        self.assertEqual(buildah("run", "--isolation", "chroot", self.container, "--", "id", "-u").strip(), str(UID))
+
+    def test_the_server_serves_as_its_user_from_a_read_only_root_and_keeps_its_data(self):
+        daemon = self.serve()
+        with Client.of(daemon) as client:
+            self.assertEqual(client.call("PING"), b"PONG")
+            client.call("BF.ADD", "users", "alice")
+        status = pathlib.Path("/proc/%d/status" % daemon.process.pid).read_text()
+        self.assertIn("\nUid:\t%d\t%d\t%d\t%d\n" % (UID, UID, UID, UID), status)
+        self.assertRegex(status, r"\nCapEff:\t0+\n")
+        self.assertRegex(subprocess.run([sys.executable, systems.INSIDE, "--read-only", self.root, "0:0", "touch", "/file"],
+                                        capture_output=True, text=True, check=False).stderr, "Read-only file system")
+        self.assertEqual(daemon.stop(), 0)
+        with Client.of(self.serve()) as client:
+            self.assertEqual(client.call("BF.EXISTS", "users", "alice"), 1)
+
+    def test_the_health_check_follows_the_server(self):
+        status, told = self.health()
+        self.assertEqual((status, "Connection refused" in told), (1, True), told)
+        port = free_port()
+        daemon = self.serve("--port", str(port))
+        self.assertEqual(self.health(), (0, "healthy: 0.0.0.0:%d: it answers PONG" % port))
+        daemon.send_signal(signal.SIGSTOP)
+        self.assertEqual(self.health(), (1, "sepald: not healthy: 0.0.0.0:%d: no answer within 5 seconds" % port))
+        daemon.send_signal(signal.SIGCONT)
+        self.assertEqual(daemon.stop(), 0)
+        self.assertEqual(self.health()[0], 1)
+
+    def test_the_health_check_logs_in(self):
+        daemon = self.serve("--requirepass", "sesame")
+        self.assertEqual(self.health(SEPAL_REQUIREPASS="sesame"), (0, "healthy: 0.0.0.0:%d: it answers PONG" % daemon.port))
+        status, told = self.health()
+        self.assertEqual((status, "another login" in told), (0, True), told)
+
+    def test_a_folder_that_the_user_may_not_write_to_is_named(self):
+        os.chown(DATA, 0, 0)
+        daemon = self.serve(wait=False)
+        self.assertEqual(daemon.wait(), 1)
+        self.assertRegex(daemon.text(), r"/data/LOCK: Permission denied")
+
+
+if __name__ == "__main__":
+    unittest.main()
