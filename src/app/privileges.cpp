@@ -77,7 +77,9 @@ Result<void> Privileges::begin(const std::string& user, const Files& files) {
   name_ = user;
   user_ = record->user;
   group_ = record->group;
-  if (!files.log.empty())
+  // A terminal or a pipe stays as it is.
+  std::error_code unknown;
+  if (std::filesystem::symlink_status(files.log, unknown).type() == std::filesystem::file_type::regular)
     if (auto given = give(files.log); !given) return given;
   if (auto made = make_directory(files.data_directory); !made) return made;
   if (auto became = become(); !became) return became;

@@ -48,8 +48,8 @@ void print(const storage::CopyReport& copy) {
   if (copy.generation.empty()) {
     std::puts("data     nothing has been saved yet; all changes are in the journal");
   } else {
-    std::printf("data     %llu filters with %llu items, saved at %s\n", wide(copy.filters), wide(copy.items),
-                time_text(copy.saved_at).c_str());
+    std::printf("data     %llu filters and strings, with %llu items, saved at %s\n", wide(copy.filters),
+                wide(copy.items), time_text(copy.saved_at).c_str());
   }
   std::printf("journal  %s of changes since that save began\n", bytes_text(copy.journal_bytes).c_str());
   std::printf("size     %s", bytes_text(copy.bytes).c_str());
