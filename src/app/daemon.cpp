@@ -70,13 +70,19 @@ storage::JournalBound journal_bound(const command::RuntimeOptions& options, std:
           .segment_bytes = segment_bytes};
 }
 
+// "127.0.0.1:6379 [::1]:6379 tls://127.0.0.1:6380 /run/sepal.sock"
 std::string listening_text(const settings::Settings& settings, std::uint16_t port) {
   std::string text;
-  for (const std::string& address : settings.server.bind) {
-    if (port == 0) break;  // no TCP
-    const bool six = address.find(':') != std::string::npos;
-    text += (text.empty() ? "" : " ") + (six ? "[" + address + "]" : address) + ":" + std::to_string(port);
-  }
+  const auto add = [&](std::string_view scheme, std::uint16_t at) {
+    for (const std::string& address : settings.server.bind) {
+      if (at == 0) break;
+      const bool six = address.find(':') != std::string::npos;
+      text.append(text.empty() ? "" : " ").append(scheme);
+      text += (six ? "[" + address + "]" : address) + ":" + std::to_string(at);
+    }
+  };
+  add("", port);
+  add("tls://", settings.server.tls_port);
   if (!settings.server.unix_socket.empty()) text += (text.empty() ? "" : " ") + settings.server.unix_socket;
   return text;
 }
@@ -89,7 +95,8 @@ bool is_loopback_name(std::string_view address) {
 // Other machines may reach the port, and no password is needed.
 void warn_of_open_port(const settings::Settings& settings, bool is_open, std::uint16_t port) {
   const bool is_local = std::ranges::all_of(settings.server.bind, is_loopback_name);
-  if (!is_open || is_local || port == 0) return;
+  const std::uint16_t tls_port = settings.server.tls_port;
+  if (!is_open || is_local || (port == 0 && tls_port == 0)) return;
   if (settings.runtime.protected_mode == command::Switch::yes) {
     spdlog::warn(
         "clients on other machines are refused: protected_mode=yes requirepass=\"\" "
@@ -124,7 +131,8 @@ Result<void> Daemon::run() {
   if (!settings_.config_file.empty()) spdlog::info("configuration: file={}", settings_.config_file);
   for (const std::string& line : settings::differences_from_defaults(settings_))
     spdlog::info("setting: {}", line);
-  for (const auto step : {&Daemon::read_users, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
+  for (const auto step :
+       {&Daemon::read_users, &Daemon::read_tls, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
     Result<void> done = (this->*step)();
     if (done) continue;
     spdlog::error("{}", done.error().detail);
@@ -145,6 +153,32 @@ Result<void> Daemon::read_users() {
   spdlog::info("users read: file={} users={}", settings_.acl_file, users->size());
   users_at_start_ = std::move(*users);
   return {};
+}
+
+Result<void> Daemon::read_tls() {
+  if (!settings::uses_tls(settings_)) return {};
+  auto context = tls::Context::load(settings_.tls);
+  if (!context) return context.error();
+  adopt_tls(std::move(*context));
+  return {};
+}
+
+void Daemon::adopt_tls(std::shared_ptr<const tls::Context> context) {
+  const tls::Certificate& certificate = context->certificate();
+  spdlog::info("certificate read: subject=\"{}\" serial={} not_after=\"{}\"", certificate.subject,
+               certificate.serial, certificate.not_after);
+  if (!certificate.valid_now)
+    spdlog::warn("the certificate is not valid today: not_after=\"{}\" advice=\"renew tls_cert_file\"",
+                 certificate.not_after);
+  tls_.set(std::move(context));
+}
+
+// Without a port that speaks TLS, the values are only kept.
+Result<settings::Configuration::Adopt> Daemon::read_tls_for(const tls::Options& options) {
+  if (!settings::uses_tls(settings_)) return settings::Configuration::Adopt([] {});
+  auto context = tls::Context::load(options);
+  if (!context) return context.error();
+  return settings::Configuration::Adopt([this, context = std::move(*context)] { adopt_tls(context); });
 }
 
 Result<void> Daemon::open_data() {
@@ -182,6 +216,7 @@ Result<void> Daemon::listen() {
     const GateClosed closed(gate_);
     if (const auto started = serving_->server.start(); !started) return started.error();
     facts_.port = serving_->server.port();
+    facts_.tls_port = settings_.server.tls_port;
   }
   stop_signal_.at_hang_up([this] { return reload(); });
   spdlog::info("listening: address={}", listening_text(settings_, facts_.port));
@@ -348,7 +383,7 @@ Daemon::Serving::Serving(Daemon& daemon)
                .adoptions = daemon.adopter_,
                .transfers = daemon.import_folder_,
                .load = {.running = true, .started = std::chrono::system_clock::now()}},
-      server(daemon.settings_.server, daemon.gate_, services) {}
+      server(daemon.settings_.server, daemon.gate_, services, &daemon.tls_) {}
 
 Result<void> Daemon::stop(command::StopMode mode) {
   const SteadyTime start = std::chrono::steady_clock::now();
@@ -549,8 +584,13 @@ Result<void> Daemon::load_users_for(std::uint64_t id) {
 // The files are read by the background thread: they may be on a slow disk. An error leaves everything as it
 // was.
 bool Daemon::reload() {
-  if (settings_.password_file.empty() && settings_.acl_file.empty()) return false;
-  background_.post([this] {
+  const bool has_tls = settings::uses_tls(settings_);
+  if (settings_.password_file.empty() && settings_.acl_file.empty() && !has_tls) return false;
+  background_.post([this, has_tls] {
+    if (has_tls)
+      if (const auto done = reload_tls(); !done)
+        spdlog::error("certificates not read anew: reason=\"{}\"; the old ones stay in use",
+                      done.error().detail);
     if (const auto done = reload_password(); !done)
       spdlog::error("password not read anew: reason=\"{}\"", done.error().detail);
     if (settings_.acl_file.empty()) return;
@@ -558,6 +598,18 @@ bool Daemon::reload() {
       spdlog::error("users not read anew: reason=\"{}\"", done.error().detail);
   });
   return true;
+}
+
+Result<void> Daemon::reload_tls() {
+  tls::Options options;
+  {
+    const GateClosed closed(gate_);
+    options = settings_.tls;
+  }
+  auto context = tls::Context::load(options);
+  if (!context) return context.error();
+  adopt_tls(std::move(*context));
+  return {};
 }
 
 Result<void> Daemon::reload_password() {

@@ -16,13 +16,18 @@ constexpr std::chrono::seconds refusal_log_period{60};
 
 }  // namespace
 
-// The send takes the whole reply, because the send buffer of a new socket is empty. Input
-// that the client has already sent is read and thrown away: to close a socket with unread input resets the
-// connection, and the client would lose the reply.
+// The send takes the whole reply, because the send buffer of a new socket is empty.
 void refuse(int descriptor, const Refusal& refusal, std::span<char> scrap) {
   SEPAL_ASSERT(descriptor >= 0 && !scrap.empty(),
                "a client is refused on a closed socket, or without memory to read into");
-  static_cast<void>(::send(descriptor, refusal.reply.data(), refusal.reply.size(), MSG_NOSIGNAL));
+  if (!refusal.reply.empty())
+    static_cast<void>(::send(descriptor, refusal.reply.data(), refusal.reply.size(), MSG_NOSIGNAL));
+  part_from(descriptor, scrap);
+}
+
+// Input that the client has already sent is read and thrown away: to close a socket with unread input resets
+// the connection, and the client would lose what it was told.
+void part_from(int descriptor, std::span<char> scrap) {
   static_cast<void>(::shutdown(descriptor, SHUT_WR));
   static_cast<void>(::recv(descriptor, scrap.data(), scrap.size(), MSG_DONTWAIT));
 }

@@ -7,6 +7,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/server/server.hpp>
 #include <sepal/storage/journal.hpp>
+#include <sepal/tls/options.hpp>
 
 #include <array>
 #include <cstdint>
@@ -42,6 +43,7 @@ struct Settings {
   keyspace::KeyspaceOptions keyspace;  // the app fills in machine_bytes and seed
   LogOptions log;
   HttpOptions http;
+  tls::Options tls;  // CONFIG SET may change it
   std::string data_directory = "data";
   std::string import_directory;        // empty: none
   std::string acl_file;                // empty: none
@@ -54,6 +56,11 @@ struct Settings {
   std::uint32_t stop_seconds_max = 60;  // after SIGTERM; then the process ends without a finished save
   std::string config_file;              // the one that was read; empty: none
 };
+
+// Whether any port speaks TLS.
+[[nodiscard]] inline bool uses_tls(const Settings& settings) {
+  return settings.server.tls_port != 0;
+}
 
 struct Invocation {
   enum class Action : std::uint8_t { run, check_config, print_and_exit };
