@@ -225,10 +225,11 @@ Result<void> Daemon::listen() {
 }
 
 Result<void> Daemon::listen_for_operators() {
-  pages_ = std::make_unique<OperatorPages>(settings_.http, gate_, settings_.server.worker_count,
+  pages_ = std::make_unique<OperatorPages>(settings_.http, tls_, gate_, settings_.server.worker_count,
                                            serving_->services);
   if (auto started = pages_->start(); !started) return started;
-  spdlog::info("listening for HTTP: bind={} port={}", settings_.http.bind, pages_->port());
+  spdlog::info("listening for HTTP: bind={} port={} tls={}", settings_.http.bind, pages_->port(),
+               name_of(settings_.http.tls));
   return {};
 }
 

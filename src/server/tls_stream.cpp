@@ -37,8 +37,9 @@ Result<void> TlsStream::watch_for(session::Client& owner) {
   return {};
 }
 
-// OpenSSL gives the bytes of one record at a time. The end of the connection, and an error, come again at the
-// next call, so bytes that came before them are told first.
+// OpenSSL gives the bytes of one record at a time. What the socket still has, it tells in the next turn: so
+// the loop ends when OpenSSL holds nothing, and a short request takes one read. The end of the connection,
+// and an error, come again at the next call, so bytes that came before them are told first.
 session::Stream::Transfer TlsStream::receive(std::span<char> into) {
   std::size_t count = 0;
   auto status = Connection::Status::done;
@@ -47,10 +48,11 @@ session::Stream::Transfer TlsStream::receive(std::span<char> into) {
     status = piece.status;
     if (status != Connection::Status::done) break;
     count += piece.byte_count;
+    if (!connection_->holds_bytes()) break;
   }
   const bool waits = status == Connection::Status::wants_read || status == Connection::Status::wants_write;
   want_to_write(status == Connection::Status::wants_write);
-  note_unread(!waits && count > 0);
+  note_unread(!waits && count > 0 && (status != Connection::Status::done || connection_->holds_bytes()));
   if (count > 0) return {.status = Status::done, .byte_count = count};
   if (waits) return {.status = Status::again};
   return {.status = status == Connection::Status::ended ? Status::ended : Status::failed};

@@ -389,6 +389,10 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                               .range = {1, address_length_max},
                                               .help = "address of these pages; they ask for no password",
                                               .config = InConfig::shown}),
+    row<&Settings::http, &HttpOptions::tls>(
+        {.key = "http_tls",
+         .help = "serves these pages over TLS, with the certificate and the rules of tls_cert_file and so on",
+         .config = InConfig::shown}),
     row<&Settings::http, &HttpOptions::hosts>(
         {.key = "http_hosts",
          .range = {0, 16},

@@ -1,9 +1,9 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/tls/connection.hpp>
 
-#include <array>
 #include <cerrno>
 #include <new>
+#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "openssl_error.hpp"
+#include "socket_bio.hpp"
 
 namespace sepal::tls {
 namespace {
@@ -20,8 +21,16 @@ constexpr std::size_t common_name_bytes_max = 256;
 
 ssl_st* new_ssl(const Context& context, int descriptor) {
   SSL* const ssl = SSL_new(context.native());
-  if (ssl == nullptr || SSL_set_fd(ssl, descriptor) != 1) throw std::bad_alloc();
+  BIO* const socket = new_socket_bio(descriptor);
+  if (ssl == nullptr || socket == nullptr) throw std::bad_alloc();
+  SSL_set_bio(ssl, socket, socket);
   return ssl;
+}
+
+// OpenSSL asks for an empty queue of errors before each call, so that it can tell what came of the call.
+void prepare_call() {
+  if (ERR_peek_error() != 0) ERR_clear_error();
+  errno = 0;
 }
 
 }  // namespace
@@ -47,8 +56,7 @@ Connection::Connection(const Context& context, int descriptor, const std::string
 Connection::~Connection() = default;
 
 Connection::Status Connection::handshake() {
-  ERR_clear_error();
-  errno = 0;
+  prepare_call();
   const Status status = outcome(SSL_do_handshake(ssl_.get()));
   if (status != Status::ended) return status;
   failed_ = true;
@@ -57,17 +65,19 @@ Connection::Status Connection::handshake() {
 
 Connection::Transfer Connection::receive(std::span<char> into) {
   SEPAL_ASSERT(!into.empty(), "a receive into no memory looks like the end of the stream");
-  ERR_clear_error();
-  errno = 0;
+  prepare_call();
   std::size_t count = 0;
   const Status status = outcome(SSL_read_ex(ssl_.get(), into.data(), into.size(), &count));
   return {.status = status, .byte_count = status == Status::done ? count : 0};
 }
 
+bool Connection::holds_bytes() const {
+  return SSL_has_pending(ssl_.get()) == 1;
+}
+
 Connection::Transfer Connection::send(std::string_view bytes) {
   SEPAL_ASSERT(!bytes.empty(), "a send of nothing looks like the end of the stream");
-  ERR_clear_error();
-  errno = 0;
+  prepare_call();
   std::size_t count = 0;
   const Status status = outcome(SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count));
   return {.status = status, .byte_count = status == Status::done ? count : 0};

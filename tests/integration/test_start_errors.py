@@ -64,6 +64,7 @@ WRONG_VALUES = {
     "bf_expansion": ["32769", "x"],
     "seed": ["-1", "18446744073709551616"],
     "http_port": ["65536", "x"],
+    "http_tls": ["maybe", ""],
     "http_hosts": ["a/b", "1.2.3.256"],
     "http_metrics_filters": ["10001", "x"],
     "log_level": ["loud", ""],

@@ -1,5 +1,6 @@
 """TLS: certificates of the server and of clients, what is refused, new certificates while it runs, and large requests and replies."""
 
+import http.client
 import os
 import shutil
 import signal
@@ -441,6 +442,59 @@ class TlsTest(DaemonTest):
             thread.join()
         self.assertEqual(problems, [])
 
+    # --- the pages for operators
+
+    def ask_http(self, port, context, path="/healthz"):
+        connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
+        self.addCleanup(connection.close)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    def test_pages_over_tls(self):
+        port = free_port()
+        daemon = self.serve("--http-port", str(port), "--http-tls", "yes")
+        self.assertEqual(self.ask_http(port, self.context()), (200, "alive\n"))
+        status, text = self.ask_http(port, self.context(), "/metrics")
+        self.assertIn("sepal_connections 0", text)
+        plain = http.client.HTTPConnection("localhost", port, timeout=60)
+        with self.assertRaises((ConnectionError, http.client.HTTPException)):
+            plain.request("GET", "/healthz")
+            plain.getresponse()
+        silent = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(60)]
+        self.assertEqual(self.ask_http(port, self.context()), (200, "alive\n"))
+        for each in silent:
+            each.close()
+        connection = http.client.HTTPSConnection("localhost", port, context=self.context(), timeout=60)
+        for _ in range(3):
+            connection.request("GET", "/")
+            self.assertIn("<title>", connection.getresponse().read().decode())
+        renewed = self.ca.sign("renewed")
+        self.replace(renewed)
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_line("serial=" + renewed.serial)
+        with self.context().wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=60),
+                                        server_hostname="localhost") as secured:
+            self.assertEqual(secured.getpeercert()["serialNumber"], renewed.serial)
+        # A connection that was there goes on.
+        connection.request("GET", "/healthz")
+        self.assertEqual(connection.getresponse().read(), b"alive\n")
+        connection.close()
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_pages_want_the_certificates_of_clients_too(self):
+        port = free_port()
+        self.serve("--http-port", str(port), "--http-tls", "yes", "--tls-auth-clients", "yes")
+        self.assertEqual(self.ask_http(port, self.context(self.ca.sign("alice", "alice"))), (200, "alive\n"))
+        with self.assertRaises(REFUSED):
+            self.ask_http(port, self.context())
+
+    def test_pages_over_tls_without_a_port_of_tls(self):
+        port = free_port()
+        daemon = self.start("--http-port", str(port), "--http-tls", "yes", *self.files(), directory=os.path.join(self.directory, "data"))
+        self.assertEqual(self.ask_http(port, self.context()), (200, "alive\n"))
+        self.assertEqual(self.plain(daemon).call("CONFIG", "GET", "http-tls"), [b"http-tls", b"yes"])
+
     # --- a wrong start
 
     def test_starts_that_cannot_succeed(self):
@@ -455,6 +509,7 @@ class TlsTest(DaemonTest):
                 ((*port, *self.files(), "--tls-key-file", other.key), "key values mismatch"),
                 ((*port, *self.files(locked)), "locked.key: the key cannot be read, or has a passphrase"),
                 ((*port, *self.files(), "--tls-ca-cert-file", self.server.key), "server.key: the CA certificate cannot be read"),
+                (("--http-port", port[1], "--http-tls", "yes"), "TLS needs a certificate"),
                 ((*port, "--port", port[1], *self.files()), "port and tls_port are the same")):
             with self.subTest(reason):
                 daemon = self.start(*arguments, wait=False, directory=os.path.join(self.directory, "data"))

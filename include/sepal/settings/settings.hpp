@@ -34,6 +34,7 @@ struct HttpOptions {
   // The metrics have so many filters, the largest first, whose keys match the pattern.
   std::uint32_t metrics_filters_max = 100;
   std::string metrics_pattern = "*";
+  command::Switch tls = command::Switch::no;  // with the certificate of Settings::tls
 };
 
 // Only app reads this.
@@ -59,7 +60,8 @@ struct Settings {
 
 // Whether any port speaks TLS.
 [[nodiscard]] inline bool uses_tls(const Settings& settings) {
-  return settings.server.tls_port != 0;
+  return settings.server.tls_port != 0 ||
+         (settings.http.port != 0 && settings.http.tls == command::Switch::yes);
 }
 
 struct Invocation {

@@ -27,8 +27,7 @@ inline constexpr std::size_t failure_count = 4;
 // Confined.
 class Connection {
  public:
-  // The side of the server. `descriptor` must be open as long as the connection is used. The process ignores
-  // SIGPIPE.
+  // The side of the server. `descriptor` must be open as long as the connection is used.
   Connection(const Context& context, int descriptor);
   // The side of a client. `server_name` is a name or an address; the server's certificate has to have it, if
   // the context verifies certificates.
@@ -50,9 +49,11 @@ class Connection {
   [[nodiscard]] Failure failure() const { return failure_; }
   [[nodiscard]] const std::string& reason() const { return reason_; }  // a sentence without an end
 
-  // `into` is not empty. It gets the bytes of one record at most. While it is `done`, there may be more,
-  // about which the socket tells nothing.
+  // `into` is not empty. It gets the bytes of one record at most.
   Transfer receive(std::span<char> into);
+  // Whether bytes were read from the socket that receive() has not given yet. The socket tells nothing of
+  // them. They may be less than a record.
+  [[nodiscard]] bool holds_bytes() const;
   // `bytes` is not empty; a part may be taken. After wants_write, the next call must begin with the same
   // bytes, and have as many at least. They may be in another place.
   Transfer send(std::string_view bytes);

@@ -84,7 +84,9 @@ TEST_CASE("a receive takes no more than there is room for, and the rest stays", 
   pair.shake_hands();
   REQUIRE(pair.client->send("abcdef").byte_count == 6);
   CHECK(received(*pair.server, 4) == "abcd");
+  CHECK(pair.server->holds_bytes());
   CHECK(received(*pair.server, 4) == "ef");
+  CHECK_FALSE(pair.server->holds_bytes());
 }
 
 TEST_CASE("a certificate of a client is wanted, optional or not looked at", "[tls]") {
