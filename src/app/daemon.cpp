@@ -159,18 +159,19 @@ Result<void> Daemon::read_tls() {
   if (!settings::uses_tls(settings_)) return {};
   auto context = tls::Context::load(settings_.tls);
   if (!context) return context.error();
-  adopt_tls(std::move(*context));
+  adopt_tls(*context);
   return {};
 }
 
-void Daemon::adopt_tls(std::shared_ptr<const tls::Context> context) {
+// The log speaks of it when it is in use.
+void Daemon::adopt_tls(const std::shared_ptr<const tls::Context>& context) {
+  tls_.set(context);
   const tls::Certificate& certificate = context->certificate();
   spdlog::info("certificate read: subject=\"{}\" serial={} not_after=\"{}\"", certificate.subject,
                certificate.serial, certificate.not_after);
   if (!certificate.valid_now)
     spdlog::warn("the certificate is not valid today: not_after=\"{}\" advice=\"renew tls_cert_file\"",
                  certificate.not_after);
-  tls_.set(std::move(context));
 }
 
 // Without a port that speaks TLS, the values are only kept.
@@ -609,7 +610,7 @@ Result<void> Daemon::reload_tls() {
   }
   auto context = tls::Context::load(options);
   if (!context) return context.error();
-  adopt_tls(std::move(*context));
+  adopt_tls(*context);
   return {};
 }
 

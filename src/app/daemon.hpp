@@ -60,7 +60,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   // The same with other options, which take effect when the result is called.
   [[nodiscard]] Result<settings::Configuration::Adopt> read_tls_for(const tls::Options& options);
   Result<void> reload_tls();
-  void adopt_tls(std::shared_ptr<const tls::Context> context);
+  void adopt_tls(const std::shared_ptr<const tls::Context>& context);
   Result<void> open_data();
   Result<void> plan_descriptors();
   Result<void> listen();
