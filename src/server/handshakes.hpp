@@ -35,7 +35,7 @@
 namespace sepal::server {
 
 // What OpenSSL takes for a handshake that is under way, about.
-inline constexpr std::uint64_t handshake_bytes = 32 * 1024;
+inline constexpr std::uint64_t handshake_bytes = 48 * 1024;
 // How long a handshake may take where login_timeout sets no time.
 inline constexpr std::chrono::seconds handshake_time_max{10};
 // The least handshakes that a worker keeps, however many workers there are.
