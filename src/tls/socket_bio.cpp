@@ -1,9 +1,8 @@
 #include "socket_bio.hpp"
 
-#include <openssl/bio.h>
-
 #include <cerrno>
 #include <cstdint>
+#include <openssl/bio.h>
 #include <sys/socket.h>
 
 namespace sepal::tls {

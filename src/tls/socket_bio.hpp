@@ -1,5 +1,5 @@
-// A socket as OpenSSL reads and writes it. OpenSSL's own way is by read() and write(), which take longer for a
-// socket than recv() and send(), and raise SIGPIPE.
+// A socket as OpenSSL reads and writes it. OpenSSL's own way is by read() and write(), which take longer for
+// a socket than recv() and send(), and raise SIGPIPE.
 #pragma once
 
 struct bio_st;
