@@ -20,6 +20,7 @@ target_link_libraries(sepal_lua INTERFACE ${LUA_CJSON_ARCHIVE} ${LUA_BITOP_ARCHI
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(crypto REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(ssl REQUIRED IMPORTED_TARGET libssl)
 
 if(SEPAL_TESTS)
   find_package(Catch2 REQUIRED)     # version 2 or 3; tests/support/catch.hpp hides the difference

@@ -4,7 +4,7 @@ _sepal() {
   # Of --journal=off, bash makes three words.
   if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi
   if ((COMP_CWORD == 1)); then
-    COMPREPLY=($(compgen -W "plan build merge convert migrate verify inspect salvage -h --help --version" -- "$word"))
+    COMPREPLY=($(compgen -W "plan build merge convert migrate backup restore verify inspect salvage -h --help --version" -- "$word"))
     return
   fi
   case ${COMP_WORDS[1]} in
@@ -37,9 +37,23 @@ _sepal() {
     migrate)
       case $before in
         --match) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --cacert) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --cert) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --key) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --db) return ;;
       esac
-      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --match --db --dry-run -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --match --db --cacert --cert --key --insecure --dry-run -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+    backup)
+      case $before in
+        --dir) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --from) return ;;
+      esac
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --from --dir --copy -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+    restore)
+      case $before in
+        --dir) COMPREPLY=($(compgen -f -- "$word")); return ;;
+      esac
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --dir --force -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
     verify)
       if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
     inspect)

@@ -7,6 +7,8 @@ complete -c sepal -n __fish_use_subcommand -a build -d 'Makes a filter file of l
 complete -c sepal -n __fish_use_subcommand -a merge -d 'Makes one filter file of several of the same seed and shape'
 complete -c sepal -n __fish_use_subcommand -a convert -d 'Makes a data directory or filter files of RDB or append-only files of Redis: filters and strings'
 complete -c sepal -n __fish_use_subcommand -a migrate -d 'Copies the filters and strings of a running Redis, or of a sepald, to a sepald'
+complete -c sepal -n __fish_use_subcommand -a backup -d 'Copies the data of a running or stopped sepald, and verifies the copy'
+complete -c sepal -n __fish_use_subcommand -a restore -d 'Copies a backup into a data directory, and verifies it first'
 complete -c sepal -n __fish_use_subcommand -a verify -d 'Checks a data directory or a filter file and writes nothing; exit status 1: it is damaged'
 complete -c sepal -n __fish_use_subcommand -a inspect -d 'Prints what a filter file, or a file of a data directory, holds'
 complete -c sepal -n __fish_use_subcommand -a salvage -d 'Saves what is whole of a damaged data directory into a new one'
@@ -43,8 +45,23 @@ complete -c sepal -n '__fish_seen_subcommand_from migrate' -F
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -s h -l help -d 'Print this help message and exit'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -l match -r -F -d 'Only keys of this pattern, as in SCAN'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -l db -x -d 'Only this database of the source; all if not given'
+complete -c sepal -n '__fish_seen_subcommand_from migrate' -l cacert -r -F -d 'With rediss://, the CA certificates that have signed those of the servers; the system\'s if not given'
+complete -c sepal -n '__fish_seen_subcommand_from migrate' -l cert -r -F -d 'With rediss://, a certificate of one\'s own'
+complete -c sepal -n '__fish_seen_subcommand_from migrate' -l key -r -F -d 'The key of that certificate'
+complete -c sepal -n '__fish_seen_subcommand_from migrate' -l insecure -d 'With rediss://, do not check the certificates of the servers'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -l dry-run -d 'Copy nothing; print what there is'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -s q -l quiet -d 'Print nothing but errors'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -F
+complete -c sepal -n '__fish_seen_subcommand_from backup' -s h -l help -d 'Print this help message and exit'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -l from -x -d 'The running server, redis://[USER@]HOST[:PORT] or unix:///PATH; redis://127.0.0.1:6379 if neither this nor --dir is given'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -l dir -r -F -d 'The data directory: of a stopped server; with --from, where that of the server is on this machine'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -l copy -d 'Copy all files, even where links would do, on the same file system'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -s q -l quiet -d 'Print nothing but errors'
+complete -c sepal -n '__fish_seen_subcommand_from restore' -F
+complete -c sepal -n '__fish_seen_subcommand_from restore' -s h -l help -d 'Print this help message and exit'
+complete -c sepal -n '__fish_seen_subcommand_from restore' -l dir -r -F -d 'The data directory; no sepald may use it'
+complete -c sepal -n '__fish_seen_subcommand_from restore' -l force -d 'Where the directory has data, put that aside, into a folder replaced-1, replaced-2, ... in it'
+complete -c sepal -n '__fish_seen_subcommand_from restore' -s q -l quiet -d 'Print nothing but errors'
 complete -c sepal -n '__fish_seen_subcommand_from verify' -F
 complete -c sepal -n '__fish_seen_subcommand_from verify' -s h -l help -d 'Print this help message and exit'
 complete -c sepal -n '__fish_seen_subcommand_from inspect' -F

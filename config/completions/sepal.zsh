@@ -7,6 +7,8 @@ tools=(
   'merge:Makes one filter file of several of the same seed and shape'
   'convert:Makes a data directory or filter files of RDB or append-only files of Redis\: filters and strings'
   'migrate:Copies the filters and strings of a running Redis, or of a sepald, to a sepald'
+  'backup:Copies the data of a running or stopped sepald, and verifies the copy'
+  'restore:Copies a backup into a data directory, and verifies it first'
   'verify:Checks a data directory or a filter file and writes nothing; exit status 1\: it is damaged'
   'inspect:Prints what a filter file, or a file of a data directory, holds'
   'salvage:Saves what is whole of a damaged data directory into a new one'
@@ -75,10 +77,33 @@ case $command in
       '(-h --help)--help[Print this help message and exit]' \
       '--match=[Only keys of this pattern, as in SCAN]:text:_files' \
       '--db=[Only this database of the source; all if not given]:number:' \
+      '--cacert=[With rediss\://, the CA certificates that have signed those of the servers; the system'\''s if not given]:file:_files' \
+      '--cert=[With rediss\://, a certificate of one'\''s own]:file:_files' \
+      '--key=[The key of that certificate]:file:_files' \
+      '--insecure[With rediss\://, do not check the certificates of the servers]' \
       '--dry-run[Copy nothing; print what there is]' \
       '(-q --quiet)-q[Print nothing but errors]' \
       '(-q --quiet)--quiet[Print nothing but errors]' \
       '*:source:_files' ;;
+  backup)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '--from=[The running server, redis\://\[USER@\]HOST\[\:PORT\] or unix\:///PATH; redis\://127.0.0.1\:6379 if neither this nor --dir is given]:server:' \
+      '--dir=[The data directory\: of a stopped server; with --from, where that of the server is on this machine]:dir:_files' \
+      '--copy[Copy all files, even where links would do, on the same file system]' \
+      '(-q --quiet)-q[Print nothing but errors]' \
+      '(-q --quiet)--quiet[Print nothing but errors]' \
+      '*:dest:_files' ;;
+  restore)
+    _arguments \
+      '(-h --help)-h[Print this help message and exit]' \
+      '(-h --help)--help[Print this help message and exit]' \
+      '--dir=[The data directory; no sepald may use it]:dir:_files' \
+      '--force[Where the directory has data, put that aside, into a folder replaced-1, replaced-2, ... in it]' \
+      '(-q --quiet)-q[Print nothing but errors]' \
+      '(-q --quiet)--quiet[Print nothing but errors]' \
+      '*:backup:_files' ;;
   verify)
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \

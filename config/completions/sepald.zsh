@@ -9,11 +9,18 @@ _arguments \
   '--check-config[check the configuration file and the flags, print what differs from the defaults, and exit]' \
   '--healthcheck[ask the sepald that runs with these settings whether it is alive and loaded, and exit with 0 or 1]' \
   '--bind=[addresses to listen on; a leading '\''-'\'' forgives one that the machine does not have (default \["127.0.0.1"\])]:address:' \
-  '--port=[TCP port; 0 lets the system pick one, or with a UNIX socket means none (default 6379)]:number:' \
+  '--port=[TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none (default 6379)]:number:' \
   '--backlog=[connections that may wait to be accepted (default 511)]:number:' \
   '--unixsocket=[path of a Unix socket to listen on as well; empty\: none (default "")]:text:_files' \
   '--unixsocket-mode=[permissions of that path, octal (default "700")]:octal:' \
   '--threads=[threads that serve requests; 0\: one for each core (default 0)]:number:' \
+  '--tls-port=[TCP port at the same addresses where clients speak TLS; 0\: none; with port = 0, the only one (default 0)]:number:' \
+  '--tls-cert-file=[PEM file of the server'\''s certificate, and behind it those between it and the root; this and the files below are read anew at SIGHUP and by CONFIG SET of one of them (default "")]:text:_files' \
+  '--tls-key-file=[PEM file of the certificate'\''s key, which has no passphrase (default "")]:text:_files' \
+  '--tls-ca-cert-file=[PEM file of the CA certificates that certificates of clients are signed with; empty\: none (default "")]:text:_files' \
+  '--tls-auth-clients=[whether clients show a certificate; one that is shown must be valid in any case but '\''no'\'' (default "no")]:no or optional or yes:(no optional yes)' \
+  '--tls-auth-clients-user=[CN\: a client is logged in as the user that the common name of its certificate names (default "off")]:off or cn:(off CN)' \
+  '--tls-protocols=[versions of TLS that clients may speak (default "TLSv1.2 TLSv1.3")]:tlsv1.2 tlsv1.3 or tlsv1.2 or tlsv1.3:(TLSv1.2 TLSv1.3 TLSv1.2 TLSv1.3)' \
   '--maxclients=[connections at a time (default 10000)]:number:' \
   '--timeout=[idle time after which a connection is closed; 0\: never (default 0)]:time:' \
   '--login-timeout=[time after which a client is closed that must log in and has not; 0\: never (default "1m")]:time:' \
@@ -54,9 +61,11 @@ _arguments \
   '--seed=[seed of the hash of new filters; auto\: drawn once, kept with the data (default "auto")]:number:' \
   '--http-port=[TCP port of the pages for operators\: /, /metrics, /healthz, /readyz; 0\: none (default 0)]:number:' \
   '--http-bind=[address of these pages; they ask for no password (default "127.0.0.1")]:text:_files' \
+  '--http-tls=[serves these pages over TLS, with the certificate and the rules of tls_cert_file and so on (default "no")]:no or yes:(no yes)' \
   '--http-hosts=[names of this server that a Host header may have, besides localhost and its addresses (default \[\])]:address:' \
   '--http-metrics-filters=[filters that / and /metrics tell about, the largest first (default 100)]:number:' \
   '--http-metrics-pattern=[only filters whose keys match it, as in KEYS (default "*")]:text:_files' \
+  '--user=[user that sepald becomes when root starts it; empty\: none (default "")]:text:_files' \
   '--log-level=[the least that is logged (default "info")]:trace or debug or info or warning or error:(trace debug info warning error)' \
   '--log-format=[how a line of the log looks (default "text")]:text or json:(text json)' \
   '--log-file=[file to log to; empty\: standard error (default "")]:text:_files'

@@ -84,14 +84,15 @@ bool is_loopback_name(std::string_view address) {
 // Other machines may reach the port, and no password is needed.
 void warn_of_open_port(const settings::Settings& settings, bool is_open, std::uint16_t port) {
   const bool is_local = std::ranges::all_of(settings.server.bind, is_loopback_name);
-  if (!is_open || is_local || port == 0) return;
+  const std::uint16_t tls_port = settings.server.tls_port;
+  if (!is_open || is_local || (port == 0 && tls_port == 0)) return;
   if (settings.runtime.protected_mode == command::Switch::yes) {
     log::warn("others_refused", "clients on other machines are refused",
               {{"protected_mode", "yes"},
                {"requirepass", ""},
                {"advice",
                 "set requirepass or an aclfile, or protected_mode = no if no stranger can reach the port"}});
-  } else {
+  } else if (port != 0 || settings.tls.auth_clients != tls::AuthClients::yes) {
     log::warn("open_to_all", "every client that reaches the port may do everything",
               {{"protected_mode", "no"},
                {"requirepass", ""},
@@ -133,7 +134,8 @@ Result<void> Daemon::run() {
   for (const std::string& line : settings::differences_from_defaults(settings_))
     log::info("setting", "setting: " + line);
   prepare_crash_settings(settings_);
-  for (const auto step : {&Daemon::read_users, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
+  for (const auto step :
+       {&Daemon::read_users, &Daemon::read_tls, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
     Result<void> done = (this->*step)();
     if (done) continue;
     log::error("start_failed", done.error().detail);
@@ -154,6 +156,35 @@ Result<void> Daemon::read_users() {
   log::info("users_read", "users read", {{"file", settings_.acl_file}, {"users", users->size()}});
   users_at_start_ = std::move(*users);
   return {};
+}
+
+Result<void> Daemon::read_tls() {
+  if (!settings::uses_tls(settings_)) return {};
+  auto context = tls::Context::load(settings_.tls);
+  if (!context) return context.error();
+  adopt_tls(*context);
+  return {};
+}
+
+// The log speaks of it when it is in use.
+void Daemon::adopt_tls(const std::shared_ptr<const tls::Context>& context) {
+  tls_.set(context);
+  const tls::Certificate& certificate = context->certificate();
+  log::info("certificate_read", "certificate read",
+            {{"subject", certificate.subject},
+             {"serial", certificate.serial},
+             {"not_after", certificate.not_after}});
+  if (!certificate.valid_now)
+    log::warn("certificate_not_valid", "the certificate is not valid today",
+              {{"not_after", certificate.not_after}, {"advice", "renew tls_cert_file"}});
+}
+
+// Without a port that speaks TLS, the values are only kept.
+Result<settings::Configuration::Adopt> Daemon::read_tls_for(const tls::Options& options) {
+  if (!settings::uses_tls(settings_)) return settings::Configuration::Adopt([] {});
+  auto context = tls::Context::load(options);
+  if (!context) return context.error();
+  return settings::Configuration::Adopt([this, context = std::move(*context)] { adopt_tls(context); });
 }
 
 Result<void> Daemon::open_data() {
@@ -192,6 +223,7 @@ Result<void> Daemon::listen() {
     if (auto opened = open_ports(); !opened) return opened;
     if (auto dropped = privileges_.drop(); !dropped) return dropped;
     facts_.port = serving_->server.port();
+    facts_.tls_port = settings_.server.tls_port;
   }
   stop_signal_.at_hang_up([this] { return reload(); });
   listeners_ = listeners_of(settings_.server, facts_.port);
@@ -199,8 +231,9 @@ Result<void> Daemon::listen() {
   note_listeners();
   warn_of_open_port(settings_, is_open, facts_.port);
   if (has_http())
-    log::info("listening_for_http", "listening for HTTP",
-              {{"bind", settings_.http.bind}, {"port", pages_->port()}});
+    log::info(
+        "listening_for_http", "listening for HTTP",
+        {{"bind", settings_.http.bind}, {"port", pages_->port()}, {"tls", name_of(settings_.http.tls)}});
   return {};
 }
 
@@ -210,7 +243,8 @@ void Daemon::note_listeners() {
   std::string notes;
   for (const Listener& listener : listeners_) notes += note_of(listener) + "\n";
   if (const auto noted = data_->note(notes); !noted)
-    log::warn("addresses_not_noted", "addresses not noted for --healthcheck", {{"reason", noted.error().detail}});
+    log::warn("addresses_not_noted", "addresses not noted for --healthcheck",
+              {{"reason", noted.error().detail}});
 }
 
 // Called with the gate closed: the threads that begin here run no request before the privileges are dropped.
@@ -221,7 +255,7 @@ Result<void> Daemon::open_ports() {
   if (!socket.empty())
     if (auto given = privileges_.give(socket); !given) return given;
   if (!has_http()) return {};
-  pages_ = std::make_unique<OperatorPages>(settings_.http, gate_, settings_.server.worker_count,
+  pages_ = std::make_unique<OperatorPages>(settings_.http, tls_, gate_, settings_.server.worker_count,
                                            serving_->services);
   return pages_->start();
 }
@@ -393,7 +427,7 @@ Daemon::Serving::Serving(Daemon& daemon)
                .adoptions = daemon.adopter_,
                .transfers = daemon.import_folder_,
                .load = {.running = true, .started = std::chrono::system_clock::now()}},
-      server(daemon.settings_.server, daemon.gate_, services) {}
+      server(daemon.settings_.server, daemon.gate_, services, &daemon.tls_) {}
 
 Result<void> Daemon::stop(command::StopMode mode) {
   const SteadyTime start = std::chrono::steady_clock::now();
@@ -603,8 +637,13 @@ Result<void> Daemon::load_users_for(std::uint64_t id) {
 // The files are read by the background thread: they may be on a slow disk. An error leaves everything as it
 // was.
 bool Daemon::reload() {
-  if (settings_.password_file.empty() && settings_.acl_file.empty()) return false;
-  background_.post([this] {
+  const bool has_tls = settings::uses_tls(settings_);
+  if (settings_.password_file.empty() && settings_.acl_file.empty() && !has_tls) return false;
+  background_.post([this, has_tls] {
+    if (has_tls)
+      if (const auto done = reload_tls(); !done)
+        log::error("certificates_not_read", "certificates not read anew, the old ones stay in use",
+                   {{"reason", done.error().detail}});
     if (const auto done = reload_password(); !done)
       log::error("password_not_read", "password not read anew", {{"reason", done.error().detail}});
     if (!settings_.acl_file.empty()) {
@@ -614,6 +653,18 @@ bool Daemon::reload() {
     manager_.reloaded();
   });
   return true;
+}
+
+Result<void> Daemon::reload_tls() {
+  tls::Options options;
+  {
+    const GateClosed closed(gate_);
+    options = settings_.tls;
+  }
+  auto context = tls::Context::load(options);
+  if (!context) return context.error();
+  adopt_tls(*context);
+  return {};
 }
 
 Result<void> Daemon::reload_password() {

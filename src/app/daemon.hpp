@@ -15,6 +15,7 @@
 #include <sepal/storage/journal_bound.hpp>
 #include <sepal/storage/reserve.hpp>
 #include <sepal/storage/saver.hpp>
+#include <sepal/tls/context.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -59,6 +60,12 @@ class Daemon final : private command::Persistence, private command::ServerContro
   };
 
   Result<void> read_users();
+  // Reads certificates and keys, where a port speaks TLS.
+  Result<void> read_tls();
+  // The same with other options, which take effect when the result is called.
+  [[nodiscard]] Result<settings::Configuration::Adopt> read_tls_for(const tls::Options& options);
+  Result<void> reload_tls();
+  void adopt_tls(const std::shared_ptr<const tls::Context>& context);
   Result<void> open_data();
   Result<void> plan_descriptors();
   Result<void> listen();
@@ -118,8 +125,13 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<void> load_users_for(std::uint64_t id) override;
 
   // The members are made in this order and destroyed in the reverse order.
-  settings::Settings settings_;  // `runtime` and `keyspace` are guarded by the gate once clients are served
-  settings::Configuration configuration_{settings_, [this] { settings_changed(); }};
+  settings::Settings
+      settings_;  // `runtime`, `keyspace` and `tls` are guarded by the gate once clients are served
+  settings::Configuration configuration_{
+      settings_,
+      {.changed = [this] { settings_changed(); },
+       .read_tls = [this](const tls::Options& options) { return read_tls_for(options); }}};
+  tls::Current tls_;
   StopSignal& stop_signal_;
   ServiceManager& manager_;
   Watchdog watchdog_{manager_};

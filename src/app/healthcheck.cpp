@@ -2,6 +2,7 @@
 
 #include <sepal/base/descriptor.hpp>
 #include <sepal/storage/data_directory.hpp>
+#include <sepal/tls/connection.hpp>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <netdb.h>
 #include <optional>
+#include <span>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -24,6 +26,9 @@ namespace {
 // For a connection, and for each send and receive. A server that answers later is of no use to its clients.
 constexpr timeval patience{.tv_sec = 5, .tv_usec = 0};
 constexpr std::size_t reply_bytes_max = 4096;
+
+// The code of an error that is a sign of life.
+constexpr Errc asked_for_certificate = Errc::not_found;
 
 struct Answer {
   std::string_view begin;
@@ -91,10 +96,60 @@ Result<Descriptor> connect_to_port(const Listener& listener) {
   return connected(listener, list->ai_addr, list->ai_addrlen);
 }
 
-// The place for a further kind of listener, such as a port that speaks only TLS.
-Result<Descriptor> connect_to(const Listener& listener) {
-  return listener.path.empty() ? connect_to_port(listener) : connect_to_path(listener);
-}
+// A connection that waits for the server, at most for `patience`. Over TLS it takes any certificate: it sends
+// its password to this machine only, and asks whether the server lives, not who it is.
+class Line {
+ public:
+  static Result<Line> open(const Listener& listener) {
+    auto socket = listener.path.empty() ? connect_to_port(listener) : connect_to_path(listener);
+    if (!socket) return socket.error();
+    Line line(listener, std::move(*socket));
+    if (!listener.tls) return line;
+    auto context = tls::Context::load_for_client({.verifies = false});
+    if (!context) return context.error();
+    line.tls_ = std::make_unique<tls::Connection>(**context, line.socket_.number(), listener.address);
+    if (line.tls_->handshake() != Status::done) return line.tls_failed();
+    return line;
+  }
+
+  // An error shows at the next receive().
+  void send(std::string_view bytes) {
+    if (tls_ == nullptr)
+      static_cast<void>(::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
+    else
+      static_cast<void>(tls_->send(bytes));
+  }
+  // 0: the server sends no more.
+  Result<std::size_t> receive(std::span<char> into) {
+    if (tls_ != nullptr) {
+      const tls::Connection::Transfer received = tls_->receive(into);
+      if (received.status == Status::done || received.status == Status::ended) return received.byte_count;
+      return tls_failed();
+    }
+    ssize_t received = 0;
+    do {
+      received = ::recv(socket_.number(), into.data(), into.size(), 0);
+    } while (received < 0 && errno == EINTR);
+    if (received < 0) return failed_call(*listener_, errno);
+    return static_cast<std::size_t>(received);
+  }
+
+ private:
+  using Status = tls::Connection::Status;
+  Line(const Listener& listener, Descriptor socket) : listener_(&listener), socket_(std::move(socket)) {}
+
+  // A server that asks for a certificate says so behind the handshake, or in it: that depends on the version.
+  [[nodiscard]] Error tls_failed() const {
+    if (tls_->failure() == tls::Failure::refused_by_peer && !tls_->reason().empty())
+      return fail(asked_for_certificate, {});
+    return tls_->reason().empty() ? failed_call(*listener_, EAGAIN)
+                                  : unreachable(*listener_, "TLS: " + tls_->reason());
+  }
+
+  const Listener* listener_;
+  Descriptor socket_;
+  std::unique_ptr<tls::Connection> tls_;  // null: without TLS
+};
 
 std::string request(const std::vector<std::string_view>& words) {
   std::string text = "*" + std::to_string(words.size()) + "\r\n";
@@ -106,17 +161,16 @@ std::string request(const std::vector<std::string_view>& words) {
 // The last of `count` lines; an earlier one if the server closes the connection behind it, as a full one
 // does. Such a server has perhaps closed it before the request is sent, so an error of the send is left to
 // the receive.
-Result<std::string> last_line(const Listener& listener, const Descriptor& socket, const std::string& requests,
+Result<std::string> last_line(const Listener& listener, Line& line, const std::string& requests,
                               std::size_t count) {
-  static_cast<void>(::send(socket.number(), requests.data(), requests.size(), MSG_NOSIGNAL));
+  line.send(requests);
   std::string text;
   std::array<char, reply_bytes_max> piece;
   while (static_cast<std::size_t>(std::ranges::count(text, '\n')) < count && text.size() < reply_bytes_max) {
-    const ssize_t received = ::recv(socket.number(), piece.data(), piece.size(), 0);
-    if (received < 0 && errno == EINTR) continue;
-    if (received < 0 && text.empty()) return failed_call(listener, errno);
-    if (received <= 0) break;
-    text.append(piece.data(), static_cast<std::size_t>(received));
+    const auto received = line.receive(piece);
+    if (!received && text.empty()) return received.error();
+    if (!received || *received == 0) break;
+    text.append(piece.data(), *received);
   }
   if (text.empty()) return unreachable(listener, "it closed the connection without an answer");
   while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
@@ -127,12 +181,12 @@ Result<std::string> last_line(const Listener& listener, const Descriptor& socket
 // answer to a wrong password may be late on purpose, against guessing. Then the first answer stands: the
 // server has answered.
 Result<std::string> ask(const Listener& listener, const std::string& password) {
-  const auto socket = connect_to(listener);
-  if (!socket) return socket.error();
+  auto line = Line::open(listener);
+  if (!line) return line.error();
   const std::string ping = request({"PING"});
-  auto first = last_line(listener, *socket, ping, 1);
+  auto first = last_line(listener, *line, ping, 1);
   if (!first || password.empty() || !first->starts_with("-NOAUTH")) return first;
-  auto second = last_line(listener, *socket, request({"AUTH", password}) + ping, 2);
+  auto second = last_line(listener, *line, request({"AUTH", password}) + ping, 2);
   return second ? second : first;
 }
 
@@ -168,6 +222,8 @@ Result<std::string> check_health(const settings::Settings& settings) {
       std::string text = shown(listener) + ": " + std::string(health.meaning);
       return health.good ? Result<std::string>(std::move(text)) : fail(Errc::io, std::move(text));
     }
+    if (reply.error().code == asked_for_certificate)
+      return shown(listener) + ": it runs, and asks for a certificate";
     if (!first) first = reply.error();
   }
   return first ? *first

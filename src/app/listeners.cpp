@@ -8,14 +8,18 @@ namespace {
 
 constexpr std::string_view unix_word = "unix ";
 constexpr std::string_view tcp_word = "tcp ";
+constexpr std::string_view tls_word = "tls ";
 
 }  // namespace
 
 std::vector<Listener> listeners_of(const server::ServerOptions& options, std::uint16_t port) {
   std::vector<Listener> listeners;
-  if (port != 0)
+  for (const bool tls : {false, true}) {
+    const std::uint16_t number = tls ? options.tls_port : port;
+    if (number == 0) continue;
     for (const std::string& address : options.bind)
-      listeners.push_back({.path = {}, .address = address, .port = port});
+      listeners.push_back({.path = {}, .address = address, .port = number, .tls = tls});
+  }
   if (!options.unix_socket.empty())
     listeners.push_back({.path = std::filesystem::absolute(options.unix_socket).string(), .address = {}});
   return listeners;
@@ -24,12 +28,14 @@ std::vector<Listener> listeners_of(const server::ServerOptions& options, std::ui
 std::string shown(const Listener& listener) {
   if (!listener.path.empty()) return listener.path;
   const bool six = listener.address.find(':') != std::string::npos;
-  return (six ? "[" + listener.address + "]" : listener.address) + ":" + std::to_string(listener.port);
+  return (listener.tls ? "tls://" : "") + (six ? "[" + listener.address + "]" : listener.address) + ":" +
+         std::to_string(listener.port);
 }
 
 std::string note_of(const Listener& listener) {
   if (!listener.path.empty()) return std::string(unix_word) + listener.path;
-  return std::string(tcp_word) + listener.address + " " + std::to_string(listener.port);
+  return std::string(listener.tls ? tls_word : tcp_word) + listener.address + " " +
+         std::to_string(listener.port);
 }
 
 std::optional<Listener> listener_of(std::string_view note) {
@@ -37,11 +43,13 @@ std::optional<Listener> listener_of(std::string_view note) {
     note.remove_prefix(unix_word.size());
     return note.empty() ? std::nullopt : std::optional(Listener{.path = std::string(note), .address = {}});
   }
-  if (!note.starts_with(tcp_word)) return std::nullopt;
+  const bool tls = note.starts_with(tls_word);
+  if (!tls && !note.starts_with(tcp_word)) return std::nullopt;
+  static_assert(tls_word.size() == tcp_word.size());
   note.remove_prefix(tcp_word.size());
   const std::size_t blank = note.find(' ');
   if (blank == 0 || blank == std::string_view::npos) return std::nullopt;
-  Listener listener{.path = {}, .address = std::string(note.substr(0, blank))};
+  Listener listener{.path = {}, .address = std::string(note.substr(0, blank)), .tls = tls};
   const std::string_view digits = note.substr(blank + 1);
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), listener.port);
   if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || listener.port == 0)

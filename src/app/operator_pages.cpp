@@ -61,13 +61,17 @@ metrics::Format format_for(std::string_view accept) {
 
 }  // namespace
 
-OperatorPages::OperatorPages(const settings::HttpOptions& options, Gate& gate, std::size_t side,
-                             const command::Services& services)
+OperatorPages::OperatorPages(const settings::HttpOptions& options, const tls::Current& tls, Gate& gate,
+                             std::size_t side, const command::Services& services)
     : options_(options),
       gate_(gate),
       side_(side),
       services_(services),
-      server_({.bind = options.bind, .port = options.port, .hosts = options.hosts}, routes()) {}
+      server_({.bind = options.bind,
+               .port = options.port,
+               .hosts = options.hosts,
+               .tls = options.tls == command::Switch::yes ? &tls : nullptr},
+              routes()) {}
 
 Result<void> OperatorPages::start() {
   return server_.start();

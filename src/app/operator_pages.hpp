@@ -30,7 +30,7 @@ namespace sepal::app {
 class OperatorPages {
  public:
   // `side` is a side of the gate that no worker enters. All references outlive this object.
-  OperatorPages(const settings::HttpOptions& options, Gate& gate, std::size_t side,
+  OperatorPages(const settings::HttpOptions& options, const tls::Current& tls, Gate& gate, std::size_t side,
                 const command::Services& services);
 
   // Listens. Errors: those of http::Server::start().

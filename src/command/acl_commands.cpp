@@ -37,6 +37,8 @@ std::string_view name_of_reason(AclReason reason) {
       return "key";
     case AclReason::channel:
       return "channel";
+    case AclReason::certificate:
+      return "tls-cert";
   }
   return {};
 }

@@ -113,6 +113,10 @@ Next config_set(Context& context) {
     context.reply.error(refused);
     return Next::done;
   }
+  if (const std::string wrong = draft->prepare(); !wrong.empty()) {
+    context.reply.error("ERR CONFIG SET failed - " + wrong);
+    return Next::done;
+  }
   draft->apply();
   // Also if the value is the old one: ACL SETUSER may have given `default` another password.
   for (std::size_t at = 0; at < pairs.size(); at += 2)

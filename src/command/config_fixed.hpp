@@ -83,10 +83,7 @@ inline constexpr FixedParameter cluster_parameters[] = {
 
 inline constexpr FixedParameter tls_parameters[] = {
     {"max-new-tls-connections-per-cycle", "1"},
-    {"tls-auth-clients", "yes"},
     {"tls-ca-cert-dir", ""},
-    {"tls-ca-cert-file", ""},
-    {"tls-cert-file", ""},
     {"tls-ciphers", ""},
     {"tls-ciphersuites", ""},
     {"tls-client-cert-file", ""},
@@ -94,15 +91,12 @@ inline constexpr FixedParameter tls_parameters[] = {
     {"tls-client-key-file-pass", ""},
     {"tls-cluster", "no"},
     {"tls-dh-params-file", ""},
-    {"tls-key-file", ""},
     {"tls-key-file-pass", ""},
-    {"tls-port", "0"},
     {"tls-prefer-server-ciphers", "no"},
-    {"tls-protocols", ""},
     {"tls-replication", "no"},
-    {"tls-session-cache-size", "20480"},
-    {"tls-session-cache-timeout", "300"},
-    {"tls-session-caching", "yes"},
+    {"tls-session-cache-size", "0"},
+    {"tls-session-cache-timeout", "0"},
+    {"tls-session-caching", "no"},
 };
 
 inline constexpr FixedParameter type_parameters[] = {
@@ -210,7 +204,7 @@ inline constexpr FixedParameter way_parameters[] = {
 inline constexpr FixedGroup fixed_groups[] = {
     {"Sepal has no replicas", replication_parameters},
     {"Sepal has no cluster mode", cluster_parameters},
-    {"Sepal has no TLS", tls_parameters},
+    {"Sepal leaves this of TLS to OpenSSL, or has no use for it", tls_parameters},
     {"keys hold Bloom filters and strings only", type_parameters},
     {"Sepal has no channels, sends no events and tracks no keys", message_parameters},
     {"Sepal evicts nothing", eviction_parameters},

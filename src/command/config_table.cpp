@@ -268,6 +268,7 @@ constexpr Parameter parameter_table[] = {
      .set = set_integer<&RuntimeOptions::slow_log_entries>,
      .range = {.least = 0, .greatest = long_max}},
     fact("threads", get_fact<&ServerFacts::worker_count>),
+    fact("tls-port", get_fact<&ServerFacts::tls_port>),
 };
 static_assert(std::ranges::adjacent_find(parameter_table, std::ranges::greater_equal{}, &Parameter::name) ==
                   std::end(parameter_table),

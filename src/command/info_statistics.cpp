@@ -88,6 +88,7 @@ void append_stats(const Context& context, InfoLines& lines) {
   lines.count("acl_access_denied_cmd", denials.count_of(AclReason::command));
   lines.count("acl_access_denied_key", denials.count_of(AclReason::key));
   lines.count("acl_access_denied_channel", denials.count_of(AclReason::channel));
+  lines.count("acl_access_denied_tls_cert", denials.count_of(AclReason::certificate));
 }
 
 void append_command_stats(const Context& context, InfoLines& lines) {

@@ -53,17 +53,23 @@ void append_clocks(const Context& context, InfoLines& lines) {
   lines.number("lru_clock", unix_seconds(context.now) & lru_clock_max);
 }
 
-// "listener0:name=tcp,bind=127.0.0.1,bind=-::1,port=6379", and one of a UNIX socket.
+// "listener0:name=tcp,bind=127.0.0.1,bind=-::1,port=6379". Nothing where the port is 0.
+void append_listener(std::string_view field, std::string_view kind, std::uint16_t port,
+                     const Context& context, InfoLines& lines) {
+  if (port == 0) return;
+  std::string text = "name=" + std::string(kind);
+  const std::string addresses = context.services.configuration.get("bind");
+  for_each_word(addresses, [&](std::string_view address) { text.append(",bind=").append(address); });
+  lines.line(field, text + ",port=" + std::to_string(port));
+}
+
+// The reference numbers its kinds of listeners: TCP, UNIX socket, TLS.
 void append_listeners(const Context& context, InfoLines& lines) {
   const ServerFacts& facts = context.services.control.facts();
-  if (facts.port != 0) {
-    std::string text = "name=tcp";
-    const std::string addresses = context.services.configuration.get("bind");
-    for_each_word(addresses, [&](std::string_view address) { text.append(",bind=").append(address); });
-    lines.line("listener0", text + ",port=" + std::to_string(facts.port));
-  }
+  append_listener("listener0", "tcp", facts.port, context, lines);
   if (const std::string path = context.services.configuration.get("unixsocket"); !path.empty())
     lines.line("listener1", "name=unix,bind=" + path);
+  append_listener("listener2", "tls", facts.tls_port, context, lines);
 }
 
 void append_server(const Context& context, InfoLines& lines) {
@@ -77,7 +83,8 @@ void append_server(const Context& context, InfoLines& lines) {
   lines.count("arch_bits", 8 * sizeof(void*)).line("monotonic_clock", "POSIX clock_gettime");
   lines.line("multiplexing_api", "epoll").line("atomicvar_api", "c++-std");
   lines.line("gcc_version", compiler_version()).count("process_id", facts.process_id);
-  lines.line("process_supervised", "no").line("run_id", facts.run_id).count("tcp_port", facts.port);
+  lines.line("process_supervised", "no").line("run_id", facts.run_id);
+  lines.count("tcp_port", facts.port != 0 ? facts.port : facts.tls_port);
   lines.number("server_time_usec", microseconds.count());
   lines.number("uptime_in_seconds", uptime.count()).number("uptime_in_days", uptime.count() / seconds_a_day);
   append_clocks(context, lines);

@@ -116,7 +116,18 @@ void export_clients(const Services& services, Exposition& to) {
       .sample({{"reason", "request_too_long"}}, real(sum_of(services, &WorkerStats::too_long_requests)))
       .sample({{"reason", "acl_login"}}, real(denials.count_of(AclReason::authentication)))
       .sample({{"reason", "acl_command"}}, real(denials.count_of(AclReason::command)))
-      .sample({{"reason", "acl_key"}}, real(denials.count_of(AclReason::key)));
+      .sample({{"reason", "acl_key"}}, real(denials.count_of(AclReason::key)))
+      .sample({{"reason", "acl_tls_certificate"}}, real(denials.count_of(AclReason::certificate)));
+  const HandshakeCounts handshakes = services.clients.handshake_counts();
+  to.gauge("sepal_tls_handshakes", "Connections whose TLS handshake is under way")
+      .sample(real(handshakes.under_way));
+  to.counter("sepal_tls_handshakes_failed", "TLS handshakes that did not succeed, by reason")
+      .sample({{"reason", "client_certificate"}}, real(handshakes.certificate_refused))
+      .sample({{"reason", "refused_by_client"}}, real(handshakes.refused_by_client))
+      .sample({{"reason", "protocol"}}, real(handshakes.not_tls))
+      .sample({{"reason", "closed"}}, real(handshakes.closed))
+      .sample({{"reason", "timeout"}}, real(handshakes.too_slow))
+      .sample({{"reason", "displaced"}}, real(handshakes.displaced));
   to.gauge("sepal_monitors", "Clients that watch all requests").sample(real(services.monitors.count()));
   to.gauge("sepal_slow_requests", "Entries of the slow log").sample(real(services.slow_log.size()));
 }

@@ -11,15 +11,19 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <list>
+#include <openssl/ssl.h>
 #include <optional>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "host.hpp"
@@ -53,7 +57,14 @@ bool is_about_bytes(error_code error) {
          error != wire::error::end_of_stream && error != wire::error::partial_message;
 }
 
-class Connection;
+// A connection, over TLS or not.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  // Ends the connection. The handler of an operation under way is still called; it finds out, and does
+  // nothing.
+  virtual void leave() = 0;
+};
 using Connections = std::list<std::shared_ptr<Connection>>;
 
 // What all connections share.
@@ -63,25 +74,43 @@ struct Shared {
   Connections connections;
 };
 
-class Connection : public std::enable_shared_from_this<Connection> {
+using PlainStream = beast::tcp_stream;
+using TlsStream = beast::ssl_stream<beast::tcp_stream>;
+
+// Asio's context gives the reference back that it is made with. The stream takes one of its own.
+TlsStream encrypted(tcp::socket socket, const tls::Context& context) {
+  SSL_CTX_up_ref(context.native());
+  asio::ssl::context lent(context.native());
+  return {std::move(socket), lent};
+}
+
+template <class Stream>
+class ConnectionOver final : public Connection, public std::enable_shared_from_this<ConnectionOver<Stream>> {
  public:
-  Connection(tcp::socket socket, Shared& shared) : stream_(std::move(socket)), shared_(shared) {
+  ConnectionOver(Stream stream, Shared& shared) : stream_(std::move(stream)), shared_(shared) {
     error_code none;
-    const auto end = stream_.socket().local_endpoint(none);
+    const auto end = socket().local_endpoint(none);
     if (!none) arrived_at_ = end.address().to_string();
   }
 
   void begin(Connections::iterator place) {
     place_ = place;
-    wait();
+    if constexpr (std::is_same_v<Stream, TlsStream>) {
+      stepped(request_time_max);
+      stream_.async_handshake(asio::ssl::stream_base::server,
+                              [self = this->shared_from_this()](error_code error) {
+                                if (error || self->left_) return self->leave();
+                                self->wait();
+                              });
+    } else {
+      wait();
+    }
   }
 
-  // Ends the connection. The handler of an operation under way is still called; it finds out, and does
-  // nothing.
-  void leave() {
+  void leave() override {
     if (std::exchange(left_, true)) return;
     error_code none;
-    stream_.socket().close(none);
+    socket().close(none);
     shared_.connections.erase(place_);
   }
 
@@ -89,7 +118,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Moves the connection to the end of the list.
   void stepped(std::chrono::seconds time_max) {
     shared_.connections.splice(shared_.connections.end(), shared_.connections, place_);
-    stream_.expires_after(time_max);
+    beast::get_lowest_layer(stream_).expires_after(time_max);
   }
 
   // Until the client has sent something.
@@ -98,7 +127,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     stepped(idle_max);
     // A read of the stream is under the stream's deadline; a wait of the socket is not.
     stream_.async_read_some(buffer_.prepare(request_bytes_max),
-                            [self = shared_from_this()](error_code error, std::size_t count) {
+                            [self = this->shared_from_this()](error_code error, std::size_t count) {
                               if (error || self->left_) return self->leave();
                               self->buffer_.commit(count);
                               self->read();
@@ -110,7 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_.emplace();
     parser_->header_limit(request_bytes_max);
     wire::async_read_header(stream_, buffer_, *parser_,
-                            [self = shared_from_this()](error_code error, std::size_t byte_count) {
+                            [self = this->shared_from_this()](error_code error, std::size_t byte_count) {
                               self->has_read(error, byte_count);
                             });
   }
@@ -173,7 +202,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     serializer_.emplace(*response_);
     serializer_->split(is_head);
     stepped(answer_time_max);
-    auto done = [self = shared_from_this()](error_code error, std::size_t /*count*/) {
+    auto done = [self = this->shared_from_this()](error_code error, std::size_t /*count*/) {
       self->has_written(error);
     };
     if (is_head) {
@@ -189,14 +218,21 @@ class Connection : public std::enable_shared_from_this<Connection> {
     body_.reset();
     if (error || left_) return leave();
     if (keeps_) return wait();
+    if constexpr (std::is_same_v<Stream, TlsStream>) {
+      stepped(request_time_max);
+      return stream_.async_shutdown(
+          [self = this->shared_from_this()](error_code /*error*/) { self->leave(); });
+    }
     // What the client still sends is left unread: it has been told why.
-    stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+    socket().shutdown(tcp::socket::shutdown_send, error);
     leave();
   }
 
+  tcp::socket& socket() { return beast::get_lowest_layer(stream_).socket(); }
+
   static std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
-  beast::tcp_stream stream_;
+  Stream stream_;
   Shared& shared_;
   Connections::iterator place_;
   std::string arrived_at_;
@@ -275,8 +311,17 @@ class Server::Implementation {
   void admit(tcp::socket socket) {
     Connections& connections = shared_.connections;
     if (connections.size() >= connections_max) connections.front()->leave();
-    connections.push_back(std::make_shared<Connection>(std::move(socket), shared_));
-    connections.back()->begin(std::prev(connections.end()));
+    if (options_.tls == nullptr) return begin<PlainStream>(PlainStream(std::move(socket)));
+    const std::shared_ptr<const tls::Context> context = options_.tls->get();
+    SEPAL_ASSERT(context != nullptr, "the port is open before there is a certificate");
+    begin<TlsStream>(encrypted(std::move(socket), *context));
+  }
+
+  template <class Stream>
+  void begin(Stream stream) {
+    auto connection = std::make_shared<ConnectionOver<Stream>>(std::move(stream), shared_);
+    shared_.connections.push_back(connection);
+    connection->begin(std::prev(shared_.connections.end()));
   }
 
   Options options_;

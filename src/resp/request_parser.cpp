@@ -48,6 +48,9 @@ constexpr std::size_t words_kept_max = 4096;
 constexpr std::size_t unquoted_bytes_kept_max = 4096;
 static_assert(unauthenticated_argument_count_max <= array_count_max);
 
+// The first byte of a client that speaks TLS.
+constexpr char tls_handshake = 0x16;
+
 // Reads digits, a CR and one more byte; returns what follows, or null for anything else, including a leading
 // zero or a number that goes on behind short_length_digits_max or `end`.
 inline const char* read_short_length(const char* at, const char* end, std::uint64_t& value) {
@@ -354,6 +357,8 @@ Progress RequestParser::proceed(std::string_view input, bool authenticated) {
 
 Progress RequestParser::read_inline(std::string_view input) {
   SEPAL_ASSERT(stage_ == Stage::first_line && at_ == 0, "an inline request begins inside another request");
+  // Such a client would wait for an answer for ever.
+  if (input.front() == tls_handshake) return refuse("this is TLS, and the port takes plain requests");
   // The line ends within so many bytes, or it breaks one of the limits.
   const bool line_limit_is_lower = limits_.line_bytes_max < limits_.request_bytes_max;
   const std::uint64_t bytes_max =

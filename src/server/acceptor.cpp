@@ -150,7 +150,7 @@ void Acceptor::accept_waiting(Door& door) {
       if (has_room(door.listener.kind)) {
         hand_over(door, std::move(descriptor), peer);
       } else {
-        turn_away(std::move(descriptor), peer, no_descriptor);
+        turn_away(door, std::move(descriptor), peer, no_descriptor);
       }
       continue;
     }
@@ -182,14 +182,17 @@ bool Acceptor::refuse_with_spare(Door& door, int error) {
   const bool accepted = descriptor.is_open();
   const std::string reason = std::generic_category().message(error);
   if (accepted) {
-    turn_away(std::move(descriptor), peer,
+    turn_away(door, std::move(descriptor), peer,
               {.reply = no_descriptor.reply, .reason = reason, .advice = no_descriptor.advice});
   }
   spare_ = open_spare();
   return accepted;
 }
 
-void Acceptor::turn_away(Descriptor descriptor, const sockaddr_storage& peer, const Refusal& refusal) {
+// Before its handshake, a client of TLS understands no reply.
+void Acceptor::turn_away(const Door& door, Descriptor descriptor, const sockaddr_storage& peer,
+                         Refusal refusal) {
+  if (door.listener.kind == StreamKind::tls) refusal.reply = {};
   SEPAL_ASSERT(descriptor.is_open(), "a connection is turned away that is closed already");
   counts_.rejected.fetch_add(1, std::memory_order_relaxed);
   refuse(descriptor.number(), refusal, {scrap_.get(), scrap_bytes});
@@ -214,7 +217,7 @@ void Acceptor::hand_over(Door& door, Descriptor descriptor, const sockaddr_stora
   // that were handed over a moment ago.
   const auto fewest = std::min_element(workers_.begin(), workers_.end(),
                                        [](const auto& a, const auto& b) { return a->load() < b->load(); });
-  const bool tcp = door.listener.kind == StreamKind::tcp;
+  const bool tcp = door.listener.kind != StreamKind::unix_socket;
   Accepted accepted{.descriptor = std::move(descriptor),
                     .kind = door.listener.kind,
                     .id = ++last_id_,

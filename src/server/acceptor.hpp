@@ -64,7 +64,7 @@ class Acceptor {
   void await(Door& door);
   void accept_waiting(Door& door);
   bool refuse_with_spare(Door& door, int error);
-  void turn_away(Descriptor descriptor, const sockaddr_storage& peer, const Refusal& refusal);
+  void turn_away(const Door& door, Descriptor descriptor, const sockaddr_storage& peer, Refusal refusal);
   [[nodiscard]] bool has_room(StreamKind kind) const;
   void pause(Door& door, int error);
   void hand_over(Door& door, Descriptor descriptor, const sockaddr_storage& peer);

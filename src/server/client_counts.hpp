@@ -8,6 +8,23 @@
 
 namespace sepal::server {
 
+// See command::HandshakeCounts.
+struct HandshakeTallies {
+  std::atomic<std::uint64_t> under_way{0};
+  std::atomic<std::uint64_t> certificate_refused{0};
+  std::atomic<std::uint64_t> refused_by_client{0};
+  std::atomic<std::uint64_t> not_tls{0};
+  std::atomic<std::uint64_t> closed{0};
+  std::atomic<std::uint64_t> too_slow{0};
+  std::atomic<std::uint64_t> displaced{0};
+
+  void reset() {
+    for (auto* const count :
+         {&certificate_refused, &refused_by_client, &not_tls, &closed, &too_slow, &displaced})
+      count->store(0);
+  }
+};
+
 // Synchronised. These are gauges and counts: no thread reads other memory by what they say, so relaxed order
 // is enough.
 struct ClientCounts {
@@ -15,6 +32,7 @@ struct ClientCounts {
   std::atomic<std::uint64_t> accepted{0};
   std::atomic<std::uint64_t> rejected{0};  // no place was left
   std::atomic<std::uint64_t> denied{0};    // by protected mode
+  HandshakeTallies handshakes;
 
   // Takes a place below `clients_max`; false when all are taken.
   [[nodiscard]] bool take_place(std::uint64_t clients_max) {

@@ -31,13 +31,14 @@ std::string address_text(std::string_view host, std::uint16_t port) {
 
 // ---- TCP ------------------------------------------------------------------------------------------------
 
-Error cannot_listen(const std::string& where, const error_code& error) {
+Error cannot_listen(const std::string& where, StreamKind kind, const error_code& error) {
+  const std::string flag = kind == StreamKind::tls ? "--tls-port" : "--port";
   const std::string start = "cannot listen on " + where + ": ";
   if (error == boost::asio::error::address_in_use) {
-    return fail(Errc::in_use, start + "the port is taken by another program; choose another with --port");
+    return fail(Errc::in_use, start + "the port is taken by another program; choose another with " + flag);
   }
   if (error == boost::asio::error::access_denied) {
-    return fail(Errc::io, start + "permission denied; choose a port of 1024 or above with --port");
+    return fail(Errc::io, start + "permission denied; choose a port of 1024 or above with " + flag);
   }
   if (error.value() == EADDRNOTAVAIL) {
     return fail(Errc::io, start + "this machine has no such address; correct --bind");
@@ -94,6 +95,31 @@ error_code open_tcp(Address address, std::uint32_t backlog, Listener& listener) 
   if (error) return error;
   listener = {.descriptor = Descriptor(number), .kind = StreamKind::tcp, .port = local.port(), .path = {}};
   return error;
+}
+
+// One port at several addresses.
+struct PortAt {
+  std::span<const std::string> addresses;
+  std::uint16_t port;
+  StreamKind kind;
+};
+
+Result<void> open_port(const PortAt& wanted, std::uint32_t backlog, std::vector<Listener>& listeners) {
+  std::uint16_t port = wanted.port;
+  for (const std::string& entry : wanted.addresses) {
+    const bool forgiven = entry.starts_with('-');
+    const Address address{.host = std::string_view(entry).substr(forgiven ? 1 : 0), .port = port};
+    Listener listener;
+    if (const error_code error = open_tcp(address, backlog, listener)) {
+      if (forgiven && is_absent(error)) continue;
+      return cannot_listen(address_text(address.host, port), wanted.kind, error);
+    }
+    // With port 0 the system picks the port of the first address; the other addresses use the same.
+    port = listener.port;
+    listener.kind = wanted.kind;
+    listeners.push_back(std::move(listener));
+  }
+  return {};
 }
 
 // ---- UNIX socket ----------------------------------------------------------------------------------------
@@ -166,25 +192,17 @@ Result<Listener> open_unix(const ServerOptions& options) {
 }  // namespace
 
 std::span<const std::string> tcp_addresses(const ServerOptions& options) {
-  if (options.port == 0 && !options.unix_socket.empty()) return {};
+  if (options.port == 0 && (options.tls_port != 0 || !options.unix_socket.empty())) return {};
   return options.bind;
 }
 
 Result<std::vector<Listener>> open_listeners(const ServerOptions& options) {
   std::vector<Listener> listeners;
-  std::uint16_t port = options.port;
-  for (const std::string& entry : tcp_addresses(options)) {
-    const bool forgiven = entry.starts_with('-');
-    const Address address{.host = std::string_view(entry).substr(forgiven ? 1 : 0), .port = port};
-    Listener listener;
-    if (const error_code error = open_tcp(address, options.listen_backlog, listener)) {
-      if (forgiven && is_absent(error)) continue;
-      return cannot_listen(address_text(address.host, port), error);
-    }
-    // With port 0 the system picks the port of the first address; the other addresses use the same.
-    port = listener.port;
-    listeners.push_back(std::move(listener));
-  }
+  const PortAt plain{.addresses = tcp_addresses(options), .port = options.port, .kind = StreamKind::tcp};
+  if (auto opened = open_port(plain, options.listen_backlog, listeners); !opened) return opened.error();
+  const PortAt encrypted{.addresses = options.bind, .port = options.tls_port, .kind = StreamKind::tls};
+  if (options.tls_port != 0)
+    if (auto opened = open_port(encrypted, options.listen_backlog, listeners); !opened) return opened.error();
   if (!options.unix_socket.empty()) {
     Result<Listener> listener = open_unix(options);
     if (!listener) return listener.error();

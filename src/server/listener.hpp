@@ -19,12 +19,13 @@ namespace sepal::server {
 struct Listener {
   Descriptor descriptor;
   StreamKind kind = StreamKind::tcp;
-  std::uint16_t port = 0;  // TCP
+  std::uint16_t port = 0;  // TCP and TLS
   std::string path;        // UNIX socket
   ino_t inode = 0;         // of the UNIX socket's file
 };
 
-// The addresses to listen on with TCP. If there is a UNIX socket, port 0 means no TCP, as in the reference.
+// The addresses to listen on with plain TCP. If there is a UNIX socket or a TLS port, port 0 means no plain
+// TCP, as in the reference.
 [[nodiscard]] std::span<const std::string> tcp_addresses(const ServerOptions& options);
 
 // Opens every address and the path of `options`. Blocks if a name must be resolved. With port 0 the system
@@ -34,7 +35,8 @@ Result<std::vector<Listener>> open_listeners(const ServerOptions& options);
 
 // The most listeners that open_listeners() makes of these options.
 [[nodiscard]] inline std::uint64_t listeners_max(const ServerOptions& options) {
-  return tcp_addresses(options).size() + (options.unix_socket.empty() ? 0 : 1);
+  return tcp_addresses(options).size() + (options.tls_port == 0 ? 0 : options.bind.size()) +
+         (options.unix_socket.empty() ? 0 : 1);
 }
 
 // Removes the file of a UNIX socket, unless another program has put its own under that path.

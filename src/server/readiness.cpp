@@ -48,6 +48,11 @@ void Readiness::change(int descriptor, void* owner, std::uint32_t events) {
   SEPAL_ASSERT(changed == 0, "a descriptor that is changed was added and is open");
 }
 
+void Readiness::remove(int descriptor) {
+  const int removed = ::epoll_ctl(descriptor_.native_handle(), EPOLL_CTL_DEL, descriptor, nullptr);
+  SEPAL_ASSERT(removed == 0, "a descriptor that is removed was added and is open");
+}
+
 std::span<const Readiness::Event> Readiness::take() {
   const int count =
       ::epoll_wait(descriptor_.native_handle(), found_.data(), static_cast<int>(found_.size()), 0);

@@ -47,6 +47,8 @@ class Readiness {
   // has no duplicate. Errors: io.
   Result<void> add(int descriptor, void* owner, std::uint32_t events);
   void change(int descriptor, void* owner, std::uint32_t events);
+  // For a descriptor that stays open.
+  void remove(int descriptor);
 
   // The sockets that are ready now; valid until the next call. Does not wait. The span goes on naming the
   // owner of a socket that is closed meanwhile: the caller must know that it is gone.

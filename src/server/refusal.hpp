@@ -11,7 +11,7 @@ namespace sepal::server {
 
 // Why a client is refused.
 struct Refusal {
-  std::string_view reply;   // the whole error, as it goes to the client
+  std::string_view reply;   // the whole error, as it goes to the client; empty: it is told nothing
   std::string_view reason;  // for the log
   std::string_view advice;  // for the log: what the operator can do
 };
@@ -34,6 +34,10 @@ inline constexpr Refusal stranger{
 // Sends the reply to a client that has just connected. The caller closes the socket. `scrap` is overwritten.
 // Does not block.
 void refuse(int descriptor, const Refusal& refusal, std::span<char> scrap);
+
+// Ends the sending side of a client that has been told why. The caller closes the socket. `scrap` is
+// overwritten. Does not block.
+void part_from(int descriptor, std::span<char> scrap);
 
 // Logs the first refusal at once. Later ones are counted and logged together, at most once a minute: a client
 // that connects again and again must not fill the log. Confined to one thread.

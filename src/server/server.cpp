@@ -15,12 +15,17 @@ namespace sepal::server {
 
 class Server::Implementation {
  public:
-  Implementation(const ServerOptions& options, Gate& gate, command::Services& services) : options_(options) {
+  Implementation(const ServerOptions& options, Gate& gate, command::Services& services,
+                 const tls::Current* tls)
+      : options_(options) {
     SEPAL_ASSERT(options.worker_count >= 1 && gate.side_count() >= options.worker_count &&
                      services.workers.size() == options.worker_count,
                  "every worker has a side of the gate and statistics");
+    SEPAL_ASSERT(options.tls_port == 0 || tls != nullptr, "a TLS port has a certificate");
+    const HandshakeOptions handshakes{.tls = options.tls_port == 0 ? nullptr : tls,
+                                      .count_max = handshakes_max_of(options.worker_count)};
     for (std::size_t index = 0; index < options.worker_count; ++index) {
-      workers_.push_back(std::make_unique<Worker>(index, gate, services, counts_));
+      workers_.push_back(std::make_unique<Worker>(index, gate, services, counts_, handshakes));
     }
     acceptor_ = std::make_unique<Acceptor>(workers_, counts_);
   }
@@ -29,7 +34,8 @@ class Server::Implementation {
     SEPAL_ASSERT(!std::exchange(started_, true), "a server is started once");
     Result<std::vector<Listener>> listeners = open_listeners(options_);
     if (!listeners) return listeners.error();
-    for (const Listener& listener : *listeners) port_ = std::max(port_, listener.port);
+    for (const Listener& listener : *listeners)
+      if (listener.kind == StreamKind::tcp) port_ = listener.port;
     for (const auto& worker : workers_) {
       if (auto started = worker->start(); !started) return started;
     }
@@ -46,6 +52,10 @@ class Server::Implementation {
   }
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  // Of all workers together. Their descriptors are the server's own, and take none from clients.
+  [[nodiscard]] std::uint64_t handshakes_max() const {
+    return options_.tls_port == 0 ? 0 : options_.worker_count * handshakes_max_of(options_.worker_count);
+  }
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
   [[nodiscard]] ClientCounts& counts() { return counts_; }
   [[nodiscard]] Acceptor& acceptor() { return *acceptor_; }
@@ -60,11 +70,14 @@ class Server::Implementation {
 };
 
 std::uint64_t own_descriptors(const ServerOptions& options) {
-  return listeners_max(options) + options.worker_count * Worker::descriptors + Acceptor::descriptors;
+  const std::uint64_t of_handshakes =
+      options.tls_port == 0 ? 0 : Handshakes::descriptors + handshakes_max_of(options.worker_count);
+  return listeners_max(options) + options.worker_count * (Worker::descriptors + of_handshakes) +
+         Acceptor::descriptors;
 }
 
-Server::Server(const ServerOptions& options, Gate& gate, command::Services& services)
-    : implementation_(std::make_unique<Implementation>(options, gate, services)) {}
+Server::Server(const ServerOptions& options, Gate& gate, command::Services& services, const tls::Current* tls)
+    : implementation_(std::make_unique<Implementation>(options, gate, services, tls)) {}
 Server::~Server() = default;
 
 Result<void> Server::start() {
@@ -76,7 +89,7 @@ std::uint16_t Server::port() const {
 }
 
 void Server::set_sockets_max(std::uint64_t count) {
-  implementation_->acceptor().set_sockets_max(count);
+  implementation_->acceptor().set_sockets_max(count + implementation_->handshakes_max());
 }
 
 void Server::stop(std::chrono::milliseconds patience) {
@@ -141,7 +154,19 @@ std::uint64_t Server::denied_count() const {
   return implementation_->counts().denied.load();
 }
 
+command::HandshakeCounts Server::handshake_counts() const {
+  const HandshakeTallies& tallies = implementation_->counts().handshakes;
+  return {.under_way = tallies.under_way.load(),
+          .certificate_refused = tallies.certificate_refused.load(),
+          .refused_by_client = tallies.refused_by_client.load(),
+          .not_tls = tallies.not_tls.load(),
+          .closed = tallies.closed.load(),
+          .too_slow = tallies.too_slow.load(),
+          .displaced = tallies.displaced.load()};
+}
+
 void Server::reset_counts() {
+  implementation_->counts().handshakes.reset();
   implementation_->counts().accepted.store(0);
   implementation_->counts().denied.store(0);
   implementation_->counts().rejected.store(0);

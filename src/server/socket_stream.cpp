@@ -50,7 +50,7 @@ void SocketStream::watch(std::uint32_t events) {
 }
 
 bool SocketStream::end() {
-  return kind_ == StreamKind::tcp && ::shutdown(descriptor_.number(), SHUT_WR) == 0;
+  return kind_ != StreamKind::unix_socket && ::shutdown(descriptor_.number(), SHUT_WR) == 0;
 }
 
 bool SocketStream::all_is_acknowledged() const {

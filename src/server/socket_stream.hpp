@@ -15,7 +15,7 @@
 
 namespace sepal::server {
 
-enum class StreamKind : std::uint8_t { tcp, unix_socket };
+enum class StreamKind : std::uint8_t { tcp, tls, unix_socket };
 
 // Confined to its worker.
 class SocketStream final : public session::Stream {
@@ -33,6 +33,8 @@ class SocketStream final : public session::Stream {
   // False for a UNIX socket: the peer can read all bytes after the socket is closed.
   bool end() override;
   [[nodiscard]] bool all_is_acknowledged() const override;
+
+  [[nodiscard]] session::Client* owner() const { return owner_; }
 
  private:
   Descriptor descriptor_;

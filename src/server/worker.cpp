@@ -3,6 +3,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/base/thread.hpp>
+#include <sepal/command/certificate_login.hpp>
 #include <sepal/log/event.hpp>
 
 #include <boost/asio/post.hpp>
@@ -51,7 +52,8 @@ void set_tcp_options(int descriptor, std::chrono::seconds keepalive) {
 
 }  // namespace
 
-Worker::Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts)
+Worker::Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts,
+               const HandshakeOptions& handshakes)
     : index_(index),
       gate_(gate),
       services_(services),
@@ -74,11 +76,19 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
       sweep_timer_(context_),
       deadline_timer_(context_),
       pause_timer_(context_),
+      unread_([this] { ask_for_unread(); }),
       scheduler_(environment_, {.left = [&counts] { counts.leave_place(); },
                                 .gone = [this] { socket_closed(); },
                                 .buffers_grew = [this] { bound_buffers(); }}) {
   SEPAL_ASSERT(index < gate.side_count() && index < services.workers.size(),
                "a worker without a side of the gate, or without statistics");
+  if (handshakes.tls == nullptr) return;
+  handshakes_ = std::make_unique<Handshakes>(
+      context_, handshakes, counts.handshakes, std::span(read_memory_.get(), read_buffer_bytes),
+      Handshakes::Observer{
+          .done = [this](Accepted accepted,
+                         Greeted greeted) { admit(std::move(accepted), std::move(greeted)); },
+          .gone = [this] { socket_closed(); }});
 }
 
 Worker::~Worker() {
@@ -89,6 +99,8 @@ Worker::~Worker() {
 Result<void> Worker::start() {
   SEPAL_ASSERT(!thread_.joinable(), "a worker is started once");
   if (auto opened = readiness_.open(); !opened) return opened;
+  if (handshakes_ != nullptr)
+    if (auto opened = handshakes_->open(); !opened) return opened;
   thread_ = std::thread([this] {
     name_this_thread(("worker-" + std::to_string(index_)).c_str());
     schedule_sweep();
@@ -164,12 +176,21 @@ void Worker::collect(std::vector<command::ClientState*>& clients) {
 }
 
 void Worker::welcome(Accepted accepted) {
-  const auto taken = take_in(accepted);
+  if (accepted.kind != StreamKind::tls) return admit(std::move(accepted), {});
+  SEPAL_ASSERT(handshakes_ != nullptr, "a connection of TLS without a TLS port");
+  if (stopping_) return turn_away(std::move(accepted), {}, no_place);
+  handshakes_->begin(std::move(accepted));
+}
+
+void Worker::admit(Accepted accepted, Greeted greeted) {
+  const auto taken = take_in(accepted, greeted);
   if (const auto* const refusal = std::get_if<const Refusal*>(&taken))
-    return turn_away(std::move(accepted), **refusal);
+    return turn_away(std::move(accepted), greeted, **refusal);
   const auto& added = std::get<Added>(taken);
   counts_.accepted.fetch_add(1, std::memory_order_relaxed);
-  if (const auto watched = added.stream.watch_for(added.client); !watched) {
+  const auto watched =
+      std::visit([&](auto* const stream) { return stream->watch_for(added.client); }, added.stream);
+  if (!watched) {
     log::error("connection_refused", "connection refused",
                {{"id", accepted.id}, {"reason", watched.error().detail}});
     scheduler_.kill(accepted.id);
@@ -179,7 +200,7 @@ void Worker::welcome(Accepted accepted) {
 
 // `accepted` is unchanged if the client is refused. Inside the gate, because it reads the options and the
 // users, and because collect() reads the scheduler's clients with the gate closed.
-std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted) {
+std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted, Greeted& greeted) {
   const GateEntered inside(gate_, index_);
   const command::RuntimeOptions& options = services_.options;
   const bool is_protected = options.protected_mode == command::Switch::yes && services_.users->open();
@@ -187,26 +208,38 @@ std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted) 
   const std::uint64_t beyond = accepted.kind == StreamKind::unix_socket ? operator_places : 0;
   if (stopping_ || !counts_.take_place(options.clients_max + beyond)) return &no_place;
   const int number = accepted.descriptor.number();
-  if (accepted.kind == StreamKind::tcp) set_tcp_options(number, options.tcp_keepalive);
+  if (accepted.kind != StreamKind::unix_socket) set_tcp_options(number, options.tcp_keepalive);
   command::ClientState client;
   client.id = accepted.id;
   client.address = std::move(accepted.address);
   client.local_address = std::move(accepted.local_address);
   client.descriptor = number;
   services_.users->welcome(client);
+  if (greeted.user_name) command::log_in_by_certificate(services_, client, *greeted.user_name);
   client.connected_at = std::chrono::steady_clock::now();
   client.last_request_at = client.connected_at;
-  auto stream = std::make_unique<SocketStream>(std::move(accepted.descriptor), accepted.kind, readiness_);
-  SocketStream& socket = *stream;
-  return Added{.client = scheduler_.add(std::move(stream), std::move(client)), .stream = socket};
+  SocketStream socket(std::move(accepted.descriptor), accepted.kind, readiness_);
+  const auto add = [&](auto stream) {
+    auto* const added = stream.get();
+    return Added{.client = scheduler_.add(std::move(stream), std::move(client)), .stream = added};
+  };
+  if (greeted.connection == nullptr) return add(std::make_unique<SocketStream>(std::move(socket)));
+  return add(std::make_unique<TlsStream>(std::move(socket), std::move(greeted.connection), unread_));
 }
 
 // The memory for reading is free to be overwritten: connections are welcomed between turns.
-void Worker::turn_away(Accepted accepted, const Refusal& refusal) {
+void Worker::turn_away(Accepted accepted, const Greeted& greeted, const Refusal& refusal) {
   if (!stopping_) {
     auto& count = &refusal == &stranger ? counts_.denied : counts_.rejected;
     count.fetch_add(1, std::memory_order_relaxed);
-    refuse(accepted.descriptor.number(), refusal, {read_memory_.get(), read_buffer_bytes});
+    const std::span scrap(read_memory_.get(), read_buffer_bytes);
+    if (greeted.connection == nullptr) {
+      refuse(accepted.descriptor.number(), refusal, scrap);
+    } else {
+      static_cast<void>(greeted.connection->send(refusal.reply));
+      greeted.connection->end();
+      part_from(accepted.descriptor.number(), scrap);
+    }
     refusals_.note(refusal, accepted.address);
   }
   accepted.descriptor.close();
@@ -220,6 +253,26 @@ void Worker::take_turn() {
   for (const Readiness::Event& event : readiness_.take())
     scheduler_.ready(*static_cast<session::Client*>(event.owner), event.events);
   scheduler_.end_turn();
+  await_next();
+}
+
+void Worker::ask_for_unread() {
+  if (std::exchange(unread_posted_, true)) return;
+  boost::asio::post(context_, [this] {
+    unread_posted_ = false;
+    take_unread();
+  });
+}
+
+// A turn of the streams that hold bytes which no event tells of.
+void Worker::take_unread() {
+  scheduler_.begin_turn(journal_progress_.load());
+  // A copy: to receive takes a stream off the list. As in take_turn(), no client is closed before its name
+  // has come.
+  const std::vector<TlsStream*> streams = unread_.all();
+  for (TlsStream* const stream : streams) scheduler_.ready(*stream->owner(), session::readable);
+  scheduler_.end_turn();
+  if (!unread_.all().empty()) ask_for_unread();
   await_next();
 }
 
@@ -276,6 +329,7 @@ void Worker::await_pause_end() {
 void Worker::begin_stop(SteadyTime deadline) {
   SEPAL_ASSERT(!stopping_, "a worker is told to stop once");
   stopping_ = true;
+  if (handshakes_ != nullptr) handshakes_->close_all();
   scheduler_.stop();
   deadline_timer_.expires_at(deadline);
   deadline_timer_.async_wait([this](const boost::system::error_code& error) {
@@ -313,13 +367,16 @@ void Worker::schedule_sweep() {
 // copied inside the gate, and the clients are closed outside: to close one enters the gate.
 void Worker::sweep() {
   session::Patience patience;
+  std::chrono::seconds login_timeout{0};
   {
     const GateEntered inside(gate_, index_);
     patience.idle = services_.options.idle_timeout;
-    if (!services_.users->open()) patience.login = services_.options.login_timeout;
+    login_timeout = services_.options.login_timeout;
+    if (!services_.users->open()) patience.login = login_timeout;
   }
   const SteadyTime now = std::chrono::steady_clock::now();
   scheduler_.sweep(now, patience);
+  if (handshakes_ != nullptr) handshakes_->sweep(now, login_timeout);
   if (index_ == 0) log_strangers(now);
   schedule_sweep();
   await_next();

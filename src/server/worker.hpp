@@ -5,7 +5,6 @@
 #pragma once
 
 #include <sepal/base/assert.hpp>
-#include <sepal/base/descriptor.hpp>
 #include <sepal/base/gate.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/command/dispatcher.hpp>
@@ -29,31 +28,26 @@
 #include <variant>
 #include <vector>
 
+#include "accepted.hpp"
 #include "client_counts.hpp"
+#include "handshakes.hpp"
 #include "readiness.hpp"
 #include "refusal.hpp"
 #include "socket_stream.hpp"
+#include "tls_stream.hpp"
 
 namespace sepal::server {
-
-// A connection on its way from the acceptor to a worker.
-struct Accepted {
-  Descriptor descriptor;
-  StreamKind kind;
-  std::uint64_t id;
-  bool from_this_machine;  // by a UNIX socket, or from a loopback address
-  std::string address;
-  std::string local_address;
-};
 
 // The members are grouped by the threads that may call them.
 class Worker {
  public:
   // Descriptors that a worker has open: three of Asio's context, and the epoll set of its connections.
+  // Handshakes have more.
   static constexpr std::uint64_t descriptors = 4;
 
   // `index` is the worker's side of the gate and its place in services.workers.
-  Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts);
+  Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts,
+         const HandshakeOptions& handshakes);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -88,12 +82,15 @@ class Worker {
  private:
   // All members below: the worker's own thread.
   void welcome(Accepted accepted);
+  void admit(Accepted accepted, Greeted greeted);
   struct Added {
     session::Client& client;
-    SocketStream& stream;
+    std::variant<SocketStream*, TlsStream*> stream;
   };
-  std::variant<Added, const Refusal*> take_in(Accepted& accepted);
-  void turn_away(Accepted accepted, const Refusal& refusal);
+  std::variant<Added, const Refusal*> take_in(Accepted& accepted, Greeted& greeted);
+  void turn_away(Accepted accepted, const Greeted& greeted, const Refusal& refusal);
+  void ask_for_unread();
+  void take_unread();
   void take_turn();
   void await_next();
   void await_pause_end();
@@ -131,12 +128,15 @@ class Worker {
   boost::asio::steady_timer sweep_timer_;
   boost::asio::steady_timer deadline_timer_;
   boost::asio::steady_timer pause_timer_;
-  session::Scheduler scheduler_;  // after readiness_: its streams refer to it
+  std::unique_ptr<Handshakes> handshakes_;  // null: there is no TLS port
+  UnreadStreams unread_;
+  session::Scheduler scheduler_;  // after readiness_ and unread_: its streams refer to them
   std::atomic<std::uint64_t> journal_progress_{0};
   std::atomic<bool> awaits_journal_{false};  // journal_progressed() must post the next progress
   std::atomic<std::uint64_t> load_{0};
   bool awaiting_ = false;  // readiness_.wait is under way
   bool turn_posted_ = false;
+  bool unread_posted_ = false;
   std::optional<SteadyTime> pause_awaited_;  // the time that pause_timer_ waits for
   bool stopping_ = false;
   RefusalLog refusals_;

@@ -108,6 +108,16 @@ class Configuration::Draft final : public command::Configuration::Draft {
     const auto parsed = parse_parameter(setting, value);
     if (!parsed) return parsed.error().detail;
     setting.set(settings_, *parsed);
+    sets_tls_ = sets_tls_ || setting.group == "TLS";
+    return {};
+  }
+
+  // Also if all values are the old ones: the files may have changed.
+  std::string prepare() override {
+    if (!sets_tls_) return {};
+    auto adopt = original_.observer_.read_tls(settings_.tls);
+    if (!adopt) return adopt.error().detail;
+    adopt_tls_ = std::move(*adopt);
     return {};
   }
 
@@ -115,16 +125,20 @@ class Configuration::Draft final : public command::Configuration::Draft {
   void apply() override {
     original_.settings_.runtime = std::move(settings_.runtime);
     original_.settings_.keyspace = settings_.keyspace;
-    original_.changed_();
+    original_.settings_.tls = std::move(settings_.tls);
+    if (adopt_tls_) adopt_tls_();
+    original_.observer_.changed();
   }
 
  private:
   Configuration& original_;
   Settings settings_;
+  bool sets_tls_ = false;
+  Adopt adopt_tls_;
 };
 
-Configuration::Configuration(Settings& settings, std::function<void()> changed)
-    : settings_(settings), changed_(std::move(changed)) {
+Configuration::Configuration(Settings& settings, Observer observer)
+    : settings_(settings), observer_(std::move(observer)) {
   for (const Setting& setting : all_settings())
     if (setting.config != InConfig::hidden) rows_.emplace(setting.parameter_name(), &setting);
 }

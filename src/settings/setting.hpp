@@ -38,7 +38,7 @@ struct Range {
 };
 
 // What CONFIG does with a setting: nothing, show it, or change it as well. Usual, in a row of the table: live
-// in Settings::runtime and Settings::keyspace, hidden elsewhere.
+// in Settings::runtime, Settings::keyspace and Settings::tls, hidden elsewhere.
 enum class InConfig : std::uint8_t { usual, hidden, shown, live };
 
 // Immutable.

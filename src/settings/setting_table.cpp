@@ -3,6 +3,7 @@
 #include <sepal/filter/filter.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/storage/journal.hpp>
+#include <sepal/tls/context.hpp>
 
 #include <algorithm>
 #include <array>
@@ -95,7 +96,8 @@ template <auto... path>
 constexpr Setting row(Setting setting) {
   using Field = std::remove_cvref_t<decltype(reach<path...>(std::declval<Settings&>()))>;
   constexpr bool live = (std::is_same_v<decltype(path), RuntimeOptions Settings::*> || ...) ||
-                        (std::is_same_v<decltype(path), KeyspaceOptions Settings::*> || ...);
+                        (std::is_same_v<decltype(path), KeyspaceOptions Settings::*> || ...) ||
+                        (std::is_same_v<decltype(path), tls::Options Settings::*> || ...);
   if (setting.config == InConfig::usual) setting.config = live ? InConfig::live : InConfig::hidden;
   if (setting.kind == Kind::count) setting.kind = kind_of<Field>();
   if constexpr (std::is_enum_v<Field>) setting.choices = choice_names<Field>;
@@ -132,7 +134,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
     row<&Settings::server, &ServerOptions::port>(
         {.key = "port",
          .range = {0, 65535},
-         .help = "TCP port; 0 lets the system pick one, or with a UNIX socket means none"}),
+         .help = "TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none"}),
     row<&Settings::server, &ServerOptions::listen_backlog>(
         {.key = "backlog",
          .range = {1, 65535},
@@ -154,6 +156,36 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                              .range = {0, threads_max},
                              .help = "threads that serve requests; 0: one for each core",
                              .redis_name = "io-threads"}),
+
+    row<&Settings::server, &ServerOptions::tls_port>(
+        {.key = "tls_port",
+         .group = "TLS",
+         .range = {0, 65535},
+         .help =
+             "TCP port at the same addresses where clients speak TLS; 0: none; with port = 0, the only one"}),
+    row<&Settings::tls, &tls::Options::certificate_file>(
+        {.key = "tls_cert_file",
+         .range = {0, path_length_max},
+         .help =
+             "PEM file of the server's certificate, and behind it those between it and the root; this and "
+             "the files below are read anew at SIGHUP and by CONFIG SET of one of them"}),
+    row<&Settings::tls, &tls::Options::key_file>(
+        {.key = "tls_key_file",
+         .range = {0, path_length_max},
+         .help = "PEM file of the certificate's key, which has no passphrase"}),
+    row<&Settings::tls, &tls::Options::ca_file>(
+        {.key = "tls_ca_cert_file",
+         .range = {0, path_length_max},
+         .help =
+             "PEM file of the CA certificates that certificates of clients are signed with; empty: none"}),
+    row<&Settings::tls, &tls::Options::auth_clients>(
+        {.key = "tls_auth_clients",
+         .help = "whether clients show a certificate; one that is shown must be valid in any case but 'no'"}),
+    row<&Settings::tls, &tls::Options::user_field>(
+        {.key = "tls_auth_clients_user",
+         .help = "CN: a client is logged in as the user that the common name of its certificate names"}),
+    row<&Settings::tls, &tls::Options::protocols>(
+        {.key = "tls_protocols", .help = "versions of TLS that clients may speak"}),
 
     row<&Settings::runtime, &RuntimeOptions::clients_max>(
         {.key = "maxclients", .group = "Clients", .range = {1, 1'000'000}, .help = "connections at a time"}),
@@ -358,6 +390,10 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                               .range = {1, address_length_max},
                                               .help = "address of these pages; they ask for no password",
                                               .config = InConfig::shown}),
+    row<&Settings::http, &HttpOptions::tls>(
+        {.key = "http_tls",
+         .help = "serves these pages over TLS, with the certificate and the rules of tls_cert_file and so on",
+         .config = InConfig::shown}),
     row<&Settings::http, &HttpOptions::hosts>(
         {.key = "http_hosts",
          .range = {0, 16},
@@ -425,7 +461,10 @@ Result<void> complete(Settings& settings) {
     return fail(Errc::invalid_setting,
                 "bind names no address and unixsocket no path: no client could connect; set one of them");
   }
-  return {};
+  if (settings.server.tls_port != 0 && settings.server.tls_port == settings.server.port)
+    return fail(Errc::invalid_setting,
+                "port and tls_port are the same: set one of them to another port, or port = 0");
+  return uses_tls(settings) ? tls::Context::check(settings.tls) : Result<void>();
 }
 
 }  // namespace sepal::settings

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/tls/context.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -29,6 +30,7 @@ struct MigrateRequest {
   std::string match = "*";                // only keys of this pattern of SCAN
   std::optional<std::uint32_t> database;  // only this one of the source; empty: all, or that of the address
   bool only_report = false;               // copies nothing
+  tls::Context::ClientOptions tls{};      // for addresses with TLS
 };
 
 struct MigrateReport {

@@ -57,6 +57,8 @@ int migrate_with(MigrateArguments& arguments) {
   request.target = *target;
   request.source_password = password_of("SEPAL_SOURCE_PASSWORD");
   request.target_password = password_of("SEPAL_TARGET_PASSWORD");
+  if (request.tls.certificate_file.empty() != request.tls.key_file.empty())
+    return refuse_usage("migrate", "--cert and --key belong together");
   Progress progress(stderr, progress_style(arguments.quiet));
   const auto report = migrate(request, progress);
   progress.end();
@@ -66,6 +68,21 @@ int migrate_with(MigrateArguments& arguments) {
   return report->keys.refused.empty() ? exit_good : exit_incomplete;
 }
 
+// The names are those of redis-cli.
+void add_tls_flags(CLI::App& command, tls::Context::ClientOptions& options) {
+  command
+      .add_option("--cacert", options.ca_file,
+                  "With rediss://, the CA certificates that have signed those of the servers; the system's "
+                  "if not given")
+      ->type_name("FILE");
+  command.add_option("--cert", options.certificate_file, "With rediss://, a certificate of one's own")
+      ->type_name("FILE");
+  command.add_option("--key", options.key_file, "The key of that certificate")->type_name("FILE");
+  command.add_flag_callback(
+      "--insecure", [&options] { options.verifies = false; },
+      "With rediss://, do not check the certificates of the servers");
+}
+
 }  // namespace
 
 void add_migrate_command(CommandLine& line) {
@@ -73,7 +90,9 @@ void add_migrate_command(CommandLine& line) {
   CLI::App& command = line.add_command(
       "migrate", "Copies the filters and strings of a running Redis, or of a sepald, to a sepald",
       [arguments] { return migrate_with(*arguments); });
-  command.add_option("SOURCE", arguments->source, "redis://[USER@]HOST[:PORT][/DB], or unix:///PATH[?db=DB]")
+  command
+      .add_option("SOURCE", arguments->source,
+                  "redis://[USER@]HOST[:PORT][/DB], rediss://... for TLS, or unix:///PATH[?db=DB]")
       ->type_name("")
       ->required();
   command.add_option("TARGET", arguments->target, "The same for the server that gets them")
@@ -85,6 +104,7 @@ void add_migrate_command(CommandLine& line) {
              {.lowest = 0, .highest = database_number_max}, [arguments](std::uint64_t number) {
                arguments->request.database = static_cast<std::uint32_t>(number);
              });
+  add_tls_flags(command, arguments->request.tls);
   command.add_flag("--dry-run", arguments->request.only_report, "Copy nothing; print what there is");
   add_quiet_flag(command, arguments->quiet);
   command.footer("Passwords come from the environment: SEPAL_SOURCE_PASSWORD and SEPAL_TARGET_PASSWORD.");

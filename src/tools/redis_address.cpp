@@ -64,13 +64,12 @@ Result<RedisAddress> parse_address(std::string_view text) {
   RedisAddress address;
   std::string_view rest = text;
   std::optional<std::string_view> database;
-  if (take_prefix(rest, "rediss://"))
-    return wrong(text, "asks for TLS, which sepal does not speak yet; use a tunnel, and redis://");
+  address.tls = take_prefix(rest, "rediss://");
   if (take_prefix(rest, "unix://")) {
     database = take_behind(rest, "?db=");
     address.path = rest;
     if (!rest.starts_with('/')) return wrong(text, "names no socket: unix:///PATH is expected");
-  } else if (take_prefix(rest, "redis://")) {
+  } else if (address.tls || take_prefix(rest, "redis://")) {
     database = take_behind(rest, "/");
     if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
       address.user = rest.substr(0, at);
@@ -83,7 +82,7 @@ Result<RedisAddress> parse_address(std::string_view text) {
     if (!take_host(rest, address))
       return wrong(text, "names no host and port: redis://HOST:PORT is expected");
   } else {
-    return wrong(text, "is no address: redis://HOST:PORT or unix:///PATH is expected");
+    return wrong(text, "is no address: redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH is expected");
   }
   if (!database || database->empty()) return address;
   address.database = number_up_to(*database, database_max);

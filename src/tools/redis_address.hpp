@@ -1,4 +1,5 @@
-// Where a server is: redis://[USER@]HOST[:PORT][/DB], or unix:///PATH[?db=DB].
+// Where a server is: redis://[USER@]HOST[:PORT][/DB], the same with rediss:// for TLS, or
+// unix:///PATH[?db=DB].
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -16,6 +17,7 @@ struct RedisAddress {
   std::string path;
   std::string user;  // empty: the default one
   std::optional<std::uint32_t> database;
+  bool tls = false;
 
   // For messages: "127.0.0.1:6379".
   [[nodiscard]] std::string text() const;

@@ -1,9 +1,13 @@
 #include "redis_connection.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <hiredis/hiredis.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
+#include <new>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <utility>
@@ -70,7 +74,8 @@ Error RedisConnection::problem() const {
 }
 
 Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddress& address,
-                                                               const std::string& password) {
+                                                               const std::string& password,
+                                                               const tls::Context* tls) {
   redisContext* const context =
       address.host.empty() ? redisConnectUnixWithTimeout(address.path.c_str(), connect_time_max)
                            : redisConnectWithTimeout(address.host.c_str(), address.port, connect_time_max);
@@ -78,6 +83,10 @@ Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddres
   std::unique_ptr<RedisConnection> connection(new RedisConnection(context, address.text()));
   if (context->err != 0) return connection->problem();
   if (redisSetTimeout(context, answer_time_max) != REDIS_OK) return connection->problem();
+  if (address.tls) {
+    SEPAL_ASSERT(tls != nullptr, "TLS without certificates");
+    if (auto done = connection->shake_hands(*tls, address.host); !done) return done.error();
+  }
   if (password.empty()) return connection;
   auto welcome = address.user.empty() ? connection->ask({"AUTH", password})
                                       : connection->ask({"AUTH", address.user, password});
@@ -94,12 +103,54 @@ void RedisConnection::add(std::span<const std::string_view> words) {
     pointers.push_back(word.data());
     lengths.push_back(word.size());
   }
+  if (tls_ != nullptr) {
+    char* bytes = nullptr;
+    const int size =
+        redisFormatCommandArgv(&bytes, static_cast<int>(words.size()), pointers.data(), lengths.data());
+    if (size < 0) throw std::bad_alloc();
+    unsent_.append(bytes, static_cast<std::size_t>(size));
+    redisFreeCommand(bytes);
+    return;
+  }
   // If this fails, so does receive().
   static_cast<void>(redisAppendCommandArgv(context_.get(), static_cast<int>(words.size()), pointers.data(),
                                            lengths.data()));
 }
 
+// The socket blocks, so a call that would have to wait has waited for as long as it may.
+Error RedisConnection::tls_problem(tls::Connection::Status status) const {
+  using Status = tls::Connection::Status;
+  if (status == Status::wants_read || status == Status::wants_write)
+    return fail(Errc::io, name_ + ": " + reason_text(EAGAIN));
+  if (status == Status::ended) return fail(Errc::io, name_ + ": Server closed the connection");
+  return fail(Errc::io, name_ + ": TLS: " + tls_->reason());
+}
+
+Result<void> RedisConnection::shake_hands(const tls::Context& context, const std::string& host) {
+  tls_ = std::make_unique<tls::Connection>(context, context_->fd, host);
+  const tls::Connection::Status status = tls_->handshake();
+  return status == tls::Connection::Status::done ? Result<void>() : tls_problem(status);
+}
+
+Result<void> RedisConnection::write_encrypted(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const tls::Connection::Transfer sent = tls_->send(bytes);
+    if (sent.status != tls::Connection::Status::done) return tls_problem(sent.status);
+    bytes.remove_prefix(sent.byte_count);
+  }
+  return {};
+}
+
+Result<void> RedisConnection::read_encrypted() {
+  std::array<char, 16384> piece;
+  const tls::Connection::Transfer received = tls_->receive(piece);
+  if (received.status != tls::Connection::Status::done) return tls_problem(received.status);
+  return redisReaderFeed(context_->reader, piece.data(), received.byte_count) == REDIS_OK ? Result<void>()
+                                                                                          : problem();
+}
+
 Result<void> RedisConnection::flush() {
+  if (tls_ != nullptr) return write_encrypted(std::exchange(unsent_, {}));
   int done = 0;
   while (done == 0)
     if (redisBufferWrite(context_.get(), &done) != REDIS_OK) return problem();
@@ -107,6 +158,7 @@ Result<void> RedisConnection::flush() {
 }
 
 Result<void> RedisConnection::write_all(std::string_view bytes, bool more) {
+  if (tls_ != nullptr) return write_encrypted(bytes);
   while (!bytes.empty()) {
     const ssize_t count =
         ::send(context_->fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | (more ? MSG_MORE : 0));
@@ -131,6 +183,13 @@ Result<void> RedisConnection::send(std::initializer_list<std::string_view> words
 
 Result<RedisReply> RedisConnection::receive() {
   void* reply = nullptr;
+  if (tls_ != nullptr) {
+    if (auto done = flush(); !done) return done.error();
+    while (redisGetReplyFromReader(context_.get(), &reply) == REDIS_OK && reply == nullptr)
+      if (auto done = read_encrypted(); !done) return done.error();
+    if (reply == nullptr) return problem();
+    return RedisReply(static_cast<redisReply*>(reply));
+  }
   if (redisGetReply(context_.get(), &reply) != REDIS_OK) return problem();
   return RedisReply(static_cast<redisReply*>(reply));
 }

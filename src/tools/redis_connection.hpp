@@ -1,7 +1,9 @@
-// A connection to a server that speaks the Redis protocol, on the library hiredis.
+// A connection to a server that speaks the Redis protocol, on the library hiredis. Debian's hiredis speaks no
+// TLS: with TLS it only writes requests and reads replies, in memory.
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/tls/connection.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -55,9 +57,11 @@ class RedisReply {
 // filter. Errors of all members: io, which name the server. An error reply of the server is a reply.
 class RedisConnection {
  public:
-  // An empty password: none is sent. Errors: also where the server refuses the password.
+  // An empty password: none is sent. `tls` is for addresses with TLS. Errors: also where the server refuses
+  // the password.
   static Result<std::unique_ptr<RedisConnection>> open(const RedisAddress& address,
-                                                       const std::string& password);
+                                                       const std::string& password,
+                                                       const tls::Context* tls = nullptr);
   ~RedisConnection();
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
@@ -79,11 +83,17 @@ class RedisConnection {
   [[nodiscard]] Error problem() const;
   // `more`: other bytes follow at once.
   Result<void> write_all(std::string_view bytes, bool more);
+  Result<void> shake_hands(const tls::Context& context, const std::string& host);
+  Result<void> write_encrypted(std::string_view bytes);
+  Result<void> read_encrypted();
+  [[nodiscard]] Error tls_problem(tls::Connection::Status status) const;
 
   struct Close {
     void operator()(redisContext* context) const;
   };
   std::unique_ptr<redisContext, Close> context_;
+  std::unique_ptr<tls::Connection> tls_;  // null: no TLS. It uses the descriptor of context_
+  std::string unsent_;                    // requests, with TLS; without, context_ has them
   std::string name_;
 };
 

@@ -2,7 +2,7 @@
 
 A program is started as `PROGRAM tour` or `PROGRAM write`. Its environment has SEPAL_PORT; SEPAL_PASSWORD, that of the user
 `default`; SEPAL_PROTOCOL, 2 or 3; SEPAL_USER and SEPAL_USER_PASSWORD, those of another user; and
-SEPAL_SCRIPTS, which is 1.
+SEPAL_SCRIPTS, which is 1. With SEPAL_TLS_CA, the path of a CA's certificate, the port is one of TLS.
 
 `tour` goes through the library, and prints `ok PART` after each part that went well; it ends with a status other than 0 at the
 first wrong reply. PARTS names the parts. What the parts leave in the keyspace, the driver compares with its own connection.
@@ -29,6 +29,7 @@ ROOT = FOLDER.parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
 import documents
+from certificates import Authority
 from client import Client
 from daemon import DaemonTest, free_port
 
@@ -104,8 +105,8 @@ class ClientTest(DaemonTest):
         return dict(os.environ, SEPAL_PORT=str(daemon.port), SEPAL_PASSWORD=PASSWORD, SEPAL_PROTOCOL=str(protocol),
                     SEPAL_USER=USER, SEPAL_USER_PASSWORD=USER_PASSWORD, SEPAL_SCRIPTS="1")
 
-    def start_locked(self, port=0, directory=None):
-        return self.start("--requirepass", PASSWORD, "--port", str(port), directory=directory)
+    def start_locked(self, port=0, directory=None, more=()):
+        return self.start("--requirepass", PASSWORD, "--port", str(port), *more, directory=directory)
 
     # --- tools with pages
 
@@ -132,8 +133,17 @@ class ClientTest(DaemonTest):
 
     # --- the tour
 
-    def run_tour(self, command, protocol=2, extra=None):
-        daemon = self.start_locked(directory=os.path.join(self.directory, str(protocol)))
+    def run_tour_over_tls(self, command, extra=None):
+        """The tour at the port of TLS, with a certificate of a CA that only the program knows."""
+        authority = Authority(self.scratch)
+        server = authority.sign("server")
+        port = free_port()
+        self.run_tour(command, extra=dict(extra or {}, SEPAL_PORT=str(port), SEPAL_TLS_CA=authority.certificate),
+                      more=("--tls-port", str(port), "--tls-cert-file", server.certificate, "--tls-key-file", server.key,
+                            "--port", str(free_port())))
+
+    def run_tour(self, command, protocol=2, extra=None, more=()):
+        daemon = self.start_locked(directory=os.path.join(self.directory, str(protocol)), more=more)
         done = subprocess.run([*command, "tour"], env=dict(self.environment(daemon, protocol), **(extra or {})),
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=TOUR_SECONDS_MAX, cwd=self.scratch, errors="replace")

@@ -25,6 +25,7 @@ class Program:
     protocols: tuple = (2,)
     npm: bool = False       # it needs what `install` brings
     compiled: str = ""      # the variable of the environment that has the compiled program
+    tls: bool = False       # its tour is also run over TLS
     go: bool = False        # `go build` makes the program
     link: tuple = ()        # what its lines in docs/clients.md are linked with
 
@@ -47,8 +48,8 @@ PROGRAMS = {
     "hiredis": Program((), "client.cpp", "hiredis", "c", ".c", ("libhiredis-dev",), ("true",), compiled="CLIENT_HIREDIS"),
     "hiredis_async": Program((), "client.cpp", "hiredis, asynchronous", "c", ".c", ("libhiredis-dev", "libevent-dev"),
                              ("test", "-e", "/usr/include/event2/event.h"), compiled="CLIENT_HIREDIS_ASYNC", link=("-levent",)),
-    "ioredis": node("ioredis"),
-    "iovalkey": node("iovalkey"),
+    "ioredis": node("ioredis", tls=True),
+    "iovalkey": node("iovalkey", tls=True),
     "node_redis_4": node("node-redis 4"),
     "node_redis_5": node("node-redis 5", protocols=(2, 3)),
     "valkey_glide": node("valkey-glide", protocols=(2, 3)),

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import unittest
 
 import client_test
 from programs import GO_ENVIRONMENT, INSTALLED, PROGRAMS, command_of, missing
@@ -35,6 +36,10 @@ class ProgramTest(client_test.ClientTest):
         for protocol in PROGRAM.protocols:
             with self.subTest(protocol=protocol):
                 self.run_tour(self.command, protocol, self.environment_of_language)
+
+    @unittest.skipUnless(PROGRAM.tls, "its program speaks no TLS")
+    def test_the_tour_of_the_library_over_tls(self):
+        self.run_tour_over_tls(self.command, self.environment_of_language)
 
     def test_no_answered_add_is_lost_when_the_server_stops_or_is_killed(self):
         self.run_writer(self.command, self.environment_of_language)

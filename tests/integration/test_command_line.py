@@ -27,7 +27,7 @@ MISTAKES = [
     (("convert", "x"), " convert: needs one of --data, --files and --dry-run; sepal convert --help tells more"),
     (("convert", "--data", "x"), " convert: INPUT is missing; sepal convert --help tells more"),
     (("migrate", "redis://a"), " migrate: TARGET is missing; sepal migrate --help tells more"),
-    (("migrate", "a", "b"), " migrate: 'a' is no address: redis://HOST:PORT or unix:///PATH is expected; sepal migrate --help tells more"),
+    (("migrate", "a", "b"), " migrate: 'a' is no address: redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH is expected; sepal migrate --help tells more"),
     (("",), ": unknown command ''; there are plan, build, merge, convert, migrate, backup, restore, verify, inspect, salvage; --help tells more"),
 
     (("plan", "--capcity", "5"), " plan: unknown flag '--capcity'; did you mean '--capacity'?"),

@@ -8,6 +8,7 @@ import subprocess
 import threading
 import unittest
 
+from certificates import Authority
 from client import Client
 from daemon import SEPALD, DaemonTest, free_port
 
@@ -56,6 +57,28 @@ class HealthcheckTest(DaemonTest):
         self.assert_healthy("0.0.0.0:%d: it answers PONG" % daemon.port, "--dir", self.directory)
         self.assertEqual(daemon.stop(), 0)
         self.assert_not_healthy("Connection refused", "--dir", self.directory)
+
+    def test_a_server_that_speaks_only_tls_is_healthy_with_any_certificate(self):
+        authority = Authority(self.folder("tls"))
+        own = authority.sign("server")
+        port = free_port()
+        for clients in ("no", "yes"):
+            with self.subTest(tls_auth_clients=clients):
+                data = self.folder("data-" + clients)
+                daemon = self.start("--port", "0", "--tls-port", str(port), "--tls-cert-file", own.certificate, "--tls-key-file", own.key,
+                                    "--tls-ca-cert-file", authority.certificate, "--tls-auth-clients", clients, "--requirepass", "sesame",
+                                    directory=data)
+                if clients == "no":
+                    self.assert_healthy("tls://127.0.0.1:%d: it answers PONG" % port, "--dir", data, "--requirepass", "sesame")
+                else:
+                    self.assert_healthy("it runs, and asks for a certificate", "--dir", data)
+                self.assertEqual(daemon.stop(), 0)
+                self.assert_not_healthy("Connection refused", "--dir", data)
+
+    def folder(self, name):
+        path = os.path.join(self.directory, name)
+        os.mkdir(path)
+        return path
 
     def test_a_server_is_found_by_its_port(self):
         daemon = self.start()

@@ -10,8 +10,9 @@ import threading
 import unittest
 
 import redis_server
+from certificates import Authority
 from client import Client, Refused
-from daemon import SANITIZED, DaemonTest
+from daemon import SANITIZED, DaemonTest, free_port
 from redis_server import strings_of
 
 SEPAL = os.environ["SEPAL"]
@@ -129,8 +130,33 @@ class MigrateTest(DaemonTest):
         done = migrate(address(self.source), "unix://" + path, SEPAL_TARGET_PASSWORD="secret")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_over_tls(self):
+        self.fill(300, large_capacity=3_000_000)
+        folder = os.path.join(self.directory, "tls")
+        os.mkdir(folder)
+        authority = Authority(folder)
+        server, mover = authority.sign("server"), authority.sign("mover", "mover")
+        port = free_port()
+        third = self.start("--port", "0", "--tls-port", str(port), "--tls-cert-file", server.certificate, "--tls-key-file",
+                           server.key, "--tls-ca-cert-file", authority.certificate, "--tls-auth-clients", "yes",
+                           "--unixsocket", os.path.join(folder, "socket"), directory=os.path.join(self.directory, "third"))
+        there = "rediss://localhost:%d" % port
+        trust, identity = ("--cacert", authority.certificate), ("--cert", mover.certificate, "--key", mover.key)
+        self.migrate(0, address(self.source), there, *trust, *identity)
+        self.migrate(0, there, address(self.target), *trust, *identity)
+        with Client.of(self.source) as source, Client.of(self.target) as target:
+            self.assertEqual(filters_of(source), filters_of(target))
+        told = self.migrate(0, address(self.source), there, "--insecure", *identity)
+        self.assertIn("copied:", told)
+        self.assertIn("certificate verify failed", self.migrate(1, address(self.source), there, *identity))
+        self.assertRegex(self.migrate(1, address(self.source), there, *trust), "certificate required|reset|closed")
+        self.assertIn("belong together", self.migrate(2, address(self.source), there, "--cert", mover.certificate))
+        self.assertIn("No such file", self.migrate(1, address(self.source), there, "--cacert", "/nowhere"))
+        self.assertIn("wrong version number", self.migrate(1, address(self.source), address(self.target).replace("redis:", "rediss:")))
+        third.stop()
+
     def test_what_is_refused(self):
-        for wrong, why in (("rediss://a", "TLS"), ("redis://user:secret@a", "SEPAL_SOURCE_PASSWORD"), ("a:1", "no address"),
+        for wrong, why in (("rediss://", "no host"), ("redis://user:secret@a", "SEPAL_SOURCE_PASSWORD"), ("a:1", "no address"),
                            ("redis://:1", "no host"), ("redis://a:0", "no host"), ("redis://a/x", "no database"),
                            ("unix://a", "no socket")):
             told = self.migrate(2, wrong, address(self.target))

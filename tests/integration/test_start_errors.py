@@ -17,13 +17,18 @@ WRONG_SETTINGS = 2
 SETTINGS_FILE = pathlib.Path(__file__).parents[2] / "config" / "sepald.toml"
 
 # Two values that each setting refuses. A path, a name or a password may be any text, and fails later, if at all.
-TEXTS = {"unixsocket", "user", "requirepass_file", "dir", "import_dir", "log_file", "aclfile", "http_bind", "http_metrics_pattern"}
+TEXTS = {"unixsocket", "user", "requirepass_file", "dir", "import_dir", "log_file", "aclfile", "http_bind", "http_metrics_pattern",
+         "tls_cert_file", "tls_key_file", "tls_ca_cert_file"}
 WRONG_VALUES = {
     "bind": ["", " "],
     "port": ["65536", "x"],
     "backlog": ["-1", "x"],
     "unixsocket_mode": ["8", "rwx"],
     "threads": ["1025", "-1"],
+    "tls_port": ["65536", "x"],
+    "tls_auth_clients": ["maybe", ""],
+    "tls_auth_clients_user": ["OU", ""],
+    "tls_protocols": ["TLSv1.1", ""],
     "maxclients": ["0", "1000001"],
     "timeout": ["-1", "5 parsecs"],
     "login_timeout": ["-1", "x"],
@@ -59,6 +64,7 @@ WRONG_VALUES = {
     "bf_expansion": ["32769", "x"],
     "seed": ["-1", "18446744073709551616"],
     "http_port": ["65536", "x"],
+    "http_tls": ["maybe", ""],
     "http_hosts": ["a/b", "1.2.3.256"],
     "http_metrics_filters": ["10001", "x"],
     "log_level": ["loud", ""],

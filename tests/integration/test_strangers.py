@@ -1,10 +1,13 @@
 """Clients on other machines, with and without protected mode."""
 
+import os
 import socket
+import ssl
 import unittest
 
 import network
-from daemon import DaemonTest, encode
+from certificates import Authority
+from daemon import DaemonTest, encode, free_port
 
 DENIED = b"-DENIED Sepal is in protected mode: the user 'default' has no password"
 ALLOWED = network.enter()
@@ -58,6 +61,28 @@ class StrangersTest(DaemonTest):
         self.assertEqual(self.ask(daemon, network.ELSEWHERE, "PING"), b"+PONG\r\n")
         self.assertEqual(self.ask(daemon, "127.0.0.1", "CONFIG", "SET", "protected-mode", "yes"), b"+OK\r\n")
         self.assertTrue(self.ask(daemon, network.ELSEWHERE, "PING").startswith(DENIED))
+
+    def ask_over_tls(self, daemon, address, context):
+        with socket.create_connection((address, daemon.port), timeout=30, source_address=(address, 0)) as connection:
+            with context.wrap_socket(connection, server_hostname="localhost") as secured:
+                secured.sendall(encode("PING"))
+                return secured.recv(4096)
+
+    def test_a_stranger_is_told_over_tls(self):
+        authority = Authority(self.directory)
+        server = authority.sign("server")
+        tls = ("--port", "0", "--tls-port", str(free_port()), "--tls-cert-file", server.certificate, "--tls-key-file", server.key,
+               "--tls-ca-cert-file", authority.certificate)
+        context = ssl.create_default_context(cafile=authority.certificate)
+        daemon = self.serve(*tls, "--dir", os.path.join(self.directory, "data"))
+        self.assertTrue(self.ask_over_tls(daemon, network.ELSEWHERE, context).startswith(DENIED))
+        self.assertEqual(self.ask_over_tls(daemon, "127.0.0.1", context), b"+PONG\r\n")
+        self.assertIn("protected mode", daemon.wait_for_line("connections refused: count=1 last=" + network.ELSEWHERE))
+        daemon.stop()
+        # Clients with a certificate of this CA are no strangers, so the log has no advice.
+        only_known = self.serve(*tls, "--tls-auth-clients", "yes", "--protected-mode", "no", "--dir",
+                                os.path.join(self.directory, "data"))
+        self.assertNotIn("advice", only_known.text())
 
     def test_a_server_on_loopback_says_nothing(self):
         daemon = self.start()

@@ -1,4 +1,4 @@
-// What ACL LOG shows: requests that a user's rules did not allow, and failed logins.
+// What ACL LOG shows: requests that a user's rules did not allow, failed logins, and certificates of no user.
 #pragma once
 
 #include <sepal/base/clock.hpp>
@@ -12,8 +12,8 @@
 
 namespace sepal::command {
 
-enum class AclReason : std::uint8_t { authentication, command, key, channel };
-inline constexpr std::size_t acl_reason_count = 4;
+enum class AclReason : std::uint8_t { authentication, command, key, channel, certificate };
+inline constexpr std::size_t acl_reason_count = 5;
 // Where a request was refused.
 enum class AclPlace : std::uint8_t { toplevel, transaction, script };
 

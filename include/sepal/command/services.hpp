@@ -135,6 +135,18 @@ class ClientBuffers {
 // The requests of all clients that have not logged in and must, together.
 inline constexpr std::uint64_t strangers_bytes_max = std::uint64_t{8} << 20;
 
+// Connections whose TLS handshake is under way, and those whose handshake did not succeed.
+struct HandshakeCounts {
+  std::uint64_t under_way = 0;
+  // Since start or the last reset.
+  std::uint64_t certificate_refused = 0;  // the client showed no certificate, or one that is not valid
+  std::uint64_t refused_by_client = 0;    // the client may not trust the server's certificate
+  std::uint64_t not_tls = 0;              // other bytes, or no common version and cipher
+  std::uint64_t closed = 0;               // the client has gone
+  std::uint64_t too_slow = 0;
+  std::uint64_t displaced = 0;  // by newer connections
+};
+
 // The connections of all workers.
 class ClientDirectory {
  public:
@@ -152,6 +164,7 @@ class ClientDirectory {
   [[nodiscard]] virtual std::uint64_t accepted_count() const = 0;  // since start or the last reset
   [[nodiscard]] virtual std::uint64_t rejected_count() const = 0;  // over clients_max
   [[nodiscard]] virtual std::uint64_t denied_count() const = 0;    // by protected mode
+  [[nodiscard]] virtual HandshakeCounts handshake_counts() const { return {}; }
   virtual void reset_counts() = 0;
 };
 
@@ -233,7 +246,8 @@ struct ServerFacts {
   std::string config_file;       // empty: none
   std::string data_directory;    // absolute
   std::string import_directory;  // empty: none
-  std::uint16_t port = 0;
+  std::uint16_t port = 0;        // 0: no plain TCP
+  std::uint16_t tls_port = 0;    // 0: no TLS
   std::uint64_t process_id = 0;
   std::uint32_t worker_count = 1;
   std::uint64_t journal_segment_bytes = 0;
@@ -273,6 +287,9 @@ class Configuration {
     virtual RuntimeOptions& options() = 0;
     // `name` is that of a live parameter. Returns the error in the value; empty if there is none.
     virtual std::string set(std::string_view name, std::string_view value) = 0;
+    // Called with the gate closed, before apply(): reads the files that the new values name, if clients may
+    // change such values. Returns the error; empty if there is none.
+    virtual std::string prepare() { return {}; }
     // Called with the gate closed. The changes take effect together.
     virtual void apply() = 0;
   };

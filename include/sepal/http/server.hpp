@@ -7,6 +7,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/tls/context.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -31,6 +32,8 @@ struct Options {
   // Names and addresses that a Host header may have, besides localhost, loopback addresses, and the address
   // at which the connection arrived.
   std::vector<std::string> hosts;
+  // Null: plain HTTP. Else it has a context before start(), and outlives the server.
+  const tls::Current* tls = nullptr;
 };
 
 // Views into the request; valid while it is answered.

@@ -9,6 +9,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/services.hpp>
+#include <sepal/tls/context.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -22,7 +23,8 @@ namespace sepal::server {
 struct ServerOptions {
   // Addresses. If an address begins with '-', the server ignores that this machine lacks it.
   std::vector<std::string> bind{"127.0.0.1"};
-  std::uint16_t port = 6379;  // 0: the system picks; with a UNIX socket: no TCP
+  std::uint16_t port = 6379;   // 0: the system picks; with a UNIX socket or a TLS port: no plain TCP
+  std::uint16_t tls_port = 0;  // at the same addresses; 0: no TLS
   std::uint32_t worker_count = 1;
   std::uint32_t listen_backlog = 511;
   std::string unix_socket;                // path; empty: none
@@ -39,8 +41,10 @@ inline constexpr std::uint64_t operator_places = 4;
 // Synchronised, except start and stop, which only the thread that made the server may call.
 class Server final : public command::ClientDirectory {
  public:
-  // `services.clients` must be this server. The first sides of the gate are those of the workers.
-  Server(const ServerOptions& options, Gate& gate, command::Services& services);
+  // `services.clients` must be this server. The first sides of the gate are those of the workers. With a
+  // tls_port, `tls` has a context before start(). It outlives the server.
+  Server(const ServerOptions& options, Gate& gate, command::Services& services,
+         const tls::Current* tls = nullptr);
   ~Server() override;
 
   // Opens all listeners, then starts the workers. Errors: in_use (with the address), io.
@@ -73,6 +77,7 @@ class Server final : public command::ClientDirectory {
   [[nodiscard]] std::uint64_t accepted_count() const override;
   [[nodiscard]] std::uint64_t rejected_count() const override;
   [[nodiscard]] std::uint64_t denied_count() const override;
+  [[nodiscard]] command::HandshakeCounts handshake_counts() const override;
   void reset_counts() override;
 
  private:

@@ -29,7 +29,9 @@ class Stream {
 
   // `into` is not empty.
   virtual Transfer receive(std::span<char> into) = 0;
-  // `bytes` is not empty; the stream may take a part. Never `ended`.
+  // `bytes` is not empty; the stream may take a part. Then the next call must begin with the rest, as far as
+  // it is in one piece, and may have more behind it: TLS has encrypted the begin of the rest already. Never
+  // `ended`.
   virtual Transfer send(std::string_view bytes) = 0;
 
   // From now on these events are told; `broken` always is.

@@ -18,9 +18,19 @@ struct Setting;
 // Called inside the gate.
 class Configuration final : public command::Configuration {
  public:
-  // Shows `settings`, and changes their `runtime` and `keyspace`. Then it calls `changed`, with the gate
-  // closed.
-  Configuration(Settings& settings, std::function<void()> changed);
+  // Makes the options of TLS effective, which were read without an error.
+  using Adopt = std::function<void()>;
+  struct Observer {
+    std::function<void()> changed;  // the settings have changed. With the gate closed
+    // A client sets options of TLS, maybe to the values that they have: reads the files. With the gate
+    // closed. Errors: with a sentence.
+    std::function<Result<Adopt>(const tls::Options&)> read_tls = [](const tls::Options&) {
+      return Result<Adopt>([] {});
+    };
+  };
+
+  // Shows `settings`, and changes their `runtime`, `keyspace` and `tls`.
+  Configuration(Settings& settings, Observer observer);
 
   [[nodiscard]] std::vector<Parameter> parameters() const override;
   [[nodiscard]] std::string get(std::string_view name) const override;
@@ -31,7 +41,7 @@ class Configuration final : public command::Configuration {
 
   std::map<std::string, const Setting*, std::less<>> rows_;  // by the name of the parameter
   Settings& settings_;
-  std::function<void()> changed_;
+  Observer observer_;
 };
 
 }  // namespace sepal::settings

@@ -7,6 +7,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/server/server.hpp>
 #include <sepal/storage/journal.hpp>
+#include <sepal/tls/options.hpp>
 
 #include <array>
 #include <cstdint>
@@ -33,6 +34,7 @@ struct HttpOptions {
   // The metrics have so many filters, the largest first, whose keys match the pattern.
   std::uint32_t metrics_filters_max = 100;
   std::string metrics_pattern = "*";
+  command::Switch tls = command::Switch::no;  // with the certificate of Settings::tls
 };
 
 // Only app reads this.
@@ -42,6 +44,7 @@ struct Settings {
   keyspace::KeyspaceOptions keyspace;  // the app fills in machine_bytes and seed
   LogOptions log;
   HttpOptions http;
+  tls::Options tls;  // CONFIG SET may change it
   std::string data_directory = "data";
   std::string import_directory;        // empty: none
   std::string acl_file;                // empty: none
@@ -56,6 +59,12 @@ struct Settings {
   std::string config_file;              // the one that was read; empty: none
   bool address_is_flag = false;         // a flag says where sepald listens
 };
+
+// Whether any port speaks TLS.
+[[nodiscard]] inline bool uses_tls(const Settings& settings) {
+  return settings.server.tls_port != 0 ||
+         (settings.http.port != 0 && settings.http.tls == command::Switch::yes);
+}
 
 struct Invocation {
   enum class Action : std::uint8_t { run, check_config, check_health, print_and_exit };

@@ -1,11 +1,15 @@
 // ioredis, and iovalkey, which began as a copy of it and has the same methods.
 'use strict';
 
+const fs = require('node:fs');
 const { port } = require('./harness.js');
 const { main } = require('./plain_tour.js');
 
+const authority = process.env.SEPAL_TLS_CA;
+const encryption = authority ? { tls: { ca: fs.readFileSync(authority) } } : {};
+
 function connect(Redis, credentials) {
-  const client = new Redis({ host: '127.0.0.1', port, maxRetriesPerRequest: null, retryStrategy: () => 20, ...credentials });
+  const client = new Redis({ host: '127.0.0.1', port, ...encryption, maxRetriesPerRequest: null, retryStrategy: () => 20, ...credentials });
   // A library without a listener writes errors to the console. The requests tell them as well.
   client.on('error', () => {});
   return client;

@@ -10,6 +10,9 @@ namespace {
 Listener tcp(const std::string& address, std::uint16_t port) {
   return {.path = {}, .address = address, .port = port};
 }
+Listener tls(const std::string& address, std::uint16_t port) {
+  return {.path = {}, .address = address, .port = port, .tls = true};
+}
 Listener unix_socket(const std::string& path) {
   return {.path = path, .address = {}};
 }
@@ -22,24 +25,28 @@ TEST_CASE("a server listens at each address, and at its UNIX socket, whose path 
   const Listener local = unix_socket((std::filesystem::current_path() / "socket").string());
   CHECK(listeners_of(options, 0) == std::vector{local});
   CHECK(listeners_of(options, 1).back() == local);
+  options.tls_port = 8000;
+  CHECK(listeners_of(options, 0) == std::vector{tls("127.0.0.1", 8000), tls("-::1", 8000), local});
+  CHECK(listeners_of(options, 7000).front() == tcp("127.0.0.1", 7000));
 }
 
 TEST_CASE("addresses are shown as clients write them", "[app]") {
   CHECK(shown(tcp("127.0.0.1", 6379)) == "127.0.0.1:6379");
   CHECK(shown(tcp("::1", 6379)) == "[::1]:6379");
+  CHECK(shown(tls("::1", 6379)) == "tls://[::1]:6379");
   CHECK(shown(unix_socket("/run/a b")) == "/run/a b");
 }
 
 TEST_CASE("a note is read as the listener that it was made of", "[app]") {
   for (const Listener& listener :
-       {tcp("127.0.0.1", 1), tcp("*", 65535), tcp("-::1", 6379), unix_socket("/run/a b")})
+       {tcp("127.0.0.1", 1), tcp("*", 65535), tcp("-::1", 6379), unix_socket("/run/a b"), tls("*", 6380)})
     CHECK(listener_of(note_of(listener)) == listener);
 }
 
 TEST_CASE("a line that is no listener is left out", "[app]") {
   for (const char* const note :
        {"", "unix", "unix ", "tcp", "tcp ", "tcp 1.2.3.4", "tcp 1.2.3.4 ", "tcp  6379", "tcp 1.2.3.4 0",
-        "tcp 1.2.3.4 65536", "tcp 1.2.3.4 -1", "tcp 1.2.3.4 6379 ", "pigeon a 1"})
+        "tcp 1.2.3.4 65536", "tls 1.2.3.4", "tcp 1.2.3.4 -1", "tcp 1.2.3.4 6379 ", "pigeon a 1"})
     CHECK_FALSE(listener_of(note));
 }
 

@@ -215,7 +215,7 @@ TEST_CASE("ACL LOG shows denials and failed logins, and INFO counts them", "[com
   const std::string info = world.send({"INFO", "stats"});
   CHECK(has(info,
             "acl_access_denied_auth:1\r\nacl_access_denied_cmd:2\r\nacl_access_denied_key:1\r\n"
-            "acl_access_denied_channel:0\r\n"));
+            "acl_access_denied_channel:0\r\nacl_access_denied_tls_cert:0\r\n"));
   REQUIRE(world.send({"CONFIG", "SET", "acllog-max-len", "1"}) == ok);
   CHECK_FALSE(has(world.send({"ACL", "LOG"}), "$bob"));
   CHECK(world.send({"ACL", "LOG", "RESET"}) == ok);

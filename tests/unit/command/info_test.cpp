@@ -94,7 +94,8 @@ constexpr std::string_view fields_of_reference =
     "master_replid2 master_repl_offset second_repl_offset repl_backlog_active repl_backlog_size "
     "repl_backlog_first_byte_offset repl_backlog_histlen used_cpu_sys used_cpu_user used_cpu_sys_children "
     "used_cpu_user_children used_cpu_sys_main_thread used_cpu_user_main_thread cluster_enabled "
-    "acl_access_denied_auth acl_access_denied_cmd acl_access_denied_key acl_access_denied_channel ";
+    "acl_access_denied_auth acl_access_denied_cmd acl_access_denied_key acl_access_denied_channel "
+    "acl_access_denied_tls_cert ";
 
 // The names between backticks in the first column of the table of docs/protocol.md that is headed "field" and
 // "why".

@@ -146,7 +146,7 @@ class World {
   RuntimeOptions& options = settings.runtime;
   keyspace::Keyspace keyspace;
   std::vector<RuntimeOptions> announced;  // by CONFIG SET
-  settings::Configuration configuration{settings, [this] { settings_changed(); }};
+  settings::Configuration configuration{settings, {.changed = [this] { settings_changed(); }}};
   FakeClients clients;
   FakePersistence persistence;
   FakeControl control;

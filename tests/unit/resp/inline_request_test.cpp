@@ -51,6 +51,14 @@ TEST_CASE("an inline request is a line of words between blanks", "[resp][inline]
   check_requests("%1\r\n$4\r\n:1\r\n", {{"%1"}, {"$4"}, {":1"}});
 }
 
+TEST_CASE("a client that speaks TLS is refused at its first byte", "[resp][inline]") {
+  for (const std::string_view stream : {"\x16"sv, "\x16\x03\x01\x02\x00\x01"sv, "PING\r\n\x16"sv}) {
+    const auto parsed = test::parse_whole(stream);
+    CHECK(parsed.error == "ERR Protocol error: this is TLS, and the port takes plain requests");
+    CHECK(parsed.requests.size() == (stream.starts_with('P') ? 1 : 0));
+  }
+}
+
 TEST_CASE("empty lines are skipped", "[resp][inline]") {
   check_requests("\r\n", {});
   check_requests("\n", {});

@@ -14,7 +14,7 @@ namespace {
 struct World {
   Settings settings;
   int changes = 0;
-  Configuration configuration{settings, [this] { ++changes; }};
+  Configuration configuration{settings, {.changed = [this] { ++changes; }}};
 
   // Returns the error.
   std::string set(std::string_view name, std::string_view value) {
@@ -30,6 +30,41 @@ std::string value_for(const Setting& setting) {
   if (setting.kind == Kind::text) return "x";
   if (setting.kind == Kind::choice) return std::string(setting.choices.back());
   return std::to_string(setting.range.max);
+}
+
+TEST_CASE("setting an option of TLS reads the files, before it has effect and also if nothing changes",
+          "[settings]") {
+  Settings settings;
+  int read = 0;
+  int adopted = 0;
+  std::string problem;
+  Configuration configuration{settings,
+                              {.changed = [] {},
+                               .read_tls = [&](const tls::Options& options) -> Result<Configuration::Adopt> {
+                                 CHECK(options.key_file == "key");
+                                 ++read;
+                                 if (!problem.empty()) return fail(Errc::invalid_setting, problem);
+                                 return Configuration::Adopt([&] { ++adopted; });
+                               }}};
+  const auto set_key = [&] {
+    const auto draft = configuration.draft();
+    CHECK(draft->set("tls-key-file", "key").empty());
+    const std::string wrong = draft->prepare();
+    if (wrong.empty()) draft->apply();
+    return wrong;
+  };
+  problem = "key: no key";
+  CHECK(set_key() == problem);
+  CHECK(settings.tls.key_file.empty());
+  problem.clear();
+  CHECK(set_key().empty());
+  CHECK(settings.tls.key_file == "key");
+  CHECK(set_key().empty());
+  CHECK((read == 3 && adopted == 2));
+  const auto other = configuration.draft();
+  CHECK(other->set("timeout", "5").empty());
+  CHECK(other->prepare().empty());
+  CHECK(read == 3);
 }
 
 TEST_CASE("CONFIG shows each live setting as it was set", "[settings]") {

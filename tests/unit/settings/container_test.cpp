@@ -1,11 +1,11 @@
-#include <sepal/base/container.hpp>
+#include <sepal/settings/container.hpp>
 
 #include "support/catch.hpp"
-#include "unit/base/temporary_root.hpp"
+#include "unit/settings/temporary_root.hpp"
 
 namespace container_test {
 
-using namespace sepal;
+using namespace sepal::settings;
 
 namespace {
 
@@ -15,13 +15,13 @@ ContainerLimits limits_of(const Root& root) {
 
 }  // namespace
 
-TEST_CASE("without control groups nothing is limited", "[base]") {
+TEST_CASE("without control groups nothing is limited", "[settings]") {
   const Root root;
   CHECK(limits_of(root).memory_bytes == 0);
   CHECK(limits_of(root).cpus == 0);
 }
 
-TEST_CASE("the lowest limit of nested groups counts, in version 2", "[base]") {
+TEST_CASE("the lowest limit of nested groups counts, in version 2", "[settings]") {
   const Root root;
   root.write("proc/self/cgroup", "0::/a.slice/b.service/c");
   root.write("sys/fs/cgroup/a.slice/memory.max", "1000");
@@ -34,7 +34,7 @@ TEST_CASE("the lowest limit of nested groups counts, in version 2", "[base]") {
   CHECK(limits_of(root).cpus == 0.5);
 }
 
-TEST_CASE("in a container the top may be its own group", "[base]") {
+TEST_CASE("in a container the top may be its own group", "[settings]") {
   const Root root;
   for (const char* path : {"0::/", "0::/docker/0123", "0::/../../x"}) {
     root.write("proc/self/cgroup", path);
@@ -45,7 +45,7 @@ TEST_CASE("in a container the top may be its own group", "[base]") {
   }
 }
 
-TEST_CASE("version 1 has a folder for each controller, and a large number for no limit", "[base]") {
+TEST_CASE("version 1 has a folder for each controller, and a large number for no limit", "[settings]") {
   const Root root;
   root.write("proc/self/cgroup",
              "5:memory:/docker/0123\n4:cpu,cpuacct:/docker/0123\n1:name=systemd:/x\n0::/y");
@@ -60,7 +60,7 @@ TEST_CASE("version 1 has a folder for each controller, and a large number for no
   CHECK(limits_of(root).cpus == 1.5);
 }
 
-TEST_CASE("files that make no sense limit nothing", "[base]") {
+TEST_CASE("files that make no sense limit nothing", "[settings]") {
   const Root root;
   root.write("proc/self/cgroup", "nonsense\n:\n0::/a");
   root.write("sys/fs/cgroup/a/memory.max", "lots");

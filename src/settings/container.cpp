@@ -1,4 +1,4 @@
-#include <sepal/base/container.hpp>
+#include <sepal/settings/container.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace sepal {
+namespace sepal::settings {
 namespace {
 
 // Version 1 reports "no limit" as a number near 2^63.
@@ -81,4 +81,4 @@ ContainerLimits container_limits(const std::filesystem::path& root) {
   return limits;
 }
 
-}  // namespace sepal
+}  // namespace sepal::settings

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 
-namespace sepal {
+namespace sepal::settings {
 
 struct ContainerLimits {
   std::uint64_t memory_bytes = 0;  // 0: no limit
@@ -16,4 +16,4 @@ struct ContainerLimits {
 // lowest limit on the way to the top counts. What cannot be read limits nothing. Any thread.
 [[nodiscard]] ContainerLimits container_limits(const std::filesystem::path& root = "/");
 
-}  // namespace sepal
+}  // namespace sepal::settings

@@ -1,0 +1,22 @@
+// A connection on its way from the acceptor to a worker.
+#pragma once
+
+#include <sepal/base/descriptor.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include "socket_stream.hpp"
+
+namespace sepal::server {
+
+struct Accepted {
+  Descriptor descriptor;
+  StreamKind kind;
+  std::uint64_t id;
+  bool from_this_machine;  // by a UNIX socket, or from a loopback address
+  std::string address;
+  std::string local_address;
+};
+
+}  // namespace sepal::server
