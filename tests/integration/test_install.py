@@ -175,7 +175,7 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.fish("sepal plan --capac"), ["--capacity"])
 
     def test_zsh(self):
-        self.assertIn("--port=[TCP port; 0 lets the system pick one, or with a UNIX socket means none (default 6379)]:number:", self.zsh("sepald "))
+        self.assertIn("--port=[TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none (default 6379)]:number:", self.zsh("sepald "))
         self.assertEqual({line.split(":")[0] for line in self.zsh("sepal ")} & set(COMMANDS), set(COMMANDS))
         self.assertIn("*:file:_files", self.zsh("sepal build "))
 
