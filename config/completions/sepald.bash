@@ -11,7 +11,7 @@ _sepald() {
     --tls-ca-cert-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
     --tls-auth-clients) COMPREPLY=($(compgen -W "no optional yes" -- "$word")); return ;;
     --tls-auth-clients-user) COMPREPLY=($(compgen -W "off CN" -- "$word")); return ;;
-    --tls-protocols) COMPREPLY=($(compgen -W "TLSv1.2 TLSv1.3 TLSv1.2 TLSv1.3" -- "$word")); return ;;
+    --tls-protocols) COMPREPLY=($(compgen -W "TLSv1.2 TLSv1.3" -- "$word")); return ;;
     --requirepass) COMPREPLY=($(compgen -f -- "$word")); return ;;
     --requirepass-file) COMPREPLY=($(compgen -f -- "$word")); return ;;
     --protected-mode) COMPREPLY=($(compgen -W "no yes" -- "$word")); return ;;

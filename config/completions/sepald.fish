@@ -17,7 +17,7 @@ complete -c sepald -l tls-key-file -r -F -d 'PEM file of the certificate\'s key,
 complete -c sepald -l tls-ca-cert-file -r -F -d 'PEM file of the CA certificates that certificates of clients are signed with; empty: none (default "")'
 complete -c sepald -l tls-auth-clients -x -a 'no optional yes' -d 'whether clients show a certificate; one that is shown must be valid in any case but \'no\' (default "no")'
 complete -c sepald -l tls-auth-clients-user -x -a 'off CN' -d 'CN: a client is logged in as the user that the common name of its certificate names (default "off")'
-complete -c sepald -l tls-protocols -x -a 'TLSv1.2 TLSv1.3 TLSv1.2 TLSv1.3' -d 'versions of TLS that clients may speak (default "TLSv1.2 TLSv1.3")'
+complete -c sepald -l tls-protocols -x -a 'TLSv1.2 TLSv1.3' -d 'versions of TLS that clients may speak (default "TLSv1.2 TLSv1.3")'
 complete -c sepald -l maxclients -x -d 'connections at a time (default 10000)'
 complete -c sepald -l timeout -x -d 'idle time after which a connection is closed; 0: never (default 0)'
 complete -c sepald -l login-timeout -x -d 'time after which a client is closed that must log in and has not; 0: never (default "1m")'

@@ -20,7 +20,7 @@ _arguments \
   '--tls-ca-cert-file=[PEM file of the CA certificates that certificates of clients are signed with; empty\: none (default "")]:text:_files' \
   '--tls-auth-clients=[whether clients show a certificate; one that is shown must be valid in any case but '\''no'\'' (default "no")]:no or optional or yes:(no optional yes)' \
   '--tls-auth-clients-user=[CN\: a client is logged in as the user that the common name of its certificate names (default "off")]:off or cn:(off CN)' \
-  '--tls-protocols=[versions of TLS that clients may speak (default "TLSv1.2 TLSv1.3")]:tlsv1.2 tlsv1.3 or tlsv1.2 or tlsv1.3:(TLSv1.2 TLSv1.3 TLSv1.2 TLSv1.3)' \
+  '--tls-protocols=[versions of TLS that clients may speak (default "TLSv1.2 TLSv1.3")]:tlsv1.2 tlsv1.3 or tlsv1.2 or tlsv1.3:(TLSv1.2 TLSv1.3)' \
   '--maxclients=[connections at a time (default 10000)]:number:' \
   '--timeout=[idle time after which a connection is closed; 0\: never (default 0)]:time:' \
   '--login-timeout=[time after which a client is closed that must log in and has not; 0\: never (default "1m")]:time:' \
