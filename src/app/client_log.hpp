@@ -14,8 +14,10 @@
 
 namespace sepal::app {
 
-// The most lines of scripts in one second, and of commands.
-inline constexpr std::uint64_t client_lines_max = 20;
+// The most lines of scripts in one second.
+inline constexpr std::uint64_t script_lines_max = 20;
+// The most lines of commands in ten seconds: an operator sends few, and a program may send FLUSHDB in a loop.
+inline constexpr std::uint64_t command_lines_max = 10;
 // The most lines of failed logins in a minute.
 inline constexpr std::uint64_t failed_logins_max = 10;
 // The part of a client's text that is logged.
@@ -30,8 +32,8 @@ class ClientLog {
 
  private:
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside but the log's own mutex.
-  LineLimit scripts_ SEPAL_GUARDED_BY(mutex_){client_lines_max, std::chrono::seconds(1)};
-  LineLimit commands_ SEPAL_GUARDED_BY(mutex_){client_lines_max, std::chrono::seconds(1)};
+  LineLimit scripts_ SEPAL_GUARDED_BY(mutex_){script_lines_max, std::chrono::seconds(1)};
+  LineLimit commands_ SEPAL_GUARDED_BY(mutex_){command_lines_max, std::chrono::seconds(10)};
   LineLimit logins_ SEPAL_GUARDED_BY(mutex_){failed_logins_max, std::chrono::minutes(1)};
 };
 
