@@ -21,7 +21,7 @@ namespace sepal::storage {
 namespace {
 
 constexpr std::size_t copied_bytes = std::size_t{1} << 20;  // in one go
-constexpr std::string_view aside_prefix = "replaced-";
+constexpr std::string_view replaced_prefix = "replaced-";
 
 Error replaced_meanwhile(const Path& directory) {
   return fail(Errc::in_use, "a save has replaced the generation of " + directory.string() + " meanwhile");
@@ -235,7 +235,7 @@ class DataCopy {
 
 bool is_data(const std::string& name) {
   return name != "LOCK" && name != "lost+found" && name != restore_folder && !name.starts_with("reserve-") &&
-         !name.starts_with(aside_prefix);
+         !name.starts_with(replaced_prefix);
 }
 
 Result<std::vector<std::string>> data_entries(Disk& disk, const Path& directory) {
@@ -246,7 +246,7 @@ Result<std::vector<std::string>> data_entries(Disk& disk, const Path& directory)
 
 Result<Path> new_folder_aside(Disk& disk, const Path& directory) {
   for (std::uint64_t number = 1;; ++number) {
-    const Path folder = directory / (std::string(aside_prefix) + std::to_string(number));
+    const Path folder = directory / (std::string(replaced_prefix) + std::to_string(number));
     const auto there = disk.exists(folder);
     if (!there) return there.error();
     if (*there) continue;
