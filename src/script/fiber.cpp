@@ -17,9 +17,11 @@ class Fiber::Stack {
   explicit Stack(std::size_t stack_bytes)
       : allocator_(stack_bytes), memory_(allocator_.allocate()), switch_(bottom(), memory_.size) {
     const boost::context::preallocated place(memory_.sp, memory_.size, memory_);
+    switch_.before_start();
     other_ =
         boost::context::fiber(std::allocator_arg, place, allocator_,
                               [this](boost::context::fiber&& caller) { return body(std::move(caller)); });
+    switch_.behind_start();
   }
   ~Stack() {
     ends_ = true;
