@@ -275,14 +275,14 @@ class ConnectionsTest(DaemonTest):
         crowd = self.connect_many(daemon, 2)
         self.assertTrue(all(answers(client) for client in crowd))
         operators = []
-        for _ in range(5):
+        for number in range(5):
             operator = socket.socket(socket.AF_UNIX)
             self.addCleanup(operator.close)
             operator.settimeout(30)
             operator.connect(path)
             operators.append(operator)
-        for operator in operators[:4]:
-            self.assertTrue(answers(operator))
+            # Two workers may welcome two connections in any order, so each has its place before the next comes.
+            self.assertTrue(number == 4 or answers(operator))
         self.assertEqual(receive(operators[4], len(REFUSAL) + 1), REFUSAL)
         with daemon.connect() as refused:
             self.assertEqual(receive(refused, len(REFUSAL) + 1), REFUSAL)

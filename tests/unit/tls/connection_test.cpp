@@ -95,14 +95,14 @@ TEST_CASE("a certificate of a client is wanted, optional or not looked at", "[tl
   with.certificate_file = files.alice.certificate_file;
   with.key_file = files.alice.key_file;
   const auto alice = loaded(Context::load_for_client(with));
-  const auto nobody = loaded(Context::load_for_client(files.client_options()));
+  const auto unnamed = loaded(Context::load_for_client(files.client_options()));
   for (const AuthClients auth : {AuthClients::no, AuthClients::optional, AuthClients::yes}) {
     const auto server = loaded(Context::load(files.options(auth)));
     Pair first(server, alice);
     first.shake_hands();
     REQUIRE(first.both_done());
     CHECK(first.server->common_name() == (auth == AuthClients::no ? "" : "alice"));
-    Pair second(server, nobody);
+    Pair second(server, unnamed);
     second.shake_hands();
     if (auth != AuthClients::yes) {
       CHECK(second.both_done());

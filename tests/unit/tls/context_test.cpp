@@ -108,7 +108,7 @@ TEST_CASE("a file has a largest length", "[tls]") {
         files.path("long") + ": the CA certificate cannot be read: it is longer than 4194304 bytes");
 }
 
-TEST_CASE("a key with a passphrase is refused, and nobody is asked for the passphrase", "[tls]") {
+TEST_CASE("a key with a passphrase is refused, and no prompt asks for the passphrase", "[tls]") {
   const Files files;
   Options options = files.options();
   std::FILE* const plain = std::fopen(files.server.key_file.c_str(), "r");
