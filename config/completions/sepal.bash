@@ -40,9 +40,9 @@ _sepal() {
         --cacert) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --cert) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --key) COMPREPLY=($(compgen -f -- "$word")); return ;;
-        --db) return ;;
+        --db|--bitmap) return ;;
       esac
-      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --match --db --cacert --cert --key --insecure --dry-run -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --match --db --bitmap --cacert --cert --key --insecure --dry-run -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
     backup)
       case $before in
         --dir) COMPREPLY=($(compgen -f -- "$word")); return ;;

@@ -45,6 +45,7 @@ complete -c sepal -n '__fish_seen_subcommand_from migrate' -F
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -s h -l help -d 'Print this help message and exit'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -l match -r -F -d 'Only keys of this pattern, as in SCAN'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -l db -x -d 'Only this database of the source; all if not given'
+complete -c sepal -n '__fish_seen_subcommand_from migrate' -l bitmap -x -d 'Strings of this pattern become filters: \'PATTERN\' \'SCHEME BITS n CAPACITY n ...\', as in BF.IMPORTBITMAP; may be repeated'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -l cacert -r -F -d 'With rediss://, the CA certificates that have signed those of the servers; the system\'s if not given'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -l cert -r -F -d 'With rediss://, a certificate of one\'s own'
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -l key -r -F -d 'The key of that certificate'

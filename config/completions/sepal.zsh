@@ -77,6 +77,7 @@ case $command in
       '(-h --help)--help[Print this help message and exit]' \
       '--match=[Only keys of this pattern, as in SCAN]:text:_files' \
       '--db=[Only this database of the source; all if not given]:number:' \
+      '--bitmap=[Strings of this pattern become filters\: '\''PATTERN'\'' '\''SCHEME BITS n CAPACITY n ...'\'', as in BF.IMPORTBITMAP; may be repeated]:pattern scheme:' \
       '--cacert=[With rediss\://, the CA certificates that have signed those of the servers; the system'\''s if not given]:file:_files' \
       '--cert=[With rediss\://, a certificate of one'\''s own]:file:_files' \
       '--key=[The key of that certificate]:file:_files' \

@@ -13,7 +13,7 @@ _arguments \
   '--backlog=[connections that may wait to be accepted (default 511)]:number:' \
   '--unixsocket=[path of a Unix socket to listen on as well; empty\: none (default "")]:text:_files' \
   '--unixsocket-mode=[permissions of that path, octal (default "700")]:octal:' \
-  '--threads=[threads that serve requests; 0\: one for each core (default 0)]:number:' \
+  '--threads=[threads that serve requests; 0\: one for each core, or fewer if the container has less CPU time (default 0)]:number:' \
   '--tls-port=[TCP port at the same addresses where clients speak TLS; 0\: none; with port = 0, the only one (default 0)]:number:' \
   '--tls-cert-file=[PEM file of the server'\''s certificate, and behind it those between it and the root; this and the files below are read anew at SIGHUP and by CONFIG SET of one of them (default "")]:text:_files' \
   '--tls-key-file=[PEM file of the certificate'\''s key, which has no passphrase (default "")]:text:_files' \
@@ -44,7 +44,7 @@ _arguments \
   '--disk-reserve=[room that is kept on the disk for deletions, a save and a start when it is full; 0\: none (default "32mb")]:size:' \
   '--save-bandwidth=[bytes that a save writes in a second, but for the one at stop; 0\: as many as the disk takes (default 0)]:size:' \
   '--stop-seconds-max=[time an orderly stop may take, its save included (default "1m")]:time:' \
-  '--maxmemory=[memory of all filters and keys; 0\: what the machine or container has (default 0)]:size:' \
+  '--maxmemory=[memory of all filters and keys; 0\: a share of what the machine or container has (default 0)]:size:' \
   '--keys-max=[keys in all databases together (default 1000000000)]:number:' \
   '--layers-max=[layers that one filter may grow to (default 64)]:number:' \
   '--item-bytes-max=[length of an item, a key or any other argument (default "512mb")]:size:' \

@@ -66,6 +66,15 @@ void Background::drain() {
   while (busy_ || !waiting_.empty()) changed_.wait(mutex_);
 }
 
+// Requests that come while one waits are answered by the same.
+void Background::give_memory_back() {
+  if (asked_for_memory_.exchange(true)) return;
+  post([this] {
+    asked_for_memory_ = false;
+    return_all_free_memory();
+  });
+}
+
 void Background::run() {
   name_this_thread("background");
   while (true) {

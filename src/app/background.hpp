@@ -49,6 +49,9 @@ class Background final : public keyspace::Housekeeper {
   // Blocks until everything that was posted before has run.
   void drain();
 
+  // Has the thread give all free memory back to the system. Any thread.
+  void give_memory_back();
+
  private:
   void run();
   void return_free_memory_now_and_then();
@@ -69,6 +72,7 @@ class Background final : public keyspace::Housekeeper {
   SteadyTime free_memory_due_{};          // Confined to thread_.
   std::uint64_t disposals_of_round_ = 0;  // The tasks of this round that held something. Confined to thread_.
 
+  std::atomic<bool> asked_for_memory_{false};
   std::atomic<std::uint64_t> disposals_begun_{0};
   std::atomic<std::uint64_t> disposals_done_{0};
 

@@ -4,6 +4,7 @@
 #include <sepal/base/version.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
+#include <sepal/settings/memory_shares.hpp>
 #include <sepal/settings/password.hpp>
 
 #include <algorithm>
@@ -197,12 +198,44 @@ Result<void> Daemon::open_data() {
     remove_import_remains(settings_.import_directory);
   }
   data_ = std::move(*opened);
-  settings_.keyspace.machine_bytes = memory_bytes();
+  share_memory();
   settings_.keyspace.seed = data_->seed();
   settings_.keyspace.key_seed = random_number();
   settings_.keyspace.worker_count = settings_.server.worker_count;
   keyspace_ = std::make_unique<keyspace::Keyspace>(settings_.keyspace, background_);
   return {};
+}
+
+// Before anything reads the limits of clients and scripts.
+void Daemon::share_memory() {
+  const std::uint64_t available = memory_bytes();
+  const settings::MemoryShares shares = settings::memory_shares(available, settings_);
+  settings_.keyspace.machine_bytes = available;
+  settings_.runtime.clients_memory_max = shares.clients;
+  settings_.runtime.script_memory_max = shares.scripts;
+  memory_share_ = shares.filters;
+  const std::uint64_t memory_max = settings_.keyspace.memory_max;
+  log::info("memory_shared", "memory shared",
+            {{"available_bytes", available},
+             {"filter_bytes", memory_max == 0 ? shares.filters : memory_max},
+             {"client_bytes", shares.clients},
+             {"script_bytes_of_worker", shares.scripts},
+             {"threads", settings_.server.worker_count}});
+  if (memory_max > available && available != 0)
+    log::warn("maxmemory_too_large", "maxmemory is more than there is",
+              {{"maxmemory", memory_max},
+               {"available_bytes", available},
+               {"advice", "lower maxmemory, or the system may end sepald"}});
+}
+
+// Without maxmemory, saved data of any size is loaded and served, and new filters have to fit in the share.
+void Daemon::limit_memory() {
+  keyspace_->set_memory_share(memory_share_);
+  if (settings_.keyspace.memory_max == 0 && keyspace_->over_memory_limit())
+    log::warn("memory_share_exceeded", "the data takes more than the share of the memory: adds are refused",
+              {{"bytes", keyspace_->memory_used()},
+               {"filter_bytes", memory_share_},
+               {"advice", "delete filters, give the machine or container more memory, or set maxmemory"}});
 }
 
 // Listens before the data is loaded, so clients that come meanwhile get an answer and stay connected.
@@ -320,6 +353,7 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
                                         reserve_.get());
   if (!journal) return journal.error();
   const GateClosed closed(gate_);
+  limit_memory();
   saver_ = std::move(saver);
   journal_ = std::move(*journal);
   journal_view_.show(*journal_);

@@ -65,6 +65,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   // The same with other options, which take effect when the result is called.
   [[nodiscard]] Result<settings::Configuration::Adopt> read_tls_for(const tls::Options& options);
   Result<void> reload_tls();
+  void share_memory();
+  void limit_memory();
   void adopt_tls(const std::shared_ptr<const tls::Context>& context);
   Result<void> open_data();
   Result<void> plan_descriptors();
@@ -109,6 +111,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   [[nodiscard]] const command::ServerFacts& facts() const override { return facts_; }
   [[nodiscard]] command::ProcessUsage usage() const override;
   [[nodiscard]] command::BackgroundStatus background() const override;
+  void give_memory_back() override { background_.give_memory_back(); }
   void request_stop(command::StopMode mode) override { stop_signal_.request(mode); }
   std::uint64_t clients_possible() override;
   Result<void> rewrite_config_for(std::uint64_t id) override;
@@ -138,6 +141,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Privileges& privileges_;
   command::ServerFacts facts_;
   std::vector<Listener> listeners_;                   // after listen()
+  std::uint64_t memory_share_ = 0;                    // MemoryShares::filters
   std::optional<Descriptors> descriptors_;            // guarded by the gate once clients are served
   std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served
   std::unique_ptr<storage::Disk> disk_;

@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/settings/container.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -15,16 +16,6 @@
 
 namespace sepal::app {
 namespace {
-
-// Kernels report "no limit" as a huge number (version 1) or as "max" (version 2).
-std::uint64_t read_limit(const char* path) {
-  std::ifstream file(path);
-  std::string text;
-  if (!(file >> text)) return 0;
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() ? value : 0;
-}
 
 double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
@@ -67,10 +58,8 @@ std::uint64_t memory_bytes() {
   std::uint64_t bytes = pages > 0 && page_bytes > 0
                             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes)
                             : 0;
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const std::uint64_t limit = read_limit(path);
-    if (limit != 0) bytes = bytes == 0 ? limit : std::min(bytes, limit);
-  }
+  const std::uint64_t limit = settings::container_limits().memory_bytes;
+  if (limit != 0) bytes = bytes == 0 ? limit : std::min(bytes, limit);
   return bytes;
 }
 
@@ -112,7 +101,13 @@ void return_free_memory() {
 #ifdef __GLIBC__
   constexpr std::size_t kept_bytes = std::size_t{64} << 20;
   const struct mallinfo2 heap = mallinfo2();
-  if (heap.fordblks > kept_bytes && heap.fordblks > heap.arena / 2) static_cast<void>(malloc_trim(0));
+  if (heap.fordblks > kept_bytes && heap.fordblks > heap.arena / 2) return_all_free_memory();
+#endif
+}
+
+void return_all_free_memory() {
+#ifdef __GLIBC__
+  static_cast<void>(malloc_trim(0));
 #endif
 }
 

@@ -8,7 +8,7 @@
 
 namespace sepal::app {
 
-// The smaller of the machine's memory and the container's limit (cgroup version 1 or 2); 0: unknown.
+// The smaller of the machine's memory and the container's limit (settings/container.hpp); 0: unknown.
 [[nodiscard]] std::uint64_t memory_bytes();
 
 [[nodiscard]] command::ProcessUsage process_usage();
@@ -19,6 +19,8 @@ void prepare_allocator();
 // Gives free memory of the heap back to the system, if there is much of it. While it runs, allocations of
 // other threads wait: a few milliseconds for 100 MB. Any thread.
 void return_free_memory();
+// The same, however much there is.
+void return_all_free_memory();
 
 // A number from the system that cannot be guessed. Stops the process if the system has none.
 [[nodiscard]] std::uint64_t random_number();

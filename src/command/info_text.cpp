@@ -284,7 +284,8 @@ void append_sepal(const Context& context, InfoLines& lines) {
   const JournalStatus journal = services.journal.status();
   const ServerFacts& facts = services.control.facts();
   lines.count("filters", services.keyspace.total_size());
-  lines.count("filter_bytes", services.keyspace.memory_used());
+  lines.count("filter_bytes", services.keyspace.memory_used())
+      .count("filter_bytes_max", services.keyspace.memory_limit());
   const keyspace::Uploads::Summary uploads = services.uploads->summary();
   lines.count("uploads", uploads.count).count("upload_bytes", uploads.byte_count);
   lines.count("upload_bytes_loaded", uploads.bytes_loaded);

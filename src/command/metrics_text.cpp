@@ -172,7 +172,7 @@ void export_memory(const Services& services, Exposition& to) {
       .sample({{"purpose", "scripts"}}, real(script_bytes))
       .sample({{"purpose", "process"}}, real(services.control.usage().resident_bytes));
   to.gauge("sepal_memory_max_bytes", "Limits of the memory, by purpose; 0: no limit")
-      .sample({{"purpose", "filters"}}, real(keyspace.options().memory_max))
+      .sample({{"purpose", "filters"}}, real(keyspace.memory_limit()))
       .sample({{"purpose", "replies"}}, real(services.options.clients_memory_max))
       .sample({{"purpose", "scripts"}}, real(services.options.script_memory_max * services.workers.size()))
       .sample({{"purpose", "process"}}, real(keyspace.options().machine_bytes));

@@ -84,18 +84,20 @@ class Fields {
 std::string diagnosis(const Context& context) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
   const std::uint64_t used = keyspace.memory_used();
-  const std::uint64_t limit = keyspace.options().memory_max;
+  const std::uint64_t limit = keyspace.memory_limit();
+  const std::string name = keyspace.options().memory_max != 0 ? "maxmemory" : "their share of the memory";
   std::string text = "Filters and keys take " + human_bytes(used) + " of memory. ";
   constexpr double nearly = 0.9;
   if (limit == 0) {
-    text += "maxmemory is not set: filters may grow until the machine has no memory left.";
-  } else if (keyspace.over_memory_limit()) {
     text +=
-        "maxmemory is exceeded: commands that need memory are refused. Delete filters, or raise maxmemory.";
+        "maxmemory is not set, and the memory of the machine is unknown: filters may grow without a limit.";
+  } else if (keyspace.over_memory_limit()) {
+    text += "That is more than " + name +
+            ": commands that need memory are refused. Delete filters, or raise maxmemory.";
   } else if (ratio(used, limit) > nearly) {
-    text += "More than 90% of maxmemory is in use: commands that need memory will soon be refused.";
+    text += "That is more than 90% of " + name + ": commands that need memory will soon be refused.";
   } else {
-    text += "This is less than 90% of maxmemory.";
+    text += "That is less than 90% of " + name + ".";
   }
   return text;
 }
@@ -168,6 +170,7 @@ Next memory_doctor(Context& context) {
 }
 
 Next memory_purge(Context& context) {
+  context.services.control.give_memory_back();
   context.reply.ok();
   return Next::done;
 }

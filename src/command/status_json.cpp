@@ -50,7 +50,7 @@ void write_memory(const Services& services, JsonWriter& to) {
   const keyspace::Keyspace& keyspace = services.keyspace;
   to.name("memory").begin_object();
   to.name("used").number(keyspace.memory_used()).name("peak").number(keyspace.memory_peak());
-  to.name("max").number(keyspace.options().memory_max);
+  to.name("max").number(keyspace.options().memory_max).name("limit").number(keyspace.memory_limit());
   to.name("machine").number(keyspace.options().machine_bytes);
   to.name("resident").number(services.control.usage().resident_bytes);
   to.end_object();

@@ -117,8 +117,15 @@ std::uint64_t Keyspace::memory_peak() const {
   return memory_peak_.load(std::memory_order_relaxed);
 }
 
+std::uint64_t Keyspace::memory_limit() const {
+  for (const std::uint64_t limit : {options_.memory_max, memory_share_})
+    if (limit != 0) return limit;
+  return options_.machine_bytes;
+}
+
 bool Keyspace::over_memory_limit() const {
-  return options_.memory_max != 0 && memory_used() > options_.memory_max;
+  const std::uint64_t limit = memory_limit();
+  return limit != 0 && memory_used() > limit;
 }
 
 bool Keyspace::has_contents(std::uint64_t contents) const {
@@ -134,7 +141,7 @@ std::uint64_t Keyspace::entry_bytes(std::string_view key) {
 }
 
 std::uint64_t Keyspace::bytes_beside(std::uint64_t bytes_used) const {
-  const std::uint64_t limit = options_.memory_max != 0 ? options_.memory_max : options_.machine_bytes;
+  const std::uint64_t limit = memory_limit();
   if (limit == 0) return unbounded_bytes;
   return std::min(limit - std::min(limit, bytes_used), unbounded_bytes);
 }
@@ -505,6 +512,10 @@ void Keyspace::flush_all() {
 
 void Keyspace::set_memory_max(std::uint64_t bytes) {
   options_.memory_max = bytes;
+}
+
+void Keyspace::set_memory_share(std::uint64_t bytes) {
+  memory_share_ = bytes;
 }
 
 void Keyspace::set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion) {

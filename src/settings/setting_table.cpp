@@ -2,12 +2,14 @@
 // CONFIG and a default.
 #include <sepal/filter/filter.hpp>
 #include <sepal/resp/request_parser.hpp>
+#include <sepal/settings/container.hpp>
 #include <sepal/storage/journal.hpp>
 #include <sepal/tls/context.hpp>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -152,10 +154,12 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                                               .help = "permissions of that path, octal",
                                                               .config = InConfig::shown,
                                                               .parameter = "unixsocketperm"}),
-    row<&Settings::threads>({.key = "threads",
-                             .range = {0, threads_max},
-                             .help = "threads that serve requests; 0: one for each core",
-                             .redis_name = "io-threads"}),
+    row<&Settings::threads>(
+        {.key = "threads",
+         .range = {0, threads_max},
+         .help = "threads that serve requests; 0: one for each core, or fewer if the container has "
+                 "less CPU time",
+         .redis_name = "io-threads"}),
 
     row<&Settings::server, &ServerOptions::tls_port>(
         {.key = "tls_port",
@@ -306,7 +310,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
          .group = "Limits",
          .kind = Kind::bytes,
          .range = {0, memory_bytes_max},
-         .help = "memory of all filters and keys; 0: what the machine or container has"}),
+         .help = "memory of all filters and keys; 0: a share of what the machine or container has"}),
     row<&Settings::keyspace, &KeyspaceOptions::keys_max>({.key = "keys_max",
                                                           .range = {1, items_max},
                                                           .help = "keys in all databases together",
@@ -429,8 +433,11 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                             .parameter = "logfile"}),
 }));
 
-std::uint32_t core_count() {
-  return std::max(1u, std::thread::hardware_concurrency());
+// One for each core, but no more than the CPU time of the container lets run at once.
+std::uint32_t default_threads() {
+  const std::uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const double cpus = container_limits().cpus;
+  return cpus > 0 && cpus < cores ? static_cast<std::uint32_t>(std::ceil(cpus)) : cores;
 }
 
 }  // namespace
@@ -456,7 +463,7 @@ const Setting* find_setting(std::string_view key) {
 }
 
 Result<void> complete(Settings& settings) {
-  settings.server.worker_count = settings.threads == 0 ? core_count() : settings.threads;
+  settings.server.worker_count = settings.threads == 0 ? default_threads() : settings.threads;
   if (settings.server.bind.empty() && settings.server.unix_socket.empty()) {
     return fail(Errc::invalid_setting,
                 "bind names no address and unixsocket no path: no client could connect; set one of them");

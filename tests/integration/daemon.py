@@ -30,19 +30,22 @@ def free_port():
 class Daemon:
     """One process. `log` holds every line it has written so far."""
 
-    def __init__(self, directory, *arguments, wait=True, open_files=None, environment=None):
-        """`open_files`: the soft and hard limit of descriptors at its start. `environment`: variables that are added."""
+    def __init__(self, directory, *arguments, wait=True, open_files=None, environment=None, group=None):
+        """`open_files`: the soft and hard limit of descriptors at its start. `environment`: variables that are added.
+        `group`: the control group that it is in, see control_group.py."""
         self.directory = directory
-        limit = None
-        if open_files is not None:
-            def limit():
+        def limit():
+            if open_files is not None:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, open_files))
+            if group is not None:
+                group.join()
+
         self.log = []
         self._changed = threading.Condition()
         self.process = subprocess.Popen(
             [SEPALD, "--port", "0", "--dir", directory, *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            preexec_fn=limit, env={**os.environ, **(environment or {})})
+            preexec_fn=limit if open_files is not None or group is not None else None, env={**os.environ, **(environment or {})})
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.port = None

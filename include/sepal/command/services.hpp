@@ -313,6 +313,8 @@ class ServerControl {
   // that administers the server. `words` has no secret. Some lines are left out when there are many.
   virtual void log_failed_login(const ClientState& client, std::string_view user) = 0;
   virtual void log_administration(const ClientState& client, std::string_view words) = 0;
+  // Any thread. Has a background job give all free memory of the heap back to the system; returns at once.
+  virtual void give_memory_back() = 0;
   // Begins an orderly stop; returns at once.
   virtual void request_stop(StopMode mode) = 0;
   // Called with the gate closed. The number of clients that the system's limit of descriptors allows, when

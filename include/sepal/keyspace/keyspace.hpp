@@ -38,7 +38,7 @@ inline constexpr std::uint32_t database_count = 16;
 inline constexpr std::size_t key_bytes_max = 65536;
 
 struct KeyspaceOptions {
-  std::uint64_t memory_max = 0;            // bytes of all filters and keys; 0: no limit but the machine's
+  std::uint64_t memory_max = 0;            // bytes of all filters and keys; 0: none is set
   std::uint64_t machine_bytes = 0;         // memory of the machine or container; 0: unknown
   std::uint64_t keys_max = 1'000'000'000;  // over all databases
   std::uint32_t layers_max = 64;           // in one filter
@@ -133,7 +133,10 @@ class Keyspace {
   // The bytes of filters, keys and tables, and those of hold(), as accounted.
   [[nodiscard]] std::uint64_t memory_used() const;
   [[nodiscard]] std::uint64_t memory_peak() const;
-  [[nodiscard]] bool over_memory_limit() const;  // memory_max is set and exceeded
+  // The bytes that all filters and keys may take: memory_max; else the share (set_memory_share); else
+  // machine_bytes. 0: no limit.
+  [[nodiscard]] std::uint64_t memory_limit() const;
+  [[nodiscard]] bool over_memory_limit() const;  // there is a limit, and it is exceeded
   [[nodiscard]] const KeyspaceOptions& options() const { return options_; }
   // Makes the plan that create() or add_alone() would need, so that they find it ready when the gate is
   // closed: planning takes up to a millisecond.
@@ -226,6 +229,8 @@ class Keyspace {
   [[nodiscard]] filter::FilterLimits machine_limits() const;
 
   void set_memory_max(std::uint64_t bytes);
+  // The limit while memory_max is 0; 0: none. Set after a load, so that saved data that exceeds it is served.
+  void set_memory_share(std::uint64_t bytes);
   void set_defaults(double error_rate, std::uint64_t capacity, std::uint32_t expansion);
 
   // All keys and filters of this instant, in steps (cut.hpp). One cut at a time; the keyspace outlives it.
@@ -262,6 +267,7 @@ class Keyspace {
   void changed();                            // after each change of structure: counts it, and accounts
 
   KeyspaceOptions options_;
+  std::uint64_t memory_share_ = 0;
   Housekeeper& housekeeper_;
   std::vector<std::shared_ptr<KeyTable>> databases_;  // shared with a cut, which may outlive a flush
   Cut* cut_ = nullptr;                                // the one that is under way

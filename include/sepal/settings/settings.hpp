@@ -50,7 +50,7 @@ struct Settings {
   std::string acl_file;                // empty: none
   std::string password_file;           // empty: none; else runtime.password is what it had when it was read
   bool password_is_elsewhere = false;  // runtime.password is from that file or from the environment
-  std::uint32_t threads = 0;           // 0: one for each core; the result is server.worker_count
+  std::uint32_t threads = 0;           // 0: as many as can run; the result is server.worker_count
   std::optional<std::uint64_t> seed;   // fixed seed for new filters; none: the data directory's seed
   std::uint64_t journal_segment_bytes = storage::JournalOptions().segment_bytes;
   std::uint64_t disk_reserve_bytes = std::uint64_t{32} << 20;  // 0: no reserve is kept

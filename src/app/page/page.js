@@ -47,11 +47,11 @@ function card(title, value, notes, extra = null, tone = "good", word = "") {
 }
 
 function memoryCard(memory) {
-  const limit = memory.max || memory.machine;
+  const limit = memory.limit;
   const share = limit ? memory.used / limit : 0;
   const tone = share > 0.95 ? "bad" : share > 0.8 ? "warn" : "good";
   return card("Memory of filters", bytes(memory.used),
-    [limit ? `${percent(share)} of ${memory.max ? "maxmemory" : "the machine's memory"}, ${bytes(limit)}` : "no limit", `the process has ${bytes(memory.resident)}`,
+    [limit ? `${percent(share)} of ${memory.max ? "maxmemory" : "their share of the memory"}, ${bytes(limit)}` : "no limit", `the process has ${bytes(memory.resident)}`,
       tone !== "good" && "Raise maxmemory, or remove filters: new filters are refused when it is full."],
     limit ? bar(share, "meter", tone) : null, tone, tone === "good" ? "" : tone === "bad" ? "nearly full" : "filling");
 }

@@ -77,6 +77,7 @@ class FakeControl final : public ServerControl {
   [[nodiscard]] const ServerFacts& facts() const override { return about; }
   [[nodiscard]] ProcessUsage usage() const override { return used; }
   [[nodiscard]] BackgroundStatus background() const override { return in_background; }
+  void give_memory_back() override { ++purges; }
   void request_stop(StopMode mode) override { stops.push_back(mode); }
   std::uint64_t clients_possible() override { return most_clients; }
   Result<void> rewrite_config_for(std::uint64_t id) override {
@@ -106,6 +107,7 @@ class FakeControl final : public ServerControl {
   ServerFacts about;
   ProcessUsage used;
   BackgroundStatus in_background;
+  std::size_t purges = 0;
   std::vector<StopMode> stops;
   bool has_config_file = false;
   std::uint64_t most_clients = 1'000'000;

@@ -43,6 +43,22 @@ std::uint64_t bytes_of_empty() {
 
 }  // namespace
 
+TEST_CASE("without a limit that is set, the share of the memory is the limit, and without it the machine",
+          "[keyspace][limits]") {
+  FreeingHousekeeper housekeeper;
+  Keyspace keys({.machine_bytes = plenty}, housekeeper);
+  CHECK(keys.memory_limit() == plenty);
+  keys.set_memory_share(keys.memory_used() + 2 * make_filter()->byte_count());
+  CHECK_FALSE(keys.over_memory_limit());
+  CHECK(keys.put({.database = 0, .key = "a"}, make_filter()));
+  CHECK(keys.put({.database = 0, .key = "b"}, make_filter()).error().code == Errc::memory_limit);
+  keys.set_memory_share(1);  // as after a load of data that exceeds it
+  CHECK(keys.over_memory_limit());
+  keys.set_memory_max(plenty);
+  CHECK(keys.memory_limit() == plenty);
+  CHECK_FALSE(keys.over_memory_limit());
+}
+
 TEST_CASE("held memory counts as used, and other filters cannot use it", "[keyspace][limits]") {
   FreeingHousekeeper housekeeper;
   Keyspace keys({}, housekeeper);

@@ -42,6 +42,7 @@ class NoControl final : public command::ServerControl {
   [[nodiscard]] const command::ServerFacts& facts() const override { return facts_; }
   [[nodiscard]] command::ProcessUsage usage() const override { return {}; }
   [[nodiscard]] command::BackgroundStatus background() const override { return {}; }
+  void give_memory_back() override {}
   void request_stop(command::StopMode) override {}
   std::uint64_t clients_possible() override { return std::numeric_limits<std::uint64_t>::max(); }
   Result<void> rewrite_config_for(std::uint64_t) override { return {}; }

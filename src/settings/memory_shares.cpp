@@ -1,0 +1,35 @@
+#include <sepal/settings/memory_shares.hpp>
+
+#include <algorithm>
+
+namespace sepal::settings {
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+constexpr std::uint64_t parts = 8;
+constexpr std::uint64_t filter_parts_min = 2;  // of `parts`
+constexpr std::uint64_t scripts_bytes_min = 16 * mib;
+// For the process itself: its code, stacks, buffers of saves and of the log, and what the heap cannot use.
+constexpr std::uint64_t rest_bytes_min = 24 * mib;
+constexpr std::uint64_t rest_bytes_max = 1024 * mib;
+
+}  // namespace
+
+MemoryShares memory_shares(std::uint64_t available, const Settings& settings) {
+  const command::RuntimeOptions defaults;
+  MemoryShares shares{.clients = settings.runtime.clients_memory_max,
+                      .scripts = settings.runtime.script_memory_max};
+  if (available == 0) return shares;
+  const std::uint64_t workers = std::max(settings.server.worker_count, 1u);
+  const std::uint64_t part = available / parts;
+  if (shares.clients == defaults.clients_memory_max) shares.clients = std::min(shares.clients, part);
+  if (shares.scripts == defaults.script_memory_max)
+    shares.scripts = std::clamp(part / workers, scripts_bytes_min, shares.scripts);
+  const std::uint64_t clients = shares.clients == 0 ? part : shares.clients;
+  const std::uint64_t rest = std::clamp(part, rest_bytes_min, rest_bytes_max);
+  const std::uint64_t others = std::min(clients + shares.scripts * workers + rest, available);
+  shares.filters = std::max(available - others, filter_parts_min * part);
+  return shares;
+}
+
+}  // namespace sepal::settings
