@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "bitmap_imports.hpp"
 #include "commands.hpp"
 #include "redis_connection.hpp"
 #include "remote_key.hpp"
@@ -47,10 +48,12 @@ class Migration {
 
   Result<MigrateReport> run() {
     Result<void> done = connect();
+    if (done) done = check_rules(*target_, request_.bitmaps);
     if (done) done = find_databases();
     if (done) done = look();
     if (done && !request_.only_report) done = move();
     if (done && !request_.only_report) done = check_samples();
+    if (done && !request_.only_report && !request_.bitmaps.empty()) done = import();
     if (!done) return done.error();
     return std::move(report_);
   }
@@ -188,6 +191,7 @@ class Migration {
     } else if (key.is_string) {
       total_weight_ += key.string_bytes;
       if (request_.only_report) ++report_.keys.strings;
+      if (request_.only_report && rule_for(request_.bitmaps, key.key) != nullptr) ++report_.bitmaps;
       if (request_.only_report) report_.keys.string_bytes += key.string_bytes;
     } else if (key.type == filter_type) {
       report_.keys.refuse("the server tells nothing about it", database, key.key);
@@ -241,8 +245,15 @@ class Migration {
     if (!there) return there.error();
     if (auto done = move_filters(here, *there); !done) return done;
     std::vector<StringPair> strings;
-    for (std::size_t i = 0; i < here.size(); ++i)
-      if (here[i].is_string) strings.push_back({.source = &here[i], .target = &(*there)[i]});
+    for (std::size_t i = 0; i < here.size(); ++i) {
+      if (!here[i].is_string) continue;
+      if ((*there)[i].is_filter && rule_for(request_.bitmaps, here[i].key) != nullptr) {
+        ++report_.bitmaps_before;
+        advance(here[i].string_bytes);
+      } else {
+        strings.push_back({.source = &here[i], .target = &(*there)[i]});
+      }
+    }
     return strings_->move(database_, strings);
   }
 
@@ -447,6 +458,31 @@ class Migration {
     }
     if (!more && !(fewer && unchanged)) return;
     report_.keys.refuse("it answers differently on both sides", one.database, one.key);
+  }
+
+  // Only keys that are strings at both servers: others at the target are not this run's.
+  Result<void> import() {
+    for (const std::uint32_t database : databases_) {
+      if (auto done = select(database); !done) return done;
+      auto done = for_each_keys([&](std::span<const std::string> keys) -> Result<void> {
+        Keys matching;
+        for (const std::string& key : keys)
+          if (rule_for(request_.bitmaps, key) != nullptr) matching.push_back(key);
+        const auto found = examine(*source_, matching, source_how_);
+        if (!found) return found.error();
+        Keys strings;
+        for (const RemoteKey& key : *found)
+          if (key.is_string) strings.push_back(key.key);
+        const auto count = import_bitmaps(
+            *target_, request_.bitmaps, strings,
+            [&](const std::string& key, const std::string& why) { report_.keys.refuse(why, database, key); });
+        if (!count) return count.error();
+        report_.bitmaps += *count;
+        return {};
+      });
+      if (!done) return done;
+    }
+    return {};
   }
 
   const MigrateRequest& request_;

@@ -15,12 +15,19 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "moved_keys.hpp"
 #include "progress.hpp"
 #include "redis_address.hpp"
 
 namespace sepal::tools {
+
+// Strings whose keys match the pattern are bitmaps of a client's Bloom filter.
+struct BitmapRule {
+  std::string pattern;
+  std::string scheme;  // the words of BF.IMPORTBITMAP from the name of the scheme on
+};
 
 struct MigrateRequest {
   RedisAddress source;
@@ -30,6 +37,7 @@ struct MigrateRequest {
   std::string match = "*";                // only keys of this pattern of SCAN
   std::optional<std::uint32_t> database;  // only this one of the source; empty: all, or that of the address
   bool only_report = false;               // copies nothing
+  std::vector<BitmapRule> bitmaps{};      // the first that matches counts
   tls::Context::ClientOptions tls{};      // for addresses with TLS
 };
 
@@ -43,6 +51,8 @@ struct MigrateReport {
   std::uint64_t same_strings = 0;      // strings that were there already
   std::uint64_t string_deadlines = 0;  // of these, got another deadline
   std::uint64_t string_samples = 0;    // strings of which a piece was read again on both sides
+  std::uint64_t bitmaps = 0;           // strings that became filters, or are to become filters
+  std::uint64_t bitmaps_before = 0;    // strings of the source that an earlier run has made filters of
   std::uint64_t changed = 0;           // samples of both that changed at the source since they were copied
 };
 

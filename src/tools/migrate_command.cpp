@@ -2,6 +2,8 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "commands.hpp"
 #include "migrate.hpp"
@@ -17,6 +19,7 @@ struct MigrateArguments {
   MigrateRequest request;
   std::string source;
   std::string target;
+  std::vector<std::pair<std::string, std::string>> bitmaps;
   bool quiet = false;
 };
 
@@ -29,6 +32,9 @@ std::string password_of(const char* variable) {
 void print(const MigrateRequest& request, const MigrateReport& report) {
   std::puts(request.only_report ? "to copy, where it is not at the target already:" : "copied:");
   for (const std::string& line : report_of(report.keys)) std::puts(line.c_str());
+  if (report.bitmaps != 0)
+    std::printf("bitmaps  %llu of the strings %s\n", wide(report.bitmaps),
+                request.only_report ? "are to become filters" : "have become filters");
   if (request.only_report) return;
   std::printf("same     %llu filters were at the target already, with these figures", wide(report.same));
   std::printf(report.deadlines == 0 ? "\n" : "; %llu of them got another deadline\n", wide(report.deadlines));
@@ -42,6 +48,12 @@ void print(const MigrateRequest& request, const MigrateReport& report) {
   if (report.string_samples != 0)
     std::printf("checked  %llu strings: the target has what was read from the source\n",
                 wide(report.string_samples));
+  if (report.bitmaps_before != 0)
+    std::printf(
+        "before   %llu bitmaps became filters in an earlier run. Bits that clients have set at the source "
+        "since "
+        "are not in them\n",
+        wide(report.bitmaps_before));
   if (report.changed != 0)
     std::printf("changed  %llu of these at the source since they were copied: run this again\n",
                 wide(report.changed));
@@ -59,6 +71,8 @@ int migrate_with(MigrateArguments& arguments) {
   request.target_password = password_of("SEPAL_TARGET_PASSWORD");
   if (request.tls.certificate_file.empty() != request.tls.key_file.empty())
     return refuse_usage("migrate", "--cert and --key belong together");
+  for (const auto& [pattern, scheme] : arguments.bitmaps)
+    request.bitmaps.push_back({.pattern = pattern, .scheme = scheme});
   Progress progress(stderr, progress_style(arguments.quiet));
   const auto report = migrate(request, progress);
   progress.end();
@@ -104,6 +118,11 @@ void add_migrate_command(CommandLine& line) {
              {.lowest = 0, .highest = database_number_max}, [arguments](std::uint64_t number) {
                arguments->request.database = static_cast<std::uint32_t>(number);
              });
+  command
+      .add_option("--bitmap", arguments->bitmaps,
+                  "Strings of this pattern become filters: 'PATTERN' 'SCHEME BITS n CAPACITY n ...', as in "
+                  "BF.IMPORTBITMAP; may be repeated")
+      ->type_name("PATTERN SCHEME");
   add_tls_flags(command, arguments->request.tls);
   command.add_flag("--dry-run", arguments->request.only_report, "Copy nothing; print what there is");
   add_quiet_flag(command, arguments->quiet);

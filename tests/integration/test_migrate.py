@@ -360,6 +360,52 @@ class StringsTest(DaemonTest):
             for key, places in added[-1000:]:
                 self.assertEqual(client.pipeline([("GETBIT", key, place) for place in places]), [1] * 14)
 
+    def set_bits(self, key, items):
+        """Sets the bits of a filter of 1000 bits as a client with murmur3-32 and one hash does. `items`: their positions."""
+        with self.redis.client() as client:
+            for position in items.values():
+                client.call("SETBIT", key, position, 1)
+
+    def test_bitmaps_become_filters(self):
+        # MurmurHash3 x86 32 with seed 0, modulo 1000.
+        first, second = {"a": 0x3C2569B2 % 1000, "b": 0x95DE7E03 % 1000}, {"abc": 0xB3DD93FA % 1000}
+        rule = ("--bitmap", "users:*", "murmur3-32 BITS 1000 HASHES 1 CAPACITY 100")
+        self.set_bits("users:1", first)
+        self.set_bits("users:2", second)
+        self.set_bits("other", first)
+        with self.redis.client() as client:
+            client.call("PEXPIREAT", "users:2", DEADLINE)
+            client.call("SETBIT", "users:long", 5000, 1)
+        told = self.migrate(0, "--dry-run", *rule)
+        self.assertIn("bitmaps  3 of the strings are to become filters", told)
+        told = self.migrate(3, *rule)
+        self.assertIn("bitmaps  2 of the strings have become filters", told)
+        self.assertIn("LEFT OUT 0:users:long", told)
+        self.assertIn("it stays a string: ERR a bit behind BITS is set", told)
+        with Client.of(self.target) as target:
+            self.assertEqual(target.call("BF.MEXISTS", "users:1", "a", "b", "abc"), [1, 1, 0])
+            self.assertEqual(target.call("BF.MEXISTS", "users:2", "a", "abc"), [0, 1])
+            self.assertEqual(target.call("PEXPIRETIME", "users:2"), DEADLINE)
+            self.assertEqual([target.call("TYPE", key) for key in ("other", "users:long")], [b"string", b"string"])
+            target.call("BF.ADD", "users:1", "new")
+        with self.redis.client() as client:
+            client.call("DEL", "users:long")
+        with Client.of(self.target) as target:
+            target.call("DEL", "users:long")
+        told = self.migrate(0, *rule)
+        self.assertIn("before   2 bitmaps became filters in an earlier run", told)
+        with Client.of(self.target) as target:
+            self.assertEqual(target.call("BF.MEXISTS", "users:1", "a", "new"), [1, 1])
+        # Without the rule, the filter is another value.
+        self.assertIn("the target has another value under its key", self.migrate(3))
+
+    def test_a_rule_that_the_target_does_not_take_moves_nothing(self):
+        self.set_bits("users:1", {"a": 1})
+        for scheme, text in (("go-zero CAPACITY 100", "BITS"), ("nothing BITS 1 CAPACITY 1", "go-zero"), ("", "wrong number of arguments")):
+            self.assertIn(text, self.migrate(1, "--bitmap", "users:*", scheme))
+        with Client.of(self.target) as target:
+            self.assertEqual(target.call("DBSIZE"), 0)
+
     def cut_off_a_run(self, count):
         """Ends a run by kill -9 when it has copied some strings and not all. A run may be faster than the kill, so there are several."""
         with Client.of(self.target) as client:

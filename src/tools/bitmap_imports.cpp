@@ -1,0 +1,76 @@
+#include "bitmap_imports.hpp"
+
+#include <sepal/command/error_texts.hpp>
+#include <sepal/command/glob.hpp>
+
+#include <algorithm>
+
+#include "commands.hpp"
+#include "remote_key.hpp"
+#include "text.hpp"
+
+namespace sepal::tools {
+namespace {
+
+std::vector<std::string_view> request_of(const BitmapRule& rule, std::string_view key) {
+  std::vector<std::string_view> words{"BF.IMPORTBITMAP", key, key, "REPLACE", "SCHEME"};
+  std::string_view rest = rule.scheme;
+  for (;;) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    if (rest.empty()) return words;
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    words.push_back(word);
+    rest.remove_prefix(word.size());
+  }
+}
+
+}  // namespace
+
+const BitmapRule* rule_for(std::span<const BitmapRule> rules, std::string_view key) {
+  for (const BitmapRule& rule : rules)
+    if (command::matches(rule.pattern, key)) return &rule;
+  return nullptr;
+}
+
+// A server reads the words before it looks for the key. So a key that is not there shows whether it accepts
+// them.
+Result<void> check_rules(RedisConnection& target, std::span<const BitmapRule> rules) {
+  const std::string absent = format("sepal-migrate:%016llx", wide(drawn_seed()));
+  for (const BitmapRule& rule : rules) {
+    target.add(request_of(rule, absent));
+    const auto reply = target.receive();
+    if (!reply) return reply.error();
+    const std::string_view text = reply->view().text();
+    if (text == command::text::no_such_key) continue;
+    return fail(Errc::out_of_range, "--bitmap '" + rule.pattern + "' '" + rule.scheme +
+                                        "': the target says: " + readable_key(std::string(text)));
+  }
+  return {};
+}
+
+Result<std::uint64_t> import_bitmaps(
+    RedisConnection& target, std::span<const BitmapRule> rules, std::span<const std::string> keys,
+    const std::function<void(const std::string&, const std::string&)>& refuse) {
+  for (const std::string& key : keys) target.add({"TYPE", key});
+  std::vector<std::string> strings;
+  for (const std::string& key : keys) {
+    const auto type = target.receive();
+    if (!type) return type.error();
+    if (type->view().text() == string_type) strings.push_back(key);
+  }
+  std::uint64_t count = 0;
+  for (const std::string& key : strings) {
+    const BitmapRule* const rule = rule_for(rules, key);
+    target.add(request_of(*rule, key));
+    const auto reply = target.receive();
+    if (!reply) return reply.error();
+    if (reply->view().is_error()) {
+      refuse(key, "it stays a string: " + readable_key(std::string(reply->view().text())));
+    } else {
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace sepal::tools
