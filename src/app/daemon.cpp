@@ -4,8 +4,8 @@
 #include <sepal/base/version.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
-#include <sepal/settings/memory_shares.hpp>
 #include <sepal/settings/password.hpp>
+#include <sepal/settings/shares.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -199,6 +199,7 @@ Result<void> Daemon::open_data() {
   }
   data_ = std::move(*opened);
   share_memory();
+  share_disk();
   settings_.keyspace.seed = data_->seed();
   settings_.keyspace.key_seed = random_number();
   settings_.keyspace.worker_count = settings_.server.worker_count;
@@ -226,6 +227,24 @@ void Daemon::share_memory() {
               {{"maxmemory", memory_max},
                {"available_bytes", available},
                {"advice", "lower maxmemory, or the system may end sepald"}});
+}
+
+void Daemon::share_disk() {
+  std::error_code unknown;
+  const auto space = std::filesystem::space(settings_.data_directory, unknown);
+  if (unknown) return;
+  const settings::DiskShares shares = settings::disk_shares(space.capacity, settings_);
+  if (shares.journal_segment == settings_.journal_segment_bytes &&
+      shares.reserve == settings_.disk_reserve_bytes)
+    return;
+  settings_.journal_segment_bytes = shares.journal_segment;
+  settings_.disk_reserve_bytes = shares.reserve;
+  facts_.journal_segment_bytes = segment_bytes_of(settings_);
+  log::info("disk_shared", "the disk is small: the journal and the reserve take less",
+            {{"disk_bytes", static_cast<std::uint64_t>(space.capacity)},
+             {"free_bytes", static_cast<std::uint64_t>(space.available)},
+             {"journal_segment", facts_.journal_segment_bytes},
+             {"disk_reserve", shares.reserve}});
 }
 
 // Without maxmemory, saved data of any size is loaded and served, and new filters have to fit in the share.

@@ -66,6 +66,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   [[nodiscard]] Result<settings::Configuration::Adopt> read_tls_for(const tls::Options& options);
   Result<void> reload_tls();
   void share_memory();
+  void share_disk();
   void limit_memory();
   void adopt_tls(const std::shared_ptr<const tls::Context>& context);
   Result<void> open_data();

@@ -1,4 +1,4 @@
-#include <sepal/settings/memory_shares.hpp>
+#include <sepal/settings/shares.hpp>
 
 #include <algorithm>
 
@@ -29,6 +29,21 @@ MemoryShares memory_shares(std::uint64_t available, const Settings& settings) {
   const std::uint64_t rest = std::clamp(part, rest_bytes_min, rest_bytes_max);
   const std::uint64_t others = std::min(clients + shares.scripts * workers + rest, available);
   shares.filters = std::max(available - others, filter_parts_min * part);
+  return shares;
+}
+
+DiskShares disk_shares(std::uint64_t capacity, const Settings& settings) {
+  constexpr std::uint64_t segment_parts = 16;
+  constexpr std::uint64_t reserve_parts = 4;
+  const Settings defaults;
+  DiskShares shares{.journal_segment = settings.journal_segment_bytes,
+                    .reserve = settings.disk_reserve_bytes};
+  if (capacity == 0) return shares;
+  if (shares.journal_segment == defaults.journal_segment_bytes)
+    shares.journal_segment =
+        std::clamp(capacity / segment_parts, storage::journal_segment_bytes_min, shares.journal_segment);
+  if (shares.reserve == defaults.disk_reserve_bytes)
+    shares.reserve = std::min(capacity / reserve_parts, shares.reserve);
   return shares;
 }
 

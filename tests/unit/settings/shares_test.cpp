@@ -1,8 +1,8 @@
-#include <sepal/settings/memory_shares.hpp>
+#include <sepal/settings/shares.hpp>
 
 #include "support/catch.hpp"
 
-namespace memory_shares_test {
+namespace shares_test {
 
 using namespace sepal::settings;
 
@@ -63,4 +63,19 @@ TEST_CASE("where nothing is known, nothing is limited", "[settings]") {
   CHECK(shares.scripts == settings.runtime.script_memory_max);
 }
 
-}  // namespace memory_shares_test
+TEST_CASE("a small disk lowers the journal's segment and the reserve", "[settings]") {
+  Settings settings = settings_for(1);
+  CHECK(disk_shares(64 * mib, settings).journal_segment == 4 * mib);
+  CHECK(disk_shares(64 * mib, settings).reserve == 16 * mib);
+  CHECK(disk_shares(8 * mib, settings).journal_segment == 2 * mib);
+  for (const std::uint64_t capacity : {std::uint64_t{0}, 2 * gib, 1000 * gib}) {
+    CHECK(disk_shares(capacity, settings).journal_segment == settings.journal_segment_bytes);
+    CHECK(disk_shares(capacity, settings).reserve == settings.disk_reserve_bytes);
+  }
+  settings.journal_segment_bytes = 32 * mib;
+  settings.disk_reserve_bytes = 40 * mib;
+  CHECK(disk_shares(64 * mib, settings).journal_segment == 32 * mib);
+  CHECK(disk_shares(64 * mib, settings).reserve == 40 * mib);
+}
+
+}  // namespace shares_test

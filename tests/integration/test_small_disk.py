@@ -1,0 +1,51 @@
+"""A disk of 64 MB, with default settings: sepald says what it made of it, and refuses what does not fit."""
+
+import unittest
+
+from client import Client, Refused
+from disk_case import DiskCase
+
+DISK_MB = 64
+FILTER_ITEMS = 1_000_000  # 1.2 MB
+FILTERS_MAX = 200
+
+
+class SmallDiskTest(DiskCase):
+    def setUp(self):
+        super().setUp()
+        self.on_disk_of(DISK_MB)
+
+    def test_a_start_an_overflow_and_a_start(self):
+        daemon = self.start()
+        self.assertIn("journal_segment=4194304 disk_reserve=16777216", daemon.wait_for_line("the disk is small"))
+        self.assertNotIn(" error ", daemon.text())
+        client = Client.of(daemon)
+        self.addCleanup(client.close)
+        filters, refusal = 0, ""
+        while not refusal and filters < FILTERS_MAX:
+            key = "filter:%d" % filters
+            try:
+                client.call("BF.RESERVE", key, "0.01", str(FILTER_ITEMS))
+                client.call("BF.MADD", key, *("item:%d" % number for number in range(5000)))
+                client.call("SAVE")
+                filters += 1
+            except Refused as refused:
+                refusal = str(refused)
+        self.assertIn("No space left on device", refusal)
+        self.assertGreater(filters, 5)
+        # The way out: what was answered is there, deletes are taken, and then there is room again.
+        for number in range(filters):
+            self.assertEqual(client.call("BF.MEXISTS", "filter:%d" % number, "item:0", "item:4999"), [1, 1])
+        for number in range(1, filters):
+            self.assertEqual(client.call("DEL", "filter:%d" % number), 1)
+        client.call("DEL", "filter:%d" % filters)
+        self.assertEqual(client.call("SAVE"), b"OK")
+        self.assertEqual(client.call("BF.ADD", "filter:0", "another"), 1)
+        daemon.kill()
+        again = Client.of(self.start())
+        self.addCleanup(again.close)
+        self.assertEqual(again.call("BF.MEXISTS", "filter:0", "item:0", "another", "absent"), [1, 1, 0])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
