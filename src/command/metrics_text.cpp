@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "command_index.hpp"
+#include "rejections.hpp"
 #include "worker_sums.hpp"
 
 namespace sepal::command {
@@ -107,27 +108,13 @@ void export_clients(const Services& services, Exposition& to) {
   to.gauge("sepal_connections_max", "Clients that may be connected").sample(services.options.clients_max);
   to.counter("sepal_connections_accepted", "Connections that were accepted")
       .sample(real(services.clients.accepted_count()));
-  const AclLog& denials = *services.acl_log;
-  to.counter("sepal_rejections", "Connections and requests that were turned away, by reason")
-      .sample({{"reason", "maxclients"}}, real(services.clients.rejected_count()))
-      .sample({{"reason", "protected_mode"}}, real(services.clients.denied_count()))
-      .sample({{"reason", "maxmemory_clients"}}, real(services.buffers.closed_count()))
-      .sample({{"reason", "not_logged_in"}}, real(services.buffers.strangers_closed()))
-      .sample({{"reason", "request_too_long"}}, real(sum_of(services, &WorkerStats::too_long_requests)))
-      .sample({{"reason", "acl_login"}}, real(denials.count_of(AclReason::authentication)))
-      .sample({{"reason", "acl_command"}}, real(denials.count_of(AclReason::command)))
-      .sample({{"reason", "acl_key"}}, real(denials.count_of(AclReason::key)))
-      .sample({{"reason", "acl_tls_certificate"}}, real(denials.count_of(AclReason::certificate)));
-  const HandshakeCounts handshakes = services.clients.handshake_counts();
+  to.counter("sepal_rejections", "Connections and requests that were turned away, by reason");
+  for (const Rejection& one : rejections(services)) to.sample({{"reason", one.reason}}, real(one.count));
   to.gauge("sepal_tls_handshakes", "Connections whose TLS handshake is under way")
-      .sample(real(handshakes.under_way));
-  to.counter("sepal_tls_handshakes_failed", "TLS handshakes that did not succeed, by reason")
-      .sample({{"reason", "client_certificate"}}, real(handshakes.certificate_refused))
-      .sample({{"reason", "refused_by_client"}}, real(handshakes.refused_by_client))
-      .sample({{"reason", "protocol"}}, real(handshakes.not_tls))
-      .sample({{"reason", "closed"}}, real(handshakes.closed))
-      .sample({{"reason", "timeout"}}, real(handshakes.too_slow))
-      .sample({{"reason", "displaced"}}, real(handshakes.displaced));
+      .sample(real(services.clients.handshake_counts().under_way));
+  to.counter("sepal_tls_handshakes_failed", "TLS handshakes that did not succeed, by reason");
+  for (const Rejection& one : failed_handshakes(services))
+    to.sample({{"reason", one.reason}}, real(one.count));
   to.gauge("sepal_monitors", "Clients that watch all requests").sample(real(services.monitors.count()));
   to.gauge("sepal_slow_requests", "Entries of the slow log").sample(real(services.slow_log.size()));
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "rejections.hpp"
 #include "worker_sums.hpp"
 
 namespace sepal::command {
@@ -81,14 +82,11 @@ void write_save(const Services& services, const MetricsMoment& moment, JsonWrite
 }
 
 void write_rejections(const Services& services, JsonWriter& to) {
-  const AclLog& denials = *services.acl_log;
   to.name("rejections").begin_object();
-  to.name("maxclients").number(services.clients.rejected_count());
-  to.name("maxmemory_clients").number(services.buffers.closed_count());
-  to.name("request_too_long").number(sum_of(services, &WorkerStats::too_long_requests));
-  to.name("acl_login").number(denials.count_of(AclReason::authentication));
-  to.name("acl_command").number(denials.count_of(AclReason::command));
-  to.name("acl_key").number(denials.count_of(AclReason::key));
+  for (const Rejection& one : rejections(services)) to.name(one.reason).number(one.count);
+  to.end_object();
+  to.name("failed_handshakes").begin_object();
+  for (const Rejection& one : failed_handshakes(services)) to.name(one.reason).number(one.count);
   to.end_object();
   to.name("errors").begin_object();
   for (const auto& [word, count] : error_counts(services)) to.name(word).number(std::uint64_t{count});

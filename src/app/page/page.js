@@ -75,16 +75,24 @@ function saveCard(save) {
 }
 
 const REASONS = {
-  maxclients: "too many clients (maxclients)", maxmemory_clients: "buffers of clients too large (maxmemory_clients)", request_too_long: "request too long",
-  acl_login: "wrong password", acl_command: "command not allowed", acl_key: "key not allowed",
+  maxclients: "too many clients (maxclients)", protected_mode: "from another machine, without a password", maxmemory_clients: "buffers of clients too large (maxmemory_clients)",
+  not_logged_in: "sent too much before the login", request_too_long: "request too long",
+  acl_login: "wrong password", acl_command: "command not allowed", acl_key: "key not allowed", acl_tls_certificate: "no user for the TLS certificate",
+};
+const HANDSHAKES = {
+  client_certificate: "certificate of the client missing or not valid", refused_by_client: "refused by the client", protocol: "not TLS, or too old",
+  closed: "the client went away", timeout: "too slow", displaced: "displaced by newer ones",
 };
 
-function rejectionCard(rejections, errors) {
-  const turned = Object.entries(rejections).filter(([, number]) => number > 0);
-  const total = turned.reduce((sum, [, number]) => sum + number, 0);
+function counted(numbers, names, prefix) {
+  return Object.entries(numbers).filter(([, number]) => number > 0).map(([reason, number]) => `${prefix}${names[reason]}: ${count(number)}`);
+}
+
+function rejectionCard(rejections, handshakes, errors) {
+  const total = [...Object.values(rejections), ...Object.values(handshakes)].reduce((sum, number) => sum + number, 0);
   const list = Object.entries(errors).filter(([, number]) => number > 0).map(([word, number]) => `${word} ${count(number)}`);
   return card("Rejections", count(total),
-    [...turned.map(([reason, number]) => `${REASONS[reason]}: ${count(number)}`), list.length ? `error replies: ${list.join(", ")}` : "no error replies", "since the start"],
+    [...counted(rejections, REASONS, ""), ...counted(handshakes, HANDSHAKES, "TLS, "), list.length ? `error replies: ${list.join(", ")}` : "no error replies", "since the start"],
     null, total > 0 ? "warn" : "good", total > 0 ? "look here" : "");
 }
 
@@ -99,7 +107,7 @@ function showServer(now) {
     card("Load", `${count(requests)}/s`,
       [`requests; ${count(perSecond(now, "items_asked"))} items looked up and ${count(perSecond(now, "items_added"))} added a second`,
         `${percent(cores / now.workers)} of ${now.workers} ${now.workers === 1 ? "worker" : "workers"}' cores`], rates.length > 1 ? spark(rates) : null),
-    memoryCard(now.memory), journalCard(now.journal), saveCard(now.save), rejectionCard(now.rejections, now.errors),
+    memoryCard(now.memory), journalCard(now.journal), saveCard(now.save), rejectionCard(now.rejections, now.failed_handshakes, now.errors),
     card("Clients and keys", `${count(now.clients)} ${now.clients === 1 ? "client" : "clients"}`, [`of at most ${count(now.clients_max)}`, `${count(now.keys)} keys`]));
   at("watched").textContent = now.watched_max === 0
     ? "No filter is watched: http_metrics_filters is 0."

@@ -27,6 +27,8 @@ TEST_CASE("the status has what clients did and what was rejected", "[command][st
   const std::string text = server_json(world.services, {.now = world.now, .steady_now = world.steady_now},
                                        {.filters_max = 7, .pattern = "a\"*"});
   for (const char* part : {R"("items_added":2)", R"("keys":1,)", R"("errors":{"ERR":1})", R"("maxclients":2)",
+                           R"("protected_mode":0,)", R"("acl_tls_certificate":0},)",
+                           R"("failed_handshakes":{"client_certificate":0,)", R"("displaced":0},)",
                            R"("accepting":true)", R"("watched_max":7,"watched_pattern":"a\"*")"}) {
     CAPTURE(part, text);
     CHECK(has(text, part));
