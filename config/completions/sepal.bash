@@ -46,9 +46,12 @@ _sepal() {
     backup)
       case $before in
         --dir) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --cacert) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --cert) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --key) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --from) return ;;
       esac
-      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --from --dir --copy -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --from --dir --cacert --cert --key --insecure --copy -q --quiet" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi ;;
     restore)
       case $before in
         --dir) COMPREPLY=($(compgen -f -- "$word")); return ;;

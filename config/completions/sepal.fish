@@ -54,8 +54,12 @@ complete -c sepal -n '__fish_seen_subcommand_from migrate' -l dry-run -d 'Copy n
 complete -c sepal -n '__fish_seen_subcommand_from migrate' -s q -l quiet -d 'Print nothing but errors'
 complete -c sepal -n '__fish_seen_subcommand_from backup' -F
 complete -c sepal -n '__fish_seen_subcommand_from backup' -s h -l help -d 'Print this help message and exit'
-complete -c sepal -n '__fish_seen_subcommand_from backup' -l from -x -d 'The running server, redis://[USER@]HOST[:PORT] or unix:///PATH; redis://127.0.0.1:6379 if neither this nor --dir is given'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -l from -x -d 'The running server, redis://[USER@]HOST[:PORT], rediss://... for TLS, or unix://[USER@]/PATH; redis://127.0.0.1:6379 if neither this nor --dir is given'
 complete -c sepal -n '__fish_seen_subcommand_from backup' -l dir -r -F -d 'The data directory: of a stopped server; with --from, where that of the server is on this machine'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -l cacert -r -F -d 'With rediss://, the CA certificates that have signed those of the servers; the system\'s if not given'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -l cert -r -F -d 'With rediss://, a certificate of one\'s own'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -l key -r -F -d 'The key of that certificate'
+complete -c sepal -n '__fish_seen_subcommand_from backup' -l insecure -d 'With rediss://, do not check the certificates of the servers'
 complete -c sepal -n '__fish_seen_subcommand_from backup' -l copy -d 'Copy all files, even where links would do, on the same file system'
 complete -c sepal -n '__fish_seen_subcommand_from backup' -s q -l quiet -d 'Print nothing but errors'
 complete -c sepal -n '__fish_seen_subcommand_from restore' -F

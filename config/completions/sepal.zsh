@@ -90,8 +90,12 @@ case $command in
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \
       '(-h --help)--help[Print this help message and exit]' \
-      '--from=[The running server, redis\://\[USER@\]HOST\[\:PORT\] or unix\:///PATH; redis\://127.0.0.1\:6379 if neither this nor --dir is given]:server:' \
+      '--from=[The running server, redis\://\[USER@\]HOST\[\:PORT\], rediss\://... for TLS, or unix\://\[USER@\]/PATH; redis\://127.0.0.1\:6379 if neither this nor --dir is given]:server:' \
       '--dir=[The data directory\: of a stopped server; with --from, where that of the server is on this machine]:dir:_files' \
+      '--cacert=[With rediss\://, the CA certificates that have signed those of the servers; the system'\''s if not given]:file:_files' \
+      '--cert=[With rediss\://, a certificate of one'\''s own]:file:_files' \
+      '--key=[The key of that certificate]:file:_files' \
+      '--insecure[With rediss\://, do not check the certificates of the servers]' \
       '--copy[Copy all files, even where links would do, on the same file system]' \
       '(-q --quiet)-q[Print nothing but errors]' \
       '(-q --quiet)--quiet[Print nothing but errors]' \

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <grp.h>
 #include <linux/capability.h>
+#include <optional>
 #include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -61,6 +62,17 @@ Result<void> require_no_capabilities() {
   return {};
 }
 
+// The highest folder above `path` that the effective user may not enter.
+std::optional<std::filesystem::path> folder_in_the_way(const std::filesystem::path& path) {
+  std::error_code code;
+  std::filesystem::path folder;
+  for (const auto& part : std::filesystem::absolute(path, code).parent_path()) {
+    folder /= part;
+    if (::faccessat(AT_FDCWD, folder.c_str(), X_OK, AT_EACCESS) != 0) return folder;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<void> Privileges::begin(const std::string& user, const Files& files) {
@@ -84,9 +96,13 @@ Result<void> Privileges::begin(const std::string& user, const Files& files) {
   if (auto made = make_directory(files.data_directory); !made) return made;
   if (auto became = become(); !became) return became;
   if (::faccessat(AT_FDCWD, files.data_directory.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) == 0) return {};
-  return fail(Errc::read_only, "the user " + user + " may not write to the data directory " +
-                                   files.data_directory + "; give it to this user: chown -R " + user + " " +
-                                   files.data_directory);
+  const std::string refusal =
+      "the user " + user + " may not write to the data directory " + files.data_directory;
+  if (const auto bar = folder_in_the_way(files.data_directory))
+    return fail(Errc::read_only, refusal + ", because it may not enter " + bar->string() +
+                                     "; put the data elsewhere, or let the user enter that folder");
+  return fail(Errc::read_only,
+              refusal + "; give it to this user: chown -R " + user + " " + files.data_directory);
 }
 
 // Every folder that is made belongs to the user.

@@ -5,6 +5,7 @@
 #include <sepal/base/thread.hpp>
 #include <sepal/command/certificate_login.hpp>
 #include <sepal/log/event.hpp>
+#include <sepal/server/server.hpp>
 
 #include <boost/asio/post.hpp>
 
@@ -214,10 +215,10 @@ std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted, 
   client.address = std::move(accepted.address);
   client.local_address = std::move(accepted.local_address);
   client.descriptor = number;
-  services_.users->welcome(client);
-  if (greeted.user_name) command::log_in_by_certificate(services_, client, *greeted.user_name);
   client.connected_at = std::chrono::steady_clock::now();
   client.last_request_at = client.connected_at;
+  services_.users->welcome(client);
+  if (greeted.user_name) command::log_in_by_certificate(services_, client, *greeted.user_name);
   SocketStream socket(std::move(accepted.descriptor), accepted.kind, readiness_);
   const auto add = [&](auto stream) {
     auto* const added = stream.get();

@@ -16,6 +16,7 @@
 #include "held_signals.hpp"
 #include "redis_connection.hpp"
 #include "text.hpp"
+#include "tls_flags.hpp"
 
 namespace sepal::tools {
 namespace {
@@ -227,7 +228,9 @@ class Backup {
   }
 
   Result<storage::CopyReport> copy_of_running(const Path& copy) {
-    auto connection = RedisConnection::open(*request_.server, request_.password);
+    const auto tls = tls_for(*request_.server, request_.tls);
+    if (!tls) return tls.error();
+    auto connection = RedisConnection::open(*request_.server, request_.password, tls->get());
     if (!connection) return connection.error();
     SavingServer server(**connection, progress_);
     if (directory_.empty()) {

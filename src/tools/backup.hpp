@@ -10,6 +10,7 @@
 
 #include <sepal/base/result.hpp>
 #include <sepal/storage/backup.hpp>
+#include <sepal/tls/context.hpp>
 
 #include <filesystem>
 #include <optional>
@@ -24,6 +25,7 @@ struct BackupRequest {
   std::optional<RedisAddress> server;  // empty: the server is stopped
   std::string password;                // empty: none
   std::filesystem::path directory;     // the data directory; empty: the server says where it is
+  tls::Context::ClientOptions tls{};   // for an address with TLS
   std::filesystem::path into;
   bool may_link = true;
 };

@@ -9,6 +9,7 @@
 #include "backup.hpp"
 #include "commands.hpp"
 #include "text.hpp"
+#include "tls_flags.hpp"
 
 namespace sepal::tools {
 namespace {
@@ -51,7 +52,8 @@ void print(const storage::CopyReport& copy) {
     std::printf("data     %llu filters and strings, with %llu items, saved at %s\n", wide(copy.filters),
                 wide(copy.items), time_text(copy.saved_at).c_str());
   }
-  std::printf("journal  %s of changes since that save began\n", bytes_text(copy.journal_bytes).c_str());
+  std::printf("journal  %s of files, which have the changes since that save began\n",
+              bytes_text(copy.journal_bytes).c_str());
   std::printf("size     %s", bytes_text(copy.bytes).c_str());
   if (copy.linked_bytes != 0)
     std::printf(", of which %s take no room: they are links", bytes_text(copy.linked_bytes).c_str());
@@ -67,6 +69,7 @@ int backup_with(BackupArguments& arguments) {
     if (!server) return refuse_usage("backup", server.error().detail);
     request.server = *server;
   }
+  if (half_a_certificate(request.tls)) return refuse_usage("backup", "--cert and --key belong together");
   request.password = password_of_environment();
   ::umask(only_for_the_user);
   Progress progress(stderr, progress_style(arguments.quiet));
@@ -107,8 +110,8 @@ void add_backup_command(CommandLine& line) {
   command
       .add_option(
           "--from", arguments->server,
-          "The running server, redis://[USER@]HOST[:PORT] or unix:///PATH; redis://127.0.0.1:6379 if neither "
-          "this nor --dir is given")
+          "The running server, redis://[USER@]HOST[:PORT], rediss://... for TLS, or unix://[USER@]/PATH; "
+          "redis://127.0.0.1:6379 if neither this nor --dir is given")
       ->type_name("SERVER")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command
@@ -117,6 +120,7 @@ void add_backup_command(CommandLine& line) {
           "The data directory: of a stopped server; with --from, where that of the server is on this machine")
       ->type_name("DIR")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_tls_flags(command, arguments->request.tls);
   command.add_flag("--copy", arguments->copies_all,
                    "Copy all files, even where links would do, on the same file system");
   add_quiet_flag(command, arguments->quiet);

@@ -17,6 +17,7 @@
 #include "remote_key.hpp"
 #include "string_mover.hpp"
 #include "text.hpp"
+#include "tls_flags.hpp"
 
 namespace sepal::tools {
 namespace {
@@ -65,16 +66,12 @@ class Migration {
   // --- before ---------------------------------------------------------------------------------------------
 
   Result<void> connect() {
-    std::shared_ptr<const tls::Context> tls;
-    if (request_.source.tls || request_.target.tls) {
-      auto loaded = tls::Context::load_for_client(request_.tls);
-      if (!loaded) return loaded.error();
-      tls = std::move(*loaded);
-    }
-    auto source = RedisConnection::open(request_.source, request_.source_password, tls.get());
+    const auto tls = tls_for(request_.source.tls ? request_.source : request_.target, request_.tls);
+    if (!tls) return tls.error();
+    auto source = RedisConnection::open(request_.source, request_.source_password, tls->get());
     if (!source) return source.error();
     source_ = std::move(*source);
-    auto target = RedisConnection::open(request_.target, request_.target_password, tls.get());
+    auto target = RedisConnection::open(request_.target, request_.target_password, tls->get());
     if (!target) return target.error();
     target_ = std::move(*target);
     for (RedisConnection* server : {source_.get(), target_.get()}) {

@@ -8,6 +8,7 @@
 #include "commands.hpp"
 #include "migrate.hpp"
 #include "text.hpp"
+#include "tls_flags.hpp"
 
 namespace sepal::tools {
 namespace {
@@ -69,8 +70,7 @@ int migrate_with(MigrateArguments& arguments) {
   request.target = *target;
   request.source_password = password_of("SEPAL_SOURCE_PASSWORD");
   request.target_password = password_of("SEPAL_TARGET_PASSWORD");
-  if (request.tls.certificate_file.empty() != request.tls.key_file.empty())
-    return refuse_usage("migrate", "--cert and --key belong together");
+  if (half_a_certificate(request.tls)) return refuse_usage("migrate", "--cert and --key belong together");
   for (const auto& [pattern, scheme] : arguments.bitmaps)
     request.bitmaps.push_back({.pattern = pattern, .scheme = scheme});
   Progress progress(stderr, progress_style(arguments.quiet));
@@ -82,21 +82,6 @@ int migrate_with(MigrateArguments& arguments) {
   return report->keys.refused.empty() ? exit_good : exit_incomplete;
 }
 
-// The names are those of redis-cli.
-void add_tls_flags(CLI::App& command, tls::Context::ClientOptions& options) {
-  command
-      .add_option("--cacert", options.ca_file,
-                  "With rediss://, the CA certificates that have signed those of the servers; the system's "
-                  "if not given")
-      ->type_name("FILE");
-  command.add_option("--cert", options.certificate_file, "With rediss://, a certificate of one's own")
-      ->type_name("FILE");
-  command.add_option("--key", options.key_file, "The key of that certificate")->type_name("FILE");
-  command.add_flag_callback(
-      "--insecure", [&options] { options.verifies = false; },
-      "With rediss://, do not check the certificates of the servers");
-}
-
 }  // namespace
 
 void add_migrate_command(CommandLine& line) {
@@ -106,7 +91,7 @@ void add_migrate_command(CommandLine& line) {
       [arguments] { return migrate_with(*arguments); });
   command
       .add_option("SOURCE", arguments->source,
-                  "redis://[USER@]HOST[:PORT][/DB], rediss://... for TLS, or unix:///PATH[?db=DB]")
+                  "redis://[USER@]HOST[:PORT][/DB], rediss://... for TLS, or unix://[USER@]/PATH[?db=DB]")
       ->type_name("")
       ->required();
   command.add_option("TARGET", arguments->target, "The same for the server that gets them")

@@ -34,6 +34,12 @@ Error wrong(std::string_view text, const std::string& why) {
   return fail(Errc::out_of_range, "'" + std::string(text) + "' " + why);
 }
 
+Error password_in_address() {
+  return fail(Errc::out_of_range,
+              "an address must not have a password, because other users of the machine can see it; put it "
+              "into the environment: --help names the variables");
+}
+
 // Host and port: "host", "host:7000", "[::1]:7000".
 bool take_host(std::string_view rest, RedisAddress& address) {
   std::optional<std::string_view> port;
@@ -67,7 +73,12 @@ Result<RedisAddress> parse_address(std::string_view text) {
   address.tls = take_prefix(rest, "rediss://");
   if (take_prefix(rest, "unix://")) {
     database = take_behind(rest, "?db=");
+    if (const std::size_t at = rest.find('@'); at < rest.find('/')) {
+      address.user = rest.substr(0, at);
+      rest.remove_prefix(at + 1);
+    }
     address.path = rest;
+    if (address.user.find(':') != std::string::npos) return password_in_address();
     if (!rest.starts_with('/')) return wrong(text, "names no socket: unix:///PATH is expected");
   } else if (address.tls || take_prefix(rest, "redis://")) {
     database = take_behind(rest, "/");
@@ -75,10 +86,7 @@ Result<RedisAddress> parse_address(std::string_view text) {
       address.user = rest.substr(0, at);
       rest.remove_prefix(at + 1);
     }
-    if (address.user.find(':') != std::string::npos)
-      return fail(Errc::out_of_range,
-                  "an address must not have a password, because other users of the machine "
-                  "can see it; use SEPAL_SOURCE_PASSWORD and SEPAL_TARGET_PASSWORD");
+    if (address.user.find(':') != std::string::npos) return password_in_address();
     if (!take_host(rest, address))
       return wrong(text, "names no host and port: redis://HOST:PORT is expected");
   } else {

@@ -1,5 +1,5 @@
 // Where a server is: redis://[USER@]HOST[:PORT][/DB], the same with rediss:// for TLS, or
-// unix:///PATH[?db=DB].
+// unix://[USER@]/PATH[?db=DB].
 #pragma once
 
 #include <sepal/base/result.hpp>

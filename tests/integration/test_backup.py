@@ -13,8 +13,9 @@ import threading
 import time
 import unittest
 
+from certificates import Authority
 from client import Client
-from daemon import SANITIZED, DaemonTest
+from daemon import SANITIZED, DaemonTest, free_port
 from disk_case import mount, unmount
 
 SEPAL = os.environ["SEPAL"]
@@ -226,6 +227,30 @@ class BackupTest(DaemonTest):
         self.assertIn("NOAUTH", refused.stderr)
         made = sepal("backup", "--from", "unix://" + path, self.backup, environment={"SEPAL_PASSWORD": "sesame"})
         self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_a_server_with_tls_only_and_a_user(self):
+        authority = Authority(self.directory)
+        server, alice = authority.sign("server"), authority.sign("alice", "alice")
+        path, tls_port = os.path.join(self.directory, "sepal.sock"), free_port()
+        daemon = self.start_here("--port", "0", "--tls-port", str(tls_port), "--tls-cert-file", server.certificate,
+                                 "--tls-key-file", server.key, "--tls-ca-cert-file", authority.certificate,
+                                 "--tls-auth-clients", "yes", "--unixsocket", path)
+        with Client.at_path(path) as client:
+            client.call("ACL", "SETUSER", "keeper", "on", ">sesame", "+bgsave", "+info", "+config|get", "+lastsave", "+ping")
+            client.call("ACL", "SETUSER", "default", "off")
+        address = "rediss://keeper@127.0.0.1:%d" % tls_port
+        with_password = {"SEPAL_PASSWORD": "sesame"}
+        refused = sepal("backup", "--from", address, self.backup, environment=with_password)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("TLS: ", refused.stderr)
+        half = sepal("backup", "--from", address, "--cert", alice.certificate, self.backup, environment=with_password)
+        self.assertEqual(half.returncode, 2)
+        self.assertIn("--cert and --key belong together", half.stderr)
+        for number, server_of in enumerate(((address, "--cacert", authority.certificate, "--cert", alice.certificate, "--key", alice.key),
+                                            ("unix://keeper@" + path,))):
+            made = sepal("backup", "--from", *server_of, self.backup + str(number), environment=with_password)
+            self.assertEqual(made.returncode, 0, made.stderr)
         self.assertEqual(daemon.stop(), 0)
 
     def test_what_is_there_is_never_written_over(self):

@@ -41,6 +41,12 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
+    def documents(self):
+        """README.md links to them. The manual pages are elsewhere."""
+        below = [path.relative_to(ROOT) for name in ("docs", "examples") for path in (ROOT / name).rglob("*") if path.is_file()]
+        return {str(path) for path in below if path.parts[:2] != ("docs", "man")} | {
+            "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
+
     def files(self):
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
 
@@ -49,7 +55,7 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(self.files(), {
             "etc/sepal/sepald.toml", "usr/bin/sepald", "usr/bin/sepal", "usr/lib/systemd/system/sepald.service",
             "usr/lib/sysusers.d/sepal.conf", "usr/share/man/man1/sepal.1", "usr/share/man/man8/sepald.8",
-            "usr/share/doc/sepal/LICENSE", "usr/share/doc/sepal/README.md", "usr/share/doc/sepal/CHANGELOG.md",
+            *("usr/share/doc/sepal/" + path for path in self.documents()),
             *("usr/share/" + path for name in ("sepald", "sepal") for path in (
                 "bash-completion/completions/" + name, "zsh/site-functions/_" + name, "fish/vendor_completions.d/%s.fish" % name))})
         self.assertEqual((self.folder / "usr/lib/systemd/system/sepald.service").read_text(), (ROOT / "config/sepald.service").read_text())

@@ -156,7 +156,7 @@ class MigrateTest(DaemonTest):
         third.stop()
 
     def test_what_is_refused(self):
-        for wrong, why in (("rediss://", "no host"), ("redis://user:secret@a", "SEPAL_SOURCE_PASSWORD"), ("a:1", "no address"),
+        for wrong, why in (("rediss://", "no host"), ("redis://user:secret@a", "put it into the environment"), ("a:1", "no address"),
                            ("redis://:1", "no host"), ("redis://a:0", "no host"), ("redis://a/x", "no database"),
                            ("unix://a", "no socket")):
             told = self.migrate(2, wrong, address(self.target))

@@ -375,6 +375,8 @@ class TlsTest(DaemonTest):
         log = plain.call("ACL", "LOG")
         entries = [dict(zip(entry[::2], entry[1::2])) for entry in log]
         self.assertEqual([entry[b"username"] for entry in entries if entry[b"reason"] == b"tls-cert"], [b"off", b"bob"])
+        for entry in entries:  # the client of an entry is as old as its connection
+            self.assertRegex(entry[b"client-info"].decode(), r" age=\d{1,2} idle=\d{1,2} ")
         self.assertEqual(plain.info("stats")["acl_access_denied_tls_cert"], "2")
         # A user that is deleted loses its clients. What a client sent before its worker closes it is refused.
         plain.call("ACL", "DELUSER", "alice")

@@ -293,14 +293,19 @@ TEST_CASE("addresses name hosts or sockets, users and databases", "[tools][migra
   const auto socket = parse_address("unix:///run/sepal.sock?db=3");
   REQUIRE(socket);
   CHECK((socket->host.empty() && socket->path == "/run/sepal.sock" && socket->database == 3u));
+  const auto by_user = parse_address("unix://mover@/run/a@b.sock");
+  REQUIRE(by_user);
+  CHECK((by_user->path == "/run/a@b.sock" && by_user->user == "mover"));
+  CHECK(parse_address("unix:///run/a@b.sock")->path == "/run/a@b.sock");
   const auto encrypted = parse_address("rediss://mover@redis.example:7000/2");
   REQUIRE(encrypted);
   CHECK((encrypted->tls && encrypted->host == "redis.example" && encrypted->port == 7000 &&
          encrypted->user == "mover" && encrypted->database == 2u));
   CHECK((!full->tls && !socket->tls));
-  for (const char* wrong : {"", "redis", "redis://", "redis://:1", "redis://a:", "redis://a:0",
-                            "redis://a:65536", "redis://a:x", "redis://a/x", "redis://[::1", "redis://[::1]x",
-                            "redis://u:p@a", "rediss://", "unix://a", "unix:///a?db=x", "http://a"}) {
+  for (const char* wrong :
+       {"", "redis", "redis://", "redis://:1", "redis://a:", "redis://a:0", "redis://a:65536", "redis://a:x",
+        "redis://a/x", "redis://[::1", "redis://[::1]x", "redis://u:p@a", "rediss://", "unix://a",
+        "unix://a@b", "unix://u:p@/a", "unix:///a?db=x", "http://a"}) {
     CAPTURE(wrong);
     CHECK(parse_address(wrong).error().code == Errc::out_of_range);
   }
