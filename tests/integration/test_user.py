@@ -150,6 +150,16 @@ class RootTest(DaemonTest):
         self.assertIn("the user %s may not write to the data directory %s" % (NAME, data), daemon.text())
         self.assertEqual(os.listdir(data), [])
 
+    def test_a_folder_that_the_user_cannot_enter_is_named(self):
+        locked = os.path.join(self.directory, "locked")
+        data = os.path.join(locked, "data")
+        os.makedirs(data)
+        os.chown(data, self.user.pw_uid, self.user.pw_gid)
+        os.chmod(locked, 0o700)
+        daemon = self.start("--user", NAME, directory=data, wait=False)
+        self.assertEqual(daemon.wait(), FAILED)
+        self.assertIn("because it may not enter %s;" % locked, daemon.text())
+
     def test_root_without_a_user_is_warned(self):
         daemon = self.start()
         self.assertIn("runs as root", daemon.text())
