@@ -16,7 +16,7 @@ endforeach()
 install(FILES config/sepal.sysusers DESTINATION lib/sysusers.d RENAME sepal.conf)
 # README.md links to the others.
 install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} USE_SOURCE_PERMISSIONS PATTERN docs/man EXCLUDE)
+install(DIRECTORY docs examples docker DESTINATION ${CMAKE_INSTALL_DOCDIR} USE_SOURCE_PERMISSIONS PATTERN docs/man EXCLUDE)
 install(CODE "set(SEPAL_SOURCE \"${PROJECT_SOURCE_DIR}\")
 set(SEPAL_BINDIR \"${CMAKE_INSTALL_BINDIR}\")")
 install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/SepalInstallConfig.cmake)

@@ -156,6 +156,7 @@ Result<void> Daemon::read_users() {
   if (!users) return users.error();
   log::info("users_read", "users read", {{"file", settings_.acl_file}, {"users", users->size()}});
   users_at_start_ = std::move(*users);
+  users_text_ = *text;
   return {};
 }
 
@@ -676,7 +677,9 @@ Result<void> Daemon::rewrite_config_for(std::uint64_t id) {
 Result<void> Daemon::save_users_for(std::uint64_t id, std::string users) {
   if (settings_.acl_file.empty()) return fail(Errc::not_found);
   background_.post([this, id, text = std::move(users)] {
-    answer(id, settings::write_acl_file(settings_.acl_file, text));
+    const auto written = settings::write_acl_file(settings_.acl_file, text);
+    if (written) users_text_ = text;
+    answer(id, written);
   });
   return {};
 }
@@ -697,15 +700,26 @@ bool Daemon::reload() {
       if (const auto done = reload_tls(); !done)
         log::error("certificates_not_read", "certificates not read anew, the old ones stay in use",
                    {{"reason", done.error().detail}});
-    if (const auto done = reload_password(); !done)
-      log::error("password_not_read", "password not read anew", {{"reason", done.error().detail}});
-    if (!settings_.acl_file.empty()) {
-      if (const auto done = load_users(); !done)
-        log::error("users_not_read", "users not read anew", {{"reason", done.error().detail}});
-    }
+    const auto is_new = reload_password();
+    if (!is_new)
+      log::error("password_not_read", "password not read anew", {{"reason", is_new.error().detail}});
+    if (const auto done = reload_users(is_new && *is_new); !done)
+      log::error("users_not_read", "users not read anew", {{"reason", done.error().detail}});
     manager_.reloaded();
   });
   return true;
+}
+
+// A new certificate or log must not undo what ACL SETUSER has changed since the file was read or written.
+// With another password of `default`, the users are read in any case, because the file may leave it to that.
+Result<void> Daemon::reload_users(bool password_is_new) {
+  if (settings_.acl_file.empty()) return {};
+  const auto text = settings::read_acl_file(settings_.acl_file);
+  if (!text) return text.error();
+  if (*text != users_text_ || password_is_new) return load_users();
+  log::info("users_unchanged", "users not read anew: their file has not changed",
+            {{"file", settings_.acl_file}});
+  return {};
 }
 
 Result<void> Daemon::reload_tls() {
@@ -720,19 +734,22 @@ Result<void> Daemon::reload_tls() {
   return {};
 }
 
-Result<void> Daemon::reload_password() {
-  if (settings_.password_file.empty()) return {};
+// Whether it is another one.
+Result<bool> Daemon::reload_password() {
+  if (settings_.password_file.empty()) return false;
   auto password = settings::read_password_file(settings_.password_file);
   if (!password) return password.error();
+  bool is_new = false;
   {
     const GateClosed closed(gate_);
+    is_new = settings_.runtime.password != *password;
     settings_.runtime.password = std::move(*password);
     // With an ACL file, its reading decides whether `default` has this password.
     if (settings_.acl_file.empty())
       serving_->services.users->set_default_password(settings_.runtime.password);
   }
   log::info("password_read", "password read anew", {{"file", settings_.password_file}});
-  return {};
+  return is_new;
 }
 
 Result<void> Daemon::load_users() {
@@ -740,6 +757,7 @@ Result<void> Daemon::load_users() {
   if (!text) return text.error();
   auto users = command::parse_users(*text, settings_.acl_file);
   if (!users) return fail(users.error().code, users.error().detail + "; the users are as they were");
+  users_text_ = *text;
   const std::size_t count = users->size();
   command::RemovedUsers removed;
   {

@@ -91,8 +91,9 @@ class Daemon final : private command::Persistence, private command::ServerContro
   void note_saved(std::uint64_t position);
   // Makes the users of the ACL file the users. On a background thread: closes the gate.
   Result<void> load_users();
+  Result<void> reload_users(bool password_is_new);
   bool reload();
-  Result<void> reload_password();
+  Result<bool> reload_password();
   // Answers a client that waits for the outcome of work on another thread.
   void answer(std::uint64_t id, const Result<void>& outcome);
   // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.
@@ -145,6 +146,8 @@ class Daemon final : private command::Persistence, private command::ServerContro
   std::uint64_t memory_share_ = 0;                    // MemoryShares::filters
   std::optional<Descriptors> descriptors_;            // guarded by the gate once clients are served
   std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served
+  std::string users_text_;  // the ACL file as it was last read or written; of the background thread, once
+                            // clients are served
   std::unique_ptr<storage::Disk> disk_;
   std::unique_ptr<storage::DataDirectory> data_;
   ClientLog client_log_;

@@ -43,7 +43,7 @@ class InstallTest(unittest.TestCase):
 
     def documents(self):
         """README.md links to them. The manual pages are elsewhere."""
-        below = [path.relative_to(ROOT) for name in ("docs", "examples") for path in (ROOT / name).rglob("*") if path.is_file()]
+        below = [path.relative_to(ROOT) for name in ("docs", "examples", "docker") for path in (ROOT / name).rglob("*") if path.is_file()]
         return {str(path) for path in below if path.parts[:2] != ("docs", "man")} | {
             "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 

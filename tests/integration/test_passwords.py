@@ -80,6 +80,28 @@ class PasswordsTest(DaemonTest):
         self.assertFalse(self.accepts(daemon, "bob", "pw"))
         self.assertNotIn("SIGHUP ignored", daemon.text())
 
+    def test_a_hang_up_signal_keeps_users_that_are_not_saved_while_the_file_is_the_same(self):
+        self.users.write_text("user bob on >pw +@all ~*\n")
+        daemon = self.serve("--aclfile", str(self.users))
+        with Client.of(daemon) as client:
+            client.call("ACL", "SETUSER", "eve", "on", ">pw", "+@all", "~*")
+            client.call("ACL", "SETUSER", "default", "off")
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_line("users not read anew: their file has not changed")
+        self.assertTrue(self.accepts(daemon, "eve", "pw"))
+        with Client.of(daemon) as client:
+            client.call("AUTH", "bob", "pw")
+            client.call("ACL", "SETUSER", "late", "on", ">pw", "+@all", "~*")
+            client.call("ACL", "SAVE")
+            client.call("ACL", "SETUSER", "later", "on", ">pw", "+@all", "~*")
+            daemon.send_signal(signal.SIGHUP)
+            self.eventually("the second signal is not logged", lambda: daemon.text().count("users not read anew") == 2)
+            self.assertTrue(self.accepts(daemon, "later", "pw"))
+            # ACL LOAD reads the file in any case.
+            self.assertEqual(client.call("ACL", "LOAD"), b"OK")
+            self.assertTrue(self.accepts(daemon, "late", "pw"))
+            self.assertFalse(self.accepts(daemon, "later", "pw"))
+
     def test_a_file_that_is_wrong_at_a_hang_up_signal_changes_nothing(self):
         self.file.write_text("sesame\n")
         daemon = self.serve("--requirepass-file", str(self.file))
