@@ -57,7 +57,9 @@ Next call_function(Context& context);   // FCALL, FCALL_RO
 Next eval(Context& context);            // EVAL, EVAL_RO
 Next eval_by_digest(Context& context);  // EVALSHA, EVALSHA_RO
 Next function_flush(Context& context);
+Next function_kill(Context& context);
 Next function_list(Context& context);
+Next function_stats(Context& context);
 Next refuse_function(Context& context);  // FUNCTION DELETE, DUMP, LOAD, RESTORE
 Next script_debug(Context& context);
 Next script_exists(Context& context);

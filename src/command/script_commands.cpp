@@ -150,6 +150,26 @@ Next function_list(Context& context) {
   return Next::done;
 }
 
+Next function_kill(Context& context) {
+  return refuse(context, text::no_busy_script);
+}
+
+Next function_stats(Context& context) {
+  resp::Reply& reply = context.reply;
+  reply.map(2);
+  reply.bulk("running_script");
+  reply.null();
+  reply.bulk("engines");
+  reply.map(1);
+  reply.bulk("LUA");
+  reply.map(2);
+  for (const std::string_view count : {"libraries_count", "functions_count"}) {
+    reply.bulk(count);
+    reply.integer(0);
+  }
+  return Next::done;
+}
+
 // FUNCTION DELETE, DUMP, LOAD, RESTORE
 Next refuse_function(Context& context) {
   return refuse(context, text::no_functions);

@@ -181,6 +181,9 @@ TEST_CASE("functions are refused", "[command][script]") {
   CHECK(world.send({"FCALL_RO", "f", "0"}) == "-ERR Function not found");
   CHECK(world.send({"FUNCTION", "LIST"}) == "*[]");
   CHECK(world.send({"FUNCTION", "FLUSH"}) == "+OK");
+  CHECK(world.send({"FUNCTION", "KILL"}) == "-NOTBUSY No scripts in execution right now.");
+  CHECK(world.send({"FUNCTION", "STATS"}) ==
+        "*[$running_script, $null, $engines, *[$LUA, *[$libraries_count, :0, $functions_count, :0]]]");
   CHECK(world.send({"FUNCTION", "DELETE", "f"}).starts_with("-ERR Sepal has no libraries of functions"));
   CHECK(world.send({"FUNCTION", "LOAD", "#!lua name=f\n"}).starts_with("-ERR Sepal has no libraries"));
   CHECK(has(world.send({"FUNCTION", "HELP"}), "FUNCTION <subcommand>"));
