@@ -716,7 +716,7 @@ Result<void> Daemon::reload_users(bool password_is_new) {
   if (settings_.acl_file.empty()) return {};
   const auto text = settings::read_acl_file(settings_.acl_file);
   if (!text) return text.error();
-  if (*text != users_text_ || password_is_new) return load_users();
+  if (*text != users_text_ || password_is_new) return adopt_users(*text);
   log::info("users_unchanged", "users not read anew: their file has not changed",
             {{"file", settings_.acl_file}});
   return {};
@@ -754,10 +754,13 @@ Result<bool> Daemon::reload_password() {
 
 Result<void> Daemon::load_users() {
   const auto text = settings::read_acl_file(settings_.acl_file);
-  if (!text) return text.error();
-  auto users = command::parse_users(*text, settings_.acl_file);
+  return text ? adopt_users(*text) : text.error();
+}
+
+Result<void> Daemon::adopt_users(const std::string& text) {
+  auto users = command::parse_users(text, settings_.acl_file);
   if (!users) return fail(users.error().code, users.error().detail + "; the users are as they were");
-  users_text_ = *text;
+  users_text_ = text;
   const std::size_t count = users->size();
   command::RemovedUsers removed;
   {

@@ -91,6 +91,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   void note_saved(std::uint64_t position);
   // Makes the users of the ACL file the users. On a background thread: closes the gate.
   Result<void> load_users();
+  Result<void> adopt_users(const std::string& text);  // of the ACL file
   Result<void> reload_users(bool password_is_new);
   bool reload();
   Result<bool> reload_password();
