@@ -4,7 +4,6 @@ It needs the right to make groups. Without it, the tests are skipped and say so.
 """
 
 import os
-import sys
 import time
 
 TOP = "/sys/fs/cgroup"
@@ -86,8 +85,6 @@ def control_group_for(test, memory_bytes, cpus):
     try:
         group = ControlGroup(memory_bytes, cpus)
     except OSError as error:
-        message = "control groups cannot be made here: %s" % error
-        print("SKIPPED: " + message, file=sys.stderr, flush=True)
-        test.skipTest(message)
+        test.skip_aloud("control groups cannot be made here: %s" % error)
     test.addCleanup(group.remove)
     return group

@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -118,6 +119,11 @@ class DaemonTest(unittest.TestCase):
         daemon = Daemon(directory or self.directory, *arguments, **options)
         self.addCleanup(daemon.kill)
         return daemon
+
+    def skip_aloud(self, reason):
+        """Skips the test, and says so where the results are read."""
+        print("SKIPPED: " + reason, file=sys.stderr, flush=True)
+        self.skipTest(reason)
 
     def eventually(self, what, condition):
         """Waits for the condition. `what` is what is wrong if it does not come."""

@@ -5,7 +5,6 @@ It needs the right to mount. Without it, the tests are skipped and say so.
 
 import os
 import subprocess
-import sys
 
 from daemon import DaemonTest
 
@@ -26,9 +25,7 @@ class DiskCase(DaemonTest):
     def on_disk_of(self, size_mb):
         done = mount("-t", "tmpfs", "-o", "size=%dm" % size_mb, "sepal-test", self.directory)
         if done.returncode != 0:
-            message = "mounting is not allowed here: " + done.stderr.strip()
-            print("SKIPPED: " + message, file=sys.stderr, flush=True)
-            self.skipTest(message)
+            self.skip_aloud("mounting is not allowed here: " + done.stderr.strip())
         self.addCleanup(unmount, self.directory)
         self.data = os.path.join(self.directory, "data")
         self.ballast = os.path.join(self.directory, "ballast")

@@ -7,7 +7,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -345,9 +344,7 @@ class BackupTest(DaemonTest):
         os.mkdir(small)
         done = mount("-t", "tmpfs", "-o", "size=2m", "sepal-test", small)
         if done.returncode != 0:
-            message = "mounting is not allowed here: " + done.stderr.strip()
-            print("SKIPPED: " + message, file=sys.stderr, flush=True)
-            self.skipTest(message)
+            self.skip_aloud("mounting is not allowed here: " + done.stderr.strip())
         self.addCleanup(unmount, small)
         daemon = self.start_here()
         with Client.of(daemon) as client:
@@ -387,8 +384,7 @@ class BackupTest(DaemonTest):
 
     def test_root_restores_for_the_owner_of_the_directory(self):
         if os.geteuid() != 0:
-            print("SKIPPED: only root may change owners", file=sys.stderr, flush=True)
-            self.skipTest("only root may change owners")
+            self.skip_aloud("only root may change owners")
         daemon = self.start_here()
         with Client.of(daemon) as client:
             client.call("BF.ADD", "a", "1")

@@ -7,7 +7,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import unittest
 
 from client import Client
@@ -93,8 +92,7 @@ class PermissionsTest(DaemonTest):
 class RootTest(DaemonTest):
     def setUp(self):
         if os.geteuid() != 0:
-            print("SKIPPED: only root can become another user", file=sys.stderr, flush=True)
-            self.skipTest("only root can become another user")
+            self.skip_aloud("only root can become another user")
         super().setUp()
         os.chmod(self.directory, 0o755)
         self.user = pwd.getpwnam(NAME)
