@@ -29,10 +29,9 @@ double seconds_since(SteadyTime start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Rounds up to whole pages.
-std::uint64_t segment_bytes_of(const settings::Settings& settings) {
+std::uint64_t whole_pages(std::uint64_t bytes) {
   constexpr std::uint64_t page_bytes = 4096;
-  return (settings.journal_segment_bytes + page_bytes - 1) / page_bytes * page_bytes;
+  return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
 command::ServerFacts facts_of(const settings::Settings& settings) {
@@ -52,7 +51,7 @@ command::ServerFacts facts_of(const settings::Settings& settings) {
     facts.import_directory = std::filesystem::absolute(settings.import_directory).string();
   facts.process_id = static_cast<std::uint64_t>(getpid());
   facts.worker_count = settings.server.worker_count;
-  facts.journal_segment_bytes = segment_bytes_of(settings);
+  facts.journal_segment_bytes = whole_pages(settings.journal_segment_bytes);
   facts.started_at = std::chrono::steady_clock::now();
   facts.started_wall = std::chrono::system_clock::now();
   return facts;
@@ -211,11 +210,13 @@ Result<void> Daemon::open_data() {
 // Before anything reads the limits of clients and scripts.
 void Daemon::share_memory() {
   const std::uint64_t available = memory_bytes();
+  command::RuntimeOptions& options = settings_.runtime;
   const settings::MemoryShares shares = settings::memory_shares(available, settings_);
   settings_.keyspace.machine_bytes = available;
-  settings_.runtime.clients_memory_max = shares.clients;
-  settings_.runtime.script_memory_max = shares.scripts;
-  memory_share_ = shares.filters;
+  memory_asked_ = {.clients = options.clients_memory_max, .scripts = options.script_memory_max};
+  memory_shares_ = shares;
+  options.clients_memory_max = shares.clients;
+  options.script_memory_max = shares.scripts;
   const std::uint64_t memory_max = settings_.keyspace.memory_max;
   log::info("memory_shared", "memory shared",
             {{"available_bytes", available},
@@ -230,7 +231,18 @@ void Daemon::share_memory() {
                {"advice", "lower maxmemory, or the system may end sepald"}});
 }
 
+// What the start made of the machine must not get into a file that the start on another machine reads.
+settings::Settings Daemon::settings_to_write() const {
+  settings::Settings written = settings_;
+  std::uint64_t& clients = written.runtime.clients_memory_max;
+  std::uint64_t& scripts = written.runtime.script_memory_max;
+  if (clients == memory_shares_.clients) clients = memory_asked_.clients;
+  if (scripts == memory_shares_.scripts) scripts = memory_asked_.scripts;
+  return written;
+}
+
 void Daemon::share_disk() {
+  disk_reserve_bytes_ = settings_.disk_reserve_bytes;
   std::error_code unknown;
   const auto space = std::filesystem::space(settings_.data_directory, unknown);
   if (unknown) return;
@@ -238,9 +250,8 @@ void Daemon::share_disk() {
   if (shares.journal_segment == settings_.journal_segment_bytes &&
       shares.reserve == settings_.disk_reserve_bytes)
     return;
-  settings_.journal_segment_bytes = shares.journal_segment;
-  settings_.disk_reserve_bytes = shares.reserve;
-  facts_.journal_segment_bytes = segment_bytes_of(settings_);
+  disk_reserve_bytes_ = shares.reserve;
+  facts_.journal_segment_bytes = whole_pages(shares.journal_segment);
   log::info("disk_shared", "the disk is small: the journal and the reserve take less",
             {{"disk_bytes", static_cast<std::uint64_t>(space.capacity)},
              {"free_bytes", static_cast<std::uint64_t>(space.available)},
@@ -250,11 +261,11 @@ void Daemon::share_disk() {
 
 // Without maxmemory, saved data of any size is loaded and served, and new filters have to fit in the share.
 void Daemon::limit_memory() {
-  keyspace_->set_memory_share(memory_share_);
+  keyspace_->set_memory_share(memory_shares_.filters);
   if (settings_.keyspace.memory_max == 0 && keyspace_->over_memory_limit())
     log::warn("memory_share_exceeded", "the data takes more than the share of the memory: adds are refused",
               {{"bytes", keyspace_->memory_used()},
-               {"filter_bytes", memory_share_},
+               {"filter_bytes", memory_shares_.filters},
                {"advice", "delete filters, give the machine or container more memory, or set maxmemory"}});
 }
 
@@ -353,7 +364,7 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
     const GateClosed closed(gate_);
     policy = settings_.runtime.journal;
   }
-  auto reserve = storage::Reserve::open(*disk_, data_->path(), settings_.disk_reserve_bytes);
+  auto reserve = storage::Reserve::open(*disk_, data_->path(), disk_reserve_bytes_);
   if (!reserve) return reserve.error();
   reserve_ = std::move(*reserve);
   auto saver = std::make_unique<storage::Saver>(*data_, *keyspace_, gate_, saver_callbacks(), loaded);
@@ -670,7 +681,8 @@ void Daemon::note_saved(std::uint64_t position) {
 
 Result<void> Daemon::rewrite_config_for(std::uint64_t id) {
   if (settings_.config_file.empty()) return fail(Errc::not_found);
-  background_.post([this, id, current = settings_] { answer(id, settings::rewrite_config_file(current)); });
+  background_.post(
+      [this, id, current = settings_to_write()] { answer(id, settings::rewrite_config_file(current)); });
   return {};
 }
 
@@ -700,10 +712,9 @@ bool Daemon::reload() {
       if (const auto done = reload_tls(); !done)
         log::error("certificates_not_read", "certificates not read anew, the old ones stay in use",
                    {{"reason", done.error().detail}});
-    const auto is_new = reload_password();
-    if (!is_new)
-      log::error("password_not_read", "password not read anew", {{"reason", is_new.error().detail}});
-    if (const auto done = reload_users(is_new && *is_new); !done)
+    if (const auto done = reload_password(); !done)
+      log::error("password_not_read", "password not read anew", {{"reason", done.error().detail}});
+    if (const auto done = reload_users(); !done)
       log::error("users_not_read", "users not read anew", {{"reason", done.error().detail}});
     manager_.reloaded();
   });
@@ -711,12 +722,11 @@ bool Daemon::reload() {
 }
 
 // A new certificate or log must not undo what ACL SETUSER has changed since the file was read or written.
-// With another password of `default`, the users are read in any case, because the file may leave it to that.
-Result<void> Daemon::reload_users(bool password_is_new) {
+Result<void> Daemon::reload_users() {
   if (settings_.acl_file.empty()) return {};
   const auto text = settings::read_acl_file(settings_.acl_file);
   if (!text) return text.error();
-  if (*text != users_text_ || password_is_new) return adopt_users(*text);
+  if (*text != users_text_) return adopt_users(*text);
   log::info("users_unchanged", "users not read anew: their file has not changed",
             {{"file", settings_.acl_file}});
   return {};
@@ -734,22 +744,21 @@ Result<void> Daemon::reload_tls() {
   return {};
 }
 
-// Whether it is another one.
-Result<bool> Daemon::reload_password() {
-  if (settings_.password_file.empty()) return false;
+Result<void> Daemon::reload_password() {
+  if (settings_.password_file.empty()) return {};
   auto password = settings::read_password_file(settings_.password_file);
   if (!password) return password.error();
-  bool is_new = false;
   {
     const GateClosed closed(gate_);
-    is_new = settings_.runtime.password != *password;
+    // The file of users may leave the password of `default` to this one, so it is read in any case.
+    if (settings_.runtime.password != *password) users_text_.reset();
     settings_.runtime.password = std::move(*password);
     // With an ACL file, its reading decides whether `default` has this password.
     if (settings_.acl_file.empty())
       serving_->services.users->set_default_password(settings_.runtime.password);
   }
   log::info("password_read", "password read anew", {{"file", settings_.password_file}});
-  return is_new;
+  return {};
 }
 
 Result<void> Daemon::load_users() {

@@ -10,6 +10,7 @@
 #include <sepal/server/server.hpp>
 #include <sepal/settings/configuration.hpp>
 #include <sepal/settings/settings.hpp>
+#include <sepal/settings/shares.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/journal.hpp>
 #include <sepal/storage/journal_bound.hpp>
@@ -67,6 +68,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<void> reload_tls();
   void share_memory();
   void share_disk();
+  [[nodiscard]] settings::Settings settings_to_write() const;
   void limit_memory();
   void adopt_tls(const std::shared_ptr<const tls::Context>& context);
   Result<void> open_data();
@@ -92,9 +94,9 @@ class Daemon final : private command::Persistence, private command::ServerContro
   // Makes the users of the ACL file the users. On a background thread: closes the gate.
   Result<void> load_users();
   Result<void> adopt_users(const std::string& text);  // of the ACL file
-  Result<void> reload_users(bool password_is_new);
+  Result<void> reload_users();
   bool reload();
-  Result<bool> reload_password();
+  Result<void> reload_password();
   // Answers a client that waits for the outcome of work on another thread.
   void answer(std::uint64_t id, const Result<void>& outcome);
   // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.
@@ -143,12 +145,14 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Watchdog watchdog_{manager_};
   Privileges& privileges_;
   command::ServerFacts facts_;
-  std::vector<Listener> listeners_;                   // after listen()
-  std::uint64_t memory_share_ = 0;                    // MemoryShares::filters
+  std::vector<Listener> listeners_;  // after listen()
+  settings::MemoryShares memory_shares_;
+  settings::MemoryShares memory_asked_;  // what the settings asked for, of clients and scripts
+  std::uint64_t disk_reserve_bytes_ = 0;
   std::optional<Descriptors> descriptors_;            // guarded by the gate once clients are served
   std::optional<command::UserTable> users_at_start_;  // of the ACL file, until clients are served
-  std::string users_text_;  // the ACL file as it was last read or written; of the background thread, once
-                            // clients are served
+  // The ACL file as it was last read or written. Of the background thread, once clients are served.
+  std::optional<std::string> users_text_;
   std::unique_ptr<storage::Disk> disk_;
   std::unique_ptr<storage::DataDirectory> data_;
   ClientLog client_log_;

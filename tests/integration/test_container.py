@@ -1,5 +1,6 @@
 """sepald in a container: little memory, half a processor, few descriptors. It says what it made of them, and lives."""
 
+import os
 import re
 import threading
 import unittest
@@ -75,6 +76,25 @@ class ContainerTest(DaemonTest):
         self.assertEqual(client.info("server")["worker_threads"], "1")
         self.assertEqual(client.call("CONFIG", "GET", "maxmemory"), [b"maxmemory", b"0"])
         self.assertIn("less than 90% of their share of the memory", client.call("MEMORY", "DOCTOR").decode())
+
+    def test_a_rewritten_configuration_has_none_of_the_shares(self):
+        config = os.path.join(self.directory, "sepald.toml")
+        with open(config, "w") as file:
+            file.write("port = 0\n")
+        daemon = self.start("--config", config, directory=os.path.join(self.directory, "data"))
+        client = self.client(daemon)
+        client.call("CONFIG", "SET", "timeout", "77")
+        client.call("CONFIG", "REWRITE")
+        with open(config) as file:
+            text = file.read()
+        self.assertIn("timeout = ", text)
+        self.assertNotIn("memory", text)
+        client.call("CONFIG", "SET", "script-memory-max", "20mb")
+        client.call("CONFIG", "REWRITE")
+        with open(config) as file:
+            text = file.read()
+        self.assertIn('script_memory_max = "20mb"', text)
+        self.assertNotIn("maxmemory", text)
 
     def test_a_full_server_refuses_and_lives(self):
         daemon = self.start()

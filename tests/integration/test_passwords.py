@@ -102,6 +102,20 @@ class PasswordsTest(DaemonTest):
             self.assertTrue(self.accepts(daemon, "late", "pw"))
             self.assertFalse(self.accepts(daemon, "later", "pw"))
 
+    def test_a_new_password_gets_to_the_users_once_their_file_can_be_read(self):
+        self.file.write_text("sesame\n")
+        self.users.write_text("user bob on >pw +@all ~*\n")
+        daemon = self.serve("--requirepass-file", str(self.file), "--aclfile", str(self.users))
+        self.file.write_text("mustard\n")
+        aside = self.users.rename(str(self.users) + ".aside")
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_line("users not read anew")
+        aside.rename(self.users)
+        daemon.send_signal(signal.SIGHUP)
+        daemon.wait_for_line("users loaded", seconds=10)
+        self.assertTrue(self.accepts(daemon, "mustard"))
+        self.assertFalse(self.accepts(daemon, "sesame"))
+
     def test_a_file_that_is_wrong_at_a_hang_up_signal_changes_nothing(self):
         self.file.write_text("sesame\n")
         daemon = self.serve("--requirepass-file", str(self.file))

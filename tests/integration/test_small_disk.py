@@ -1,5 +1,6 @@
 """A disk of 64 MB, with default settings: sepald says what it made of it, and refuses what does not fit."""
 
+import os
 import unittest
 
 from client import Client, Refused
@@ -14,6 +15,21 @@ class SmallDiskTest(DiskCase):
     def setUp(self):
         super().setUp()
         self.on_disk_of(DISK_MB)
+
+    def test_a_rewritten_configuration_has_none_of_the_shares(self):
+        config = os.path.join(self.directory, "sepald.toml")
+        with open(config, "w") as file:
+            file.write("port = 0\n")
+        daemon = self.start("--config", config)
+        with Client.of(daemon) as client:
+            client.call("CONFIG", "SET", "timeout", "77")
+            client.call("CONFIG", "REWRITE")
+            self.assertEqual(client.call("CONFIG", "GET", "journal-segment"), [b"journal-segment", b"4194304"])
+        with open(config) as file:
+            text = file.read()
+        self.assertIn("timeout = ", text)
+        self.assertNotIn("journal_segment", text)
+        self.assertNotIn("disk_reserve", text)
 
     def test_a_start_an_overflow_and_a_start(self):
         daemon = self.start()
