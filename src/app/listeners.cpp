@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <system_error>
 
 namespace sepal::app {
 namespace {
@@ -9,6 +10,14 @@ namespace {
 constexpr std::string_view unix_word = "unix ";
 constexpr std::string_view tcp_word = "tcp ";
 constexpr std::string_view tls_word = "tls ";
+
+// Absolute, and without "..", because the path of a socket has at most 107 bytes.
+std::string direct_path(const std::filesystem::path& path) {
+  const std::filesystem::path whole = std::filesystem::absolute(path);
+  std::error_code unreadable;
+  const std::filesystem::path direct = std::filesystem::weakly_canonical(whole, unreadable);
+  return unreadable ? whole.string() : direct.string();
+}
 
 }  // namespace
 
@@ -21,7 +30,7 @@ std::vector<Listener> listeners_of(const server::ServerOptions& options, std::ui
       listeners.push_back({.path = {}, .address = address, .port = number, .tls = tls});
   }
   if (!options.unix_socket.empty())
-    listeners.push_back({.path = std::filesystem::absolute(options.unix_socket).string(), .address = {}});
+    listeners.push_back({.path = direct_path(options.unix_socket), .address = {}});
   return listeners;
 }
 

@@ -94,6 +94,13 @@ class HealthcheckTest(DaemonTest):
         self.assert_healthy(self.directory + "/socket: it answers PONG", "--dir", self.directory, folder="/")
         self.assert_healthy("PONG", "--unixsocket", os.path.join(self.directory, "socket"), "--port", "0")
 
+    def test_the_path_of_a_socket_is_noted_without_detours(self):
+        detour = os.path.join(self.directory, "x" * 30)
+        os.mkdir(detour)
+        self.start("--unixsocket", os.path.join(detour, "..", "socket"))
+        # A socket's path has at most 107 bytes.
+        self.assert_healthy("healthy: " + self.directory + "/socket: it answers PONG", "--dir", self.directory, folder="/")
+
     def test_an_address_that_does_not_answer_is_passed_over(self):
         daemon = self.start()
         self.assert_healthy("127.0.0.1:", "--bind", "-::1 127.0.0.1", "--port", str(daemon.port))
