@@ -1,6 +1,8 @@
 """A real sepald for a test. It has a port that the system chooses and its own directory, and ends with the test."""
 
+import errno
 import os
+import random
 import re
 import resource
 import shutil
@@ -22,10 +24,23 @@ EVENTUALLY_SECONDS_MAX = 120
 
 
 def free_port():
-    """A TCP port that was free a moment ago. With a UNIX socket, sepald does not let the system choose a port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A TCP port of the loopback address that was free a moment ago.
+
+    It is below the ports that the system gives to clients. Otherwise a client of another test could take the port while
+    the test starts its server again."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as text:
+        first_of_clients = int(text.read().split()[0])
+    ports = range(10_000, first_of_clients) if first_of_clients > 11_000 else range(1024, 65_536)
+    while True:
+        port = random.choice(ports)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                return port
 
 
 class Daemon:

@@ -63,9 +63,15 @@ class FullDiskCase(DiskCase):
         """Checks for a while that writes are refused, that reads go on, and that the log is not flooded.
 
         On a full disk keys can be removed, and writes go on now and then, because a save gives the journal room."""
-        self.eventually("writes go on", lambda: self.refused(client))
+        refusals = []
+
+        def refused():
+            refusals.append(self.refused(client))
+            return refusals[-1]
+
+        self.eventually("writes go on", refused)
         # The error is a sentence that says what is wrong.
-        self.assertRegex(self.refused(client), "^MISCONF Errors writing to the journal: .*" + text)
+        self.assertRegex(refusals[-1], "^MISCONF Errors writing to the journal: .*" + text)
         lines_before = len(daemon.log)
         until = time.monotonic() + BAD_SECONDS
         while time.monotonic() < until:
