@@ -52,10 +52,11 @@ INSTALLED = ROOT / "build" / "clients"
 
 
 class Output:
-    """The lines that a program prints, while it runs."""
+    """The lines that a program prints, while it runs. `said` is the file of its standard error."""
 
-    def __init__(self, process):
+    def __init__(self, process, said):
         self.process = process
+        self.said = said
         self.lines = []
         self._changed = threading.Condition()
         self._ended = False
@@ -75,7 +76,9 @@ class Output:
         with self._changed:
             while len(self.lines) < count:
                 if self._ended or not self._changed.wait(max(0, deadline - time.monotonic())):
-                    raise AssertionError("%d lines of %d, the last ones %r" % (len(self.lines), count, self.lines[-3:]))
+                    self.said.seek(0)
+                    raise AssertionError("%d lines of %d, the last ones %r; it said:\n%s"
+                                         % (len(self.lines), count, self.lines[-3:], self.said.read()[-4000:]))
 
     def wait_for_end(self, seconds=60):
         with self._changed:
@@ -169,11 +172,12 @@ class ClientTest(DaemonTest):
         """Stops and kills the server under a program that adds. Each answered add must be there, after every start."""
         daemon = self.start_locked(free_port())
         self.connect(daemon).call(*WRITTEN)
-        with subprocess.Popen([*command, "write"], env=dict(self.environment(daemon), **(extra or {})), text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sys.stderr if os.environ.get("SEPAL_CLIENTS_VERBOSE") else subprocess.DEVNULL,
-                              cwd=self.scratch) as process:
+        # A library may tell each failed attempt, so what it says is shown only if the program ends.
+        with tempfile.TemporaryFile("w+") as said, \
+             subprocess.Popen([*command, "write"], env=dict(self.environment(daemon), **(extra or {})), text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, cwd=self.scratch) as process:
             try:
-                output = Output(process)
+                output = Output(process, said)
                 daemon = self.stop_and_kill(daemon, output)
             finally:
                 process.kill()
