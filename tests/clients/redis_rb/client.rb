@@ -213,7 +213,8 @@ def tour
   batch(redis)
 end
 
-# The library connects again by itself, once for a request.
+# The library connects again by itself, once for a request. While a server ends, it can close a connection that it has not
+# accepted: for that the library raises an error of the system.
 def write
   redis = connect
   number = 0
@@ -221,7 +222,7 @@ def write
     redis.call("BF.ADD", "written", "w:#{number}")
     puts number
     number += 1
-  rescue Redis::BaseConnectionError
+  rescue Redis::BaseConnectionError, SystemCallError
     sleep 0.02
   rescue Redis::CommandError => error
     raise unless error.message.start_with?("LOADING")
