@@ -4,6 +4,10 @@
 // within `request_time_max`, however slowly its bytes come, and the answer has to be read within
 // `answer_time_max`. The connections are in a list in the order of their last such step. A new connection
 // beyond the bound closes the first of the list, which has been waiting longest.
+//
+// Beast reads the requests (http::request_parser, fed by hand) and keeps the deadlines (tcp_stream). Its
+// composed operations and its ssl_stream are not used: for each kind of stream they took longer to compile
+// than the rest of a module.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/http/server.hpp>
@@ -12,12 +16,19 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
-#include <boost/beast/ssl/ssl_stream.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_static_buffer.hpp>
+#include <boost/beast/core/stream_traits.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/status.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <list>
 #include <openssl/ssl.h>
@@ -51,12 +62,6 @@ Response text_response(unsigned status, std::string_view text) {
   return {.status = status, .body = std::make_shared<const std::string>(std::string(text) + "\n")};
 }
 
-// The parser has found something wrong in the bytes. Other errors are about the socket.
-bool is_about_bytes(error_code error) {
-  return error && error.category() == wire::make_error_code(wire::error::bad_version).category() &&
-         error != wire::error::end_of_stream && error != wire::error::partial_message;
-}
-
 // A connection, over TLS or not.
 class Connection {
  public:
@@ -75,13 +80,37 @@ struct Shared {
 };
 
 using PlainStream = beast::tcp_stream;
-using TlsStream = beast::ssl_stream<beast::tcp_stream>;
+using TlsStream = asio::ssl::stream<beast::tcp_stream>;
 
 // Asio's context gives the reference back that it is made with. The stream takes one of its own.
 TlsStream encrypted(tcp::socket socket, const tls::Context& context) {
   SSL_CTX_up_ref(context.native());
   asio::ssl::context lent(context.native());
-  return {std::move(socket), lent};
+  return {beast::tcp_stream(std::move(socket)), lent};
+}
+
+// The status line and the headers. A client of HTTP/1.1 keeps the connection unless it is told otherwise, one
+// of HTTP/1.0 the other way round.
+std::string head_of(const Response& response, unsigned version, bool keeps) {
+  std::string text = version == 10 ? "HTTP/1.0 " : "HTTP/1.1 ";
+  const std::string_view reason = wire::obsolete_reason(static_cast<wire::status>(response.status));
+  text.append(std::to_string(response.status)).append(" ").append(reason).append("\r\n");
+  const auto add = [&](std::string_view name, std::string_view value) {
+    text.append(name).append(": ").append(value).append("\r\n");
+  };
+  add("Content-Type", response.content_type);
+  add("Content-Length", std::to_string(response.body->size()));
+  // For a browser: nothing of this is to be guessed at, kept or shown inside of another page.
+  add("X-Content-Type-Options", "nosniff");
+  add("Cache-Control", "no-store");
+  add("X-Frame-Options", "DENY");
+  add("Referrer-Policy", "no-referrer");
+  add("Cross-Origin-Resource-Policy", "same-origin");
+  add("Content-Security-Policy", content_security_policy);
+  if (response.status == 405) add("Allow", "GET, HEAD");
+  if (keeps && version == 10) add("Connection", "keep-alive");
+  if (!keeps && version != 10) add("Connection", "close");
+  return text.append("\r\n");
 }
 
 template <class Stream>
@@ -123,35 +152,44 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
 
   // Until the client has sent something.
   void wait() {
-    if (buffer_.size() > 0) return read();
-    stepped(idle_max);
-    // A read of the stream is under the stream's deadline; a wait of the socket is not.
+    if (buffer_.size() == 0) {
+      stepped(idle_max);
+      return receive(&ConnectionOver::begin_request);
+    }
+    begin_request();
+  }
+
+  // A read of the stream is under the stream's deadline; a wait of the socket is not.
+  void receive(void (ConnectionOver::*then)()) {
     stream_.async_read_some(buffer_.prepare(request_bytes_max),
-                            [self = this->shared_from_this()](error_code error, std::size_t count) {
+                            [self = this->shared_from_this(), then](error_code error, std::size_t count) {
                               if (error || self->left_) return self->leave();
                               self->buffer_.commit(count);
-                              self->read();
+                              (*self.*then)();
                             });
   }
 
-  void read() {
+  void begin_request() {
     stepped(request_time_max);
     parser_.emplace();
     parser_->header_limit(request_bytes_max);
-    wire::async_read_header(stream_, buffer_, *parser_,
-                            [self = this->shared_from_this()](error_code error, std::size_t byte_count) {
-                              self->has_read(error, byte_count);
-                            });
+    request_bytes_ = 0;
+    parse();
   }
 
-  void has_read(error_code error, std::size_t byte_count) {
-    if (left_) return;
+  // The parser takes whole lines. The rest stays in the buffer until more has come.
+  void parse() {
+    error_code error;
+    const std::size_t taken = parser_->put(buffer_.data(), error);
+    buffer_.consume(taken);
+    request_bytes_ += taken;
+    if (error == wire::error::need_more) error = {};
     // The parser's own bound leaves out some bytes.
-    if (byte_count > request_bytes_max || error == wire::error::header_limit ||
-        error == wire::error::buffer_overflow)
+    if (request_bytes_ + (parser_->is_header_done() ? 0 : buffer_.size()) > request_bytes_max ||
+        error == wire::error::header_limit)
       return refuse(text_response(431, "the request is too long"));
-    if (is_about_bytes(error)) return refuse(text_response(400, "this is no HTTP request"));
-    if (error) return leave();
+    if (error) return refuse(text_response(400, "this is no HTTP request"));
+    if (!parser_->is_header_done()) return receive(&ConnectionOver::parse);
     answer();
   }
 
@@ -184,37 +222,19 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
   }
 
   void write(Response response, unsigned version, bool is_head) {
+    SEPAL_ASSERT(response.body != nullptr, "an answer has a body");
+    head_ = head_of(response, version, keeps_);
     body_ = std::move(response.body);
-    SEPAL_ASSERT(body_ != nullptr, "an answer has a body");
-    response_.emplace(static_cast<wire::status>(response.status), version);
-    response_->set(wire::field::content_type, response.content_type);
-    // For a browser: nothing of this is to be guessed at, kept or shown inside of another page.
-    response_->set("X-Content-Type-Options", "nosniff");
-    response_->set(wire::field::cache_control, "no-store");
-    response_->set("X-Frame-Options", "DENY");
-    response_->set("Referrer-Policy", "no-referrer");
-    response_->set("Cross-Origin-Resource-Policy", "same-origin");
-    response_->set("Content-Security-Policy", content_security_policy);
-    if (response.status == 405) response_->set(wire::field::allow, "GET, HEAD");
-    response_->content_length(body_->size());
-    response_->keep_alive(keeps_);
-    if (!is_head) response_->body() = {body_->data(), body_->size()};
-    serializer_.emplace(*response_);
-    serializer_->split(is_head);
+    const std::array<asio::const_buffer, 2> parts{asio::buffer(head_),
+                                                  is_head ? asio::const_buffer() : asio::buffer(*body_)};
     stepped(answer_time_max);
-    auto done = [self = this->shared_from_this()](error_code error, std::size_t /*count*/) {
-      self->has_written(error);
-    };
-    if (is_head) {
-      wire::async_write_header(stream_, *serializer_, std::move(done));
-    } else {
-      wire::async_write(stream_, *serializer_, std::move(done));
-    }
+    asio::async_write(stream_, parts,
+                      [self = this->shared_from_this()](error_code error, std::size_t /*count*/) {
+                        self->has_written(error);
+                      });
   }
 
   void has_written(error_code error) {
-    serializer_.reset();
-    response_.reset();
     body_.reset();
     if (error || left_) return leave();
     if (keeps_) return wait();
@@ -238,9 +258,10 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
   std::string arrived_at_;
   beast::flat_static_buffer<2 * request_bytes_max> buffer_;
   std::optional<wire::request_parser<wire::empty_body>> parser_;
+  std::size_t request_bytes_ = 0;  // of the request that the parser is in
+  // The answer that is being written.
+  std::string head_;
   std::shared_ptr<const std::string> body_;
-  std::optional<wire::response<wire::span_body<const char>>> response_;
-  std::optional<wire::response_serializer<wire::span_body<const char>>> serializer_;
   bool keeps_ = false;
   bool left_ = false;
 };
