@@ -2,7 +2,7 @@
 
 #include "absent_commands.hpp"
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Handlers of ACL. What rules mean stands in acl_selector.cpp and acl_user.cpp.
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/random.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 

@@ -1,5 +1,5 @@
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/acl_log.hpp>
-#include <sepal/command/arguments.hpp>
 
 #include <algorithm>
 #include <iterator>

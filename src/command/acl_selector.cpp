@@ -1,8 +1,8 @@
 // Rules about commands are kept twice: as a bit for each row of the command table, which a request is checked
 // with, and as the texts that ACL LIST shows. A new text replaces older ones about the same command.
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/acl_selector.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/glob.hpp>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/digest.hpp>
 #include <sepal/command/acl_user.hpp>
-#include <sepal/command/arguments.hpp>
 
 #include <algorithm>
 #include <utility>

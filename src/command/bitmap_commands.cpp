@@ -3,8 +3,8 @@
 // SETBIT to 1 is what filters of clients do all day. It runs in the shared gate, as BF.ADD does, where the
 // bit lies within the string and its page has memory. All else that changes a string closes the gate.
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>

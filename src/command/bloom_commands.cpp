@@ -5,7 +5,9 @@
 // run alone. If the filter has a mirror, the target may have the items by then. Alone, the handler adds the
 // items one by one, and each item has its own outcome.
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
+#include <sepal/bloom/facts.hpp>
+#include <sepal/bloom/options.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -17,7 +19,6 @@
 #include <cstring>
 #include <optional>
 
-#include "bloom_options.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
 #include "scratch.hpp"
@@ -35,10 +36,6 @@ filter::FilterOptions default_options(const Context& context) {
           .capacity = options.capacity,
           .expansion = options.expansion,
           .seed = options.seed};
-}
-
-std::string_view text_of_refusal(Filter::Refusal refusal) {
-  return refusal == Filter::Refusal::full ? text::filter_full : text::cannot_grow;
 }
 
 // Counts eight bytes of 0 or 1 at a time: the multiplication adds them up in the highest byte.
@@ -71,7 +68,7 @@ void append_outcome(resp::Reply& reply, const Filter::AddOutcome& outcome) {
   if (outcome.refusal == Filter::Refusal::none) {
     reply.boolean(outcome.added);
   } else {
-    reply.error(text_of_refusal(outcome.refusal));
+    reply.error(bloom::text_of(outcome.refusal));
   }
 }
 
@@ -175,32 +172,16 @@ void look_up(Context& context, Words items, std::span<bool> present, std::uint64
     usage->slot(context.dispatcher.worker()).count_asked(items.size(), found);
 }
 
-// The fields of BF.INFO, in the order of its full reply.
-struct Field {
-  std::string_view argument;
-  std::string_view name;
-  std::uint64_t (*value)(const Filter&);
-};
-constexpr Field info_fields[] = {
-    {"CAPACITY", "Capacity", [](const Filter& filter) { return filter.capacity(); }},
-    {"SIZE", "Size", [](const Filter& filter) { return filter.byte_count(); }},
-    {"FILTERS", "Number of filters",
-     [](const Filter& filter) -> std::uint64_t { return filter.layer_count(); }},
-    {"ITEMS", "Number of items inserted", [](const Filter& filter) { return filter.item_count(); }},
-    {"EXPANSION", "Expansion rate",
-     [](const Filter& filter) -> std::uint64_t { return filter.options().expansion; }},
-};
-
-void append_value(resp::Reply& reply, const Field& field, const Filter& filter) {
-  if (field.argument == "EXPANSION" && !filter.options().scaling()) {
-    reply.null();
+void append_value(resp::Reply& reply, const bloom::InfoField& field, const Filter& filter) {
+  if (const auto value = field.value(filter)) {
+    reply.integer_unsigned(*value);
   } else {
-    reply.integer_unsigned(field.value(filter));
+    reply.null();
   }
 }
 
 // In RESP3 a single field is a map of one pair; in RESP2 it is an array of the value alone, without a name.
-void append_one_field(resp::Reply& reply, const Field& field, const Filter& filter) {
+void append_one_field(resp::Reply& reply, const bloom::InfoField& field, const Filter& filter) {
   if (reply.version() == resp::Version::resp3) {
     reply.map(1);
     reply.simple(field.name);
@@ -210,16 +191,8 @@ void append_one_field(resp::Reply& reply, const Field& field, const Filter& filt
   append_value(reply, field, filter);
 }
 
-// The most words that the reference takes, and two more if EX is among the options.
-std::size_t reserve_words_max(Words words) {
-  constexpr std::size_t options_at = 4;
-  const auto is_expiry = [](std::string_view word) { return equal_ignoring_case(word, "EX"); };
-  const bool expires = words.size() > options_at && std::ranges::any_of(words.subspan(options_at), is_expiry);
-  return expires ? 9 : 7;
-}
-
 // With the gate closed.
-void reserve(Context& context, const ReserveRequest& request, keyspace::Deadline deadline) {
+void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::Deadline deadline) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   const auto created = context.changes.create(key, request.options);
   if (!created) return context.reply.error(text_of(created.error().code));
@@ -227,36 +200,19 @@ void reserve(Context& context, const ReserveRequest& request, keyspace::Deadline
   context.reply.ok();
 }
 
-// "bytes:144 bits:1152 hashes:8 hashwidth:128 capacity:100 size:1 ratio:0.005"
-std::string shape_text(const filter::LayerView& layer) {
-  constexpr int fingerprint_bits = 128;
-  constexpr int redisbloom_hash_bits = 64;
-  const filter::LayerPlan plan = layer.plan();
-  const bool is_of_redisbloom = plan.layout == filter::Layout::double_hashing;
-  std::array<char, 64> ratio{};  // "%g" writes at most 13 characters
-  std::snprintf(ratio.data(), ratio.size(), "%g", plan.error_rate);
-  std::string text = "bytes:" + std::to_string(plan.byte_count());
-  text += " bits:" + std::to_string(plan.bit_count());
-  text += " hashes:" + std::to_string(plan.probe_count);
-  text += " hashwidth:" + std::to_string(is_of_redisbloom ? redisbloom_hash_bits : fingerprint_bits);
-  text += " capacity:" + std::to_string(plan.capacity);
-  text += " size:" + std::to_string(layer.item_count());
-  return text + " ratio:" + ratio.data();
-}
-
 }  // namespace
 
 Next bf_reserve(Context& context) {
-  if (context.words.size() > reserve_words_max(context.words)) {
+  if (context.words.size() > bloom::reserve_words_max(context.words)) {
     context.reply.error(wrong_arity(context.spec.name));
     return Next::done;
   }
-  const auto parsed = parse_reserve(context.words.subspan(2), default_options(context));
+  const auto parsed = bloom::parse_reserve(context.words.subspan(2), default_options(context));
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
     context.reply.error(refusal->text);
     return Next::done;
   }
-  const auto& request = std::get<ReserveRequest>(parsed);
+  const auto& request = std::get<bloom::ReserveRequest>(parsed);
   const std::optional<keyspace::Deadline> deadline =
       request.seconds ? time_of(*request.seconds, {.seconds = true}, context.now) : keyspace::no_deadline;
   if (!deadline) {
@@ -299,16 +255,16 @@ Next bf_madd(Context& context) {
 }
 
 Next bf_insert(Context& context) {
-  const auto parsed = parse_insert(context.words.subspan(2), default_options(context));
+  const auto parsed = bloom::parse_insert(context.words.subspan(2), default_options(context));
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) {
     context.reply.error(refusal->text);
     return Next::done;
   }
-  if (std::holds_alternative<TooFewWords>(parsed)) {
+  if (std::holds_alternative<bloom::TooFewWords>(parsed)) {
     context.reply.error(wrong_arity(context.spec.name));
     return Next::done;
   }
-  const auto& request = std::get<InsertRequest>(parsed);
+  const auto& request = std::get<bloom::InsertRequest>(parsed);
   return add(context, {.key = context.words[1],
                        .items = request.items,
                        .options = request.options,
@@ -350,8 +306,6 @@ Next bf_card(Context& context) {
   return Next::done;
 }
 
-// The reference's lines, with the figures of Sepal's layers. "ratio" is the layer's error rate, as C's "%g"
-// writes it.
 Next bf_debug(Context& context) {
   const Filter* const filter = find_counted(context, context.words[1]);
   if (refuses_string(context, filter)) return Next::done;
@@ -362,7 +316,7 @@ Next bf_debug(Context& context) {
   const std::vector<filter::LayerView> layers = filter->layers();
   context.reply.array(1 + layers.size());
   context.reply.bulk("size:" + std::to_string(filter->item_count()));
-  for (const filter::LayerView& layer : layers) context.reply.bulk(shape_text(layer));
+  for (const filter::LayerView& layer : layers) context.reply.bulk(bloom::debug_line(layer));
   return Next::done;
 }
 
@@ -380,17 +334,16 @@ Next bf_info(Context& context) {
     return Next::done;
   }
   if (context.words.size() == words_max) {
-    const auto* const field = std::ranges::find_if(
-        info_fields, [&](const Field& each) { return equal_ignoring_case(each.argument, context.words[2]); });
-    if (field == std::end(info_fields)) {
+    const bloom::InfoField* const field = bloom::find_info_field(context.words[2]);
+    if (field == nullptr) {
       reply.error(text::bad_field);
     } else {
       append_one_field(reply, *field, *filter);
     }
     return Next::done;
   }
-  reply.map(std::size(info_fields));
-  for (const Field& field : info_fields) {
+  reply.map(bloom::info_fields().size());
+  for (const bloom::InfoField& field : bloom::info_fields()) {
     reply.simple(field.name);
     append_value(reply, field, *filter);
   }

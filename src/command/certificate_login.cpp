@@ -1,4 +1,4 @@
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/certificate_login.hpp>
 #include <sepal/command/dispatcher.hpp>
 

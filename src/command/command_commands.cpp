@@ -1,6 +1,6 @@
 // Handlers of COMMAND, except COMMAND DOCS, and of every HELP subcommand.
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/command/glob.hpp>

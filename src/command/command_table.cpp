@@ -5,8 +5,8 @@
 // and enough to tell commands apart: a static_assert bounds the longest search. The comparison of whole names
 // at the slot decides. A command has few subcommands, so they are searched one by one.
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/command_table.hpp>
 
 #include <algorithm>

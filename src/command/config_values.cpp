@@ -1,6 +1,6 @@
 #include "config_values.hpp"
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 
 #include <algorithm>
 #include <limits>

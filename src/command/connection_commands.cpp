@@ -1,7 +1,8 @@
 // Handlers of commands on the connection.
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/free_memory.hpp>
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/parsed.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -14,7 +15,6 @@
 #include "compatibility.hpp"
 #include "database_number.hpp"
 #include "handlers.hpp"
-#include "parsed.hpp"
 #include "transaction_state.hpp"
 
 namespace sepal::command {

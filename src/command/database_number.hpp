@@ -1,7 +1,7 @@
 // Numbers of databases in requests.
 #pragma once
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 

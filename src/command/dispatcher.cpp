@@ -1,5 +1,5 @@
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 

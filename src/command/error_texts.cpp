@@ -1,4 +1,4 @@
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/filter/schemes.hpp>
@@ -42,12 +42,6 @@ constexpr std::pair<Errc, std::string_view> texts[] = {
 std::string_view text_of(Errc code) {
   const auto* const found = std::ranges::find(texts, code, &std::pair<Errc, std::string_view>::first);
   return found != std::end(texts) ? found->second : "ERR unknown failure";
-}
-
-std::string wrong_arity(std::string_view command_name) {
-  std::string text = "ERR wrong number of arguments for '";
-  text.append(command_name).append("' command");
-  return text;
 }
 
 std::string transaction_discarded(std::string_view reason) {

@@ -2,7 +2,7 @@
 // byte more. An earlier `*` is never tried again, because the last one can take every byte that the earlier
 // one could. So the cost is at most pattern times text, for any number of stars.
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/glob.hpp>
 
 #include <utility>

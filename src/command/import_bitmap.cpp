@@ -1,7 +1,8 @@
 // BF.IMPORTBITMAP: makes a filter of a string in which a client program kept a Bloom filter of its own. As
 // for COPY, a small one is made at once, with the gate closed, and a large one by a job outside the workers.
+#include <sepal/base/arguments.hpp>
+#include <sepal/bloom/options.hpp>
 #include <sepal/command/adoptions.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/filter/bit_string.hpp>
@@ -13,7 +14,6 @@
 #include <utility>
 
 #include "adopting.hpp"
-#include "bloom_options.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
 #include "mirror_state.hpp"
@@ -72,10 +72,10 @@ std::string parse_option(std::string_view option, std::string_view value, Bitmap
   if (is("SEED"))
     return std::string(
         parse_in(value, 0, std::numeric_limits<std::uint32_t>::max(), text::bitmap_seed_range, request.seed));
-  if (is("CAPACITY")) return std::string(read_capacity(value, request.bitmap.capacity));
-  if (is("ERROR")) return std::string(read_rate(value, request.bitmap.error_rate));
+  if (is("CAPACITY")) return std::string(bloom::read_capacity(value, request.bitmap.capacity));
+  if (is("ERROR")) return std::string(bloom::read_rate(value, request.bitmap.error_rate));
   if (is("EXPANSION")) {
-    const auto wrong = read_expansion(value, request.bitmap.expansion);
+    const auto wrong = bloom::read_expansion(value, request.bitmap.expansion);
     return std::string(wrong.empty() && request.bitmap.expansion == 0 ? text::bitmap_expansion_range : wrong);
   }
   return std::string(text::syntax);

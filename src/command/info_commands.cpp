@@ -1,6 +1,6 @@
 // INFO [section ...].
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 
 #include <algorithm>

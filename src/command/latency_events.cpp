@@ -1,4 +1,4 @@
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/latency_events.hpp>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // BF.MIRROR: items that are added to one filter (the source) are added to another one (the target) as well,
 // until the target takes the place of the source.
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 

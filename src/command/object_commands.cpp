@@ -1,6 +1,6 @@
 // Handlers of OBJECT and MEMORY.
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/filter/bit_string.hpp>

@@ -1,6 +1,6 @@
 // Handlers of CLIENT PAUSE and CLIENT UNPAUSE.
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/keyspace/deadline.hpp>

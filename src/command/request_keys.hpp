@@ -1,7 +1,7 @@
 // Which words of a request are keys.
 #pragma once
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/command_table.hpp>
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The ACL categories of rows.
 #pragma once
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/command_table.hpp>
 
 #include <string_view>

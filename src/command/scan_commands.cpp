@@ -1,6 +1,7 @@
 // KEYS and SCAN.
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
+#include <sepal/base/parsed.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/command/glob.hpp>
@@ -16,7 +17,6 @@
 #include "filter_type.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
-#include "parsed.hpp"
 
 namespace sepal::command {
 namespace {

@@ -1,7 +1,7 @@
 // Handlers of EVAL and its relatives, and of SCRIPT.
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/digest.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/command/scripts.hpp>

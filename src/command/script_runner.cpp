@@ -1,8 +1,8 @@
 #include "script_runner.hpp"
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/command/scripts.hpp>
 

@@ -1,7 +1,7 @@
 #include "secrets.hpp"
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
-#include <sepal/command/arguments.hpp>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Handlers of the commands on strings as wholes and on their bytes.
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "syntax.hpp"
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 
 #include <algorithm>
 #include <iterator>

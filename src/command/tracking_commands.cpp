@@ -1,7 +1,7 @@
 // Handlers of the subcommands of CLIENT about what Sepal does not do: it tracks no keys for the caches of
 // clients, and no client waits for a key.
 
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 

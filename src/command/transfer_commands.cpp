@@ -4,8 +4,8 @@
 // Any other iterator is 1 plus the offset in the bitmaps where the next piece begins. BF.LOADCHUNK gets each
 // piece with the iterator that BF.SCANDUMP answered with it.
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/hash.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/filter/dump.hpp>

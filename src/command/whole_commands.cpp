@@ -2,8 +2,8 @@
 // at once, with the gate closed, so that its layers and counts are of one moment. A job outside
 // the workers handles large filters and all files (adoptions.hpp).
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/command/adoptions.hpp>
-#include <sepal/command/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/filter/bit_string.hpp>

@@ -1,4 +1,4 @@
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 #include <sepal/settings/configuration.hpp>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::string wrong_kind(const Setting& setting) {
 // a huge one here, and both are out of every range.
 std::optional<std::uint64_t> number_of(const Setting& setting, std::string_view text) {
   if (setting.kind == Kind::bytes) return parse_bytes(text);
-  if (const auto number = command::parse_integer(text)) return static_cast<std::uint64_t>(*number);
+  if (const auto number = parse_integer(text)) return static_cast<std::uint64_t>(*number);
   const bool has_unit = !text.empty() && (text.back() < '0' || text.back() > '9');
   return setting.kind == Kind::seconds && has_unit ? parse_seconds(text) : std::nullopt;
 }
@@ -63,12 +63,12 @@ Result<Value> parse_parameter(const Setting& setting, std::string_view text) {
     case Kind::seconds:
       return parse_numeric(setting, text);
     case Kind::rate:
-      if (const auto rate = command::parse_real(text)) value = *rate;
+      if (const auto rate = parse_real(text)) value = *rate;
       break;
     case Kind::choice: {
       // The file takes small letters only, the reference any.
       for (const std::string_view choice : setting.choices)
-        if (command::equal_ignoring_case(choice, text)) value = std::string(choice);
+        if (equal_ignoring_case(choice, text)) value = std::string(choice);
       break;
     }
     default:

@@ -1,7 +1,7 @@
 #include "quantity.hpp"
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/checked.hpp>
-#include <sepal/command/arguments.hpp>
 
 #include <algorithm>
 #include <array>
@@ -34,7 +34,7 @@ std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<con
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto number = parse_digits(text.substr(0, digits));
   if (!number) return std::nullopt;
-  const std::string name = command::lower_case(text.substr(digits));
+  const std::string name = lower_case(text.substr(digits));
   const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.name == name; });
   return unit == units.end() ? std::nullopt : checked_multiply(*number, unit->factor);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sepal/base/result.hpp>
+#include <sepal/bloom/texts.hpp>
 #include <sepal/command/acl_user.hpp>
 #include <sepal/keyspace/mirrors.hpp>
 
@@ -14,8 +15,7 @@ namespace sepal::command {
 // The text for a code that reaches a handler.
 [[nodiscard]] std::string_view text_of(Errc code);
 
-// "ERR wrong number of arguments for 'bf.add' command"
-[[nodiscard]] std::string wrong_arity(std::string_view command_name);
+using bloom::wrong_arity;
 
 // "EXECABORT Transaction discarded because of: ...", with the text of why EXEC was refused.
 [[nodiscard]] std::string transaction_discarded(std::string_view reason);
@@ -52,9 +52,10 @@ namespace sepal::command {
 
 namespace text {
 
+// Those of the BF commands that every host has.
+using namespace bloom::text;
+
 // Any command.
-inline constexpr std::string_view syntax = "ERR syntax error";
-inline constexpr std::string_view not_an_integer = "ERR value is not an integer or out of range";
 inline constexpr std::string_view no_authentication = "NOAUTH Authentication required.";
 inline constexpr std::string_view over_memory = "OOM command not allowed when used memory > 'maxmemory'.";
 inline constexpr std::string_view loading = "LOADING Redis is loading the dataset in memory";
@@ -111,8 +112,6 @@ inline constexpr std::string_view whole_in_transaction =
     "transaction or script";
 
 // Strings.
-inline constexpr std::string_view wrong_type =
-    "WRONGTYPE Operation against a key holding the wrong kind of value";
 inline constexpr std::string_view bit_position = "ERR bit offset is not an integer or out of range";
 inline constexpr std::string_view bit_value = "ERR bit is not an integer or out of range";
 inline constexpr std::string_view bit_sought = "ERR The bit argument must be 1 or 0.";
@@ -132,40 +131,11 @@ inline constexpr std::string_view long_string_in_transaction =
 inline constexpr std::string_view long_string_among_others =
     "ERR MSET takes strings of at most 1048576 bytes; put a longer one with SET";
 
-// BF commands. Some have no code in front, in the reference as well.
-inline constexpr std::string_view filter_not_found = "ERR not found";
-inline constexpr std::string_view filter_exists = "ERR item exists";
-inline constexpr std::string_view filter_full = "ERR non scaling filter is full";
-inline constexpr std::string_view cannot_grow = "ERR problem inserting into filter";
-inline constexpr std::string_view cannot_create = "ERR could not create filter";
-inline constexpr std::string_view no_memory_for_filter = "ERR Insufficient memory to create filter";
+// BF commands, those of this host alone.
 inline constexpr std::string_view too_many_keys = "ERR the server holds as many keys as its limit allows";
-inline constexpr std::string_view dump_position = "Second argument must be numeric";
-inline constexpr std::string_view load_position = "ERR Second argument must be numeric";
-inline constexpr std::string_view load_bad_data = "ERR received bad data";
-inline constexpr std::string_view load_no_such_offset = "ERR invalid offset - no link found";
-inline constexpr std::string_view load_too_big = "ERR invalid chunk - Too big for current filter";
 inline constexpr std::string_view load_not_adopted =
     "ERR the upload has not got under its key: wait for it, or begin again with the header";
 inline constexpr std::string_view too_many_uploads = "ERR as many filters are uploaded as uploads-max allows";
-inline constexpr std::string_view bad_field = "Invalid information value";
-inline constexpr std::string_view reserve_bad_rate = "ERR bad error rate";
-inline constexpr std::string_view reserve_rate_range =
-    "ERR error rate must be in the range (0.000000, 1.000000)";
-inline constexpr std::string_view reserve_bad_capacity = "ERR bad capacity";
-// The bounds are the reference's, because clients know this text; Sepal's upper bound is memory.
-inline constexpr std::string_view reserve_capacity_range =
-    "ERR capacity must be in the range [1, 1073741824]";
-inline constexpr std::string_view reserve_bad_expansion = "ERR bad expansion";
-inline constexpr std::string_view reserve_no_expansion = "ERR no expansion";
-inline constexpr std::string_view reserve_expansion_range = "ERR expansion must be in the range [0, 32768]";
-inline constexpr std::string_view reserve_contradiction = "Nonscaling filters cannot expand";
-inline constexpr std::string_view reserve_unknown_word = "ERR unknown argument received";
-inline constexpr std::string_view reserve_bad_expiry = "ERR invalid expire time in 'bf.reserve' command";
-inline constexpr std::string_view insert_bad_rate = "Bad error rate";
-inline constexpr std::string_view insert_bad_capacity = "Bad capacity";
-inline constexpr std::string_view insert_bad_expansion = "Bad expansion";
-inline constexpr std::string_view insert_unknown_word = "Unknown argument received";
 inline constexpr std::string_view no_mirror = "ERR the filter has no mirror";
 inline constexpr std::string_view mirror_target_not_found = "ERR the target of the mirror is not there";
 inline constexpr std::string_view mirror_taken = "ERR a filter can be an end of one mirror only";

@@ -1,10 +1,10 @@
-#include <sepal/command/arguments.hpp>
+#include <sepal/base/arguments.hpp>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-namespace sepal::command {
+namespace sepal {
 namespace {
 
 bool is_strict_decimal(std::string_view digits) {
@@ -64,4 +64,4 @@ std::optional<double> parse_real(std::string_view word) {
   return negative ? -value : value;
 }
 
-}  // namespace sepal::command
+}  // namespace sepal

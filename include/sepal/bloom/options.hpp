@@ -5,6 +5,7 @@
 // not copy this, because a key's name must not change the meaning of a request (docs/decisions/0004).
 #pragma once
 
+#include <sepal/base/parsed.hpp>
 #include <sepal/filter/filter.hpp>
 
 #include <cstdint>
@@ -13,9 +14,7 @@
 #include <string_view>
 #include <variant>
 
-#include "parsed.hpp"
-
-namespace sepal::command {
+namespace sepal::bloom {
 
 struct ReserveRequest {
   filter::FilterOptions options;
@@ -42,4 +41,4 @@ struct TooFewWords {};
 [[nodiscard]] std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(
     std::span<const std::string_view> words, const filter::FilterOptions& defaults);
 
-}  // namespace sepal::command
+}  // namespace sepal::bloom

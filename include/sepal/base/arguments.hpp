@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace sepal::command {
+namespace sepal {
 
 [[nodiscard]] constexpr char lower(char letter) {
   return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
@@ -45,4 +45,4 @@ inline constexpr std::size_t echoed_bytes_max = 128;
 // take "nan", surrounding space, or a number outside the range of a double.
 [[nodiscard]] std::optional<double> parse_real(std::string_view word);
 
-}  // namespace sepal::command
+}  // namespace sepal

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <variant>
 
-namespace sepal::command {
+namespace sepal {
 
 struct Refusal {
   std::string_view text;
@@ -13,4 +13,4 @@ struct Refusal {
 template <class Value>
 using Parsed = std::variant<Value, Refusal>;
 
-}  // namespace sepal::command
+}  // namespace sepal

@@ -1,12 +1,11 @@
-#include "bloom_options.hpp"
-
-#include <sepal/command/arguments.hpp>
-#include <sepal/command/error_texts.hpp>
+#include <sepal/base/arguments.hpp>
+#include <sepal/bloom/options.hpp>
+#include <sepal/bloom/texts.hpp>
 
 #include <optional>
 #include <utility>
 
-namespace sepal::command {
+namespace sepal::bloom {
 namespace {
 
 // The errors for the number of one option.
@@ -157,4 +156,4 @@ std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const s
   return request;
 }
 
-}  // namespace sepal::command
+}  // namespace sepal::bloom

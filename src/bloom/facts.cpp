@@ -1,0 +1,67 @@
+#include <sepal/base/arguments.hpp>
+#include <sepal/bloom/facts.hpp>
+#include <sepal/bloom/texts.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace sepal::bloom {
+namespace {
+
+using filter::Filter;
+using Value = std::optional<std::uint64_t>;
+
+constexpr InfoField fields[] = {
+    {"CAPACITY", "Capacity", [](const Filter& filter) -> Value { return filter.capacity(); }},
+    {"SIZE", "Size", [](const Filter& filter) -> Value { return filter.byte_count(); }},
+    {"FILTERS", "Number of filters", [](const Filter& filter) -> Value { return filter.layer_count(); }},
+    {"ITEMS", "Number of items inserted", [](const Filter& filter) -> Value { return filter.item_count(); }},
+    {"EXPANSION", "Expansion rate",
+     [](const Filter& filter) {
+       return filter.options().scaling() ? Value(filter.options().expansion) : std::nullopt;
+     }},
+};
+
+}  // namespace
+
+std::span<const InfoField> info_fields() {
+  return fields;
+}
+
+const InfoField* find_info_field(std::string_view argument) {
+  const auto* const found = std::ranges::find_if(
+      fields, [&](const InfoField& each) { return equal_ignoring_case(each.argument, argument); });
+  return found != std::end(fields) ? found : nullptr;
+}
+
+std::string debug_line(const filter::LayerView& layer) {
+  constexpr int fingerprint_bits = 128;
+  constexpr int redisbloom_hash_bits = 64;
+  const filter::LayerPlan plan = layer.plan();
+  const bool is_of_redisbloom = plan.layout == filter::Layout::double_hashing;
+  std::array<char, 64> ratio{};  // "%g" writes at most 13 characters
+  std::snprintf(ratio.data(), ratio.size(), "%g", plan.error_rate);
+  std::string text = "bytes:" + std::to_string(plan.byte_count());
+  text += " bits:" + std::to_string(plan.bit_count());
+  text += " hashes:" + std::to_string(plan.probe_count);
+  text += " hashwidth:" + std::to_string(is_of_redisbloom ? redisbloom_hash_bits : fingerprint_bits);
+  text += " capacity:" + std::to_string(plan.capacity);
+  text += " size:" + std::to_string(layer.item_count());
+  return text + " ratio:" + ratio.data();
+}
+
+std::size_t reserve_words_max(std::span<const std::string_view> words) {
+  constexpr std::size_t options_at = 4;
+  const auto is_expiry = [](std::string_view word) { return equal_ignoring_case(word, "EX"); };
+  const bool expires = words.size() > options_at && std::ranges::any_of(words.subspan(options_at), is_expiry);
+  return expires ? 9 : 7;
+}
+
+std::string wrong_arity(std::string_view command_name) {
+  std::string text = "ERR wrong number of arguments for '";
+  text.append(command_name).append("' command");
+  return text;
+}
+
+}  // namespace sepal::bloom
