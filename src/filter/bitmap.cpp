@@ -1,4 +1,5 @@
-// A bitmap of at least mapped_bytes_min is a mapping of its own: the kernel zeroes its pages when they are
+// Where the host has no allocator of its own (filter/memory.hpp), a bitmap of at least mapped_bytes_min is a
+// mapping of its own: the kernel zeroes its pages when they are
 // first touched, and gets them back when the bitmap goes. A bitmap of at least a huge page starts at a
 // multiple of one and is meant for huge pages; without them most requests to a giant filter would miss in the
 // translation cache as well. The mapping ends where the bitmap ends, rounded up to a small page, so a huge
@@ -20,10 +21,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <cstring>
 #include <sys/mman.h>
 
+#include "heap.hpp"
 #include "heap_bytes.hpp"
 
 namespace sepal::filter {
@@ -85,24 +85,22 @@ void* map(std::uint64_t bytes, Paging paging) {
 
 std::optional<Bitmap> Bitmap::allocate(std::uint64_t bytes, Paging paging) {
   SEPAL_ASSERT(bytes > 0 && bytes % sizeof(std::uint64_t) == 0, "a bitmap has whole words");
-  if (bytes >= mapped_bytes_min) {
+  if (is_mapped(bytes)) {
     void* const mapped = map(rounded_up(bytes, page_bytes), paging);
     if (mapped == MAP_FAILED) return std::nullopt;
     return Bitmap(static_cast<std::uint64_t*>(mapped), bytes);
   }
-  const std::uint64_t heap_bytes = rounded_up(bytes, cache_line_bytes);
-  void* const allocated = std::aligned_alloc(cache_line_bytes, heap_bytes);
+  void* const allocated = heap_allocate_lines(rounded_up(bytes, cache_line_bytes));
   if (allocated == nullptr) return std::nullopt;
-  std::memset(allocated, 0, heap_bytes);
   return Bitmap(static_cast<std::uint64_t*>(allocated), bytes);
 }
 
 bool Bitmap::is_mapped(std::uint64_t bytes) {
-  return bytes >= mapped_bytes_min;
+  return bytes >= mapped_bytes_min && !host_allocates();
 }
 
 std::uint64_t Bitmap::piece_count() const {
-  return bytes_ / huge_page_bytes;
+  return is_mapped(bytes_) ? bytes_ / huge_page_bytes : 0;
 }
 
 char* Bitmap::piece_begin(std::uint64_t piece) const {
@@ -129,14 +127,14 @@ void Bitmap::move_to_huge_page(std::uint64_t piece) const {
 }
 
 std::uint64_t Bitmap::footprint(std::uint64_t bytes) {
-  if (bytes >= mapped_bytes_min) return rounded_up(bytes, page_bytes);
-  return heap_footprint(rounded_up(bytes, cache_line_bytes));
+  if (is_mapped(bytes)) return rounded_up(bytes, page_bytes);
+  return heap_footprint(heap_line_bytes(rounded_up(bytes, cache_line_bytes)));
 }
 
 Bitmap::~Bitmap() {
   if (words_ == nullptr) return;
-  if (bytes_ < mapped_bytes_min) {
-    std::free(words_);
+  if (!is_mapped(bytes_)) {
+    heap_release_lines(words_);
     return;
   }
   char* const begin = reinterpret_cast<char*>(words_);

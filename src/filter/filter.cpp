@@ -12,12 +12,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <new>
 #include <utility>
 
+#include "heap.hpp"
 #include "heap_bytes.hpp"
 #include "layer.hpp"
 #include "layer_state.hpp"
@@ -170,16 +170,16 @@ Filter::~Filter() {
 }
 
 void Filter::operator delete(void* allocated) {
-  std::free(allocated);
+  heap_release(allocated);
 }
 
 Result<FilterPtr> Filter::string_in(const FilterOptions& options, const LayerState& layer,
                                     std::shared_ptr<StringMemory> memory) {
   if (memory == nullptr) return allocate(options, layer, Paging::small);
-  char* const allocated = static_cast<char*>(std::calloc(1, sizeof(Filter) + Layer::place_bytes(layer.plan)));
+  char* const allocated = static_cast<char*>(heap_allocate(sizeof(Filter) + Layer::place_bytes(layer.plan)));
   if (allocated == nullptr || Layer::create_string_at(allocated + sizeof(Filter), layer.plan,
                                                       layer.item_count, std::move(memory)) == nullptr) {
-    std::free(allocated);
+    heap_release(allocated);
     return fail(Errc::out_of_memory, "the system refused the memory of a string");
   }
   return FilterPtr(::new (allocated) Filter(options));
@@ -187,10 +187,10 @@ Result<FilterPtr> Filter::string_in(const FilterOptions& options, const LayerSta
 
 Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerState& first, Paging paging) {
   static_assert(sizeof(Filter) % alignof(Layer) == 0, "the first layer follows the filter");
-  char* const allocated = static_cast<char*>(std::calloc(1, sizeof(Filter) + Layer::place_bytes(first.plan)));
+  char* const allocated = static_cast<char*>(heap_allocate(sizeof(Filter) + Layer::place_bytes(first.plan)));
   if (allocated == nullptr ||
       Layer::create_at(allocated + sizeof(Filter), first.plan, first.item_count, paging) == nullptr) {
-    std::free(allocated);
+    heap_release(allocated);
     return fail(Errc::out_of_memory, "the system refused the memory of a filter");
   }
   return FilterPtr(::new (allocated) Filter(options));

@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <new>
 
+#include "heap.hpp"
 #include "heap_bytes.hpp"
 #include "positions.hpp"
 #include "set_items.hpp"
@@ -198,10 +198,10 @@ Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t
 }
 
 Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
-  void* const place = std::calloc(1, place_bytes(plan));
+  void* const place = heap_allocate(place_bytes(plan));
   Layer* const layer = place == nullptr ? nullptr : create_at(place, plan, item_count, paging);
   if (layer != nullptr) return std::unique_ptr<Layer>(layer);
-  std::free(place);
+  heap_release(place);
   return fail(Errc::out_of_memory, "the system refused the memory of a layer");
 }
 
@@ -225,7 +225,7 @@ Layer::~Layer() {
 }
 
 void Layer::operator delete(void* allocated) {
-  std::free(allocated);
+  heap_release(allocated);
 }
 
 // The Store or the bits follow the header; place_bytes() makes room for them.

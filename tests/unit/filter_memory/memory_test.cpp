@@ -1,0 +1,76 @@
+// Filters in the memory of a host. A process chooses the allocator once, so this is a program of its own.
+#include <sepal/filter/filter.hpp>
+#include <sepal/filter/memory.hpp>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "support/catch.hpp"
+
+namespace filter_memory_test {
+
+using sepal::Errc;
+using sepal::filter::Filter;
+using sepal::filter::FilterOptions;
+
+// What the host has given, and the sum of it.
+std::map<void*, std::size_t> given;
+std::size_t given_bytes = 0;
+bool refuses = false;
+
+void* allocate(std::size_t byte_count) {
+  if (refuses) return nullptr;
+  // At an address that is no multiple of a cache line.
+  void* const allocated = std::calloc(1, byte_count);
+  given[allocated] = byte_count;
+  given_bytes += byte_count;
+  return allocated;
+}
+
+void release(void* allocated) {
+  const auto found = given.find(allocated);
+  REQUIRE(found != given.end());
+  given_bytes -= found->second;
+  given.erase(found);
+  std::free(allocated);
+}
+
+TEST_CASE("small and large filters are in the memory of the host", "[filter][memory]") {
+  sepal::filter::use_allocator({.allocate = allocate, .release = release});
+  for (const std::uint64_t capacity : {100U, 10'000U, 300'000U, 10'000'000U}) {
+    const FilterOptions options{.error_rate = 0.01, .capacity = capacity, .expansion = 2};
+    auto filter = Filter::create(options, {.bytes_max = 1 << 30});
+    REQUIRE(filter);
+    // byte_count() says what the system takes. That is a little more than what is asked for, and shards are
+    // not of the host.
+    const auto bytes = static_cast<double>((*filter)->byte_count());
+    CHECK(static_cast<double>(given_bytes) <= bytes);
+    CHECK(static_cast<double>(given_bytes) > 0.9 * bytes - 4096);
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      const std::string item = std::to_string(i);
+      const std::string_view view = item;
+      CHECK_FALSE((*filter)->add_alone(item, {.bytes_max = 1 << 30}).refusal != Filter::Refusal::none);
+      bool known = false;
+      (*filter)->contains({&view, 1}, {&known, 1});
+      CHECK(known);
+    }
+    // Nothing is moved into huge pages: the memory is the host's.
+    CHECK_FALSE((*filter)->has_pieces());
+    CHECK_FALSE((*filter)->newest_layer().fresh());
+    (*filter).reset();
+    CHECK(given_bytes == 0);
+  }
+  refuses = true;
+  for (const std::uint64_t capacity : {100U, 10'000'000U}) {
+    const auto filter = Filter::create({.capacity = capacity}, {.bytes_max = 1 << 30});
+    REQUIRE_FALSE(filter);
+    CHECK(filter.error().code == Errc::out_of_memory);
+  }
+  refuses = false;
+}
+
+}  // namespace filter_memory_test
