@@ -5,6 +5,9 @@
 include(GNUInstallDirs)
 
 install(TARGETS sepald sepal)
+if(TARGET sepal_server_module)
+  install(TARGETS sepal_server_module LIBRARY DESTINATION lib/sepal)
+endif()
 install(FILES docs/man/sepald.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 install(FILES docs/man/sepal.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 foreach(program sepald sepal)

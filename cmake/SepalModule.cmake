@@ -51,6 +51,30 @@ function(sepal_program name)
   target_link_libraries(${name} PRIVATE sepal_flags ${ARG_USES} ${ARG_LIBRARIES})
 endfunction()
 
+# sepal.so, which a server loads. The modules below it are compiled once more: as position-independent code that shows the
+# server nothing but the function that loads it. A server without a sanitizer's library cannot load what has one.
+#   sepal_plugin(<name> SOURCES <folder> [USES <module>...] [LIBRARIES <target>...])
+function(sepal_plugin name)
+  cmake_parse_arguments(ARG "" "SOURCES" "USES;LIBRARIES" ${ARGN})
+  if(SEPAL_SANITIZE)
+    return()
+  endif()
+  set(sources)
+  foreach(folder src/base src/filter src/bloom ${ARG_SOURCES})
+    file(GLOB some CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+    list(APPEND sources ${some})
+  endforeach()
+  add_library(${name} MODULE ${sources})
+  sepal_compile_in_groups(${name})
+  set(symbols ${PROJECT_SOURCE_DIR}/cmake/${name}.map)
+  set_target_properties(${name} PROPERTIES PREFIX "" OUTPUT_NAME sepal LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON LINK_DEPENDS ${symbols})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_compile_definitions(${name} PRIVATE SEPAL_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(${name} PRIVATE sepal_flags ${ARG_LIBRARIES})
+  target_link_options(${name} PRIVATE -Wl,--no-undefined -Wl,--as-needed -Wl,--version-script=${symbols})
+endfunction()
+
 # A Catch2 program and its ctest entry.
 #   sepal_test(<name> SOURCES <file>... [USES <module>...] [LIBRARIES <target>...] [LABELS <label>...])
 # The label "threads" marks tests with several threads, which run under ThreadSanitizer.

@@ -130,6 +130,8 @@ class Reader:
             os.symlink(ROOT / name, os.path.join(self.folder, name))
         self.bin = os.path.join(self.folder, "build", "release")
         os.makedirs(self.bin)
+        if "SEPAL_MODULE" in os.environ:
+            os.symlink(os.environ["SEPAL_MODULE"], os.path.join(self.bin, "sepal.so"))
         self.daemon = Daemon(os.path.join(self.folder, "data"), *arguments)
         port = self.daemon.port
         self.environment = dict(os.environ, HOME=self.folder, SEPAL_HOST="127.0.0.1", SEPAL_PORT=str(port),

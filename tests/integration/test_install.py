@@ -47,13 +47,18 @@ class InstallTest(unittest.TestCase):
         return {str(path) for path in below if path.parts[:2] != ("docs", "man")} | {
             "LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 
+    @staticmethod
+    def plugin():
+        """It is not built with sanitizers."""
+        return () if os.environ.get("SEPAL_SANITIZE") else ("usr/lib/sepal/sepal.so",)
+
     def files(self):
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file()}
 
     def test_every_file_has_its_place(self):
         self.install("/usr", str(self.folder))
         self.assertEqual(self.files(), {
-            "etc/sepal/sepald.toml", "usr/bin/sepald", "usr/bin/sepal", "usr/lib/systemd/system/sepald.service",
+            "etc/sepal/sepald.toml", "usr/bin/sepald", "usr/bin/sepal", *self.plugin(), "usr/lib/systemd/system/sepald.service",
             "usr/lib/sysusers.d/sepal.conf", "usr/share/man/man1/sepal.1", "usr/share/man/man8/sepald.8",
             *("usr/share/doc/sepal/" + path for path in self.documents()),
             *("usr/share/" + path for name in ("sepald", "sepal") for path in (

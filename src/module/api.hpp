@@ -1,0 +1,130 @@
+// The functions that Redis and Valkey give to a module: those that this module uses, and no others.
+//
+// The server has no symbols to link with. It hands each function out by its name. Their types are those of
+// the documentation of the module API. A function that an older server lacks is null.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+// The server's own types, whose inside only the server knows.
+struct RedisModuleCtx;
+struct RedisModuleDigest;
+struct RedisModuleIO;
+struct RedisModuleKey;
+struct RedisModuleServerInfoData;
+struct RedisModuleString;
+struct RedisModuleType;
+
+namespace sepal::module {
+
+inline constexpr int status_ok = 0;
+inline constexpr int status_error = 1;
+inline constexpr int module_api_version = 1;
+
+// Of OpenKey().
+inline constexpr int open_to_read = 1;
+inline constexpr int open_to_write = 2;
+// Of KeyType().
+inline constexpr int key_is_empty = 0;
+// Of GetContextFlags().
+inline constexpr int context_has_eviction = 1 << 9;
+inline constexpr int context_is_resp3 = 1 << 22;
+// Of SetModuleOptions().
+inline constexpr int handles_io_errors = 1 << 0;
+inline constexpr int signals_modified_keys_itself = 1 << 1;
+
+using CommandFunction = int(RedisModuleCtx*, RedisModuleString**, int);
+
+// Version 3 of the server's table of a data type's functions.
+struct TypeMethods {
+  std::uint64_t version = 3;
+  void* (*rdb_load)(RedisModuleIO*, int encoding_version) = nullptr;
+  void (*rdb_save)(RedisModuleIO*, void* value) = nullptr;
+  void (*aof_rewrite)(RedisModuleIO*, RedisModuleString* key, void* value) = nullptr;
+  std::size_t (*mem_usage)(const void* value) = nullptr;
+  void (*digest)(RedisModuleDigest*, void* value) = nullptr;
+  void (*free)(void* value) = nullptr;
+  int (*aux_load)(RedisModuleIO*, int encoding_version, int when) = nullptr;
+  void (*aux_save)(RedisModuleIO*, int when) = nullptr;
+  int aux_save_triggers = 0;
+  std::size_t (*free_effort)(RedisModuleString* key, const void* value) = nullptr;
+  void (*unlink)(RedisModuleString* key, const void* value) = nullptr;
+  void* (*copy)(RedisModuleString* from, RedisModuleString* to, const void* value) = nullptr;
+  int (*defrag)(void* context, RedisModuleString* key, void** value) = nullptr;
+};
+
+struct Api {
+  // --- Redis 6.2 has all of these -----------------------------------------------------------------------
+
+  // The module and its commands.
+  void (*SetModuleAttribs)(RedisModuleCtx*, const char* name, int version, int api_version);
+  int (*IsModuleNameBusy)(const char* name);
+  int (*CreateCommand)(RedisModuleCtx*, const char* name, CommandFunction*, const char* flags, int first_key,
+                       int last_key, int key_step);
+  void (*SetModuleOptions)(RedisModuleCtx*, int options);
+  int (*GetContextFlags)(RedisModuleCtx*);
+  void (*Log)(RedisModuleCtx*, const char* level, const char* format, ...);
+
+  // Words and replies.
+  const char* (*StringPtrLen)(const RedisModuleString*, std::size_t* length);
+  int (*WrongArity)(RedisModuleCtx*);
+  int (*ReplyWithLongLong)(RedisModuleCtx*, long long);
+  int (*ReplyWithError)(RedisModuleCtx*, const char*);
+  int (*ReplyWithSimpleString)(RedisModuleCtx*, const char*);
+  int (*ReplyWithStringBuffer)(RedisModuleCtx*, const char*, std::size_t);
+  int (*ReplyWithArray)(RedisModuleCtx*, long);
+  int (*ReplyWithNull)(RedisModuleCtx*);
+
+  // Keys.
+  RedisModuleKey* (*OpenKey)(RedisModuleCtx*, RedisModuleString*, int mode);
+  void (*CloseKey)(RedisModuleKey*);
+  int (*KeyType)(RedisModuleKey*);
+  RedisModuleType* (*ModuleTypeGetType)(RedisModuleKey*);
+  void* (*ModuleTypeGetValue)(RedisModuleKey*);
+  int (*ModuleTypeSetValue)(RedisModuleKey*, RedisModuleType*, void* value);
+  int (*SetExpire)(RedisModuleKey*, long long milliseconds);
+  int (*SignalModifiedKey)(RedisModuleCtx*, RedisModuleString*);
+
+  // Replicas and the AOF.
+  int (*Replicate)(RedisModuleCtx*, const char* command, const char* format, ...);
+  int (*ReplicateVerbatim)(RedisModuleCtx*);
+  long long (*Milliseconds)();
+
+  // The data type, and its files.
+  RedisModuleType* (*CreateDataType)(RedisModuleCtx*, const char* name, int encoding_version, TypeMethods*);
+  std::uint64_t (*LoadUnsigned)(RedisModuleIO*);
+  double (*LoadDouble)(RedisModuleIO*);
+  char* (*LoadStringBuffer)(RedisModuleIO*, std::size_t* length);
+  void (*SaveStringBuffer)(RedisModuleIO*, const char*, std::size_t);
+  void (*EmitAOF)(RedisModuleIO*, const char* command, const char* format, ...);
+  int (*IsIOError)(RedisModuleIO*);
+  void (*LogIOError)(RedisModuleIO*, const char* level, const char* format, ...);
+  void (*DigestAddStringBuffer)(RedisModuleDigest*, const char*, std::size_t);
+  void (*DigestEndSequence)(RedisModuleDigest*);
+
+  // Memory.
+  void* (*Calloc)(std::size_t count, std::size_t size);
+  void (*Free)(void*);
+  RedisModuleServerInfoData* (*GetServerInfo)(RedisModuleCtx*, const char* section);
+  void (*FreeServerInfo)(RedisModuleCtx*, RedisModuleServerInfoData*);
+  unsigned long long (*ServerInfoGetFieldUnsigned)(RedisModuleServerInfoData*, const char* field, int* error);
+  const char* (*ServerInfoGetFieldC)(RedisModuleServerInfoData*, const char* field);
+
+  // --- later servers ------------------------------------------------------------------------------------
+
+  int (*ReplyWithBool)(RedisModuleCtx*, int);    // Redis 7.0
+  int (*ReplyWithMap)(RedisModuleCtx*, long);    // Redis 7.0
+  void* (*TryAlloc)(std::size_t);                // Redis 7.0
+  void* (*TryCalloc)(std::size_t, std::size_t);  // Redis 7.4
+};
+
+// Set by load_api(), before any other function of this module is called.
+extern Api api;
+
+// Takes the functions from the server that loads the module. Returns the names of those that the module needs
+// and the server lacks, blank separated; empty if there are none.
+[[nodiscard]] std::string load_api(RedisModuleCtx* context);
+
+}  // namespace sepal::module

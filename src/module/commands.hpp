@@ -1,0 +1,12 @@
+// The BF commands of the module.
+#pragma once
+
+#include "api.hpp"
+#include "settings.hpp"
+
+namespace sepal::module {
+
+// When the module is loaded. False: the server has refused a command.
+[[nodiscard]] bool create_commands(RedisModuleCtx* context, const Settings& settings);
+
+}  // namespace sepal::module

@@ -1,0 +1,63 @@
+// The one function that the server calls by its name: it loads the module.
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "api.hpp"
+#include "commands.hpp"
+#include "filter_type.hpp"
+#include "room.hpp"
+#include "settings.hpp"
+
+namespace sepal::module {
+namespace {
+
+// RedisBloom's. Tools look for it in MODULE LIST, and a server has room for one of the two.
+constexpr const char* module_name = "bf";
+
+int refuse(RedisModuleCtx* context, const std::string& why) {
+  // Without this function the server only says that the module was not loaded.
+  if (api.Log != nullptr) api.Log(context, "warning", "sepal: the module is not loaded: %s", why.c_str());
+  return status_error;
+}
+
+Words words_of(RedisModuleString** arguments, int count, std::vector<std::string_view>& words) {
+  for (int i = 0; i < count; ++i) {
+    std::size_t length = 0;
+    const char* const begin = api.StringPtrLen(arguments[i], &length);
+    words.emplace_back(begin, length);
+  }
+  return words;
+}
+
+int load(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
+  if (const std::string missing = load_api(context); !missing.empty())
+    return refuse(context, "the server lacks these functions, which Redis 6.2 has: " + missing);
+  if (api.IsModuleNameBusy(module_name) != 0)
+    return refuse(context, "the server has another module of this name, bf, which is RedisBloom's as well");
+  api.SetModuleAttribs(context, module_name, 1, module_api_version);
+  std::vector<std::string_view> words;
+  Settings read;
+  if (const std::string wrong = read_settings(words_of(arguments, count, words), read); !wrong.empty())
+    return refuse(context, wrong);
+  use_memory_of_server();
+  if (!create_filter_type(context)) return refuse(context, "the server does not take the type of filters");
+  if (!create_commands(context, read)) return refuse(context, "the server does not take a BF command");
+  api.SetModuleOptions(context, handles_io_errors | signals_modified_keys_itself);
+  api.Log(context, "notice", "sepal: version " SEPAL_VERSION ", with RedisBloom's commands and files");
+  return status_ok;
+}
+
+}  // namespace
+}  // namespace sepal::module
+
+// The name is the server's. NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx* context,
+                                                                         RedisModuleString** arguments,
+                                                                         int count) {
+  try {
+    return sepal::module::load(context, arguments, count);
+  } catch (const std::exception& failure) {
+    return sepal::module::refuse(context, failure.what());
+  }
+}

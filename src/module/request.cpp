@@ -1,0 +1,85 @@
+#include "request.hpp"
+
+#include <sepal/base/assert.hpp>
+
+#include <string>
+#include <utility>
+
+#include "filter_type.hpp"
+
+namespace sepal::module {
+
+Key::Key(RedisModuleCtx* context, RedisModuleString* name, int mode)
+    : key_(api.OpenKey(context, name, mode)) {
+  // A key that is opened to be read, and is not there, is null.
+  if (key_ == nullptr || api.KeyType(key_) == key_is_empty) return;
+  if (api.ModuleTypeGetType(key_) == filter_type()) {
+    filter_ = static_cast<filter::Filter*>(api.ModuleTypeGetValue(key_));
+  } else {
+    is_other_ = true;
+  }
+}
+
+Key::~Key() {
+  if (key_ != nullptr) api.CloseKey(key_);
+}
+
+filter::Filter* Key::put(filter::FilterPtr filter) {
+  SEPAL_ASSERT(key_ != nullptr, "a filter is put under a key that is open to be written");
+  filter_ = filter.detach();
+  api.ModuleTypeSetValue(key_, filter_type(), filter_);
+  return filter_;
+}
+
+void Key::expire_in(std::int64_t milliseconds) {
+  api.SetExpire(key_, milliseconds);
+}
+
+Reply::Reply(RedisModuleCtx* context)
+    : context_(context), resp3_((api.GetContextFlags(context) & context_is_resp3) != 0) {}
+
+void Reply::boolean(bool value) {
+  if (resp3_ && api.ReplyWithBool != nullptr) {
+    api.ReplyWithBool(context_, value ? 1 : 0);
+  } else {
+    api.ReplyWithLongLong(context_, value ? 1 : 0);
+  }
+}
+
+void Reply::integer(std::uint64_t value) {
+  api.ReplyWithLongLong(context_, static_cast<long long>(value));
+}
+
+void Reply::null() {
+  api.ReplyWithNull(context_);
+}
+
+void Reply::ok() {
+  simple("OK");
+}
+
+void Reply::simple(std::string_view text) {
+  api.ReplyWithSimpleString(context_, std::string(text).c_str());
+}
+
+void Reply::bulk(std::string_view text) {
+  api.ReplyWithStringBuffer(context_, text.data(), text.size());
+}
+
+void Reply::error(std::string_view text) {
+  api.ReplyWithError(context_, std::string(text).c_str());
+}
+
+void Reply::array(std::size_t count) {
+  api.ReplyWithArray(context_, static_cast<long>(count));
+}
+
+void Reply::map(std::size_t pairs) {
+  if (resp3_ && api.ReplyWithMap != nullptr) {
+    api.ReplyWithMap(context_, static_cast<long>(pairs));
+  } else {
+    array(2 * pairs);
+  }
+}
+
+}  // namespace sepal::module

@@ -1,0 +1,69 @@
+// One request to a command of the module: its words, its key and its reply.
+#pragma once
+
+#include <sepal/filter/filter.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "api.hpp"
+
+namespace sepal::module {
+
+using Words = std::span<const std::string_view>;
+
+// An open key. The server's main thread.
+class Key {
+ public:
+  Key(RedisModuleCtx* context, RedisModuleString* name, int mode);
+  ~Key();
+  Key(const Key&) = delete;
+  Key& operator=(const Key&) = delete;
+
+  // The key holds a value of another type.
+  [[nodiscard]] bool is_other() const { return is_other_; }
+  // Null where the key is free, or holds a value of another type.
+  [[nodiscard]] filter::Filter* filter() const { return filter_; }
+  // The key is open to be written. What it held is gone.
+  filter::Filter* put(filter::FilterPtr filter);
+  void expire_in(std::int64_t milliseconds);
+
+ private:
+  RedisModuleKey* key_;
+  filter::Filter* filter_ = nullptr;
+  bool is_other_ = false;
+};
+
+// Writes a reply as sepald writes it, in the client's protocol.
+class Reply {
+ public:
+  explicit Reply(RedisModuleCtx* context);
+
+  [[nodiscard]] bool is_resp3() const { return resp3_; }
+  void boolean(bool value);  // 0 or 1 in RESP2
+  void integer(std::uint64_t value);
+  void null();
+  void ok();
+  void simple(std::string_view text);
+  void bulk(std::string_view text);
+  void error(std::string_view text);  // without a '-'
+  void array(std::size_t count);
+  void map(std::size_t pairs);  // an array of twice as many in RESP2
+
+ private:
+  RedisModuleCtx* context_;
+  bool resp3_;
+};
+
+struct Request {
+  RedisModuleCtx* context;
+  std::span<RedisModuleString*> arguments;
+  Words words;  // of the arguments
+  Reply reply;
+
+  [[nodiscard]] RedisModuleString* key() const { return arguments[1]; }
+};
+
+}  // namespace sepal::module

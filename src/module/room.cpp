@@ -1,0 +1,63 @@
+#include "room.hpp"
+
+#include <sepal/filter/memory.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "filter_type.hpp"
+
+namespace sepal::module {
+namespace {
+
+// The bytes that a filter may take which is not there yet. With a policy of eviction other keys make way, so
+// all of maxmemory is room.
+std::uint64_t room(RedisModuleCtx* context) {
+  RedisModuleServerInfoData* const info = api.GetServerInfo(context, "memory");
+  if (info == nullptr) return no_limits.bytes_max;
+  int error = 0;
+  const std::uint64_t maxmemory = api.ServerInfoGetFieldUnsigned(info, "maxmemory", &error);
+  const std::uint64_t used = api.ServerInfoGetFieldUnsigned(info, "used_memory", &error);
+  const char* const policy = api.ServerInfoGetFieldC(info, "maxmemory_policy");
+  const bool evicts = policy != nullptr && std::string_view(policy) != "noeviction";
+  api.FreeServerInfo(context, info);
+  if (error != 0 || maxmemory == 0) return no_limits.bytes_max;
+  return evicts ? maxmemory : maxmemory - std::min(maxmemory, used);
+}
+
+// The server's own function ends the server where there is no memory. So a large piece is asked for with a
+// function that only says so, where the server has one.
+void* allocate(std::size_t byte_count) {
+  constexpr std::size_t large = 1 << 20;
+  if (byte_count >= large) {
+    if (api.TryCalloc != nullptr) return api.TryCalloc(1, byte_count);
+    if (api.TryAlloc != nullptr) {
+      void* const tried = api.TryAlloc(byte_count);
+      if (tried == nullptr) return nullptr;
+      api.Free(tried);
+    }
+  }
+  return api.Calloc(1, byte_count);
+}
+
+void release(void* allocated) {
+  api.Free(allocated);
+}
+
+}  // namespace
+
+filter::FilterLimits limits_of_new(RedisModuleCtx* context) {
+  return {.bytes_max = room(context), .layers_max = no_limits.layers_max};
+}
+
+filter::FilterLimits limits_of(RedisModuleCtx* context, const filter::Filter& filter) {
+  const std::uint64_t bytes = std::min(room(context), no_limits.bytes_max - filter.byte_count());
+  return {.bytes_max = filter.byte_count() + bytes, .layers_max = no_limits.layers_max};
+}
+
+void use_memory_of_server() {
+  filter::use_allocator({.allocate = allocate, .release = release});
+}
+
+}  // namespace sepal::module

@@ -1,0 +1,170 @@
+// BF.LOADCHUNK puts the filter under its key with the header, and the bits come after it, as in the
+// reference: until the last piece is there, the filter denies items that it has. (sepald keeps such a filter
+// apart until it is whole.)
+#include "transfer.hpp"
+
+#include <sepal/base/arguments.hpp>
+#include <sepal/base/hash.hpp>
+#include <sepal/base/random.hpp>
+#include <sepal/bloom/texts.hpp>
+#include <sepal/filter/dump.hpp>
+#include <sepal/filter/image.hpp>
+#include <sepal/filter/redisbloom.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "effects.hpp"
+#include "filter_type.hpp"
+
+namespace sepal::module {
+namespace {
+
+namespace text = bloom::text;
+using filter::Filter;
+using filter::ImageHeader;
+
+// A number that tells pieces dumped by this process from pieces of another process.
+std::uint64_t process() {
+  static const std::uint64_t number = hash64(random_hex(32), 0);
+  return number;
+}
+
+void reply_piece(Reply& reply, std::uint64_t next, std::span<const std::byte> piece) {
+  reply.array(2);
+  reply.integer(next);
+  reply.bulk({reinterpret_cast<const char*>(piece.data()), piece.size()});
+}
+
+// Nothing where it is no header of a filter.
+std::optional<ImageHeader> header_in(std::span<const std::byte> bytes) {
+  if (auto piece = filter::decode_dump_piece(bytes, no_limits.layers_max))
+    return piece->data.empty() ? std::move(piece->image) : std::nullopt;
+  auto header = filter::decode_redisbloom_header(bytes, no_limits.layers_max);
+  return header ? std::optional(std::move(*header)) : std::nullopt;
+}
+
+// The text of the refusal; empty if there is none.
+std::string_view put(Key& key, const ImageHeader& header) {
+  if (header.options.hash == filter::ItemHash::none) return text::load_bad_data;
+  auto made = Filter::restore(header.options, header.layers, no_limits);
+  if (!made)
+    return made.error().code == Errc::out_of_memory ? text::no_memory_for_filter : text::load_bad_data;
+  key.put(std::move(*made));
+  return {};
+}
+
+// `offset` is in the bitmaps.
+std::string_view fill(Filter& filter, std::uint64_t offset, std::span<const std::byte> data) {
+  if (data.size() > filter::header_of(filter).bitmap_bytes() - offset) return text::load_too_big;
+  filter::fill_bits(filter, offset, data);
+  return {};
+}
+
+bool same(const ImageHeader& one, const ImageHeader& other) {
+  return std::ranges::equal(encode(one), encode(other));
+}
+
+// A piece of a dump of Sepal.
+std::string_view load_piece(Key& key, const filter::DumpPiece& piece) {
+  if (key.filter() == nullptr) return text::filter_not_found;
+  // A piece that is a whole filter has an instant of its own, which may differ from the header's.
+  const bool is_whole = piece.image && piece.data.size() == piece.total_bytes;
+  if (is_whole && !same(*piece.image, filter::header_of(*key.filter())))
+    if (const std::string_view refusal = put(key, *piece.image); !refusal.empty()) return refusal;
+  Filter& filter = *key.filter();
+  const std::uint64_t bitmap_bytes = filter::header_of(filter).bitmap_bytes();
+  if (piece.total_bytes < bitmap_bytes) return text::load_bad_data;
+  // The filter has grown during the dump: this piece is of a layer that the header does not name.
+  if (piece.offset >= bitmap_bytes) return {};
+  return fill(filter, piece.offset,
+              piece.data.first(static_cast<std::size_t>(
+                  std::min<std::uint64_t>(piece.data.size(), bitmap_bytes - piece.offset))));
+}
+
+// RedisBloom's data are bits, and nothing else. The iterator is 1 more than the offset behind them.
+std::string_view load_bits(const Key& key, std::int64_t iterator, std::span<const std::byte> bits) {
+  Filter* const filter = key.filter();
+  if (filter == nullptr) return text::filter_not_found;
+  if (iterator < 1 || bits.size() > static_cast<std::uint64_t>(iterator) - 1) return text::load_bad_data;
+  const std::uint64_t offset = static_cast<std::uint64_t>(iterator) - 1 - bits.size();
+  if (offset >= filter::header_of(*filter).bitmap_bytes()) return text::load_no_such_offset;
+  if (filter->options().hash != filter::ItemHash::redisbloom) return text::load_bad_data;
+  return fill(*filter, offset, bits);
+}
+
+std::string_view load(Key& key, std::int64_t iterator, std::span<const std::byte> bytes) {
+  if (iterator == 1) {
+    const auto header = header_in(bytes);
+    return header ? put(key, *header) : text::load_bad_data;
+  }
+  if (const auto piece = filter::decode_dump_piece(bytes, no_limits.layers_max))
+    return load_piece(key, *piece);
+  return load_bits(key, iterator, bytes);
+}
+
+// The text of the refusal; empty if there is none.
+std::string_view shape(Key& key, const ImageHeader& header) {
+  Filter* const filter = key.filter();
+  if (filter == nullptr) return put(key, header);
+  const std::uint32_t layer_count = filter->layer_count();
+  if (filter->options() != header.options || layer_count > header.layers.size()) return text::load_bad_data;
+  for (std::uint32_t i = 0; i < layer_count; ++i)
+    if (filter->layer(i).plan() != header.layers[i].plan) return text::load_bad_data;
+  for (std::size_t i = layer_count; i < header.layers.size(); ++i)
+    if (!filter->append_layer(header.layers[i].plan, no_limits)) return text::no_memory_for_filter;
+  return {};
+}
+
+// Answers OK, or the refusal.
+void answer(Request& request, Effects& effects, std::string_view refusal) {
+  if (!refusal.empty()) return request.reply.error(refusal);
+  effects.request();
+  effects.end();
+  request.reply.ok();
+}
+
+}  // namespace
+
+void bf_scan_dump(Request& request) {
+  const auto iterator = parse_integer(request.words[2]);
+  const Key key(request.context, request.key(), open_to_read);
+  if (key.is_other()) return request.reply.error(text::wrong_type);
+  const Filter* const filter = key.filter();
+  if (filter == nullptr) return request.reply.error(text::filter_not_found);
+  if (!iterator) return request.reply.error(text::dump_position);
+  if (*iterator == 0) return reply_piece(request.reply, 1, filter::dump_header(*filter, process()));
+  std::optional<filter::DumpedData> data;
+  if (*iterator > 0) data = filter::dump_data(*filter, static_cast<std::uint64_t>(*iterator) - 1, process());
+  if (data) return reply_piece(request.reply, 1 + data->end, data->piece);
+  reply_piece(request.reply, 0, {});
+}
+
+void bf_load_chunk(Request& request) {
+  const auto iterator = parse_integer(request.words[2]);
+  if (!iterator) return request.reply.error(text::load_position);
+  Effects effects(request);
+  std::string_view refusal;
+  {
+    Key key(request.context, request.key(), open_to_read | open_to_write);
+    refusal =
+        key.is_other() ? text::wrong_type : load(key, *iterator, std::as_bytes(std::span(request.words[3])));
+  }
+  answer(request, effects, refusal);
+}
+
+void bf_shape(Request& request) {
+  const auto header =
+      filter::decode_image_header(std::as_bytes(std::span(request.words[2])), no_limits.layers_max);
+  if (!header) return request.reply.error(text::load_bad_data);
+  Effects effects(request);
+  std::string_view refusal;
+  {
+    Key key(request.context, request.key(), open_to_read | open_to_write);
+    refusal = key.is_other() ? text::wrong_type : shape(key, *header);
+  }
+  answer(request, effects, refusal);
+}
+
+}  // namespace sepal::module

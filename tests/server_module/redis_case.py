@@ -1,0 +1,100 @@
+"""A redis-server with sepal.so for a test. It has its own directory and port, and ends with the test."""
+
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+
+from client import Client, Refused  # noqa: E402, F401
+from daemon import free_port  # noqa: E402
+
+MODULE = os.environ["SEPAL_MODULE"]
+START_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 60
+EVENTUALLY_SECONDS_MAX = 60
+
+
+class Redis:
+    """One process. `text()` is its log."""
+
+    def __init__(self, directory, *arguments, module=(), wait=True):
+        self.directory = directory
+        self.port = free_port()
+        self.log_path = os.path.join(directory, "log-%d" % random.getrandbits(32))
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", directory, "--logfile", self.log_path,
+             "--save", "", "--enable-debug-command", "yes", "--loadmodule", MODULE, *map(str, module), *map(str, arguments)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if wait:
+            self.wait_until_ready()
+
+    def text(self):
+        path = pathlib.Path(self.log_path)
+        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while "Ready to accept connections" not in self.text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError("redis-server does not start:\n" + self.text())
+            time.sleep(0.02)
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def client(self):
+        return Client.of(self)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS_MAX)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(STOP_SECONDS_MAX)
+
+
+@unittest.skipUnless(shutil.which("redis-server"), "there is no redis-server")
+class RedisTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = self.make_directory()
+
+    def make_directory(self):
+        directory = tempfile.mkdtemp(prefix="sepal-module-")
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        return directory
+
+    def start(self, *arguments, directory=None, **options):
+        server = Redis(directory or self.directory, *arguments, **options)
+        self.addCleanup(server.kill)
+        return server
+
+    def client_of(self, server):
+        client = server.client()
+        self.addCleanup(client.close)
+        return client
+
+    def eventually(self, what, condition):
+        """Waits for the condition. `what` is what is wrong if it does not come."""
+        deadline = time.monotonic() + EVENTUALLY_SECONDS_MAX
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+
+def field(info, name):
+    """A field of INFO's reply, as text."""
+    for line in info.decode().splitlines():
+        if line.startswith(name + ":"):
+            return line.split(":", 1)[1]
+    raise KeyError(name)

@@ -1,0 +1,111 @@
+"""The commands of sepal.so."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+from redis_case import MODULE, Refused, RedisTest, field
+
+HERE = pathlib.Path(__file__).resolve().parent
+GOLDEN = HERE.parent / "golden"
+CASES = ("bf_*", "copy*")
+
+
+def names_in(path):
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()}
+
+
+class ConformanceTest(RedisTest):
+    """The recorded exchanges with RedisBloom. What sepald answers differently, the module may as well."""
+
+    def replay(self, only):
+        server = self.start(module=("SEED", 1))
+        return subprocess.run(
+            [sys.executable, str(GOLDEN / "conformance" / "replay.py"), "--port", str(server.port), "--commands",
+             str(GOLDEN / "conformance" / "core-commands.txt"), *(word for name in only for word in ("--only", name)),
+             *map(str, sorted((GOLDEN / "conformance" / "cases").glob("*.jsonl")))],
+            capture_output=True, text=True, timeout=300).stdout
+
+    def test_every_exchange_is_as_recorded_or_as_sepald_answers(self):
+        said = self.replay(CASES)
+        failed = set(re.findall(r"^FAIL ([^:]+):", said, re.MULTILINE))
+        own = names_in(HERE / "deviations.txt")
+        self.assertEqual(failed - names_in(GOLDEN / "deviations.txt") - own, set(), said)
+        self.assertEqual(own - failed, set(), "these are no deviations any more")
+        # A run without cases would pass as well.
+        self.assertGreater(int(re.search(r"([0-9]+) passed", said).group(1)), 300)
+
+
+class CommandTest(RedisTest):
+    def test_a_filter_is_a_key_like_others(self):
+        client = self.client_of(self.start())
+        self.assertEqual(client.call("BF.RESERVE", "k", "0.001", "1000", "EX", "100"), b"OK")
+        self.assertIn(client.call("TTL", "k"), (99, 100))
+        self.assertEqual(client.call("TYPE", "k"), b"MBbloom--")
+        self.assertEqual(client.call("SCAN", 0, "TYPE", "MBbloom--"), [b"0", [b"k"]])
+        self.assertEqual(client.call("BF.MADD", "k", "a", "b", "a"), [1, 1, 0])
+        self.assertEqual(client.call("COPY", "k", "copy"), 1)
+        self.assertEqual(client.call("BF.ADD", "copy", "c"), 1)
+        self.assertEqual(client.call("BF.MEXISTS", "k", "a", "b", "c"), [1, 1, 0])
+        self.assertEqual(client.call("RENAME", "copy", "renamed"), b"OK")
+        self.assertEqual(client.call("BF.MEXISTS", "renamed", "a", "b", "c"), [1, 1, 1])
+        self.assertEqual(client.call("BF.CARD", "renamed"), 3)
+        self.assertEqual(client.call("UNLINK", "k", "renamed"), 2)
+        self.assertEqual(client.call("DBSIZE"), 0)
+
+    def test_only_a_change_ends_what_a_client_watches(self):
+        server = self.start()
+        client, other = self.client_of(server), self.client_of(server)
+        client.call("BF.ADD", "k", "a")
+        for item, wanted in (("a", [b"PONG"]), ("b", None)):
+            client.call("WATCH", "k")
+            other.call("BF.ADD", "k", item)
+            self.assertEqual(client.pipeline([("MULTI",), ("PING",), ("EXEC",)])[-1], wanted, item)
+
+    def test_memory_is_the_servers(self):
+        server = self.start("--maxmemory", "64mb")
+        client = self.client_of(server)
+        before = int(field(client.call("INFO", "memory"), "used_memory"))
+        client.call("BF.RESERVE", "big", "0.01", 20_000_000)
+        usage = client.call("MEMORY", "USAGE", "big")
+        used = int(field(client.call("INFO", "memory"), "used_memory")) - before
+        self.assertGreater(usage, 20_000_000)
+        self.assertLess(abs(used - usage), 0.1 * usage)
+        # What does not fit is refused before it is allocated.
+        for request in (("BF.RESERVE", "bigger", "0.01", 50_000_000), ("BF.RESERVE", "biggest", "0.01", 10**15)):
+            self.assertEqual(str(client.pipeline([request])[0]), "ERR Insufficient memory to create filter")
+        client.call("BF.RESERVE", "grows", "0.01", "1000", "EXPANSION", "32768")
+        outcomes = client.call("BF.MADD", "grows", *range(1100))
+        self.assertIn("ERR problem inserting into filter", {str(outcome) for outcome in outcomes if isinstance(outcome, Refused)})
+        self.assertEqual(client.call("PING"), b"PONG")
+        client.call("FLUSHALL", "ASYNC")
+        self.eventually("the memory does not come back",
+                        lambda: int(field(client.call("INFO", "memory"), "used_memory")) < before + 2_000_000)
+
+    def test_arguments_say_what_filters_get(self):
+        client = self.client_of(self.start(module=("error_rate", "0.001", "CAPACITY", "777", "EXPANSION", "5", "SEED", "9")))
+        client.call("BF.ADD", "k", "a")
+        info = client.call("BF.INFO", "k")
+        self.assertEqual(dict(zip(info[::2], info[1::2]))[b"Capacity"], 777)
+        self.assertEqual(dict(zip(info[::2], info[1::2]))[b"Expansion rate"], 5)
+
+    def test_a_wrong_argument_is_named_in_the_log(self):
+        for arguments, text in ((("RATE", "0.1"), "unknown argument RATE; known are ERROR_RATE"),
+                                (("ERROR_RATE", "2"), "ERROR_RATE: error rate must be in the range"),
+                                (("SEED", "x"), "SEED: it must be a number"),
+                                (("CAPACITY",), "CAPACITY: its value is missing")):
+            server = self.start(module=arguments, wait=False)
+            self.assertNotEqual(server.process.wait(30), 0)
+            self.assertIn("the module is not loaded: " + text, server.text())
+
+    def test_a_second_module_of_the_name_is_refused(self):
+        client = self.client_of(self.start("--enable-module-command", "yes"))
+        self.assertIsInstance(client.pipeline([("MODULE", "LOAD", MODULE)])[0], Refused)
+        self.assertEqual(client.call("BF.ADD", "k", "a"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
