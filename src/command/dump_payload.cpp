@@ -4,6 +4,7 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/filter/rdb.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -30,31 +31,12 @@ Result<filter::FilterPtr> filter_of_rdb_dump(std::span<const std::byte> bytes,
 
 }  // namespace
 
-std::uint64_t payload_byte_count(const filter::Frozen& filter) {
-  return filter.image_byte_count() + footer_bytes;
-}
-
-Result<std::vector<std::string>> payload_of(const filter::Frozen& filter, const filter::GoOn& go_on) {
-  std::vector<std::string> pieces;
-  Checksum checksum;
-  const auto take = [&](std::string piece) {
-    checksum.update(std::as_bytes(std::span(piece)));
-    pieces.push_back(std::move(piece));
-  };
-  if (auto copied = filter.image(take, go_on); !copied) return copied.error();
-  std::string version(version_bytes, '\0');
-  store_little_endian(std::as_writable_bytes(std::span(version)).data(), payload_version);
-  take(std::move(version));
-  std::string sum(checksum_bytes, '\0');
-  store_little_endian(std::as_writable_bytes(std::span(sum)).data(), checksum.value());
-  pieces.push_back(std::move(sum));
-  return pieces;
-}
-
-std::uint64_t restored_bytes_max(std::string_view payload) {
+std::uint64_t restored_bytes_max(std::string_view payload, std::uint32_t layers_max) {
   const auto bytes = std::as_bytes(std::span(payload));
-  const bool may_be_packed = filter::is_rdb_dump(bytes) || filter::is_packed_rdb_string(bytes);
-  return payload.size() * (may_be_packed ? filter::rdb_growth_max : 1);
+  // A dump of few bytes can stand for a large filter, and a large dump takes long to check.
+  if (filter::is_rdb_dump(bytes))
+    return std::max<std::uint64_t>(filter::rdb_bitmap_bytes_max(bytes, layers_max), bytes.size());
+  return payload.size() * (filter::is_packed_rdb_string(bytes) ? filter::rdb_growth_max : 1);
 }
 
 Result<filter::FilterPtr> filter_of_payload(std::string_view payload, const filter::FilterLimits& limits,

@@ -1,9 +1,9 @@
-// The payload that DUMP answers and RESTORE takes:
+// The payloads that RESTORE takes: Redis's dumps of filters and of strings (filter/rdb.hpp), which DUMP
+// answers as well, and what DUMP of Sepal 0.1.0 answered before:
 //
 //     image (filter/image.hpp)  version (2 bytes)  checksum over everything before it (8 bytes)
 //
-// All numbers are little endian. The checksum is XXH3, 64 bits. RESTORE also takes Redis's dumps of
-// RedisBloom filters and of strings (filter/rdb.hpp). A string is dumped as Redis does it.
+// All numbers are little endian. The checksum is XXH3, 64 bits.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -18,12 +18,8 @@
 
 namespace sepal::command {
 
-[[nodiscard]] std::uint64_t payload_byte_count(const filter::Frozen& filter);
-// In pieces, for Reply::bulk_later. Errors: io (`go_on` returned false).
-Result<std::vector<std::string>> payload_of(const filter::Frozen& filter, const filter::GoOn& go_on);
-
-// The most bytes that the filter in this payload can take. Looks at the payload's length and first byte only.
-[[nodiscard]] std::uint64_t restored_bytes_max(std::string_view payload);
+// The most bytes that the payload and its filter can take. Looks at the payload's begin only.
+[[nodiscard]] std::uint64_t restored_bytes_max(std::string_view payload, std::uint32_t layers_max);
 
 // Called before a filter is allocated, with the bytes that it is going to take. Errors: memory_limit.
 using Hold = std::function<Result<void>(std::uint64_t byte_count)>;

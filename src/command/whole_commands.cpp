@@ -164,7 +164,7 @@ bool copied_whole(Context& context, std::string_view payload) {
 }
 
 Next restore_payload(Context& context, std::string_view payload, Adoption adoption) {
-  if (is_small(restored_bytes_max(payload))) {
+  if (is_small(restored_bytes_max(payload, context.services.keyspace.filter_limits().layers_max))) {
     auto filter = filter_of_payload(payload, context.services.keyspace.filter_limits(), {});
     if (filter) return adopt(context, std::move(*filter), std::move(adoption));
     adoption.answer(context.reply, filter.error());
@@ -268,11 +268,11 @@ Next dump(Context& context) {
   }
   if (filter->is_string()) return dump_string(context, FilterPtr(filter));
   const Frozen frozen{FilterPtr(filter)};
-  const std::uint64_t byte_count = payload_byte_count(frozen);
+  const std::uint64_t byte_count = filter::rdb_dump_bytes(frozen);
   if (byte_count > context.services.options.parser.bulk_bytes_max)
     return refuse(context, text::dump_too_large);
   if (is_small(byte_count)) {
-    const auto pieces = payload_of(frozen, {});
+    const auto pieces = filter::rdb_dump_of(frozen, {});
     std::string payload;
     for (const std::string& piece : *pieces) payload += piece;
     context.reply.bulk(payload);
@@ -281,7 +281,8 @@ Next dump(Context& context) {
   if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
   const auto run = [frozen, byte_count](const Making& making) -> Answer {
     auto room = making.hold(byte_count);
-    auto payload = room ? payload_of(frozen, making.go_on) : Result<std::vector<std::string>>(room.error());
+    auto payload =
+        room ? filter::rdb_dump_of(frozen, making.go_on) : Result<std::vector<std::string>>(room.error());
     if (!payload) return [error = payload.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
     return [held = std::make_shared<std::vector<std::string>>(std::move(*payload))](resp::Reply& reply) {
       reply.bulk_later(std::move(*held));

@@ -216,6 +216,11 @@ RdbString RdbReader::bits() {
   return bits;
 }
 
+std::optional<std::string> RdbReader::text_field(std::size_t bytes_max) {
+  expect(Opcode::string);
+  return text(bytes_max);
+}
+
 void RdbReader::end() {
   expect(Opcode::end);
 }

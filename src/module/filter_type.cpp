@@ -1,15 +1,10 @@
-// In an RDB file and in a dump, encoding version 512:
-//
-//     string   the image header (filter/image.hpp)
-//     strings  the bitmaps of all layers, one behind the other, oldest first, in pieces of 1 MiB; the last
-//              piece is what is left. A piece in which no bit is set is an empty string.
-//
-// Encoding version 4 is RedisBloom's (filter/rdb.hpp).
+// filter/rdb.hpp describes what filters are in an RDB file and in a dump, of both encoding versions.
 #include "filter_type.hpp"
 
 #include <sepal/filter/dump.hpp>
 #include <sepal/filter/frozen.hpp>
 #include <sepal/filter/image.hpp>
+#include <sepal/filter/rdb.hpp>
 #include <sepal/filter/redisbloom.hpp>
 
 #include <algorithm>
@@ -27,9 +22,7 @@ using filter::Filter;
 using filter::FilterPtr;
 
 constexpr const char* type_name = "MBbloom--";
-constexpr int own_encoding = 512;
-constexpr int redisbloom_encoding = 4;
-constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t piece_bytes = filter::rdb_piece_bytes;
 // The server frees a value in the background where its effort is above 64.
 constexpr std::uint64_t bytes_of_one_effort = std::uint64_t{64} << 10;
 
@@ -142,8 +135,8 @@ Result<FilterPtr> load_redisbloom(RedisModuleIO* io) {
 }
 
 Result<FilterPtr> load_encoded(RedisModuleIO* io, int encoding_version) {
-  if (encoding_version == own_encoding) return load_own(io);
-  if (encoding_version == redisbloom_encoding) return load_redisbloom(io);
+  if (encoding_version == filter::sepal_encoding) return load_own(io);
+  if (encoding_version == filter::redisbloom_encoding) return load_redisbloom(io);
   return fail(Errc::unsupported_version, "a filter is of encoding version " +
                                              std::to_string(encoding_version) +
                                              "; this module reads RedisBloom's version 4 and its own, 512");
@@ -270,7 +263,7 @@ bool create_filter_type(RedisModuleCtx* context) {
   methods.free = free_value;
   methods.free_effort = free_effort;
   methods.copy = copy;
-  type = api.CreateDataType(context, type_name, own_encoding, &methods);
+  type = api.CreateDataType(context, type_name, filter::sepal_encoding, &methods);
   return type != nullptr;
 }
 

@@ -273,11 +273,11 @@ void RdbFile::read_module(RdbKey& key) {
     return reader_.skip_fields();
   }
   key.kind = RdbKey::Kind::filter;
-  if (id != filter::redisbloom_id) {
-    key.refusal = "an unknown version of RedisBloom wrote it";
+  if (id != filter::redisbloom_id && id != filter::sepal_id) {
+    key.refusal = "an unknown version of RedisBloom or Sepal wrote it";
     return reader_.skip_fields();
   }
-  auto read = filter::read_rdb_filter(reader_, filter_limits.layers_max);
+  auto read = filter::read_rdb_filter(reader_, id, filter_limits.layers_max);
   if (read) {
     key.filter = std::move(*read);
   } else {

@@ -12,34 +12,40 @@ namespace sepal::tools {
 void RdbFilters::Bits::begin(const filter::RdbFilter& filter, filter::RdbBytes& bytes) {
   filter_ = &filter;
   bytes_ = &bytes;
-  layer_ = 0;
-  layer_left_ = 0;
+  string_ = 0;
+  left_ = 0;
 }
 
 Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
   while (!into.empty()) {
-    if (layer_left_ == 0 && layer_ == filter_->bits.size()) {
+    if (left_ == 0 && string_ == filter_->bits.size()) {
       SEPAL_ASSERT(filter_->image.options.hash == filter::ItemHash::none,
                    "more bits are read than the filter has");
       std::ranges::fill(into, std::byte{0});
       return {};
     }
-    if (layer_left_ == 0) {
-      open_layer();
+    if (left_ == 0) {
+      open_string();
       continue;
     }
-    const auto part = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), layer_left_)));
-    if (auto done = reader_->read(part); !done) return done;
-    layer_left_ -= part.size();
+    const auto part = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left_)));
+    if (zeros_) {
+      std::ranges::fill(part, std::byte{0});
+    } else if (auto done = reader_->read(part); !done) {
+      return done;
+    }
+    left_ -= part.size();
     into = into.subspan(part.size());
   }
   return {};
 }
 
-// A string may have no bytes; then nothing is left of its layer.
-void RdbFilters::Bits::open_layer() {
-  reader_.emplace(filter_->bits[layer_], *bytes_);
-  layer_left_ = filter_->bits[layer_++].unpacked_bytes;
+// A string may have no bytes, and stand for none; then nothing is left of it.
+void RdbFilters::Bits::open_string() {
+  const filter::RdbBits& bits = filter_->bits[string_++];
+  reader_.emplace(bits.string, *bytes_);
+  left_ = bits.byte_count;
+  zeros_ = bits.string.unpacked_bytes == 0;
 }
 
 RdbFilters::RdbFilters(storage::File& file, std::uint64_t file_bytes, std::string name, WallTime now,
@@ -136,7 +142,7 @@ Result<void> RdbFilters::take_string(RdbKey& key) {
   if (string.unpacked_bytes > filter::string_bytes_max) {
     key.refusal = "the string is longer than 512 MB";
   } else {
-    key.filter = {.image = filter::string_header(string.unpacked_bytes), .bits = {string}};
+    key.filter = {.image = filter::string_header(string.unpacked_bytes), .bits = {{.string = string, .byte_count = string.unpacked_bytes}}};
   }
   return {};
 }

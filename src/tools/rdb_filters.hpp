@@ -35,19 +35,20 @@ class RdbFilters final : public storage::FilterStream {
   [[nodiscard]] std::uint64_t rdb_bytes() const { return rdb_->offset(); }
 
  private:
-  // Reads the bits of the key at hand, layer after layer. Behind a string come zeros, up to a whole word.
+  // Reads the bits of the key at hand. Behind the last string come zeros, up to a whole word.
   class Bits final : public storage::BitStream {
    public:
     void begin(const filter::RdbFilter& filter, filter::RdbBytes& bytes);
     Result<void> read(std::span<std::byte> into) override;
 
    private:
-    void open_layer();
+    void open_string();
 
     const filter::RdbFilter* filter_ = nullptr;
     filter::RdbBytes* bytes_ = nullptr;
-    std::size_t layer_ = 0;
-    std::uint64_t layer_left_ = 0;
+    std::size_t string_ = 0;  // the next one
+    std::uint64_t left_ = 0;  // of the bits of the string at hand
+    bool zeros_ = false;      // these bits are zeros
     std::optional<filter::RdbStringReader> reader_;
   };
 

@@ -1,0 +1,81 @@
+"""Filters move between sepald and a Redis server with sepal.so, both ways, by DUMP and RESTORE, MIGRATE, and in pieces."""
+
+import unittest
+
+from redis_case import Client, Daemon, RedisTest
+
+
+class MovingTest(RedisTest):
+    def setUp(self):
+        super().setUp()
+        self.redis = self.start()
+        self.daemon = Daemon(self.make_directory(), "--maxmemory", "1gb")
+        self.addCleanup(self.daemon.kill)
+        self.theirs = self.client_of(self.redis)
+        self.ours = Client.of(self.daemon)
+        self.addCleanup(self.ours.close)
+
+    def fill(self, client):
+        """Filters of one layer, of many, of many pieces. Returns their items: key: count."""
+        counts = {"one": 50, "grown": 4000, "large": 20_000}
+        client.call("BF.RESERVE", "grown", "0.001", "10")
+        client.call("BF.RESERVE", "large", "0.0001", "2000000")
+        for key, count in counts.items():
+            client.call("BF.MADD", key, *("%s/%d" % (key, i) for i in range(count)))
+        return counts
+
+    def facts(self, client, key, count):
+        """What must be the same on both sides: all answers, and the counts."""
+        return (client.call("BF.INFO", key), client.call("BF.DEBUG", key),
+                client.call("BF.MEXISTS", key, *("%s/%d" % (key, i) for i in range(count)), *range(20_000)))
+
+    def ways(self):
+        return (self.ours, self.theirs), (self.theirs, self.ours)
+
+    def without_size(self, facts):
+        """The servers count the memory of a large filter a little differently."""
+        info = [value for at, value in enumerate(facts[0]) if at not in (2, 3)]
+        return info, *facts[1:]
+
+    def check_same(self, source, target, counts):
+        for key, count in counts.items():
+            self.assertEqual(self.without_size(self.facts(target, key, count)), self.without_size(self.facts(source, key, count)), key)
+            # It grows there as it would have here.
+            target.call("BF.MADD", key, *("more/%d" % i for i in range(3000)))
+            self.assertEqual(set(target.call("BF.MEXISTS", key, *("more/%d" % i for i in range(3000)),
+                                             *("%s/%d" % (key, i) for i in range(count)))), {1})
+
+    def test_by_dump_and_restore(self):
+        for source, target in self.ways():
+            counts = self.fill(source)
+            for key in counts:
+                self.assertEqual(target.call("RESTORE", key, 0, source.call("DUMP", key), "REPLACE"), b"OK", key)
+            self.check_same(source, target, counts)
+            for client in (source, target):
+                client.call("FLUSHALL")
+
+    def test_in_pieces(self):
+        for source, target in self.ways():
+            counts = self.fill(source)
+            for key in counts:
+                iterator = 0
+                while True:
+                    iterator, data = source.call("BF.SCANDUMP", key, iterator)
+                    if iterator == 0:
+                        break
+                    self.assertEqual(target.call("BF.LOADCHUNK", key, iterator, data), b"OK")
+            self.check_same(source, target, counts)
+            for client in (source, target):
+                client.call("FLUSHALL")
+
+    def test_migrate_from_redis(self):
+        counts = self.fill(self.theirs)
+        self.theirs.call("EXPIRE", "one", 1000)
+        reply = self.theirs.call("MIGRATE", "127.0.0.1", self.daemon.port, "", 0, 30_000, "COPY", "KEYS", *counts)
+        self.assertEqual(reply, b"OK")
+        self.assertGreater(self.ours.call("TTL", "one"), 900)
+        self.check_same(self.theirs, self.ours, counts)
+
+
+if __name__ == "__main__":
+    unittest.main()
