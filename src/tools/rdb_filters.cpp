@@ -142,7 +142,8 @@ Result<void> RdbFilters::take_string(RdbKey& key) {
   if (string.unpacked_bytes > filter::string_bytes_max) {
     key.refusal = "the string is longer than 512 MB";
   } else {
-    key.filter = {.image = filter::string_header(string.unpacked_bytes), .bits = {{.string = string, .byte_count = string.unpacked_bytes}}};
+    key.filter = {.image = filter::string_header(string.unpacked_bytes),
+                  .bits = {{.string = string, .byte_count = string.unpacked_bytes}}};
   }
   return {};
 }

@@ -26,9 +26,9 @@ EVENTUALLY_SECONDS_MAX = 60
 class Redis:
     """One process. `text()` is its log."""
 
-    def __init__(self, directory, *arguments, module=(), wait=True):
-        self.directory = directory
-        self.port = free_port()
+    def __init__(self, directory, *arguments, module=(), wait=True, port=None):
+        self.directory, self.arguments, self.module = directory, arguments, module
+        self.port = port or free_port()
         self.log_path = os.path.join(directory, "log-%d" % random.getrandbits(32))
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", directory, "--logfile", self.log_path,
@@ -36,6 +36,11 @@ class Redis:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if wait:
             self.wait_until_ready()
+
+    @classmethod
+    def again(cls, ended):
+        """The same server once more: its directory, its port, its arguments."""
+        return cls(ended.directory, *ended.arguments, module=ended.module, port=ended.port)
 
     def text(self):
         path = pathlib.Path(self.log_path)

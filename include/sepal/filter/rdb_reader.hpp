@@ -90,7 +90,7 @@ class RdbReader {
   // Fields of a module's value, with their opcodes.
   std::uint64_t number();
   double real();
-  RdbString bits();  // a string that is not a number
+  RdbString bits();                                              // a string that is not a number
   std::optional<std::string> text_field(std::size_t bytes_max);  // as text()
   void end();
   // Skips fields of any kind, up to the end and with it.
