@@ -55,6 +55,7 @@ struct TypeMethods {
   int (*defrag)(void* context, RedisModuleString* key, void** value) = nullptr;
 };
 
+// The members have the server's names. NOLINTBEGIN(readability-identifier-naming)
 struct Api {
   // --- Redis 6.2 has all of these -----------------------------------------------------------------------
 
@@ -119,6 +120,7 @@ struct Api {
   void* (*TryAlloc)(std::size_t);                // Redis 7.0
   void* (*TryCalloc)(std::size_t, std::size_t);  // Redis 7.4
 };
+// NOLINTEND(readability-identifier-naming)
 
 // Set by load_api(), before any other function of this module is called.
 extern Api api;
