@@ -23,15 +23,16 @@ inline constexpr int status_ok = 0;
 inline constexpr int status_error = 1;
 inline constexpr int module_api_version = 1;
 
-// Of OpenKey().
+// OpenKey() takes these modes.
 inline constexpr int open_to_read = 1;
 inline constexpr int open_to_write = 2;
-// Of KeyType().
+// KeyType() returns it for a free key.
 inline constexpr int key_is_empty = 0;
-// Of GetContextFlags().
-inline constexpr int context_has_eviction = 1 << 9;
+// GetContextFlags() returns these bits, among others.
+inline constexpr int context_is_replica = 1 << 3;
+inline constexpr int context_is_loading = 1 << 13;
 inline constexpr int context_is_resp3 = 1 << 22;
-// Of SetModuleOptions().
+// SetModuleOptions() takes these bits.
 inline constexpr int handles_io_errors = 1 << 0;
 inline constexpr int signals_modified_keys_itself = 1 << 1;
 

@@ -155,18 +155,25 @@ void* load(RedisModuleIO* io, int encoding_version) {
 
 // --- writing ----------------------------------------------------------------------------------------------
 
-void save_all(RedisModuleIO* io, const Filter& saved) {
-  const filter::ImageHeader header = filter::header_of(saved);
-  const std::vector<filter::LayerView> layers = saved.layers();
-  const std::vector<std::byte> head = encode(header);
-  api.SaveStringBuffer(io, chars(head).data(), head.size());
+// Calls take(bytes) for the image header, and then for the bitmaps, piece after piece.
+template <class Take>
+void give_image(const Filter& filter, const Take& take) {
+  const filter::ImageHeader header = filter::header_of(filter);
+  const std::vector<filter::LayerView> layers = filter.layers();
+  take(std::span<const std::byte>(encode(header)));
   std::vector<std::byte> piece(static_cast<std::size_t>(std::min(piece_bytes, header.bitmap_bytes())));
   in_pieces(header.bitmap_bytes(), [&](std::uint64_t offset, std::size_t count) {
     const auto part = std::span(piece).first(count);
     copy_bits(layers, offset, part);
-    const bool is_empty = std::ranges::all_of(part, [](std::byte byte) { return byte == std::byte{0}; });
-    api.SaveStringBuffer(io, chars(part).data(), is_empty ? 0 : count);
+    take(std::span<const std::byte>(part));
     return true;
+  });
+}
+
+void save_all(RedisModuleIO* io, const Filter& saved) {
+  give_image(saved, [&](std::span<const std::byte> bytes) {
+    const bool is_empty = std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+    api.SaveStringBuffer(io, chars(bytes).data(), is_empty ? 0 : bytes.size());
   });
 }
 
@@ -228,24 +235,13 @@ void* copy(RedisModuleString* /*from*/, RedisModuleString* /*to*/, const void* v
   return nullptr;
 }
 
-void digest_all(RedisModuleDigest* into, const Filter& filter) {
-  const filter::ImageHeader header = filter::header_of(filter);
-  const std::vector<filter::LayerView> layers = filter.layers();
-  const std::vector<std::byte> head = encode(header);
-  api.DigestAddStringBuffer(into, chars(head).data(), head.size());
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(piece_bytes, header.bitmap_bytes())));
-  in_pieces(header.bitmap_bytes(), [&](std::uint64_t offset, std::size_t count) {
-    copy_bits(layers, offset, std::span(piece).first(count));
-    api.DigestAddStringBuffer(into, chars(piece).data(), count);
-    return true;
-  });
-  api.DigestEndSequence(into);
-}
-
-// Of DEBUG DIGEST-VALUE: equal for filters of the same shape, counts and bits.
+// DEBUG DIGEST-VALUE answers it: equal for filters of the same shape, counts and bits.
 void digest(RedisModuleDigest* into, void* value) {
   try {
-    digest_all(into, filter_of(value));
+    give_image(filter_of(value), [&](std::span<const std::byte> bytes) {
+      api.DigestAddStringBuffer(into, chars(bytes).data(), bytes.size());
+    });
+    api.DigestEndSequence(into);
   } catch (const std::exception&) {
     // The digest is one that no other server has.
   }

@@ -12,8 +12,10 @@ namespace sepal::module {
 namespace {
 
 // The bytes that a filter may take which is not there yet. With a policy of eviction other keys make way, so
-// all of maxmemory is room.
+// all of maxmemory is room. What a replica is told, and what stands in an AOF, was admitted before.
 std::uint64_t room(RedisModuleCtx* context) {
+  if ((api.GetContextFlags(context) & (context_is_replica | context_is_loading)) != 0)
+    return no_limits.bytes_max;
   RedisModuleServerInfoData* const info = api.GetServerInfo(context, "memory");
   if (info == nullptr) return no_limits.bytes_max;
   int error = 0;

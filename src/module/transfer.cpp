@@ -12,8 +12,10 @@
 #include <sepal/filter/redisbloom.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "effects.hpp"
 #include "filter_type.hpp"
@@ -55,11 +57,26 @@ std::string_view put(Key& key, const ImageHeader& header) {
   return {};
 }
 
-// `offset` is in the bitmaps.
+// Sets these bits in addition to those that are set. `offset` is in the bitmaps.
 std::string_view fill(Filter& filter, std::uint64_t offset, std::span<const std::byte> data) {
   if (data.size() > filter::header_of(filter).bitmap_bytes() - offset) return text::load_too_big;
-  filter::fill_bits(filter, offset, data);
+  // Bits are copied by whole words; RedisBloom's pieces may begin and end within one.
+  constexpr std::uint64_t word_bytes = sizeof(std::uint64_t);
+  const std::uint64_t begin = offset - offset % word_bytes;
+  const std::uint64_t end = (offset + data.size() + word_bytes - 1) / word_bytes * word_bytes;
+  std::vector<std::byte> bits(static_cast<std::size_t>(end - begin));
+  filter::copy_bits(filter.layers(), begin, bits);
+  const auto changed = std::span(bits).subspan(static_cast<std::size_t>(offset - begin), data.size());
+  std::ranges::transform(changed, data, changed.begin(), std::bit_or());
+  filter::fill_bits(filter, begin, bits);
   return {};
+}
+
+// Nobody has added to the filter, and no piece of it has come.
+bool is_blank(const Filter& filter) {
+  const auto image = filter::whole_image(filter);
+  const auto bits = std::span(image).subspan(filter::image_bytes(filter.layer_count()));
+  return std::ranges::all_of(bits, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 bool same(const ImageHeader& one, const ImageHeader& other) {
@@ -69,13 +86,13 @@ bool same(const ImageHeader& one, const ImageHeader& other) {
 // A piece of a dump of Sepal.
 std::string_view load_piece(Key& key, const filter::DumpPiece& piece) {
   if (key.filter() == nullptr) return text::filter_not_found;
+  if (piece.total_bytes < filter::header_of(*key.filter()).bitmap_bytes()) return text::load_bad_data;
   // A piece that is a whole filter has an instant of its own, which may differ from the header's.
   const bool is_whole = piece.image && piece.data.size() == piece.total_bytes;
-  if (is_whole && !same(*piece.image, filter::header_of(*key.filter())))
+  if (is_whole && !same(*piece.image, filter::header_of(*key.filter())) && is_blank(*key.filter()))
     if (const std::string_view refusal = put(key, *piece.image); !refusal.empty()) return refusal;
   Filter& filter = *key.filter();
   const std::uint64_t bitmap_bytes = filter::header_of(filter).bitmap_bytes();
-  if (piece.total_bytes < bitmap_bytes) return text::load_bad_data;
   // The filter has grown during the dump: this piece is of a layer that the header does not name.
   if (piece.offset >= bitmap_bytes) return {};
   return fill(filter, piece.offset,

@@ -58,15 +58,35 @@ class MovingTest(RedisTest):
         for source, target in self.ways():
             counts = self.fill(source)
             for key in counts:
-                iterator = 0
-                while True:
-                    iterator, data = source.call("BF.SCANDUMP", key, iterator)
-                    if iterator == 0:
-                        break
-                    self.assertEqual(target.call("BF.LOADCHUNK", key, iterator, data), b"OK")
+                for piece in self.pieces_of(source, key):
+                    self.assertEqual(target.call("BF.LOADCHUNK", key, *piece), b"OK")
             self.check_same(source, target, counts)
             for client in (source, target):
                 client.call("FLUSHALL")
+
+    def test_pieces_that_come_beside_adds(self):
+        """What clients add to the target while pieces come, and pieces that come twice, lose nothing."""
+        for key, count in (("one", 50), ("large", 20_000)):
+            self.fill(self.theirs)
+            header, *pieces = self.pieces_of(self.theirs, key)
+            self.theirs.call("BF.LOADCHUNK", "target", *header)
+            items = ["%s/%d" % (key, i) for i in range(count)]
+            added = []
+            for piece in pieces + pieces[::-1]:
+                added += [len(added), len(added) + 1]
+                self.theirs.call("BF.MADD", "target", *added[-2:])
+                self.assertEqual(self.theirs.call("BF.LOADCHUNK", "target", *piece), b"OK")
+            self.assertEqual(set(self.theirs.call("BF.MEXISTS", "target", *items, *added)), {1})
+            self.theirs.call("FLUSHALL")
+
+    @staticmethod
+    def pieces_of(client, key):
+        pieces, iterator = [], 0
+        while True:
+            iterator, data = client.call("BF.SCANDUMP", key, iterator)
+            if iterator == 0:
+                return pieces
+            pieces.append((iterator, data))
 
     def test_migrate_from_redis(self):
         counts = self.fill(self.theirs)
