@@ -3,7 +3,7 @@
 import random
 import unittest
 
-from redis_case import RedisTest, field
+from redis_case import RedisTest, encode, field
 
 
 class ReplicationTest(RedisTest):
@@ -73,6 +73,27 @@ class ReplicationTest(RedisTest):
         self.assertLess(self.offset() - before, 300)
         self.assert_same()
         self.assertEqual(self.reader.call("BF.EXISTS", "k", "new"), 1)
+
+    def test_a_load_of_mostly_known_items_sends_little(self):
+        """RedisBloom sends each request as it came. Here nine in ten items are known."""
+        self.client.call("BF.RESERVE", "k", "0.000001", 100_000)
+        self.client.call("CONFIG", "SET", "repl-ping-replica-period", 3600)
+        self.client.call("BF.MADD", "k", *("item:%012d" % i for i in range(10_000)))
+        self.wait_for_replica()
+        before, sent, new = self.offset(), 0, 10_000
+        for size in (1, 10, 100):
+            for _ in range(2000 // size):
+                numbers = [random.randrange(10_000) for _ in range(size)]
+                for at in range(size):
+                    if random.random() < 0.1:
+                        numbers[at], new = new, new + 1
+                request = ("BF.MADD", "k", *("item:%012d" % i for i in numbers))
+                sent += len(encode(*request))
+                self.client.call(*request)
+        self.assertGreater(new, 10_300)
+        self.assertLess(self.offset() - before, 0.15 * sent)
+        print("%d bytes sent to the replica, %d bytes of requests" % (self.offset() - before, sent), flush=True)
+        self.assert_same()
 
     def test_a_replica_takes_over(self):
         self.client.call("BF.MADD", "k", *range(1000))
