@@ -16,7 +16,7 @@ import redis
 from daemon import DaemonTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Those in folders need packages of their own, and tests/clients/ runs them.
+# Those in folders need more than a sepald: tests/clients/ or test_documents.py runs them.
 EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if path.is_file())
 SECONDS_MAX = 120
 INTERPRETERS = {".py": [sys.executable], ".sh": ["bash"]}
