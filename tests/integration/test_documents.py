@@ -183,7 +183,7 @@ class DocumentTest(unittest.TestCase):
 
     @staticmethod
     def is_excerpt(block):
-        return any(block.text in read(file) for file in (ROOT / EXCERPTS[block.kind]).iterdir() if file.is_file())
+        return any(block.text in read(file) for file in (ROOT / EXCERPTS[block.kind]).rglob("*") if file.is_file())
 
     def assert_shown(self, block, command, shown, printed):
         if not documents.matches(shown, printed, VARYING):
