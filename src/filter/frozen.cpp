@@ -44,7 +44,10 @@ Result<FilterPtr> Frozen::copy(const FilterLimits& limits, const GoOn& go_on) co
       in_pieces(bitmap_bytes, piece_bytes, go_on, [&](std::uint64_t offset, std::size_t count) {
         const auto some = std::span(piece).first(count);
         copy_bits(layers_, offset, some);
-        fill_bits(**made, offset, some);
+        // Where no bit is set, the copy is zeros already, and its pages take no memory until they are
+        // touched.
+        if (std::ranges::any_of(some, [](std::byte byte) { return byte != std::byte{0}; }))
+          fill_bits(**made, offset, some);
       });
   if (!copied) return copied.error();
   return made;

@@ -41,7 +41,7 @@ std::string load_api(RedisModuleCtx* context) {
   needed(api.ModuleTypeGetType, "ModuleTypeGetType");
   needed(api.ModuleTypeGetValue, "ModuleTypeGetValue");
   needed(api.ModuleTypeSetValue, "ModuleTypeSetValue");
-  needed(api.SetExpire, "SetExpire");
+  needed(api.SetAbsExpire, "SetAbsExpire");
   needed(api.SignalModifiedKey, "SignalModifiedKey");
   needed(api.Replicate, "Replicate");
   needed(api.ReplicateVerbatim, "ReplicateVerbatim");
@@ -53,6 +53,7 @@ std::string load_api(RedisModuleCtx* context) {
   needed(api.SaveStringBuffer, "SaveStringBuffer");
   needed(api.EmitAOF, "EmitAOF");
   needed(api.IsIOError, "IsIOError");
+  needed(api.GetContextFromIO, "GetContextFromIO");
   needed(api.LogIOError, "LogIOError");
   needed(api.DigestAddStringBuffer, "DigestAddStringBuffer");
   needed(api.DigestEndSequence, "DigestEndSequence");
@@ -64,6 +65,8 @@ std::string load_api(RedisModuleCtx* context) {
   needed(api.ServerInfoGetFieldC, "ServerInfoGetFieldC");
   optional(api.ReplyWithBool, "ReplyWithBool");
   optional(api.ReplyWithMap, "ReplyWithMap");
+  optional(api.GetCommand, "GetCommand");
+  optional(api.SetCommandInfo, "SetCommandInfo");
   optional(api.TryAlloc, "TryAlloc");
   optional(api.TryCalloc, "TryCalloc");
   return missing;

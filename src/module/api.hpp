@@ -9,6 +9,7 @@
 #include <string>
 
 // The server's own types, whose inside only the server knows.
+struct RedisModuleCommand;
 struct RedisModuleCtx;
 struct RedisModuleDigest;
 struct RedisModuleIO;
@@ -56,9 +57,55 @@ struct TypeMethods {
   int (*defrag)(void* context, RedisModuleString* key, void** value) = nullptr;
 };
 
+// Which words of a command are keys, and what it does to them (version 1 of the server's table).
+struct KeySpec {
+  static constexpr std::uint64_t reads = 1 << 0;    // RO
+  static constexpr std::uint64_t changes = 1 << 1;  // RW
+  static constexpr std::uint64_t gives = 1 << 4;    // ACCESS
+  static constexpr std::uint64_t inserts = 1 << 6;  // INSERT
+  static constexpr int by_index = 2;                // begin_search
+  static constexpr int by_range = 2;                // find_keys
+
+  const char* notes = nullptr;
+  std::uint64_t flags = 0;
+  int begin_search = 0;  // 0 ends an array of these
+  struct {
+    alignas(8) int position;
+    const char* unused;
+  } begin{};
+  int find_keys = 0;
+  struct {
+    int last_key;
+    int key_step;
+    int limit;
+  } range{};
+};
+
+struct CommandInfoVersion {
+  int version;
+  std::size_t history_entry_bytes;
+  std::size_t key_spec_bytes;
+  std::size_t argument_bytes;
+};
+
+// The bytes of the server's description of an argument, which this module does not give.
+inline constexpr std::size_t argument_info_bytes = 72;
+
+struct CommandInfo {
+  const CommandInfoVersion* version;
+  const char* summary;
+  const char* complexity;
+  const char* since;
+  const void* history;
+  const char* tips;
+  int arity;
+  const KeySpec* key_specs;
+  const void* arguments;
+};
+
 // The members have the server's names. NOLINTBEGIN(readability-identifier-naming)
 struct Api {
-  // --- Redis 6.2 has all of these -----------------------------------------------------------------------
+  // --- Redis 6.2.2 has all of these -----------------------------------------------------------------------
 
   // The module and its commands.
   void (*SetModuleAttribs)(RedisModuleCtx*, const char* name, int version, int api_version);
@@ -86,7 +133,7 @@ struct Api {
   RedisModuleType* (*ModuleTypeGetType)(RedisModuleKey*);
   void* (*ModuleTypeGetValue)(RedisModuleKey*);
   int (*ModuleTypeSetValue)(RedisModuleKey*, RedisModuleType*, void* value);
-  int (*SetExpire)(RedisModuleKey*, long long milliseconds);
+  int (*SetAbsExpire)(RedisModuleKey*, long long milliseconds);
   int (*SignalModifiedKey)(RedisModuleCtx*, RedisModuleString*);
 
   // Replicas and the AOF.
@@ -102,6 +149,7 @@ struct Api {
   void (*SaveStringBuffer)(RedisModuleIO*, const char*, std::size_t);
   void (*EmitAOF)(RedisModuleIO*, const char* command, const char* format, ...);
   int (*IsIOError)(RedisModuleIO*);
+  RedisModuleCtx* (*GetContextFromIO)(RedisModuleIO*);
   void (*LogIOError)(RedisModuleIO*, const char* level, const char* format, ...);
   void (*DigestAddStringBuffer)(RedisModuleDigest*, const char*, std::size_t);
   void (*DigestEndSequence)(RedisModuleDigest*);
@@ -116,10 +164,12 @@ struct Api {
 
   // --- later servers ------------------------------------------------------------------------------------
 
-  int (*ReplyWithBool)(RedisModuleCtx*, int);    // Redis 7.0
-  int (*ReplyWithMap)(RedisModuleCtx*, long);    // Redis 7.0
-  void* (*TryAlloc)(std::size_t);                // Redis 7.0
-  void* (*TryCalloc)(std::size_t, std::size_t);  // Redis 7.4
+  int (*ReplyWithBool)(RedisModuleCtx*, int);                            // Redis 7.0
+  int (*ReplyWithMap)(RedisModuleCtx*, long);                            // Redis 7.0
+  void* (*TryAlloc)(std::size_t);                                        // Redis 7.0
+  RedisModuleCommand* (*GetCommand)(RedisModuleCtx*, const char* name);  // Redis 7.0
+  int (*SetCommandInfo)(RedisModuleCommand*, const CommandInfo*);        // Redis 7.0
+  void* (*TryCalloc)(std::size_t, std::size_t);                          // Redis 7.4
 };
 // NOLINTEND(readability-identifier-naming)
 

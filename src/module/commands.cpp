@@ -35,15 +35,13 @@ using filter::FilterPtr;
 
 Settings chosen;
 
-filter::FilterOptions default_options() {
-  filter::FilterOptions options = chosen.options;
-  if (chosen.seed) {
-    options.seed = *chosen.seed;
-    return options;
-  }
+// Only where a filter is created: an add of an item costs less than a random number.
+std::uint64_t new_seed() {
+  if (chosen.seed) return *chosen.seed;
   const std::string digits = random_hex(16);
-  std::from_chars(digits.data(), digits.data() + digits.size(), options.seed, 16);
-  return options;
+  std::uint64_t seed = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), seed, 16);
+  return seed;
 }
 
 // --- adding -----------------------------------------------------------------------------------------------
@@ -68,7 +66,8 @@ std::string_view text_of_creation(Errc code) {
 }
 
 // Null: the reply says why.
-Filter* create(Request& request, Key& key, const filter::FilterOptions& options, Effects& effects) {
+Filter* create(Request& request, Key& key, filter::FilterOptions options, Effects& effects) {
+  options.seed = new_seed();
   auto made = Filter::create(options, limits_of_new(request.context));
   if (!made) {
     request.reply.error(text_of_creation(made.error().code));
@@ -142,15 +141,15 @@ void add(Request& request, const Addition& addition) {
 }
 
 void bf_add(Request& request) {
-  add(request, {.options = default_options(), .single = true});
+  add(request, {.options = chosen.options, .single = true});
 }
 
 void bf_madd(Request& request) {
-  add(request, {.options = default_options()});
+  add(request, {.options = chosen.options});
 }
 
 void bf_insert(Request& request) {
-  const auto parsed = bloom::parse_insert(request.words.subspan(2), default_options());
+  const auto parsed = bloom::parse_insert(request.words.subspan(2), chosen.options);
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) return request.reply.error(refusal->text);
   if (std::holds_alternative<bloom::TooFewWords>(parsed))
     return request.reply.error(bloom::wrong_arity("bf.insert"));
@@ -164,7 +163,7 @@ void bf_reserve(Request& request) {
   Reply& reply = request.reply;
   if (request.words.size() > bloom::reserve_words_max(request.words))
     return reply.error(bloom::wrong_arity("bf.reserve"));
-  const auto parsed = bloom::parse_reserve(request.words.subspan(2), default_options());
+  const auto parsed = bloom::parse_reserve(request.words.subspan(2), chosen.options);
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) return reply.error(refusal->text);
   const auto& reserve = std::get<bloom::ReserveRequest>(parsed);
   const std::int64_t now = api.Milliseconds();
@@ -179,8 +178,9 @@ void bf_reserve(Request& request) {
     if (key.filter() != nullptr) return reply.error(text::filter_exists);
     if (create(request, key, reserve.options, effects) == nullptr) return;
     if (reserve.seconds) {
-      key.expire_in(seconds * milliseconds);
-      effects.deadline(now + seconds * milliseconds);
+      const std::int64_t deadline = now + seconds * milliseconds;
+      key.expire_at(deadline);
+      effects.deadline(deadline);
     }
   }
   effects.end();
@@ -297,32 +297,67 @@ int run(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
 struct Command {
   const char* name;
   CommandFunction* function;
-  const char* flags;
+  bool writes;
+  int arity;
 };
 
-constexpr const char* writes = "write deny-oom";
-constexpr const char* reads = "readonly fast";
+template <Handler& handler, int arity>
+constexpr Command command(const char* name, bool writes) {
+  return {.name = name, .function = run<handler, arity>, .writes = writes, .arity = arity};
+}
+
+constexpr bool writes = true;
+constexpr bool reads = false;
 constexpr Command commands[] = {
-    {"bf.add", run<bf_add, 3>, writes},
-    {"bf.card", run<bf_card, 2>, reads},
-    {"bf.debug", run<bf_debug, 2>, reads},
-    {"bf.exists", run<bf_exists, 3>, reads},
-    {"bf.info", run<bf_info, -2>, reads},
-    {"bf.insert", run<bf_insert, -4>, writes},
-    {"bf.loadchunk", run<bf_load_chunk, 4>, writes},
-    {"bf.madd", run<bf_madd, -3>, writes},
-    {"bf.mexists", run<bf_mexists, -3>, reads},
-    {"bf.reserve", run<bf_reserve, -4>, writes},
-    {"bf.scandump", run<bf_scan_dump, 3>, reads},
-    {"bf.shape", run<bf_shape, 3>, writes},
+    command<bf_add, 3>("bf.add", writes),
+    command<bf_card, 2>("bf.card", reads),
+    command<bf_debug, 2>("bf.debug", reads),
+    command<bf_exists, 3>("bf.exists", reads),
+    command<bf_info, -2>("bf.info", reads),
+    command<bf_insert, -4>("bf.insert", writes),
+    command<bf_load_chunk, 4>("bf.loadchunk", writes),
+    command<bf_madd, -3>("bf.madd", writes),
+    command<bf_mexists, -3>("bf.mexists", reads),
+    command<bf_reserve, -4>("bf.reserve", writes),
+    command<bf_scan_dump, 3>("bf.scandump", reads),
+    command<bf_shape, 3>("bf.shape", writes),
 };
+
+// Rights of users on keys to read them only or to write them only (%R~, %W~) need to know what a command
+// does.
+bool describe(RedisModuleCtx* context, const Command& command) {
+  if (api.SetCommandInfo == nullptr || api.GetCommand == nullptr) return true;
+  static constexpr CommandInfoVersion version{.version = 1,
+                                              .history_entry_bytes = 2 * sizeof(void*),
+                                              .key_spec_bytes = sizeof(KeySpec),
+                                              .argument_bytes = argument_info_bytes};
+  KeySpec key;
+  key.flags = command.writes ? KeySpec::changes | KeySpec::inserts : KeySpec::reads | KeySpec::gives;
+  key.begin_search = KeySpec::by_index;
+  key.begin.position = 1;
+  key.find_keys = KeySpec::by_range;
+  key.range = {.last_key = 0, .key_step = 1, .limit = 0};
+  const KeySpec keys[] = {key, KeySpec()};
+  const CommandInfo info{.version = &version,
+                         .summary = nullptr,
+                         .complexity = nullptr,
+                         .since = nullptr,
+                         .history = nullptr,
+                         .tips = nullptr,
+                         .arity = command.arity,
+                         .key_specs = keys,
+                         .arguments = nullptr};
+  return api.SetCommandInfo(api.GetCommand(context, command.name), &info) == status_ok;
+}
 
 }  // namespace
 
 bool create_commands(RedisModuleCtx* context, const Settings& settings) {
   chosen = settings;
   return std::ranges::all_of(commands, [&](const Command& command) {
-    return api.CreateCommand(context, command.name, command.function, command.flags, 1, 1, 1) == status_ok;
+    const char* const flags = command.writes ? "write deny-oom" : "readonly fast";
+    return api.CreateCommand(context, command.name, command.function, flags, 1, 1, 1) == status_ok &&
+           describe(context, command);
   });
 }
 

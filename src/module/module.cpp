@@ -32,7 +32,7 @@ Words words_of(RedisModuleString** arguments, int count, std::vector<std::string
 
 int load(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
   if (const std::string missing = load_api(context); !missing.empty())
-    return refuse(context, "the server lacks these functions, which Redis 6.2 has: " + missing);
+    return refuse(context, "the server lacks these functions, which Redis 6.2.2 has: " + missing);
   if (api.IsModuleNameBusy(module_name) != 0)
     return refuse(context, "the server has another module of this name, bf, which is RedisBloom's as well");
   api.SetModuleAttribs(context, module_name, 1, module_api_version);

@@ -31,8 +31,8 @@ filter::Filter* Key::put(filter::FilterPtr filter) {
   return filter_;
 }
 
-void Key::expire_in(std::int64_t milliseconds) {
-  api.SetExpire(key_, milliseconds);
+void Key::expire_at(std::int64_t milliseconds) {
+  api.SetAbsExpire(key_, milliseconds);
 }
 
 Reply::Reply(RedisModuleCtx* context)

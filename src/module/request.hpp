@@ -28,7 +28,7 @@ class Key {
   [[nodiscard]] filter::Filter* filter() const { return filter_; }
   // The key is open to be written. What it held is gone.
   filter::Filter* put(filter::FilterPtr filter);
-  void expire_in(std::int64_t milliseconds);
+  void expire_at(std::int64_t milliseconds);  // since 1970
 
  private:
   RedisModuleKey* key_;

@@ -5,11 +5,20 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <unistd.h>
 
 #include "filter_type.hpp"
 
 namespace sepal::module {
 namespace {
+
+// Without maxmemory. The system would promise more than it has, and end the server when it is used.
+std::uint64_t memory_of_machine() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const long page_bytes = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0) return no_limits.bytes_max;
+  return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
+}
 
 // The bytes that a filter may take which is not there yet. With a policy of eviction other keys make way, so
 // all of maxmemory is room. What a replica is told, and what stands in an AOF, was admitted before.
@@ -24,7 +33,7 @@ std::uint64_t room(RedisModuleCtx* context) {
   const char* const policy = api.ServerInfoGetFieldC(info, "maxmemory_policy");
   const bool evicts = policy != nullptr && std::string_view(policy) != "noeviction";
   api.FreeServerInfo(context, info);
-  if (error != 0 || maxmemory == 0) return no_limits.bytes_max;
+  if (error != 0 || maxmemory == 0) return memory_of_machine();
   return evicts ? maxmemory : maxmemory - std::min(maxmemory, used);
 }
 

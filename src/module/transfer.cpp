@@ -19,6 +19,7 @@
 
 #include "effects.hpp"
 #include "filter_type.hpp"
+#include "room.hpp"
 
 namespace sepal::module {
 namespace {
@@ -48,11 +49,11 @@ std::optional<ImageHeader> header_in(std::span<const std::byte> bytes) {
 }
 
 // The text of the refusal; empty if there is none.
-std::string_view put(Key& key, const ImageHeader& header) {
+std::string_view put(RedisModuleCtx* context, Key& key, const ImageHeader& header) {
   if (header.options.hash == filter::ItemHash::none) return text::load_bad_data;
-  auto made = Filter::restore(header.options, header.layers, no_limits);
+  auto made = Filter::restore(header.options, header.layers, limits_of_new(context));
   if (!made)
-    return made.error().code == Errc::out_of_memory ? text::no_memory_for_filter : text::load_bad_data;
+    return made.error().code == Errc::out_of_range ? text::load_bad_data : text::no_memory_for_filter;
   key.put(std::move(*made));
   return {};
 }
@@ -84,13 +85,13 @@ bool same(const ImageHeader& one, const ImageHeader& other) {
 }
 
 // A piece of a dump of Sepal.
-std::string_view load_piece(Key& key, const filter::DumpPiece& piece) {
+std::string_view load_piece(RedisModuleCtx* context, Key& key, const filter::DumpPiece& piece) {
   if (key.filter() == nullptr) return text::filter_not_found;
   if (piece.total_bytes < filter::header_of(*key.filter()).bitmap_bytes()) return text::load_bad_data;
   // A piece that is a whole filter has an instant of its own, which may differ from the header's.
   const bool is_whole = piece.image && piece.data.size() == piece.total_bytes;
   if (is_whole && !same(*piece.image, filter::header_of(*key.filter())) && is_blank(*key.filter()))
-    if (const std::string_view refusal = put(key, *piece.image); !refusal.empty()) return refusal;
+    if (const std::string_view refusal = put(context, key, *piece.image); !refusal.empty()) return refusal;
   Filter& filter = *key.filter();
   const std::uint64_t bitmap_bytes = filter::header_of(filter).bitmap_bytes();
   // The filter has grown during the dump: this piece is of a layer that the header does not name.
@@ -111,26 +112,28 @@ std::string_view load_bits(const Key& key, std::int64_t iterator, std::span<cons
   return fill(*filter, offset, bits);
 }
 
-std::string_view load(Key& key, std::int64_t iterator, std::span<const std::byte> bytes) {
+std::string_view load(RedisModuleCtx* context, Key& key, std::int64_t iterator,
+                      std::span<const std::byte> bytes) {
   if (iterator == 1) {
     const auto header = header_in(bytes);
-    return header ? put(key, *header) : text::load_bad_data;
+    return header ? put(context, key, *header) : text::load_bad_data;
   }
   if (const auto piece = filter::decode_dump_piece(bytes, no_limits.layers_max))
-    return load_piece(key, *piece);
+    return load_piece(context, key, *piece);
   return load_bits(key, iterator, bytes);
 }
 
 // The text of the refusal; empty if there is none.
-std::string_view shape(Key& key, const ImageHeader& header) {
+std::string_view shape(RedisModuleCtx* context, Key& key, const ImageHeader& header) {
   Filter* const filter = key.filter();
-  if (filter == nullptr) return put(key, header);
+  if (filter == nullptr) return put(context, key, header);
   const std::uint32_t layer_count = filter->layer_count();
   if (filter->options() != header.options || layer_count > header.layers.size()) return text::load_bad_data;
   for (std::uint32_t i = 0; i < layer_count; ++i)
     if (filter->layer(i).plan() != header.layers[i].plan) return text::load_bad_data;
   for (std::size_t i = layer_count; i < header.layers.size(); ++i)
-    if (!filter->append_layer(header.layers[i].plan, no_limits)) return text::no_memory_for_filter;
+    if (!filter->append_layer(header.layers[i].plan, limits_of(context, *filter)))
+      return text::no_memory_for_filter;
   return {};
 }
 
@@ -165,8 +168,9 @@ void bf_load_chunk(Request& request) {
   std::string_view refusal;
   {
     Key key(request.context, request.key(), open_to_read | open_to_write);
-    refusal =
-        key.is_other() ? text::wrong_type : load(key, *iterator, std::as_bytes(std::span(request.words[3])));
+    refusal = key.is_other()
+                  ? text::wrong_type
+                  : load(request.context, key, *iterator, std::as_bytes(std::span(request.words[3])));
   }
   answer(request, effects, refusal);
 }
@@ -179,7 +183,7 @@ void bf_shape(Request& request) {
   std::string_view refusal;
   {
     Key key(request.context, request.key(), open_to_read | open_to_write);
-    refusal = key.is_other() ? text::wrong_type : shape(key, *header);
+    refusal = key.is_other() ? text::wrong_type : shape(request.context, key, *header);
   }
   answer(request, effects, refusal);
 }

@@ -85,6 +85,37 @@ class CommandTest(RedisTest):
         self.eventually("the memory does not come back",
                         lambda: int(field(client.call("INFO", "memory"), "used_memory")) < before + 2_000_000)
 
+    def test_a_filter_from_elsewhere_that_does_not_fit_is_refused(self):
+        source = self.client_of(self.start(directory=self.make_directory()))
+        source.call("BF.RESERVE", "k", "0.01", 1_000_000_000)
+        _, header = source.call("BF.SCANDUMP", "k", 0)
+        dump = source.call("DUMP", "k")
+        # Without a limit, the machine's memory is one.
+        self.assertIn("Insufficient memory", str(source.pipeline([("BF.RESERVE", "giant", "0.01", 10**14)])[0]))
+        server = self.start("--maxmemory", "20mb")
+        client = self.client_of(server)
+        for request, text in ((("BF.LOADCHUNK", "k", 1, header), "ERR Insufficient memory to create filter"),
+                              (("BF.SHAPE", "k", header[40:-8]), "ERR Insufficient memory to create filter"),
+                              (("RESTORE", "k", 0, dump), "ERR Bad data format")):
+            self.assertEqual(str(client.pipeline([request])[0]), text, request[0])
+        self.assertIn("the filter would exceed the memory", server.text())
+        self.assertEqual(client.call("SET", "x", 1), b"OK")
+
+    def test_users_can_have_the_right_to_read_a_key_only(self):
+        server = self.start()
+        client, reader = self.client_of(server), self.client_of(server)
+        client.call("BF.ADD", "k", "a")
+        client.call("ACL", "SETUSER", "reader", "on", ">secret", "+bf.exists", "+bf.add", "+bf.mexists", "%R~*")
+        reader.call("AUTH", "reader", "secret")
+        self.assertEqual(reader.call("BF.EXISTS", "k", "a"), 1)
+        self.assertEqual(reader.call("BF.MEXISTS", "k", "a", "b"), [1, 0])
+        self.assertIn("NOPERM", str(reader.pipeline([("BF.ADD", "k", "b")])[0]))
+        client.call("ACL", "SETUSER", "reader", "resetkeys", "%W~*")
+        self.assertEqual(reader.call("BF.ADD", "k", "b"), 1)
+        self.assertIn("NOPERM", str(reader.pipeline([("BF.EXISTS", "k", "b")])[0]))
+        for name, arity in (("bf.add", 3), ("bf.mexists", -3), ("bf.info", -2)):
+            self.assertEqual(client.call("COMMAND", "INFO", name)[0][1], arity)
+
     def test_arguments_say_what_filters_get(self):
         client = self.client_of(self.start(module=("error_rate", "0.001", "CAPACITY", "777", "EXPANSION", "5", "SEED", "9")))
         client.call("BF.ADD", "k", "a")

@@ -30,6 +30,8 @@ class ReplicationTest(RedisTest):
         self.wait_for_replica()
         keys = sorted(self.client.call("KEYS", "*"))
         self.assertEqual(sorted(self.reader.call("KEYS", "*")), keys)
+        for key in keys:
+            self.assertEqual(self.reader.call("PEXPIRETIME", key), self.client.call("PEXPIRETIME", key), key)
         self.assertEqual(self.reader.call("DEBUG", "DIGEST-VALUE", *keys), self.client.call("DEBUG", "DIGEST-VALUE", *keys))
         for key in keys:
             self.assertEqual(self.reader.call("DUMP", key), self.client.call("DUMP", key), key)
@@ -49,6 +51,11 @@ class ReplicationTest(RedisTest):
                 self.client.call("DEL", key)
             if chance.random() < 0.01:
                 self.client.pipeline([("RENAME", key, "k%d" % chance.randrange(12))])
+        self.assert_same()
+
+    def test_deadlines_are_the_same_to_the_millisecond(self):
+        for number in range(1000):
+            self.client.call("BF.RESERVE", "e%d" % number, "0.01", 10, "EX", 1000)
         self.assert_same()
 
     def test_a_transaction_and_a_script(self):

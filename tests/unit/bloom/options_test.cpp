@@ -54,8 +54,8 @@ TEST_CASE("BF.RESERVE's options are read by their position", "[bloom]") {
 }
 
 TEST_CASE("BF.INSERT's options end with the items", "[bloom]") {
-  const auto parsed =
-      parse_insert(Words{"CAPACITY", "5", "ERROR", "0.5", "NOCREATE", "ITEMS", "CAPACITY"}, defaults);
+  const Words words{"CAPACITY", "5", "ERROR", "0.5", "NOCREATE", "ITEMS", "CAPACITY"};
+  const auto parsed = parse_insert(words, defaults);
   const auto& request = std::get<InsertRequest>(parsed);
   CHECK(request.options.capacity == 5);
   CHECK(request.options.error_rate == 0.5);
