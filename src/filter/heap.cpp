@@ -47,8 +47,8 @@ void* heap_allocate_lines(std::size_t byte_count) {
   void* const given = host.allocate(heap_line_bytes(byte_count));
   if (given == nullptr) return nullptr;
   const auto behind = reinterpret_cast<std::uintptr_t>(given) + sizeof(void*) + line_bytes - 1;
-  char* const lines = static_cast<char*>(given) +
-                      (behind - behind % line_bytes - reinterpret_cast<std::uintptr_t>(given));
+  char* const lines =
+      static_cast<char*>(given) + (behind - behind % line_bytes - reinterpret_cast<std::uintptr_t>(given));
   std::memcpy(lines - sizeof given, &given, sizeof given);
   return lines;
 }

@@ -212,7 +212,8 @@ TEST_CASE("RESTORE takes the payload that DUMP answered before", "[command][whol
   CHECK(world.send({"RESTORE", "b", "0", payload + sum}) == "+OK");
   CHECK(filter::whole_image(*world.keyspace.find({.database = 0, .key = "b"})) == image);
   sum[0] = static_cast<char>(sum[0] ^ 1);
-  CHECK(world.send({"RESTORE", "c", "0", payload + sum}) == "-ERR DUMP payload version or checksum are wrong");
+  CHECK(world.send({"RESTORE", "c", "0", payload + sum}) ==
+        "-ERR DUMP payload version or checksum are wrong");
 }
 
 TEST_CASE("RESTORE takes Redis's dump of a RedisBloom filter, and the filter can grow", "[command][whole]") {
