@@ -35,11 +35,13 @@ void Key::expire_at(std::int64_t milliseconds) {
   api.SetAbsExpire(key_, milliseconds);
 }
 
-Reply::Reply(RedisModuleCtx* context)
-    : context_(context), resp3_((api.GetContextFlags(context) & context_is_resp3) != 0) {}
+bool Reply::is_resp3() const {
+  return (api.GetContextFlags(context_) & context_is_resp3) != 0;
+}
 
+// The server's functions for booleans and maps know the client's protocol.
 void Reply::boolean(bool value) {
-  if (resp3_ && api.ReplyWithBool != nullptr) {
+  if (api.ReplyWithBool != nullptr) {
     api.ReplyWithBool(context_, value ? 1 : 0);
   } else {
     api.ReplyWithLongLong(context_, value ? 1 : 0);
@@ -75,7 +77,7 @@ void Reply::array(std::size_t count) {
 }
 
 void Reply::map(std::size_t pairs) {
-  if (resp3_ && api.ReplyWithMap != nullptr) {
+  if (api.ReplyWithMap != nullptr) {
     api.ReplyWithMap(context_, static_cast<long>(pairs));
   } else {
     array(2 * pairs);

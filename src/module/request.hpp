@@ -39,9 +39,10 @@ class Key {
 // Writes a reply as sepald writes it, in the client's protocol.
 class Reply {
  public:
-  explicit Reply(RedisModuleCtx* context);
+  explicit Reply(RedisModuleCtx* context) : context_(context) {}
 
-  [[nodiscard]] bool is_resp3() const { return resp3_; }
+  // Asks the server, which takes as long as a look-up.
+  [[nodiscard]] bool is_resp3() const;
   void boolean(bool value);  // 0 or 1 in RESP2
   void integer(std::uint64_t value);
   void null();
@@ -54,7 +55,6 @@ class Reply {
 
  private:
   RedisModuleCtx* context_;
-  bool resp3_;
 };
 
 struct Request {
