@@ -96,6 +96,15 @@ class ClusterTest(RedisTest):
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS_MAX)
         self.assertEqual(done.returncode, 0, done.stdout)
 
+    def reshard(self, source, target, slot_count):
+        """Moves slots. Each node hears of it in its time, and redis-cli moves nothing more before all of them agree."""
+        node = "127.0.0.1:%d" % source.port
+        self.eventually("the nodes do not agree", lambda: subprocess.run(
+            ["redis-cli", "--cluster", "check", node], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, timeout=SECONDS_MAX, check=False).returncode == 0)
+        self.cli("reshard", node, "--cluster-from", self.id_of(source), "--cluster-to", self.id_of(target), "--cluster-slots", slot_count)
+        self.more_adds()
+
     def connect(self):
         alive = [node for node in self.nodes if node.process.poll() is None]
         cluster = RedisCluster(startup_nodes=[ClusterNode("127.0.0.1", node.port) for node in alive], socket_timeout=5)
@@ -167,17 +176,12 @@ class ClusterTest(RedisTest):
         self.begin_load()
         masters = [node for node in self.nodes if says(node, "role") == "master"]
         for source, target in ((0, 1), (1, 2), (2, 0)):
-            self.cli("reshard", "127.0.0.1:%d" % masters[0].port, "--cluster-from", self.id_of(masters[source]),
-                     "--cluster-to", self.id_of(masters[target]), "--cluster-slots", 1500)
-            self.more_adds()
-        # One slot of a filter for certain.
-        slot = self.cluster.keyslot(KEYS[0])
-        owner = self.cluster.get_node_from_key(KEYS[0]).port
-        target = next(node for node in masters if node.port != owner)
-        self.assertIsNotNone(slot)
-        self.cli("reshard", "127.0.0.1:%d" % masters[0].port, "--cluster-from", self.id_of(
-            next(node for node in masters if node.port == owner)), "--cluster-to", self.id_of(target), "--cluster-slots", 6000)
-        self.more_adds()
+            self.reshard(masters[source], masters[target], 1500)
+        # The slot of one filter for certain.
+        self.cluster.nodes_manager.initialize()
+        port = self.cluster.get_node_from_key(KEYS[0]).port
+        owner = next(node for node in masters if node.port == port)
+        self.reshard(owner, next(node for node in masters if node is not owner), 6000)
         self.end_load()
         self.assert_replicas_are_equal()
 
