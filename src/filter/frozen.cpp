@@ -46,8 +46,7 @@ Result<FilterPtr> Frozen::copy(const FilterLimits& limits, const GoOn& go_on) co
         copy_bits(layers_, offset, some);
         // Where no bit is set, the copy is zeros already, and its pages take no memory until they are
         // touched.
-        if (std::ranges::any_of(some, [](std::byte byte) { return byte != std::byte{0}; }))
-          fill_bits(**made, offset, some);
+        if (!all_zero(some)) fill_bits(**made, offset, some);
       });
   if (!copied) return copied.error();
   return made;

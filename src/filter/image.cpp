@@ -149,6 +149,10 @@ void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::spa
   }
 }
 
+bool all_zero(std::span<const std::byte> bits) {
+  return std::ranges::all_of(bits, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
 void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> from) {
   for (std::uint32_t index = 0; !from.empty(); ++index) {
     SEPAL_ASSERT(index < filter.layer_count(), "more bits are filled in than the filter has");

@@ -275,16 +275,9 @@ int run(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
   if (arity > 0 ? count != arity : count < -arity) return api.WrongArity(context);
   static std::vector<std::string_view> words;
   try {
-    words.clear();
-    for (int i = 0; i < count; ++i) {
-      std::size_t length = 0;
-      const char* const begin = api.StringPtrLen(arguments[i], &length);
-      words.emplace_back(begin, length);
-    }
-    Request request{.context = context,
-                    .arguments = {arguments, static_cast<std::size_t>(count)},
-                    .words = words,
-                    .reply = Reply(context)};
+    const std::span<RedisModuleString*> given(arguments, static_cast<std::size_t>(count));
+    read_words(given, words);
+    Request request{.context = context, .arguments = given, .words = words, .reply = Reply(context)};
     handler(request);
     if (words.capacity() > kept_words_max) std::vector<std::string_view>().swap(words);
   } catch (const std::exception& failure) {

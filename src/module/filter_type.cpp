@@ -174,8 +174,7 @@ void give_image(const Filter& filter, const Take& take) {
 
 void save_all(RedisModuleIO* io, const Filter& saved) {
   give_image(saved, [&](std::span<const std::byte> bytes) {
-    const bool is_empty = std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
-    api.SaveStringBuffer(io, chars(bytes).data(), is_empty ? 0 : bytes.size());
+    api.SaveStringBuffer(io, chars(bytes).data(), filter::all_zero(bytes) ? 0 : bytes.size());
   });
 }
 

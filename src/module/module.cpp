@@ -21,15 +21,6 @@ int refuse(RedisModuleCtx* context, const std::string& why) {
   return status_error;
 }
 
-Words words_of(RedisModuleString** arguments, int count, std::vector<std::string_view>& words) {
-  for (int i = 0; i < count; ++i) {
-    std::size_t length = 0;
-    const char* const begin = api.StringPtrLen(arguments[i], &length);
-    words.emplace_back(begin, length);
-  }
-  return words;
-}
-
 int load(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
   if (const std::string missing = load_api(context); !missing.empty())
     return refuse(context, "the server lacks these functions, which Redis 6.2.2 has: " + missing);
@@ -37,9 +28,9 @@ int load(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
     return refuse(context, "the server has another module of this name, bf, which is RedisBloom's as well");
   api.SetModuleAttribs(context, module_name, 1, module_api_version);
   std::vector<std::string_view> words;
+  read_words({arguments, static_cast<std::size_t>(count)}, words);
   Settings read;
-  if (const std::string wrong = read_settings(words_of(arguments, count, words), read); !wrong.empty())
-    return refuse(context, wrong);
+  if (const std::string wrong = read_settings(words, read); !wrong.empty()) return refuse(context, wrong);
   use_memory_of_server();
   if (!create_filter_type(context)) return refuse(context, "the server does not take the type of filters");
   if (!create_commands(context, read)) return refuse(context, "the server does not take a BF command");

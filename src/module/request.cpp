@@ -9,6 +9,15 @@
 
 namespace sepal::module {
 
+void read_words(std::span<RedisModuleString* const> arguments, std::vector<std::string_view>& words) {
+  words.clear();
+  for (const RedisModuleString* const argument : arguments) {
+    std::size_t length = 0;
+    const char* const begin = api.StringPtrLen(argument, &length);
+    words.emplace_back(begin, length);
+  }
+}
+
 Key::Key(RedisModuleCtx* context, RedisModuleString* name, int mode)
     : key_(api.OpenKey(context, name, mode)) {
   // A key that is opened to be read, and is not there, is null.

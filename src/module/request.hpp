@@ -7,12 +7,16 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "api.hpp"
 
 namespace sepal::module {
 
 using Words = std::span<const std::string_view>;
+
+// Makes `words` those of the arguments. They are valid as long as the arguments.
+void read_words(std::span<RedisModuleString* const> arguments, std::vector<std::string_view>& words);
 
 // An open key. The server's main thread.
 class Key {

@@ -73,11 +73,10 @@ std::string_view fill(Filter& filter, std::uint64_t offset, std::span<const std:
   return {};
 }
 
-// Nobody has added to the filter, and no piece of it has come.
+// No bit of the filter is set: no client has added to it, and no piece of it has come. For small filters.
 bool is_blank(const Filter& filter) {
   const auto image = filter::whole_image(filter);
-  const auto bits = std::span(image).subspan(filter::image_bytes(filter.layer_count()));
-  return std::ranges::all_of(bits, [](std::byte byte) { return byte == std::byte{0}; });
+  return filter::all_zero(std::span(image).subspan(filter::image_bytes(filter.layer_count())));
 }
 
 bool same(const ImageHeader& one, const ImageHeader& other) {

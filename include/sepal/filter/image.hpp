@@ -83,6 +83,8 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
 // Copies bytes of these bitmaps, as LayerView::copy_bits. `offset` and the length are multiples of 8 within
 // them.
 void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::span<std::byte> to);
+// Whether no bit of these bytes is set.
+[[nodiscard]] bool all_zero(std::span<const std::byte> bits);
 // Sets bytes of these bitmaps, as Filter::fill_bits.
 void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> from);
 
