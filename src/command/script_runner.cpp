@@ -181,7 +181,7 @@ void ScriptRunner::begin_script(const Context& context, const script::Source& so
 
 void ScriptRunner::end_script() {
   if (keyspace::WorkerLog* const log = std::exchange(log_, nullptr)) log->end_group();
-  services_.scripts->memory_bytes[worker_].store(engine_.memory_bytes(), std::memory_order_relaxed);
+  services_.scripts->memory_bytes[worker_].store(engine_.held_bytes(), std::memory_order_relaxed);
 }
 
 bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& reply) {

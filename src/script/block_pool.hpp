@@ -29,21 +29,32 @@ class BlockPool {
 
   // Null: the system has no memory.
   void* allocate(std::size_t bytes) {
-    if (bytes > pooled_bytes_max) return std::malloc(bytes);
+    if (bytes > pooled_bytes_max) {
+      void* const block = std::malloc(bytes);
+      if (block != nullptr) large_bytes_ += bytes;
+      return block;
+    }
     Block*& list = lists_[list_of(bytes)];
     if (list == nullptr) return carve(list_of(bytes));
     return std::exchange(list, list->next);
   }
 
   void free(void* block, std::size_t bytes) {
-    if (bytes > pooled_bytes_max) return std::free(block);
+    if (bytes > pooled_bytes_max) {
+      large_bytes_ -= bytes;
+      return std::free(block);
+    }
     Block*& list = lists_[list_of(bytes)];
     list = new (block) Block{list};
   }
 
   // As allocate(); the block keeps its contents. Null: it stays as it was.
   void* resize(void* block, std::size_t old_bytes, std::size_t new_bytes) {
-    if (old_bytes > pooled_bytes_max && new_bytes > pooled_bytes_max) return std::realloc(block, new_bytes);
+    if (old_bytes > pooled_bytes_max && new_bytes > pooled_bytes_max) {
+      void* const moved = std::realloc(block, new_bytes);
+      if (moved != nullptr) large_bytes_ += new_bytes - old_bytes;
+      return moved;
+    }
     if (old_bytes <= pooled_bytes_max && new_bytes <= pooled_bytes_max &&
         list_of(old_bytes) == list_of(new_bytes))
       return block;
@@ -56,6 +67,8 @@ class BlockPool {
 
   // What the chunks take, with blocks that are free.
   [[nodiscard]] std::uint64_t chunk_bytes() const { return chunks_.size() * chunk_bytes_each; }
+  // What the pool has from the system.
+  [[nodiscard]] std::uint64_t held_bytes() const { return chunk_bytes() + large_bytes_; }
 
  private:
   struct Block {
@@ -82,7 +95,8 @@ class BlockPool {
 
   std::array<Block*, pooled_bytes_max / step_bytes> lists_{};
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  std::size_t used_bytes_ = 0;  // of the last chunk
+  std::size_t used_bytes_ = 0;     // of the last chunk
+  std::uint64_t large_bytes_ = 0;  // of blocks that are not pooled
 };
 
 }  // namespace sepal::script

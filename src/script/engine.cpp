@@ -20,8 +20,9 @@ constexpr const char* chunk_name = "@user_script";
 // What scripts may leave behind without a whole collection, beside twice of what the last one has left.
 constexpr std::uint64_t left_bytes_max = std::uint64_t{4} << 20;
 
-// Small blocks do not go back to the system one by one. A State with more of them is dropped behind the run.
-constexpr std::uint64_t bloated_bytes_min = std::uint64_t{32} << 20;
+// Small blocks do not go back to the system one by one. A State that holds so much more than twice of what is
+// in use is dropped behind the run. What is compiled is compiled again, which costs less than such a run.
+constexpr std::uint64_t bloat_bytes_max = std::uint64_t{8} << 20;
 
 // Compiled scripts that the library has forgotten are dropped when there are this many more than before.
 constexpr std::size_t forgotten_max = 1024;
@@ -321,15 +322,15 @@ Engine::Outcome Engine::run(const Run& run) {
 }
 
 bool State::is_bloated() const {
-  return pool_.chunk_bytes() > bloated_bytes_min;
+  return pool_.chunk_bytes() > 2 * memory_bytes_ + bloat_bytes_max;
 }
 
 void Engine::reset() {
   state_.reset();
 }
 
-std::uint64_t Engine::memory_bytes() const {
-  return state_ == nullptr ? 0 : state_->memory_bytes();
+std::uint64_t Engine::held_bytes() const {
+  return state_ == nullptr ? 0 : state_->held_bytes();
 }
 
 }  // namespace sepal::script

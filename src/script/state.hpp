@@ -32,7 +32,7 @@ class State {
 
   [[nodiscard]] std::string compile(const std::shared_ptr<const Source>& source);
   Engine::Outcome run(const Engine::Run& run);
-  [[nodiscard]] std::uint64_t memory_bytes() const { return memory_bytes_; }
+  [[nodiscard]] std::uint64_t held_bytes() const { return pool_.held_bytes(); }
   // A script has left so much free memory behind that this State is to be replaced by a new one.
   [[nodiscard]] bool is_bloated() const;
 

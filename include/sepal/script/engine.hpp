@@ -74,7 +74,8 @@ class Engine {
 
   // Drops all that is compiled, and the memory with it. No script runs.
   void reset();
-  [[nodiscard]] std::uint64_t memory_bytes() const;
+  // What the engine has from the system, free blocks too.
+  [[nodiscard]] std::uint64_t held_bytes() const;
 
  private:
   std::unique_ptr<State> state_;
