@@ -65,7 +65,7 @@ std::optional<command::FilterDetail> FilterWatch::look_at(std::uint32_t database
     const GateEntered inside(gate_, side_);
     filter = keyspace_.find({.database = database, .key = key}, std::chrono::system_clock::now());
     if (filter == nullptr || filter->is_string()) return std::nullopt;
-    detail.seen.facts = command::facts_of(*filter, Clock::now());
+    detail.seen.facts = bloom::facts_of(*filter, Clock::now());
     for (const filter::LayerView& layer : detail.seen.facts.layers) {
       detail.plans.push_back(layer.plan());
       detail.items.push_back(layer.item_count());
@@ -162,7 +162,7 @@ void FilterWatch::measure_all() {
     {
       const GateEntered inside(gate_, side_);
       filter = keyspace_.find({.database = each.database, .key = each.key}, std::chrono::system_clock::now());
-      if (filter != nullptr && !filter->is_string()) found.facts = command::facts_of(*filter, Clock::now());
+      if (filter != nullptr && !filter->is_string()) found.facts = bloom::facts_of(*filter, Clock::now());
     }
     if (filter == nullptr || filter->is_string()) continue;
     found.layer_count = found.facts.layers.size();

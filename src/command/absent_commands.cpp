@@ -3,12 +3,11 @@
 #include "absent_commands.hpp"
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/word_list.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-
-#include "word_list.hpp"
 
 namespace sepal::command {
 namespace {

@@ -2,6 +2,7 @@
 // with, and as the texts that ACL LIST shows. A new text replaces older ones about the same command.
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/word_list.hpp>
 #include <sepal/command/acl_selector.hpp>
 #include <sepal/command/glob.hpp>
 
@@ -11,7 +12,6 @@
 #include "command_index.hpp"
 #include "request_keys.hpp"
 #include "row_category.hpp"
-#include "word_list.hpp"
 
 namespace sepal::command {
 namespace {

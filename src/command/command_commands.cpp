@@ -1,6 +1,7 @@
 // Handlers of COMMAND, except COMMAND DOCS, and of every HELP subcommand.
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/word_list.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/command/glob.hpp>
@@ -15,7 +16,6 @@
 #include "handlers.hpp"
 #include "request_keys.hpp"
 #include "row_category.hpp"
-#include "word_list.hpp"
 
 namespace sepal::command {
 namespace {

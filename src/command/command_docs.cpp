@@ -1,5 +1,6 @@
 // COMMAND DOCS: made from the rows of the command table.
 
+#include <sepal/base/syntax.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -8,7 +9,6 @@
 #include "command_index.hpp"
 #include "compatibility.hpp"
 #include "handlers.hpp"
-#include "syntax.hpp"
 
 namespace sepal::command {
 namespace {
@@ -18,12 +18,12 @@ void append_pair(resp::Reply& reply, std::string_view name, std::string_view val
   reply.bulk(value);
 }
 
-bool shows_its_name(const Argument& argument) {
+bool shows_its_name(const SyntaxArgument& argument) {
   return argument.type != "block" && argument.type != "oneof";
 }
 
 // `key_index` is the index of the next key specification; each key argument takes one.
-void append_argument(resp::Reply& reply, const Argument& argument, std::int64_t& key_index) {
+void append_argument(resp::Reply& reply, const SyntaxArgument& argument, std::int64_t& key_index) {
   const bool is_key = argument.type == "key";
   const bool flagged = argument.optional || argument.repeated;
   reply.map(2 + (shows_its_name(argument) ? 1u : 0u) + (is_key ? 1u : 0u) +
@@ -46,11 +46,11 @@ void append_argument(resp::Reply& reply, const Argument& argument, std::int64_t&
   if (argument.arguments.empty()) return;
   reply.bulk("arguments");
   reply.array(argument.arguments.size());
-  for (const Argument& inner : argument.arguments) append_argument(reply, inner, key_index);
+  for (const SyntaxArgument& inner : argument.arguments) append_argument(reply, inner, key_index);
 }
 
 void append_documentation(resp::Reply& reply, const CommandSpec& row) {
-  const std::vector<Argument> arguments = parse_syntax(row.syntax);
+  const std::vector<SyntaxArgument> arguments = parse_syntax(row.syntax);
   const bool of_module = row.flags.has(Flag::module);
   reply.bulk(row.name);
   reply.map(4 + (of_module ? 1u : 0u) + (arguments.empty() ? 0u : 1u) + (row.subcommands.empty() ? 0u : 1u));
@@ -63,7 +63,7 @@ void append_documentation(resp::Reply& reply, const CommandSpec& row) {
     reply.bulk("arguments");
     reply.array(arguments.size());
     std::int64_t key_index = 0;
-    for (const Argument& argument : arguments) append_argument(reply, argument, key_index);
+    for (const SyntaxArgument& argument : arguments) append_argument(reply, argument, key_index);
   }
   if (row.subcommands.empty()) return;
   reply.bulk("subcommands");

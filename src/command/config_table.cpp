@@ -1,6 +1,7 @@
 #include "config_table.hpp"
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/word_list.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -9,7 +10,6 @@
 
 #include "config_fixed.hpp"
 #include "info_text.hpp"
-#include "word_list.hpp"
 
 namespace sepal::command {
 namespace {

@@ -3,13 +3,14 @@
 
 #include "info_text.hpp"
 
+#include <sepal/base/word_list.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 
 #include "compatibility.hpp"
 #include "config_table.hpp"
-#include "word_list.hpp"
 #include "worker_sums.hpp"
 
 namespace sepal::command {

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/word_list.hpp>
 #include <sepal/command/command_table.hpp>
 
 #include <string_view>
-
-#include "word_list.hpp"
 
 namespace sepal::command {
 

@@ -1,125 +1,40 @@
-// Rows of the command table: filters. Metadata as RedisBloom declares it.
+// Rows of the command table: filters. What every host says about them is in bloom/commands.hpp.
 #pragma once
+
+#include <sepal/bloom/commands.hpp>
 
 #include "handlers.hpp"
 
 namespace sepal::command {
 
-inline constexpr KeyRange one_key_rw{.first = 1, .last = 1, .step = 1, .access = "RW"};
-inline constexpr KeyRange one_key_ro{.first = 1, .last = 1, .step = 1, .access = "RO"};
-inline constexpr Flags bloom_write = Flag::write | Flag::deny_oom | Flag::module;
-inline constexpr Flags bloom_read = Flag::read_only | Flag::module | Flag::fast;
+// `row` has the name, the handlers, and the flags that only this host knows.
+[[nodiscard]] consteval CommandSpec bloom_row(CommandSpec row) {
+  const bloom::CommandFacts& facts = bloom::facts_of_command(row.name);
+  row.arity = facts.arity;
+  row.flags = row.flags | Flag::module | (facts.writes ? Flag::write | Flag::deny_oom : Flag::read_only);
+  if (facts.fast) row.flags = row.flags | Flag::fast;
+  if (row.keys.first == 0)
+    row.keys = {.first = 1, .last = 1, .step = 1, .access = facts.writes ? "RW" : "RO"};
+  row.categories = facts.categories;
+  row.summary = facts.summary;
+  row.since = facts.since;
+  row.group = "module";
+  row.complexity = facts.complexity;
+  row.syntax = facts.syntax;
+  row.tips = facts.tips;
+  return row;
+}
 
 inline constexpr CommandSpec bloom_rows[] = {
-    {.name = "bf.add",
-     .arity = 3,
-     .flags = bloom_write,
-     .keys = one_key_rw,
-     .categories = "@write @bloom",
-     .summary = "Adds an item to a filter, creating the filter with the defaults if the key is free",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(1) for a filter of one layer; each further layer is asked first",
-     .syntax = "key item",
-     .run = bf_add,
-     .run_together = bf_add_together},
-    {.name = "bf.card",
-     .arity = 2,
-     .flags = bloom_read,
-     .keys = one_key_ro,
-     .categories = "@read @fast @bloom",
-     .summary = "Answers how many items were added to a filter: adds that answered 1",
-     .since = "2.4.4",
-     .group = "module",
-     .complexity = "O(1)",
-     .syntax = "key",
-     .run = bf_card},
-    {.name = "bf.debug",
-     .arity = 2,
-     .flags = bloom_read,
-     .keys = one_key_ro,
-     .categories = "@read @fast @bloom",
-     .summary = "Answers a filter's number of items, and the shape of each layer, in one line each",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(L) where L is the number of layers",
-     .syntax = "key",
-     .tips = "dont_cache",
-     .run = bf_debug},
-    {.name = "bf.exists",
-     .arity = 3,
-     .flags = bloom_read,
-     .keys = one_key_ro,
-     .categories = "@read @bloom",
-     .summary = "Asks whether an item may have been added to a filter",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(L) where L is the number of layers",
-     .syntax = "key item",
-     .run = bf_exists,
-     .run_together = bf_exists_together},
-    {.name = "bf.info",
-     .arity = -2,
-     .flags = bloom_read,
-     .keys = one_key_ro,
-     .categories = "@read @fast @bloom",
-     .summary = "Answers a filter's capacity, size, layers, items and expansion",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(1)",
-     .syntax = "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]",
-     .tips = "dont_cache",
-     .run = bf_info},
-    {.name = "bf.insert",
-     .arity = -4,
-     .flags = bloom_write,
-     .keys = one_key_rw,
-     .categories = "@write @bloom",
-     .summary = "Adds items to a filter, creating it with the given options if the key is free",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(N * L) where N is the number of items and L the number of layers",
-     .syntax = "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
-               "ITEMS item [item ...]",
-     .items_at = items_of_insert,
-     .run = bf_insert},
-    {.name = "bf.loadchunk",
-     .arity = 4,
-     .flags = bloom_write | Flag::adopts | Flag::outside_multi,
-     .keys = one_key_rw,
-     .categories = "@write @bloom",
-     .summary =
-         "Takes a piece of a dump that BF.SCANDUMP, here or in RedisBloom, made; with the last one the "
-         "key names the filter",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(N) where N is the size of the piece",
-     .syntax = "key iterator data",
-     .run = bf_load_chunk},
-    {.name = "bf.madd",
-     .arity = -3,
-     .flags = bloom_write,
-     .keys = one_key_rw,
-     .categories = "@write @bloom",
-     .summary = "Adds items to a filter, creating the filter with the defaults if the key is free",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(N * L) where N is the number of items and L the number of layers",
-     .syntax = "key item [item ...]",
-     .items_at = items_behind_key,
-     .run = bf_madd},
-    {.name = "bf.mexists",
-     .arity = -3,
-     .flags = bloom_read,
-     .keys = one_key_ro,
-     .categories = "@read @bloom",
-     .summary = "Asks for each of several items whether it may have been added to a filter",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(N * L) where N is the number of items and L the number of layers",
-     .syntax = "key item [item ...]",
-     .items_at = items_behind_key,
-     .run = bf_mexists},
+    bloom_row({.name = "bf.add", .run = bf_add, .run_together = bf_add_together}),
+    bloom_row({.name = "bf.card", .run = bf_card}),
+    bloom_row({.name = "bf.debug", .run = bf_debug}),
+    bloom_row({.name = "bf.exists", .run = bf_exists, .run_together = bf_exists_together}),
+    bloom_row({.name = "bf.info", .run = bf_info}),
+    bloom_row({.name = "bf.insert", .items_at = items_of_insert, .run = bf_insert}),
+    bloom_row({.name = "bf.loadchunk", .flags = Flag::adopts | Flag::outside_multi, .run = bf_load_chunk}),
+    bloom_row({.name = "bf.madd", .items_at = items_behind_key, .run = bf_madd}),
+    bloom_row({.name = "bf.mexists", .items_at = items_behind_key, .run = bf_mexists}),
     {.name = "bf.mirror",
      .arity = -2,
      .flags = Flag::write | Flag::module | Flag::outside_multi,
@@ -132,41 +47,12 @@ inline constexpr CommandSpec bloom_rows[] = {
      .complexity = "O(1)",
      .syntax = "source [target | OFF | COMMIT [FORCE] | ABORT]",
      .run = bf_mirror},
-    {.name = "bf.reserve",
-     .arity = -4,
-     .flags = bloom_write,
-     .keys = one_key_rw,
-     .categories = "@write @fast @bloom",
-     .summary = "Creates an empty filter for an error rate and a capacity; EX lets it expire",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(1)",
-     .syntax = "key error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds]",
-     .run = bf_reserve},
-    {.name = "bf.scandump",
-     .arity = 3,
-     .flags = bloom_read,
-     .keys = one_key_rw,
-     .categories = "@read @bloom",
-     .summary = "Answers a piece of a filter, and the iterator of the next one; 0 begins, and ends",
-     .since = "1.0.0",
-     .group = "module",
-     .complexity = "O(1): a piece is of a limited size",
-     .syntax = "key iterator",
-     .tips = "dont_cache",
-     .run = bf_scan_dump},
-    {.name = "bf.stats",
-     .arity = 2,
-     .flags = Flag::read_only | Flag::module,
-     .keys = one_key_ro,
-     .categories = "@read @bloom",
-     .summary = "Answers how full a filter is, how often it errs now, and what clients do with it",
-     .since = "0.1.0",  // Sepal's version
-     .group = "module",
-     .complexity = "O(N) where N is the size of the filter, at most 4 MiB",
-     .syntax = "key",
-     .tips = "dont_cache",
-     .run = bf_stats},
+    bloom_row({.name = "bf.reserve", .run = bf_reserve}),
+    // The reference declares that it changes the key.
+    bloom_row({.name = "bf.scandump",
+               .keys = {.first = 1, .last = 1, .step = 1, .access = "RW"},
+               .run = bf_scan_dump}),
+    bloom_row({.name = "bf.stats", .run = bf_stats}),
 };
 
 }  // namespace sepal::command

@@ -28,8 +28,11 @@ std::string load_api(RedisModuleCtx* context) {
   needed(api.GetContextFlags, "GetContextFlags");
   needed(api.Log, "Log");
   needed(api.StringPtrLen, "StringPtrLen");
+  needed(api.CreateString, "CreateString");
+  needed(api.FreeString, "FreeString");
   needed(api.WrongArity, "WrongArity");
   needed(api.ReplyWithLongLong, "ReplyWithLongLong");
+  needed(api.ReplyWithDouble, "ReplyWithDouble");
   needed(api.ReplyWithError, "ReplyWithError");
   needed(api.ReplyWithSimpleString, "ReplyWithSimpleString");
   needed(api.ReplyWithStringBuffer, "ReplyWithStringBuffer");
@@ -67,6 +70,10 @@ std::string load_api(RedisModuleCtx* context) {
   optional(api.ReplyWithMap, "ReplyWithMap");
   optional(api.GetCommand, "GetCommand");
   optional(api.SetCommandInfo, "SetCommandInfo");
+  optional(api.RegisterStringConfig, "RegisterStringConfig");
+  optional(api.LoadConfigs, "LoadConfigs");
+  optional(api.SetCommandACLCategories, "SetCommandACLCategories");
+  optional(api.AddACLCategory, "AddACLCategory");
   optional(api.TryAlloc, "TryAlloc");
   optional(api.TryCalloc, "TryCalloc");
   return missing;

@@ -39,6 +39,12 @@ inline constexpr int signals_modified_keys_itself = 1 << 1;
 
 using CommandFunction = int(RedisModuleCtx*, RedisModuleString**, int);
 
+// Functions of a parameter of CONFIG. `ours` is what the module gave with its name. A reader keeps the string
+// that it returns. A writer that refuses a value returns status_error, and a string that the server frees.
+using GetText = RedisModuleString*(const char* name, void* ours);
+using SetText = int(const char* name, RedisModuleString* value, void* ours, RedisModuleString** refused);
+using ApplyConfig = int(RedisModuleCtx*, void* ours, RedisModuleString** refused);
+
 // Version 3 of the server's table of a data type's functions.
 struct TypeMethods {
   std::uint64_t version = 3;
@@ -88,8 +94,24 @@ struct CommandInfoVersion {
   std::size_t argument_bytes;
 };
 
-// The bytes of the server's description of an argument, which this module does not give.
-inline constexpr std::size_t argument_info_bytes = 72;
+enum class ArgumentType : int { string, integer, real, key, pattern, unix_time, pure_token, one_of, block };
+
+// An argument of a command, for COMMAND DOCS (version 1 of the server's table).
+struct ArgumentInfo {
+  static constexpr int optional = 1 << 0;
+  static constexpr int repeated = 1 << 1;
+
+  const char* name = nullptr;  // null ends an array of these
+  ArgumentType type = ArgumentType::string;
+  int key_spec_index = -1;  // of a key: its place among the KeySpecs
+  const char* token = nullptr;
+  const char* summary = nullptr;
+  const char* since = nullptr;
+  int flags = 0;
+  const char* deprecated_since = nullptr;
+  const ArgumentInfo* inner = nullptr;  // of a block, or of one_of
+  const char* display_text = nullptr;
+};
 
 struct CommandInfo {
   const CommandInfoVersion* version;
@@ -100,7 +122,7 @@ struct CommandInfo {
   const char* tips;
   int arity;
   const KeySpec* key_specs;
-  const void* arguments;
+  const ArgumentInfo* arguments;
 };
 
 // The members have the server's names. NOLINTBEGIN(readability-identifier-naming)
@@ -118,8 +140,11 @@ struct Api {
 
   // Words and replies.
   const char* (*StringPtrLen)(const RedisModuleString*, std::size_t* length);
+  RedisModuleString* (*CreateString)(RedisModuleCtx*, const char*, std::size_t);  // the context may be null
+  void (*FreeString)(RedisModuleCtx*, RedisModuleString*);                        // the context may be null
   int (*WrongArity)(RedisModuleCtx*);
   int (*ReplyWithLongLong)(RedisModuleCtx*, long long);
+  int (*ReplyWithDouble)(RedisModuleCtx*, double);
   int (*ReplyWithError)(RedisModuleCtx*, const char*);
   int (*ReplyWithSimpleString)(RedisModuleCtx*, const char*);
   int (*ReplyWithStringBuffer)(RedisModuleCtx*, const char*, std::size_t);
@@ -169,7 +194,12 @@ struct Api {
   void* (*TryAlloc)(std::size_t);                                        // Redis 7.0
   RedisModuleCommand* (*GetCommand)(RedisModuleCtx*, const char* name);  // Redis 7.0
   int (*SetCommandInfo)(RedisModuleCommand*, const CommandInfo*);        // Redis 7.0
-  void* (*TryCalloc)(std::size_t, std::size_t);                          // Redis 7.4
+  int (*RegisterStringConfig)(RedisModuleCtx*, const char* name, const char* initial, unsigned flags,
+                              GetText*, SetText*, ApplyConfig*, void* ours);  // Redis 7.0
+  int (*LoadConfigs)(RedisModuleCtx*);                                        // Redis 7.0
+  int (*SetCommandACLCategories)(RedisModuleCommand*, const char* names);     // Redis 7.2
+  int (*AddACLCategory)(RedisModuleCtx*, const char* name);                   // Redis 7.4
+  void* (*TryCalloc)(std::size_t, std::size_t);                               // Redis 7.4
 };
 // NOLINTEND(readability-identifier-naming)
 

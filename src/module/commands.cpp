@@ -4,8 +4,10 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/random.hpp>
+#include <sepal/bloom/commands.hpp>
 #include <sepal/bloom/facts.hpp>
 #include <sepal/bloom/options.hpp>
+#include <sepal/bloom/stats.hpp>
 #include <sepal/bloom/texts.hpp>
 #include <sepal/filter/filter.hpp>
 
@@ -20,6 +22,7 @@
 #include <variant>
 #include <vector>
 
+#include "description.hpp"
 #include "effects.hpp"
 #include "filter_type.hpp"
 #include "request.hpp"
@@ -33,11 +36,11 @@ namespace text = bloom::text;
 using filter::Filter;
 using filter::FilterPtr;
 
-Settings chosen;
+const Settings* chosen = nullptr;  // set when the module is loaded
 
 // Only where a filter is created: an add of an item costs less than a random number.
 std::uint64_t new_seed() {
-  if (chosen.seed) return *chosen.seed;
+  if (chosen->seed) return *chosen->seed;
   const std::string digits = random_hex(16);
   std::uint64_t seed = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), seed, 16);
@@ -141,15 +144,15 @@ void add(Request& request, const Addition& addition) {
 }
 
 void bf_add(Request& request) {
-  add(request, {.options = chosen.options, .single = true});
+  add(request, {.options = chosen->options, .single = true});
 }
 
 void bf_madd(Request& request) {
-  add(request, {.options = chosen.options});
+  add(request, {.options = chosen->options});
 }
 
 void bf_insert(Request& request) {
-  const auto parsed = bloom::parse_insert(request.words.subspan(2), chosen.options);
+  const auto parsed = bloom::parse_insert(request.words.subspan(2), chosen->options);
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) return request.reply.error(refusal->text);
   if (std::holds_alternative<bloom::TooFewWords>(parsed))
     return request.reply.error(bloom::wrong_arity("bf.insert"));
@@ -163,7 +166,7 @@ void bf_reserve(Request& request) {
   Reply& reply = request.reply;
   if (request.words.size() > bloom::reserve_words_max(request.words))
     return reply.error(bloom::wrong_arity("bf.reserve"));
-  const auto parsed = bloom::parse_reserve(request.words.subspan(2), chosen.options);
+  const auto parsed = bloom::parse_reserve(request.words.subspan(2), chosen->options);
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) return reply.error(refusal->text);
   const auto& reserve = std::get<bloom::ReserveRequest>(parsed);
   const std::int64_t now = api.Milliseconds();
@@ -253,6 +256,15 @@ void bf_info(Request& request) {
   }
 }
 
+// The server says nothing about saves, and nothing here counts what clients do: these fields are null.
+void bf_stats(Request& request) {
+  const Key key(request.context, request.key(), open_to_read);
+  if (key.is_other()) return request.reply.error(text::wrong_type);
+  if (key.filter() == nullptr) return request.reply.error(text::filter_not_found);
+  const bloom::FilterFacts facts = bloom::facts_of(*key.filter(), {});
+  bloom::append_stats(request.reply, bloom::stats_of(facts, {}));
+}
+
 void bf_debug(Request& request) {
   const Key key(request.context, request.key(), open_to_read);
   if (key.is_other()) return request.reply.error(text::wrong_type);
@@ -287,71 +299,59 @@ int run(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
   return status_ok;
 }
 
+// For replicas and the AOF (effects.hpp); no other host has it.
+constexpr bloom::CommandFacts bf_shape_facts{
+    .name = "bf.shape",
+    .arity = 3,
+    .writes = true,
+    .categories = "@write @bloom",
+    .summary =
+        "Creates a filter, or lets it grow, as another server has done; for replicas and append-only files",
+    .since = "0.1.0",  // Sepal's version
+    .complexity = "O(N) where N is the size of the new layer",
+    .syntax = "key header"};
+
 struct Command {
-  const char* name;
+  const bloom::CommandFacts& facts;
   CommandFunction* function;
-  bool writes;
-  int arity;
 };
 
+// At compile time: each request checks the arity, so it is a part of the function.
 template <Handler& handler, int arity>
-constexpr Command command(const char* name, bool writes) {
-  return {.name = name, .function = run<handler, arity>, .writes = writes, .arity = arity};
+consteval Command command(const bloom::CommandFacts& facts) {
+  return facts.arity == arity ? Command{.facts = facts, .function = run<handler, arity>}
+                              : throw "the arity is not that of the command";
 }
 
-constexpr bool writes = true;
-constexpr bool reads = false;
 constexpr Command commands[] = {
-    command<bf_add, 3>("bf.add", writes),
-    command<bf_card, 2>("bf.card", reads),
-    command<bf_debug, 2>("bf.debug", reads),
-    command<bf_exists, 3>("bf.exists", reads),
-    command<bf_info, -2>("bf.info", reads),
-    command<bf_insert, -4>("bf.insert", writes),
-    command<bf_load_chunk, 4>("bf.loadchunk", writes),
-    command<bf_madd, -3>("bf.madd", writes),
-    command<bf_mexists, -3>("bf.mexists", reads),
-    command<bf_reserve, -4>("bf.reserve", writes),
-    command<bf_scan_dump, 3>("bf.scandump", reads),
-    command<bf_shape, 3>("bf.shape", writes),
+    command<bf_add, 3>(bloom::facts_of_command("bf.add")),
+    command<bf_card, 2>(bloom::facts_of_command("bf.card")),
+    command<bf_debug, 2>(bloom::facts_of_command("bf.debug")),
+    command<bf_exists, 3>(bloom::facts_of_command("bf.exists")),
+    command<bf_info, -2>(bloom::facts_of_command("bf.info")),
+    command<bf_insert, -4>(bloom::facts_of_command("bf.insert")),
+    command<bf_load_chunk, 4>(bloom::facts_of_command("bf.loadchunk")),
+    command<bf_madd, -3>(bloom::facts_of_command("bf.madd")),
+    command<bf_mexists, -3>(bloom::facts_of_command("bf.mexists")),
+    command<bf_reserve, -4>(bloom::facts_of_command("bf.reserve")),
+    command<bf_scan_dump, 3>(bloom::facts_of_command("bf.scandump")),
+    command<bf_shape, 3>(bf_shape_facts),
+    command<bf_stats, 2>(bloom::facts_of_command("bf.stats")),
 };
-
-// Rights of users on keys to read them only or to write them only (%R~, %W~) need to know what a command
-// does.
-bool describe(RedisModuleCtx* context, const Command& command) {
-  if (api.SetCommandInfo == nullptr || api.GetCommand == nullptr) return true;
-  static constexpr CommandInfoVersion version{.version = 1,
-                                              .history_entry_bytes = 2 * sizeof(void*),
-                                              .key_spec_bytes = sizeof(KeySpec),
-                                              .argument_bytes = argument_info_bytes};
-  KeySpec key;
-  key.flags = command.writes ? KeySpec::changes | KeySpec::inserts : KeySpec::reads | KeySpec::gives;
-  key.begin_search = KeySpec::by_index;
-  key.begin.position = 1;
-  key.find_keys = KeySpec::by_range;
-  key.range = {.last_key = 0, .key_step = 1, .limit = 0};
-  const KeySpec keys[] = {key, KeySpec()};
-  const CommandInfo info{.version = &version,
-                         .summary = nullptr,
-                         .complexity = nullptr,
-                         .since = nullptr,
-                         .history = nullptr,
-                         .tips = nullptr,
-                         .arity = command.arity,
-                         .key_specs = keys,
-                         .arguments = nullptr};
-  return api.SetCommandInfo(api.GetCommand(context, command.name), &info) == status_ok;
-}
 
 }  // namespace
 
 bool create_commands(RedisModuleCtx* context, const Settings& settings) {
-  chosen = settings;
-  return std::ranges::all_of(commands, [&](const Command& command) {
-    const char* const flags = command.writes ? "write deny-oom" : "readonly fast";
-    return api.CreateCommand(context, command.name, command.function, flags, 1, 1, 1) == status_ok &&
-           describe(context, command);
-  });
+  chosen = &settings;
+  return create_category(context) && std::ranges::all_of(commands, [&](const Command& command) {
+           const bloom::CommandFacts& facts = command.facts;
+           const char* const flags = facts.writes ? "write deny-oom"
+                                     : facts.fast ? "readonly fast"
+                                                  : "readonly";
+           return api.CreateCommand(context, facts.name.data(), command.function, flags, 1, 1, 1) ==
+                      status_ok &&
+                  describe(context, facts);
+         });
 }
 
 }  // namespace sepal::module

@@ -6,7 +6,7 @@
 
 namespace sepal::module {
 
-// When the module is loaded. False: the server has refused a command.
+// When the module is loaded. `settings` lives as long as the server. False: the server has refused a command.
 [[nodiscard]] bool create_commands(RedisModuleCtx* context, const Settings& settings);
 
 }  // namespace sepal::module

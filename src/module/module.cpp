@@ -29,11 +29,13 @@ int load(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
   api.SetModuleAttribs(context, module_name, 1, module_api_version);
   std::vector<std::string_view> words;
   read_words({arguments, static_cast<std::size_t>(count)}, words);
-  Settings read;
-  if (const std::string wrong = read_settings(words, read); !wrong.empty()) return refuse(context, wrong);
+  static Settings settings;
+  if (const std::string wrong = read_settings(words, settings); !wrong.empty()) return refuse(context, wrong);
+  if (!offer_settings(context, settings))
+    return refuse(context, "a parameter of the configuration is refused");
   use_memory_of_server();
   if (!create_filter_type(context)) return refuse(context, "the server does not take the type of filters");
-  if (!create_commands(context, read)) return refuse(context, "the server does not take a BF command");
+  if (!create_commands(context, settings)) return refuse(context, "the server does not take a BF command");
   api.SetModuleOptions(context, handles_io_errors | signals_modified_keys_itself);
   api.Log(context, "notice", "sepal: version " SEPAL_VERSION ", with RedisBloom's commands and files");
   return status_ok;

@@ -61,6 +61,10 @@ void Reply::integer(std::uint64_t value) {
   api.ReplyWithLongLong(context_, static_cast<long long>(value));
 }
 
+void Reply::real(double value) {
+  api.ReplyWithDouble(context_, value);
+}
+
 void Reply::null() {
   api.ReplyWithNull(context_);
 }

@@ -49,6 +49,8 @@ class Reply {
   [[nodiscard]] bool is_resp3() const;
   void boolean(bool value);  // 0 or 1 in RESP2
   void integer(std::uint64_t value);
+  void integer_unsigned(std::uint64_t value) { integer(value); }
+  void real(double value);
   void null();
   void ok();
   void simple(std::string_view text);

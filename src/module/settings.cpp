@@ -3,31 +3,118 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/options.hpp>
 
+#include <array>
+#include <charconv>
+#include <exception>
+
 namespace sepal::module {
 namespace {
 
-// The texts are those for clients, which begin with a code.
-std::string sentence(std::string_view name, std::string_view text) {
-  if (text.empty()) return {};
+// The readers' texts are those for clients, which begin with a code.
+std::string without_code(std::string_view text) {
   constexpr std::string_view code = "ERR ";
   if (text.starts_with(code)) text.remove_prefix(code.size());
-  return std::string(name) + ": " + std::string(text);
+  return std::string(text);
 }
 
+std::string read_error_rate(std::string_view word, Settings& into) {
+  return without_code(bloom::read_rate(word, into.options.error_rate));
+}
+
+std::string read_initial_size(std::string_view word, Settings& into) {
+  return without_code(bloom::read_capacity(word, into.options.capacity));
+}
+
+std::string read_expansion(std::string_view word, Settings& into) {
+  return without_code(bloom::read_expansion(word, into.options.expansion));
+}
+
+// An empty word stands for a random seed.
+std::string read_seed(std::string_view word, Settings& into) {
+  const std::optional<std::uint64_t> seed = parse_unsigned(word);
+  if (!seed && !word.empty()) return "it must be a number from 0 to 18446744073709551615";
+  into.seed = seed;
+  return {};
+}
+
+std::string error_rate_text(const Settings& settings) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), settings.options.error_rate);
+  return {digits.data(), end.ptr};
+}
+
+std::string initial_size_text(const Settings& settings) {
+  return std::to_string(settings.options.capacity);
+}
+
+std::string expansion_text(const Settings& settings) {
+  return std::to_string(settings.options.expansion);
+}
+
+std::string seed_text(const Settings& settings) {
+  return settings.seed ? std::to_string(*settings.seed) : std::string();
+}
+
+struct Setting {
+  std::string_view argument;  // of loadmodule
+  std::string_view other_argument;
+  const char* parameter;  // of CONFIG, behind "bf."
+  // Returns what is wrong with the word; empty if nothing is.
+  std::string (*read)(std::string_view word, Settings& into);
+  std::string (*text)(const Settings& settings);
+};
+constexpr Setting table[] = {
+    {"ERROR_RATE", "ERROR_RATE", "error-rate", read_error_rate, error_rate_text},
+    {"INITIAL_SIZE", "CAPACITY", "initial-size", read_initial_size, initial_size_text},
+    {"EXPANSION", "EXPANSION", "expansion-factor", read_expansion, expansion_text},
+    {"SEED", "SEED", "seed", read_seed, seed_text},
+};
+
 std::string read_setting(std::string_view name, std::string_view value, Settings& into) {
-  if (equal_ignoring_case(name, "ERROR_RATE"))
-    return sentence(name, bloom::read_rate(value, into.options.error_rate));
-  if (equal_ignoring_case(name, "INITIAL_SIZE") || equal_ignoring_case(name, "CAPACITY"))
-    return sentence(name, bloom::read_capacity(value, into.options.capacity));
-  if (equal_ignoring_case(name, "EXPANSION"))
-    return sentence(name, bloom::read_expansion(value, into.options.expansion));
-  if (equal_ignoring_case(name, "SEED")) {
-    into.seed = parse_unsigned(value);
-    return into.seed ? std::string()
-                     : std::string(name) + ": it must be a number from 0 to 18446744073709551615";
-  }
+  for (const Setting& setting : table)
+    if (equal_ignoring_case(name, setting.argument) || equal_ignoring_case(name, setting.other_argument)) {
+      const std::string wrong = setting.read(value, into);
+      return wrong.empty() ? wrong : std::string(name) + ": " + wrong;
+    }
   return "unknown argument " + std::string(echoed(name)) +
          "; known are ERROR_RATE, INITIAL_SIZE, CAPACITY, EXPANSION and SEED, each with a value";
+}
+
+// The settings that CONFIG reads and changes. The server's main thread.
+Settings* offered = nullptr;
+
+RedisModuleString* string_of(std::string_view text) {
+  return api.CreateString(nullptr, text.data(), text.size());
+}
+
+// The server copies what it gets, and does not free it. No exception may reach it.
+RedisModuleString* get_parameter(const char*, void* setting) {
+  static RedisModuleString* last = nullptr;
+  try {
+    RedisModuleString* const next = string_of(static_cast<const Setting*>(setting)->text(*offered));
+    if (last != nullptr) api.FreeString(nullptr, last);
+    last = next;
+    return last;
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+int set_parameter(const char*, RedisModuleString* value, void* setting, RedisModuleString** refused) {
+  std::size_t length = 0;
+  const char* const word = api.StringPtrLen(value, &length);
+  try {
+    Settings changed = *offered;
+    const std::string wrong = static_cast<const Setting*>(setting)->read({word, length}, changed);
+    if (wrong.empty()) {
+      *offered = changed;
+      return status_ok;
+    }
+    *refused = string_of(wrong);
+  } catch (const std::exception&) {
+    *refused = string_of("the module has no memory for this value");
+  }
+  return status_error;
 }
 
 }  // namespace
@@ -38,6 +125,16 @@ std::string read_settings(Words words, Settings& into) {
     if (std::string wrong = read_setting(words[at], words[at + 1], into); !wrong.empty()) return wrong;
   }
   return {};
+}
+
+bool offer_settings(RedisModuleCtx* context, Settings& settings) {
+  if (api.RegisterStringConfig == nullptr || api.LoadConfigs == nullptr) return true;
+  offered = &settings;
+  for (const Setting& setting : table)
+    if (api.RegisterStringConfig(context, setting.parameter, setting.text(settings).c_str(), 0, get_parameter,
+                                 set_parameter, nullptr, const_cast<Setting*>(&setting)) != status_ok)
+      return false;
+  return api.LoadConfigs(context) == status_ok;
 }
 
 }  // namespace sepal::module

@@ -1,4 +1,5 @@
-// What filters get that clients create without options: the arguments of `loadmodule`.
+// What filters get that clients create without options: the arguments of `loadmodule`, and parameters of
+// CONFIG.
 #pragma once
 
 #include <sepal/filter/filter.hpp>
@@ -19,5 +20,11 @@ struct Settings {
 // Pairs of a name and a value: ERROR_RATE, INITIAL_SIZE (as in RedisBloom, or CAPACITY), EXPANSION, SEED.
 // Names are in any case. Returns a sentence that says what is wrong; empty if nothing is.
 [[nodiscard]] std::string read_settings(Words words, Settings& into);
+
+// While the module is loaded: CONFIG GET and SET of the server have the settings, as bf.error-rate,
+// bf.initial-size, bf.expansion-factor and bf.seed, and the server's configuration file may have them.
+// `settings` are their values until then; it lives as long as the server. Does nothing on a server before
+// Redis 7.0. False: the server has refused one, and its log says why.
+[[nodiscard]] bool offer_settings(RedisModuleCtx* context, Settings& settings);
 
 }  // namespace sepal::module

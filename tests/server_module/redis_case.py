@@ -26,12 +26,12 @@ EVENTUALLY_SECONDS_MAX = 60
 class Redis:
     """One process. `text()` is its log."""
 
-    def __init__(self, directory, *arguments, module=(), wait=True, port=None):
-        self.directory, self.arguments, self.module = directory, arguments, module
+    def __init__(self, directory, *arguments, module=(), wait=True, port=None, configuration=None):
+        self.directory, self.arguments, self.module, self.configuration = directory, arguments, module, configuration
         self.port = port or free_port()
         self.log_path = os.path.join(directory, "log-%d" % random.getrandbits(32))
         self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", directory, "--logfile", self.log_path,
+            ["redis-server", *([str(configuration)] if configuration else []), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", directory, "--logfile", self.log_path,
              "--save", "", "--enable-debug-command", "yes", "--loadmodule", MODULE, *map(str, module), *map(str, arguments)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if wait:
@@ -40,7 +40,7 @@ class Redis:
     @classmethod
     def again(cls, ended):
         """The same server once more: its directory, its port, its arguments."""
-        return cls(ended.directory, *ended.arguments, module=ended.module, port=ended.port)
+        return cls(ended.directory, *ended.arguments, module=ended.module, port=ended.port, configuration=ended.configuration)
 
     def text(self):
         path = pathlib.Path(self.log_path)
@@ -84,8 +84,13 @@ class RedisTest(unittest.TestCase):
         self.addCleanup(server.kill)
         return server
 
+    def start_sepald(self, *arguments):
+        daemon = Daemon(self.make_directory(), *arguments)
+        self.addCleanup(daemon.kill)
+        return daemon
+
     def client_of(self, server):
-        client = server.client()
+        client = Client.of(server)
         self.addCleanup(client.close)
         return client
 

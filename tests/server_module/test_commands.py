@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from redis_case import MODULE, Refused, RedisTest, field
+from redis_case import MODULE, Refused, RedisTest, encode, field
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
@@ -16,6 +16,41 @@ CASES = ("bf_*", "copy*")
 def names_in(path):
     lines = path.read_text(encoding="utf-8").splitlines()
     return {line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()}
+
+
+def plain(value):
+    """A map of BF.STATS, in either protocol, with its numbers as numbers."""
+    if isinstance(value, list):
+        value = dict(zip(value[::2], value[1::2]))
+    if not isinstance(value, dict):
+        return value
+    numbers = {}
+    for name, each in value.items():
+        name = name.decode()
+        if name == "layers":
+            numbers[name] = [plain(layer) for layer in each]
+        elif isinstance(each, bytes) and re.fullmatch(rb"[-+.e0-9]+", each):
+            numbers[name] = float(each)
+        else:
+            numbers[name] = each
+    return numbers
+
+
+def docs_of(reply):
+    """The reply of COMMAND DOCS in RESP2, with maps as dicts, without what only one of both servers shows."""
+    def argument(words):
+        known = dict(zip((word.decode() for word in words[::2]), words[1::2]))
+        known.pop("display_text", None)
+        flags = known.get("flags", [])
+        inner = [argument(each) for each in known.get("arguments", [])]
+        return {**{name: value.decode() if isinstance(value, bytes) else value for name, value in known.items()},
+                "flags": sorted(flags), "arguments": inner}
+
+    docs = {}
+    for name, words in zip(reply[::2], reply[1::2]):
+        known = dict(zip((word.decode() for word in words[::2]), words[1::2]))
+        docs[name.decode()] = {**known, "arguments": [argument(each) for each in known["arguments"]]}
+    return docs
 
 
 class ConformanceTest(RedisTest):
@@ -115,6 +150,67 @@ class CommandTest(RedisTest):
         self.assertIn("NOPERM", str(reader.pipeline([("BF.EXISTS", "k", "b")])[0]))
         for name, arity in (("bf.add", 3), ("bf.mexists", -3), ("bf.info", -2)):
             self.assertEqual(client.call("COMMAND", "INFO", name)[0][1], arity)
+
+    def test_what_both_hosts_say_of_a_command_is_the_same(self):
+        """COMMAND DOCS and COMMAND INFO. sepald shows each argument's text, which Redis 7.0 has no place for."""
+        client, sepald = self.client_of(self.start()), self.client_of(self.start_sepald())
+        names = ["BF." + name for name in ("ADD CARD DEBUG EXISTS INFO INSERT LOADCHUNK MADD MEXISTS RESERVE SCANDUMP STATS").split()]
+        docs, of_sepald = docs_of(client.call("COMMAND", "DOCS", *names)), docs_of(sepald.call("COMMAND", "DOCS", *names))
+        self.assertEqual(len(docs), len(names))
+        for name, wanted in of_sepald.items():
+            for each in ("summary", "since", "group", "complexity", "module", "arguments"):
+                self.assertEqual(docs[name][each], wanted[each], (name, each))
+        of_shape = docs_of(client.call("COMMAND", "DOCS", "BF.SHAPE"))["bf.shape"]
+        self.assertEqual([argument["name"] for argument in of_shape["arguments"]], ["key", "header"])
+        for ours, wanted in zip(client.call("COMMAND", "INFO", *names), sepald.call("COMMAND", "INFO", *names)):
+            self.assertEqual([ours[0], ours[1], *ours[3:6]], [wanted[0], wanted[1], *wanted[3:6]])  # name, arity, keys
+            self.assertEqual(set(ours[2]), set(wanted[2]), ours[0])  # flags
+            self.assertEqual(ours[7], wanted[7], ours[0])  # tips
+
+    def test_stats_are_those_of_sepald(self):
+        server = self.start(module=("SEED", 7))
+        client, sepald = self.client_of(server), self.client_of(self.start_sepald("--seed", "7"))
+        answers = []
+        for each in (client, sepald):
+            each.call("BF.RESERVE", "k", "0.01", 1000)
+            each.call("BF.MADD", "k", *range(1500))
+            answers.append(plain(each.call("BF.STATS", "k")))
+        self.assertEqual(answers[0].keys(), answers[1].keys())
+        for name in ("lookups", "hits", "adds", "adds_per_second", "last_change", "last_save", "mirror"):
+            self.assertIsNone(answers[0].pop(name), name)
+            answers[1].pop(name)
+        self.assertLess(abs(answers[0].pop("memory_bytes") - answers[1].pop("memory_bytes")), 512)
+        self.assertEqual(answers[0], answers[1])
+        self.assertEqual(len(answers[0]["layers"]), 2)
+        self.assertEqual(str(client.pipeline([("BF.STATS", "absent")])[0]), "ERR not found")
+        client.call("SET", "string", "x")
+        self.assertIn("WRONGTYPE", str(client.pipeline([("BF.STATS", "string")])[0]))
+        with server.connect() as connection, connection.makefile("rb") as replies:
+            connection.sendall(encode("HELLO", "3") + encode("BF.STATS", "k"))
+            while not replies.readline().startswith(b"%21"):  # a map, in place of an array of 42
+                pass
+            self.assertEqual(replies.readline(), b"$8\r\n")
+
+    def test_parameters_of_config_say_what_filters_get(self):
+        path = pathlib.Path(self.directory) / "redis.conf"
+        path.write_text("bf.expansion-factor 4\n", encoding="utf-8")
+        server = self.start(module=("ERROR_RATE", "0.001"), configuration=path)
+        client = self.client_of(server)
+        read = client.call("CONFIG", "GET", "bf.*")
+        self.assertEqual(dict(zip(read[::2], read[1::2])),
+                         {b"bf.error-rate": b"0.001", b"bf.initial-size": b"100", b"bf.expansion-factor": b"4", b"bf.seed": b""})
+        self.assertEqual(client.call("CONFIG", "SET", "bf.initial-size", 777, "bf.seed", 9), b"OK")
+        self.assertEqual(client.call("CONFIG", "GET", "bf.seed"), [b"bf.seed", b"9"])
+        client.call("BF.ADD", "k", "a")
+        info = client.call("BF.INFO", "k")
+        self.assertEqual(dict(zip(info[::2], info[1::2]))[b"Capacity"], 777)
+        self.assertEqual(dict(zip(info[::2], info[1::2]))[b"Expansion rate"], 4)
+        for name, value, text in (("error-rate", "2", "error rate must be in the range"), ("initial-size", "0", "capacity must be in the range"),
+                                  ("expansion-factor", "x", "bad expansion"), ("seed", "-1", "it must be a number from 0")):
+            self.assertIn(text, str(client.pipeline([("CONFIG", "SET", "bf." + name, value)])[0]))
+        self.assertEqual(client.call("CONFIG", "GET", "bf.error-rate"), [b"bf.error-rate", b"0.001"])
+        self.assertEqual(client.call("CONFIG", "REWRITE"), b"OK")
+        self.assertIn('bf.initial-size "777"\n', path.read_text(encoding="utf-8"))
 
     def test_arguments_say_what_filters_get(self):
         client = self.client_of(self.start(module=("error_rate", "0.001", "CAPACITY", "777", "EXPANSION", "5", "SEED", "9")))

@@ -2,18 +2,15 @@
 
 import unittest
 
-from redis_case import Client, Daemon, RedisTest
+from redis_case import RedisTest
 
 
 class MovingTest(RedisTest):
     def setUp(self):
         super().setUp()
         self.redis = self.start()
-        self.daemon = Daemon(self.make_directory(), "--maxmemory", "1gb")
-        self.addCleanup(self.daemon.kill)
-        self.theirs = self.client_of(self.redis)
-        self.ours = Client.of(self.daemon)
-        self.addCleanup(self.ours.close)
+        self.daemon = self.start_sepald("--maxmemory", "1gb")
+        self.theirs, self.ours = self.client_of(self.redis), self.client_of(self.daemon)
 
     def fill(self, client):
         """Filters of one layer, of many, of many pieces. Returns their items: key: count."""

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
+#include <sepal/bloom/filter_facts.hpp>
 #include <sepal/command/dispatcher.hpp>
-#include <sepal/command/filter_facts.hpp>
 #include <sepal/filter/measure.hpp>
 #include <sepal/metrics/exposition.hpp>
 
@@ -25,9 +25,9 @@ struct MetricsMoment {
 // A filter as it was measured some seconds ago. A value: nothing in it depends on the filter any more.
 struct SeenFilter {
   std::uint32_t database = 0;
-  std::string key;        // valid UTF-8 (metrics::printable)
-  std::string key_bytes;  // as it is
-  FilterFacts facts;      // without layers
+  std::string key;           // valid UTF-8 (metrics::printable)
+  std::string key_bytes;     // as it is
+  bloom::FilterFacts facts;  // without layers
   std::uint64_t layer_count = 0;
   filter::FilterMeasure measured;
 };

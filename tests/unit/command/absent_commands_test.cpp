@@ -1,5 +1,6 @@
 #include "../../../src/command/absent_commands.hpp"
 
+#include <sepal/base/word_list.hpp>
 #include <sepal/command/command_table.hpp>
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "../../../src/command/word_list.hpp"
 #include "support/catch.hpp"
 #include "world.hpp"
 
@@ -25,7 +25,7 @@ namespace {
 // docs/protocol.md.
 std::string documented_row(const AbsentGroup& group) {
   std::string row = "| " + std::string(group.what) + " | ";
-  sepal::command::for_each_word(group.names, [&](std::string_view name) {
+  sepal::for_each_word(group.names, [&](std::string_view name) {
     std::string upper(name);
     std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
     row += (row.ends_with("` ") || row.ends_with("`") ? " `" : "`") + upper + "`";
@@ -65,7 +65,7 @@ TEST_CASE("docs/protocol.md lists what Sepal does not have", "[command]") {
 
 TEST_CASE("a command that Sepal does not have is none that it has", "[command]") {
   for (const AbsentGroup& group : absent_groups()) {
-    sepal::command::for_each_word(group.names, [&](std::string_view name) {
+    sepal::for_each_word(group.names, [&](std::string_view name) {
       INFO(name);
       CHECK(sepal::command::find_command(name) == nullptr);
     });
@@ -90,7 +90,7 @@ TEST_CASE("a command about another type says so and names the document", "[comma
 TEST_CASE("each name is found in any case, and no other name is", "[command]") {
   for (const AbsentGroup& group : absent_groups()) {
     CHECK_FALSE(group.names.empty());
-    sepal::command::for_each_word(group.names, [&](std::string_view word) {
+    sepal::for_each_word(group.names, [&](std::string_view word) {
       std::string name(word);
       if (name.ends_with('*')) name.back() = 'x';
       INFO(name);

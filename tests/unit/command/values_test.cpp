@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "../../../src/command/config_values.hpp"
-#include "../../../src/command/syntax.hpp"
 #include "support/catch.hpp"
 
 namespace values_test {
@@ -54,35 +53,6 @@ TEST_CASE("the save point with the fewest changes is used", "[command]") {
   CHECK(std::get<std::string>(parse_save_points(most + "60 1")) == "Invalid save parameters");
   for (const char* word : {"x", "60", "0 1", "60 -1", "60 x", "60 1 60", "2147483648 1"})
     CHECK(std::get<std::string>(parse_save_points(word)) == "Invalid save parameters");
-}
-
-namespace {
-
-std::string shape(const std::vector<Argument>& arguments) {
-  std::string text;
-  for (const Argument& argument : arguments) {
-    text.append(text.empty() ? "" : " ").append(argument.name).append(":").append(argument.type);
-    if (!argument.token.empty()) text.append("=").append(argument.token);
-    if (argument.optional) text.append("?");
-    if (argument.repeated) text.append("+");
-    if (!argument.arguments.empty()) text.append("(").append(shape(argument.arguments)).append(")");
-  }
-  return text;
-}
-
-}  // namespace
-
-TEST_CASE("the syntax of a row is parsed into the tree of its arguments", "[command]") {
-  CHECK(shape(parse_syntax("")) == "");
-  CHECK(shape(parse_syntax("key item [item ...]")) == "key:key item:string+");
-  CHECK(shape(parse_syntax("key [EXPANSION expansion] [NONSCALING]")) ==
-        "key:key expansion:block=EXPANSION?(expansion:integer) nonscaling:pure-token=NONSCALING?");
-  CHECK(shape(parse_syntax("[ASYNC | SYNC]")) == "async:oneof?(async:pure-token=ASYNC sync:pure-token=SYNC)");
-  CHECK(shape(parse_syntax("parameter value [parameter value ...]")) ==
-        "parameter:block+(parameter:string value:string)");
-  CHECK(shape(parse_syntax("[command-name [command-name ...]]")) == "command-name:string?+");
-  CHECK(shape(parse_syntax("<LIB-NAME libname | LIB-VER libver>")) ==
-        "lib-name:oneof(lib-name:block=LIB-NAME(libname:string) lib-ver:block=LIB-VER(libver:string))");
 }
 
 }  // namespace values_test

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace sepal::command {
+namespace sepal::bloom {
 
 // The shape and the counts of a filter at one moment. A value, but the views are valid only as long as the
 // filter lives.
@@ -31,4 +31,4 @@ struct FilterFacts {
 // Shared gate. Does not look at the bits: filter::measure(facts.layers, ...) does.
 [[nodiscard]] FilterFacts facts_of(const filter::Filter& filter, SteadyTime now);
 
-}  // namespace sepal::command
+}  // namespace sepal::bloom

@@ -1,4 +1,4 @@
-// Turns a row's syntax, which is written for people, into the tree of arguments that COMMAND DOCS answers.
+// Turns the syntax of a command, as people read it, into the tree of arguments that COMMAND DOCS answers.
 //
 //     key                     an argument: lower case
 //     NOCREATE                a word that is sent as it is: upper case
@@ -12,18 +12,18 @@
 #include <string_view>
 #include <vector>
 
-namespace sepal::command {
+namespace sepal {
 
-struct Argument {
+struct SyntaxArgument {
   std::string name;
   std::string_view type;  // the reference's: key, string, integer, double, pattern, pure-token, block, oneof
   std::string token{};    // empty: none
   bool optional = false;
   bool repeated = false;
-  std::vector<Argument> arguments{};  // of a block or a oneof
+  std::vector<SyntaxArgument> arguments{};  // of a block or a oneof
 };
 
-// `syntax` comes from the command table and must be well formed: it is not checked.
-[[nodiscard]] std::vector<Argument> parse_syntax(std::string_view syntax);
+// `syntax` comes from a table of commands and must be well formed: it is not checked.
+[[nodiscard]] std::vector<SyntaxArgument> parse_syntax(std::string_view syntax);
 
-}  // namespace sepal::command
+}  // namespace sepal

@@ -1,11 +1,11 @@
-// Lists of words in one string, separated by single blanks, as the command table holds them.
+// Lists of words in one string, separated by single blanks, as tables hold them.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
 
-namespace sepal::command {
+namespace sepal {
 
 template <class Visit>
 constexpr void for_each_word(std::string_view list, const Visit& visit) {
@@ -22,4 +22,4 @@ constexpr void for_each_word(std::string_view list, const Visit& visit) {
   return count;
 }
 
-}  // namespace sepal::command
+}  // namespace sepal

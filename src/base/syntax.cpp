@@ -1,14 +1,12 @@
-#include "syntax.hpp"
-
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/syntax.hpp>
+#include <sepal/base/word_list.hpp>
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "word_list.hpp"
-
-namespace sepal::command {
+namespace sepal {
 namespace {
 
 // The type of an argument, by its name. A name that is not listed is a string.
@@ -36,7 +34,7 @@ bool is_token(std::string_view word) {
   return word == upper_case(word);
 }
 
-Argument plain(std::string_view word) {
+SyntaxArgument single(std::string_view word) {
   if (is_token(word)) return {.name = lower_case(word), .type = "pure-token", .token = std::string(word)};
   const auto* const known =
       std::ranges::find(types, word, &std::pair<std::string_view, std::string_view>::first);
@@ -44,9 +42,9 @@ Argument plain(std::string_view word) {
 }
 
 // Makes one argument of the arguments between two bars. Several become a block; a leading token names it.
-Argument joined(std::vector<Argument> arguments) {
+SyntaxArgument joined(std::vector<SyntaxArgument> arguments) {
   if (arguments.size() == 1) return std::move(arguments.front());
-  Argument block{.name = arguments.front().name, .type = "block"};
+  SyntaxArgument block{.name = arguments.front().name, .type = "block"};
   if (arguments.front().type == "pure-token") {
     block.token = arguments.front().token;
     arguments.erase(arguments.begin());
@@ -70,15 +68,15 @@ class Parser {
   }
 
   // Parses up to the end, a bar or a closing bracket.
-  std::vector<Argument> sequence() {
-    std::vector<Argument> arguments;
+  std::vector<SyntaxArgument> sequence() {
+    std::vector<SyntaxArgument> arguments;
     while (at_ < words_.size() && words_[at_] != "|" && words_[at_] != "]" && words_[at_] != ">") {
       if (words_[at_] == "[" && repeats()) {
         repeat(arguments);
       } else if (words_[at_] == "[" || words_[at_] == "<") {
         arguments.push_back(group());
       } else {
-        arguments.push_back(plain(words_[at_++]));
+        arguments.push_back(single(words_[at_++]));
       }
     }
     return arguments;
@@ -93,33 +91,33 @@ class Parser {
   }
 
   // [a b ...]: the two arguments before it may be repeated, as one.
-  void repeat(std::vector<Argument>& arguments) {
+  void repeat(std::vector<SyntaxArgument>& arguments) {
     std::ptrdiff_t count = 0;
     for (++at_; words_[at_] != "..."; ++at_) ++count;
     at_ += 2;  // "..." and "]"
-    std::vector<Argument> tail(std::make_move_iterator(arguments.end() - count),
-                               std::make_move_iterator(arguments.end()));
+    std::vector<SyntaxArgument> tail(std::make_move_iterator(arguments.end() - count),
+                                     std::make_move_iterator(arguments.end()));
     arguments.erase(arguments.end() - count, arguments.end());
-    Argument repeated = joined(std::move(tail));
+    SyntaxArgument repeated = joined(std::move(tail));
     repeated.repeated = true;
     arguments.push_back(std::move(repeated));
   }
 
-  static Argument one_of(std::vector<Argument> choices) {
+  static SyntaxArgument one_of(std::vector<SyntaxArgument> choices) {
     std::string name = choices.front().name;
     return {.name = std::move(name), .type = "oneof", .arguments = std::move(choices)};
   }
 
-  Argument group() {
+  SyntaxArgument group() {
     const bool optional = words_[at_++] == "[";
-    std::vector<Argument> choices;
+    std::vector<SyntaxArgument> choices;
     choices.push_back(joined(sequence()));
     while (words_[at_] == "|") {
       ++at_;
       choices.push_back(joined(sequence()));
     }
     ++at_;  // the closing bracket
-    Argument made = choices.size() == 1 ? std::move(choices.front()) : one_of(std::move(choices));
+    SyntaxArgument made = choices.size() == 1 ? std::move(choices.front()) : one_of(std::move(choices));
     made.optional = optional;
     return made;
   }
@@ -130,8 +128,8 @@ class Parser {
 
 }  // namespace
 
-std::vector<Argument> parse_syntax(std::string_view syntax) {
+std::vector<SyntaxArgument> parse_syntax(std::string_view syntax) {
   return Parser(syntax).sequence();
 }
 
-}  // namespace sepal::command
+}  // namespace sepal

@@ -1,7 +1,7 @@
-#include <sepal/command/filter_facts.hpp>
+#include <sepal/bloom/filter_facts.hpp>
 #include <sepal/filter/image.hpp>
 
-namespace sepal::command {
+namespace sepal::bloom {
 
 FilterFacts facts_of(const filter::Filter& filter, SteadyTime now) {
   FilterFacts facts{.options = filter.options(),
@@ -21,4 +21,4 @@ std::optional<double> FilterFacts::seconds_until_full() const {
   return static_cast<double>(capacity - item_count) / usage->added_per_second;
 }
 
-}  // namespace sepal::command
+}  // namespace sepal::bloom

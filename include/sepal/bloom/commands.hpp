@@ -1,0 +1,136 @@
+// The BF commands that every host has: what COMMAND, COMMAND DOCS and the rights of users say about them.
+// Metadata as RedisBloom declares it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+
+namespace sepal::bloom {
+
+// Texts are literals: a zero byte is behind each.
+struct CommandFacts {
+  std::string_view name;          // lower case: "bf.add"
+  std::int8_t arity = 0;          // words including the name; negative: at least so many
+  bool writes = false;            // else it only reads
+  bool fast = false;              // it takes a short time, whatever the size of the filter
+  std::string_view categories{};  // of the rights of users; blank separated, with '@'
+  std::string_view summary{};
+  std::string_view since{};
+  std::string_view complexity{};
+  std::string_view syntax{};  // base/syntax.hpp; the first word is the key
+  std::string_view tips{};    // blank separated
+};
+
+// Sorted by name. The key of each is its first word.
+inline constexpr CommandFacts command_facts[] = {
+    {.name = "bf.add",
+     .arity = 3,
+     .writes = true,
+     .categories = "@write @bloom",
+     .summary = "Adds an item to a filter, creating the filter with the defaults if the key is free",
+     .since = "1.0.0",
+     .complexity = "O(1) for a filter of one layer; each further layer is asked first",
+     .syntax = "key item"},
+    {.name = "bf.card",
+     .arity = 2,
+     .fast = true,
+     .categories = "@read @fast @bloom",
+     .summary = "Answers how many items were added to a filter: adds that answered 1",
+     .since = "2.4.4",
+     .complexity = "O(1)",
+     .syntax = "key"},
+    {.name = "bf.debug",
+     .arity = 2,
+     .fast = true,
+     .categories = "@read @fast @bloom",
+     .summary = "Answers a filter's number of items, and the shape of each layer, in one line each",
+     .since = "1.0.0",
+     .complexity = "O(L) where L is the number of layers",
+     .syntax = "key",
+     .tips = "dont_cache"},
+    {.name = "bf.exists",
+     .arity = 3,
+     .fast = true,
+     .categories = "@read @bloom",
+     .summary = "Asks whether an item may have been added to a filter",
+     .since = "1.0.0",
+     .complexity = "O(L) where L is the number of layers",
+     .syntax = "key item"},
+    {.name = "bf.info",
+     .arity = -2,
+     .fast = true,
+     .categories = "@read @fast @bloom",
+     .summary = "Answers a filter's capacity, size, layers, items and expansion",
+     .since = "1.0.0",
+     .complexity = "O(1)",
+     .syntax = "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]",
+     .tips = "dont_cache"},
+    {.name = "bf.insert",
+     .arity = -4,
+     .writes = true,
+     .categories = "@write @bloom",
+     .summary = "Adds items to a filter, creating it with the given options if the key is free",
+     .since = "1.0.0",
+     .complexity = "O(N * L) where N is the number of items and L the number of layers",
+     .syntax = "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
+               "ITEMS item [item ...]"},
+    {.name = "bf.loadchunk",
+     .arity = 4,
+     .writes = true,
+     .categories = "@write @bloom",
+     .summary = "Takes a piece of a dump that BF.SCANDUMP, here or in RedisBloom, made",
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the size of the piece",
+     .syntax = "key iterator data"},
+    {.name = "bf.madd",
+     .arity = -3,
+     .writes = true,
+     .categories = "@write @bloom",
+     .summary = "Adds items to a filter, creating the filter with the defaults if the key is free",
+     .since = "1.0.0",
+     .complexity = "O(N * L) where N is the number of items and L the number of layers",
+     .syntax = "key item [item ...]"},
+    {.name = "bf.mexists",
+     .arity = -3,
+     .fast = true,
+     .categories = "@read @bloom",
+     .summary = "Asks for each of several items whether it may have been added to a filter",
+     .since = "1.0.0",
+     .complexity = "O(N * L) where N is the number of items and L the number of layers",
+     .syntax = "key item [item ...]"},
+    {.name = "bf.reserve",
+     .arity = -4,
+     .writes = true,
+     .categories = "@write @fast @bloom",
+     .summary = "Creates an empty filter for an error rate and a capacity; EX lets it expire",
+     .since = "1.0.0",
+     .complexity = "O(1)",
+     .syntax = "key error_rate capacity [EXPANSION expansion] [NONSCALING] [EX seconds]"},
+    {.name = "bf.scandump",
+     .arity = 3,
+     .fast = true,
+     .categories = "@read @bloom",
+     .summary = "Answers a piece of a filter, and the iterator of the next one; 0 begins, and ends",
+     .since = "1.0.0",
+     .complexity = "O(1): a piece is of a limited size",
+     .syntax = "key iterator",
+     .tips = "dont_cache"},
+    {.name = "bf.stats",
+     .arity = 2,
+     .categories = "@read @bloom",
+     .summary = "Answers how full a filter is, how often it errs now, and what clients do with it",
+     .since = "0.1.0",  // Sepal's version
+     .complexity = "O(N) where N is the size of the filter, at most 4 MiB",
+     .syntax = "key",
+     .tips = "dont_cache"},
+};
+
+// At compile time: a name that is not in the table does not compile.
+[[nodiscard]] consteval const CommandFacts& facts_of_command(std::string_view name) {
+  const CommandFacts* const found = std::ranges::find(command_facts, name, &CommandFacts::name);
+  return found != std::end(command_facts) ? *found : throw "no BF command has this name";
+}
+
+}  // namespace sepal::bloom

@@ -1,0 +1,117 @@
+#include "description.hpp"
+
+#include <sepal/base/syntax.hpp>
+#include <sepal/base/word_list.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace sepal::module {
+namespace {
+
+constexpr const char* category_name = "bloom";
+
+const char* text_or_null(std::string_view text) {
+  return text.empty() ? nullptr : text.data();
+}
+
+ArgumentType type_of(std::string_view name) {
+  constexpr std::pair<std::string_view, ArgumentType> types[] = {
+      {"string", ArgumentType::string},   {"integer", ArgumentType::integer},
+      {"double", ArgumentType::real},     {"key", ArgumentType::key},
+      {"pattern", ArgumentType::pattern}, {"unix-time", ArgumentType::unix_time},
+      {"oneof", ArgumentType::one_of},    {"pure-token", ArgumentType::pure_token},
+      {"block", ArgumentType::block}};
+  const auto* const found = std::ranges::find(types, name, &std::pair<std::string_view, ArgumentType>::first);
+  return found != std::end(types) ? found->second : ArgumentType::string;
+}
+
+// Arguments as the server takes them. It copies them.
+class ServerArguments {
+ public:
+  const ArgumentInfo* add(const std::vector<SyntaxArgument>& arguments) {
+    if (arguments.empty()) return nullptr;
+    std::vector<ArgumentInfo>& level = levels_.emplace_back();
+    for (const SyntaxArgument& argument : arguments) {
+      ArgumentInfo info;
+      info.name = text(argument.name);
+      info.display_text = info.name;
+      info.type = type_of(argument.type);
+      if (info.type == ArgumentType::key) info.key_spec_index = 0;  // all of these commands have one key
+      if (!argument.token.empty()) info.token = text(argument.token);
+      if (argument.optional) info.flags |= ArgumentInfo::optional;
+      if (argument.repeated) info.flags |= ArgumentInfo::repeated;
+      info.inner = add(argument.arguments);
+      level.push_back(info);
+    }
+    level.emplace_back();  // the end
+    return level.data();
+  }
+
+ private:
+  const char* text(const std::string& text) { return texts_.emplace_back(text).c_str(); }
+
+  std::deque<std::string> texts_;
+  std::deque<std::vector<ArgumentInfo>> levels_;
+};
+
+// Rights of users on keys to read them only or to write them only (%R~, %W~) need to know what a command
+// does.
+KeySpec key_of(const bloom::CommandFacts& facts) {
+  KeySpec key;
+  key.flags = facts.writes ? KeySpec::changes | KeySpec::inserts : KeySpec::reads | KeySpec::gives;
+  key.begin_search = KeySpec::by_index;
+  key.begin.position = 1;
+  key.find_keys = KeySpec::by_range;
+  key.range = {.last_key = 0, .key_step = 1, .limit = 0};
+  return key;
+}
+
+// "@write @bloom" is "write bloom" for the server.
+std::string without_signs(std::string_view categories) {
+  std::string names;
+  for_each_word(categories, [&](std::string_view name) {
+    names.append(names.empty() ? "" : " ").append(name.substr(1));
+  });
+  return names;
+}
+
+// Before 7.4 a server has no place for a category of a module: then its commands have those of their flags.
+bool knows_categories() {
+  return api.AddACLCategory != nullptr && api.SetCommandACLCategories != nullptr;
+}
+
+}  // namespace
+
+bool create_category(RedisModuleCtx* context) {
+  return !knows_categories() || api.AddACLCategory(context, category_name) == status_ok;
+}
+
+bool describe(RedisModuleCtx* context, const bloom::CommandFacts& facts) {
+  if (api.SetCommandInfo == nullptr || api.GetCommand == nullptr) return true;
+  static constexpr CommandInfoVersion version{.version = 1,
+                                              .history_entry_bytes = 2 * sizeof(void*),
+                                              .key_spec_bytes = sizeof(KeySpec),
+                                              .argument_bytes = sizeof(ArgumentInfo)};
+  const KeySpec keys[] = {key_of(facts), KeySpec()};
+  ServerArguments arguments;
+  const CommandInfo info{.version = &version,
+                         .summary = text_or_null(facts.summary),
+                         .complexity = text_or_null(facts.complexity),
+                         .since = text_or_null(facts.since),
+                         .history = nullptr,
+                         .tips = text_or_null(facts.tips),
+                         .arity = facts.arity,
+                         .key_specs = keys,
+                         .arguments = arguments.add(parse_syntax(facts.syntax))};
+  RedisModuleCommand* const command = api.GetCommand(context, facts.name.data());
+  if (api.SetCommandInfo(command, &info) != status_ok) return false;
+  return !knows_categories() ||
+         api.SetCommandACLCategories(command, without_signs(facts.categories).c_str()) == status_ok;
+}
+
+}  // namespace sepal::module

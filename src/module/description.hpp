@@ -1,0 +1,18 @@
+// What the server tells clients about a command of the module: COMMAND DOCS, its keys, the rights of users.
+#pragma once
+
+#include <sepal/bloom/commands.hpp>
+
+#include "api.hpp"
+
+namespace sepal::module {
+
+// While the module is loaded, before its first description. Makes the category "bloom" of users' rights.
+// False: the server has refused it.
+[[nodiscard]] bool create_category(RedisModuleCtx* context);
+
+// The server has the command. A server says of it what it can: before Redis 7.0 nothing, categories from 7.4
+// on. False: the server has refused the description.
+[[nodiscard]] bool describe(RedisModuleCtx* context, const bloom::CommandFacts& facts);
+
+}  // namespace sepal::module
