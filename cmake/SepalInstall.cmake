@@ -6,7 +6,9 @@ include(GNUInstallDirs)
 
 install(TARGETS sepald sepal)
 if(TARGET sepal_server_module)
-  install(TARGETS sepal_server_module LIBRARY DESTINATION lib/sepal)
+  # A server loads no module that cannot be executed. Debian's CMake takes this right from libraries.
+  install(TARGETS sepal_server_module LIBRARY DESTINATION lib/sepal
+    PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endif()
 install(FILES docs/man/sepald.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 install(FILES docs/man/sepal.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -12,7 +12,7 @@ _sepal() {
       case $before in
         --error|--capacity|--expansion) return ;;
       esac
-      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --error --capacity --expansion --nonscaling" -- "$word")); fi ;;
+      if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --error --capacity --expansion --nonscaling --nodes" -- "$word")); fi ;;
     build)
       case $before in
         --format) COMPREPLY=($(compgen -W "lines nul length" -- "$word")); return ;;

@@ -17,6 +17,7 @@ complete -c sepal -n '__fish_seen_subcommand_from plan' -l error -x -d 'The erro
 complete -c sepal -n '__fish_seen_subcommand_from plan' -l capacity -x -d 'The items of the first layer (default 100)'
 complete -c sepal -n '__fish_seen_subcommand_from plan' -l expansion -x -d 'A new layer holds this many times the last (default 2)'
 complete -c sepal -n '__fish_seen_subcommand_from plan' -l nonscaling -d 'The filter refuses what is above its capacity'
+complete -c sepal -n '__fish_seen_subcommand_from plan' -l nodes -d 'Divide it over the nodes of a cluster; say how much memory each machine needs'
 complete -c sepal -n '__fish_seen_subcommand_from build' -F
 complete -c sepal -n '__fish_seen_subcommand_from build' -s h -l help -d 'Print this help message and exit'
 complete -c sepal -n '__fish_seen_subcommand_from build' -l format -x -a 'lines nul length' -d 'How items follow each other: lines, nul (each ends with a zero byte), or length (each begins with its length, 32 bits, little endian) (default lines)'

@@ -32,7 +32,8 @@ case $command in
       '--error=[The error rate, above 0 and below 1 (default 0.01)]:rate:' \
       '--capacity=[The items of the first layer (default 100)]:count:' \
       '--expansion=[A new layer holds this many times the last (default 2)]:number:' \
-      '--nonscaling[The filter refuses what is above its capacity]' ;;
+      '--nonscaling[The filter refuses what is above its capacity]' \
+      '--nodes[Divide it over the nodes of a cluster; say how much memory each machine needs]' ;;
   build)
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \

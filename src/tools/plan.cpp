@@ -116,6 +116,10 @@ Result<void> check_options(const filter::FilterOptions& options) {
   return {};
 }
 
+Result<LayerPlan> plan_first_layer(const PlanRequest& request) {
+  return plan_layer_of(request, 0, request.capacity);
+}
+
 Error fits_nowhere() {
   return fail(Errc::too_large, "a filter of this capacity and error rate fits into no machine's memory");
 }
@@ -124,7 +128,7 @@ Result<std::vector<std::string>> plan_report(const PlanRequest& request) {
   const auto sound = check_options(
       {.error_rate = request.error_rate, .capacity = request.capacity, .expansion = request.expansion});
   if (!sound) return sound.error();
-  const auto plan = plan_layer_of(request, 0, request.capacity);
+  const auto plan = plan_first_layer(request);
   if (!plan) return fits_nowhere();
 
   std::vector<std::string> lines;

@@ -3,6 +3,7 @@
 
 #include <sepal/base/result.hpp>
 #include <sepal/filter/filter.hpp>
+#include <sepal/filter/layer_plan.hpp>
 
 #include <cstdint>
 #include <string>
@@ -23,6 +24,8 @@ inline constexpr filter::FilterLimits filter_limits{.bytes_max = filter_bytes_ma
 
 // Errors: out_of_range, with a sentence.
 Result<void> check_options(const filter::FilterOptions& options);
+// Errors: those of filter::plan_layer(). The options are checked.
+Result<filter::LayerPlan> plan_first_layer(const PlanRequest& request);
 // The error for a filter above filter_bytes_max.
 [[nodiscard]] Error fits_nowhere();
 

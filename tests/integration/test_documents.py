@@ -69,6 +69,11 @@ NOT_RUN = {
     "docker run -p 127.0.0.1:6379:6379 -v sepal:/data --read-only sepal --maxmemory 1gb --requirepass secret":
         "needs Docker and a network",
     "docker compose -f docker/docker-compose.yml up": "needs Docker and a network",
+    "docker compose -f docker/cluster-compose.yml up": "needs Docker; a test in tests/packages/ makes the same cluster of the image",
+    "docker compose -f docker/cluster-compose.yml exec node-1 redis-cli -c BF.ADD users alice": "needs Docker",
+    "docker build -f docker/Dockerfile --target redis -t sepal-redis .": "needs Docker and a network",
+    "docker run -p 127.0.0.1:6379:6379 -v redis:/data --read-only sepal-redis --maxmemory 1gb --requirepass secret":
+        "needs Docker and a network",
     "scripts/package": "builds everything; a test in tests/packages/ installs what it makes",
     "apt install ./build/package/sepal_*.deb": "installs a package; a test in tests/packages/ does so in a system of its own"
 }

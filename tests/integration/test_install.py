@@ -68,6 +68,12 @@ class InstallTest(unittest.TestCase):
             done = run(str(self.folder / "usr/bin" / name), "--version")
             self.assertEqual((done.returncode, done.stdout.split()[:2]), (0, [name, os.environ["SEPAL_VERSION"]]))
 
+    def test_a_server_may_load_the_module(self):
+        """Redis and Valkey load none that cannot be executed."""
+        self.install("/usr", str(self.folder))
+        for path in self.plugin():
+            self.assertEqual((self.folder / path).stat().st_mode & 0o777, 0o755)
+
     def test_the_service_and_the_configuration_follow_the_prefix(self):
         self.install(str(self.folder / "opt"))
         service = (self.folder / "opt/lib/systemd/system/sepald.service").read_text()

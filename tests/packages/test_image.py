@@ -1,4 +1,4 @@
-"""The image of docker/Dockerfile, built by Buildah without a daemon, and the server in it.
+"""The images of docker/Dockerfile, built by Buildah without a daemon, and the servers in them.
 
 The base is a plain Debian from the mirror of this machine. In the place of the sources, the build gets the package of the
 programs that are built already: what `scripts/package` would make in the image, the tests of the build have compiled.
@@ -13,12 +13,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import systems
 
+try:
+    import yaml
+except ImportError as problem:
+    systems.skip("%s; scripts/install-dependencies --packages installs it" % problem)
+
 sys.path.append(str(systems.ROOT / "tests" / "integration"))
-systems.require_root_and("mmdebstrap", "buildah", "chroot", "dpkg-shlibdeps")
+systems.require_root_and("mmdebstrap", "buildah", "chroot", "dpkg-shlibdeps", "redis-cli")
 BASE = systems.base()
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="sepal-image-"))
 STORE = ["buildah", "--storage-driver", "vfs", "--root", FOLDER / "store", "--runroot", FOLDER / "run"]
@@ -48,26 +54,33 @@ def import_base():
     buildah("commit", "--quiet", "--rm", container, "localhost/base")
 
 
-def build_image():
+def make_context():
     context = FOLDER / "context"
     (context / "scripts").mkdir(parents=True)
     systems.package(context)
     for name, script in (("install-dependencies", "true"), ("package", 'cp sepal_*.deb "$1"')):
         (context / "scripts" / name).write_text("#!/bin/sh\n%s\n" % script, encoding="utf-8")
         (context / "scripts" / name).chmod(0o755)
-    # With its network and names, as Docker builds it.
-    buildah("build", "--isolation", "chroot", "--format", "docker", "--build-arg", "BASE=localhost/base", "--build-arg", "COMMIT=abc",
-            "--file", systems.ROOT / "docker" / "Dockerfile", "--tag", "localhost/sepal", context)
+    return context
+
+
+def build_image(context, name, *options):
+    # With its network and names, as Docker builds it. Layers that the images share are made once.
+    buildah("build", "--isolation", "chroot", "--format", "docker", "--layers", "--build-arg", "BASE=localhost/base", "--build-arg", "COMMIT=abc",
+            "--file", systems.ROOT / "docker" / "Dockerfile", "--tag", name, *options, context)
+    config = json.loads(buildah("inspect", "--type", "image", name))["Docker"]["config"]
+    container = buildah("from", name).strip()
+    return config, container, buildah("mount", container).strip()
+
+
+import_base()
+CONTEXT = make_context()
 
 
 class ImageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        import_base()
-        build_image()
-        cls.config = json.loads(buildah("inspect", "--type", "image", "localhost/sepal"))["Docker"]["config"]
-        cls.container = buildah("from", "localhost/sepal").strip()
-        cls.root = buildah("mount", cls.container).strip()
+        cls.config, cls.container, cls.root = build_image(CONTEXT, "localhost/sepal")
         # The entrypoint of the image, and the arguments that Daemon adds.
         words = [sys.executable, str(systems.INSIDE), "--read-only", "--data", str(DATA), cls.root, cls.config["User"], *cls.config["Entrypoint"]]
         script = FOLDER / "sepald"
@@ -146,6 +159,53 @@ class ImageTest(unittest.TestCase):
         daemon = self.serve(wait=False)
         self.assertEqual(daemon.wait(), 1)
         self.assertRegex(daemon.text(), r"/data/LOCK: Permission denied")
+
+
+class ClusterTest(unittest.TestCase):
+    """The image of docker/cluster-compose.yml: its nodes and the command that joins them, with ports of one machine."""
+
+    def call(self, port, *words):
+        return subprocess.run(["redis-cli", "-c", "-p", str(port), *words], capture_output=True, text=True, timeout=60, check=False).stdout.strip()
+
+    def eventually(self, what, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what + "".join(path.read_text()[-2000:] for path in FOLDER.glob("*.log")))
+            time.sleep(0.1)
+
+    def test_the_nodes_of_the_file_make_a_cluster(self):
+        config, _, root = build_image(CONTEXT, "localhost/redis", "--target", "redis")
+        self.assertEqual(config["User"], "%d:%d" % (UID, UID))
+        services = yaml.safe_load((systems.ROOT / "docker" / "cluster-compose.yml").read_text(encoding="utf-8"))["services"]
+        joined = services.pop("create")
+        self.assertEqual(len(services), 6)
+        ports = {}
+        for service in services.values():
+            address = service["networks"]["cluster"]["ipv4_address"]
+            port = ports[address] = free_port()
+            data = FOLDER / ("data-%d" % port)
+            data.mkdir()
+            os.chown(data, UID, UID)
+            log = open(str(data) + ".log", "wb")
+            self.addCleanup(log.close)
+            process = subprocess.Popen(
+                [sys.executable, str(systems.INSIDE), "--read-only", "--data", str(data), root, config["User"], *config["Entrypoint"],
+                 *service["command"], "--port", str(port), "--bind", "127.0.0.1"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.addCleanup(process.wait, 60)
+            self.addCleanup(process.terminate)
+            self.eventually("a node does not start", lambda: self.call(port, "PING") == "PONG")
+        script = joined["command"][0]
+        for address, port in ports.items():
+            script = script.replace(address + ":6379", "127.0.0.1:%d" % port).replace("-h " + address, "-p %d" % port)
+        self.assertNotRegex(script, r"10\.79\.")
+        for _ in range(2):  # the second run finds the cluster there
+            systems.run(*joined["entrypoint"], script)
+            for port in ports.values():
+                self.eventually("a node is not in the cluster", lambda: "cluster_state:ok" in self.call(port, "CLUSTER", "INFO"))
+        self.assertEqual(self.call(port, "BF.ADD", "users", "alice"), "1")
+        self.assertEqual(self.call(min(ports.values()), "BF.EXISTS", "users", "alice"), "1")
+        roles = [self.call(port, "ROLE").split("\n")[0] for port in ports.values()]
+        self.assertEqual((roles.count("master"), roles.count("slave")), (3, 3))
 
 
 if __name__ == "__main__":

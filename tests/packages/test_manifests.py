@@ -1,4 +1,4 @@
-"""docker/kubernetes.yaml and docker/docker-compose.yml: each field exists and has the right type, and sepald accepts the flags.
+"""docker/kubernetes.yaml and the compose files: each field exists and has the right type, and sepald accepts the flags.
 
 For Kubernetes the types are those of its Python client, which are generated from the API's own description. A field that the
 API does not know would be ignored or refused by a cluster; here it fails. For compose, docker-compose reads the file.
@@ -137,9 +137,10 @@ class FormTest(unittest.TestCase):
             with self.subTest(value), self.assertRaisesRegex(AssertionError, told):
                 checked(value, "V1Container", "container")
 
-    def test_docker_compose_reads_its_file(self):
-        done = subprocess.run(["docker-compose", "--file", str(COMPOSE), "config", "--quiet"], capture_output=True, text=True, check=False)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+    def test_docker_compose_reads_its_files(self):
+        for path in (COMPOSE, ROOT / "docker" / "cluster-compose.yml"):
+            done = subprocess.run(["docker-compose", "--file", str(path), "config", "--quiet"], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,85 @@
+#include "plan_nodes.hpp"
+
+#include <sepal/filter/layer_plan.hpp>
+
+#include <cmath>
+
+#include "text.hpp"
+
+namespace sepal::tools {
+namespace {
+
+constexpr std::uint64_t parts_min = 64;
+constexpr std::uint64_t parts_max = 4096;
+constexpr std::uint64_t part_bytes_max = std::uint64_t{256} << 20;
+// A cluster has at least three masters.
+constexpr std::uint64_t masters_shown[] = {3, 4, 6, 8, 12, 16, 24, 32, 48};
+// A save, or a new replica, forks the server: what clients change meanwhile is copied. The bits of a Bloom
+// filter lie anywhere, so that may be all of it.
+constexpr std::uint64_t memory_for_each_byte = 2;
+
+// The items of a part vary by chance as the successes of a binomial distribution, whose standard deviation is
+// below the root of its mean. One part in 30,000 gets more than four deviations above its share, and only by
+// little, which does no harm.
+std::uint64_t part_capacity(std::uint64_t items, std::uint64_t parts) {
+  constexpr double deviations = 4;
+  const double share = static_cast<double>(items) / static_cast<double>(parts);
+  return static_cast<std::uint64_t>(std::ceil(share + deviations * std::sqrt(share)));
+}
+
+Result<Parts> divide_by(const PlanRequest& request, std::uint64_t count) {
+  const std::uint64_t capacity = part_capacity(request.capacity, count);
+  const auto plan = plan_first_layer({request.error_rate, capacity, request.expansion});
+  if (!plan || plan->byte_count() > filter_bytes_max / count) return fits_nowhere();
+  return Parts{.count = count, .capacity = capacity, .bytes = plan->byte_count()};
+}
+
+// The words that BF.RESERVE needs for this growth.
+std::string growth_words(const PlanRequest& request) {
+  if (request.expansion == 0) return " NONSCALING";
+  return request.expansion == PlanRequest{}.expansion ? "" : format(" EXPANSION %u", request.expansion);
+}
+
+}  // namespace
+
+Result<Parts> divide(const PlanRequest& request) {
+  const auto sound = check_options(
+      {.error_rate = request.error_rate, .capacity = request.capacity, .expansion = request.expansion});
+  if (!sound) return sound.error();
+  for (std::uint64_t count = parts_min;; count *= 2) {
+    const auto parts = divide_by(request, count);
+    const bool last = count == parts_max;
+    if (last || (parts && parts->bytes <= part_bytes_max)) return parts;
+  }
+}
+
+Result<std::vector<std::string>> nodes_report(const PlanRequest& request) {
+  const auto parts = divide(request);
+  if (!parts) return parts.error();
+  std::vector<std::string> lines;
+  const std::uint64_t bytes = parts->bytes * parts->count;
+  lines.push_back(format("error rate %g, %llu items, in %llu parts: users:{0} to users:{%llu}",
+                         request.error_rate, wide(request.capacity), wide(parts->count),
+                         wide(parts->count - 1)));
+  lines.emplace_back();
+  lines.push_back(format("  the first part    BF.RESERVE users:{0} %g %llu%s", request.error_rate,
+                         wide(parts->capacity), growth_words(request).c_str()));
+  lines.push_back("  its bitmap        " + bytes_text(parts->bytes));
+  lines.push_back("  all bitmaps       " + bytes_text(bytes));
+  lines.emplace_back();
+  lines.emplace_back(
+      "Machines of a cluster. A save or a new replica may need the memory of all bitmaps once more.");
+  lines.emplace_back("  masters  parts on one  memory of its machine");
+  for (const std::uint64_t masters : masters_shown) {
+    const std::uint64_t on_one = (parts->count + masters - 1) / masters;
+    lines.push_back(format("  %7llu  %12llu  %s", wide(masters), wide(on_one),
+                           bytes_text(on_one * parts->bytes * memory_for_each_byte).c_str()));
+  }
+  lines.emplace_back("Each master has a replica on another machine, with as much memory.");
+  lines.emplace_back();
+  lines.push_back("One sepald in their place holds it in " + bytes_text(bytes + bytes / 3) +
+                  ": it saves without a copy.");
+  return lines;
+}
+
+}  // namespace sepal::tools
