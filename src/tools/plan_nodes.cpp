@@ -47,7 +47,7 @@ Result<Parts> divide(const PlanRequest& request) {
       {.error_rate = request.error_rate, .capacity = request.capacity, .expansion = request.expansion});
   if (!sound) return sound.error();
   for (std::uint64_t count = parts_min;; count *= 2) {
-    const auto parts = divide_by(request, count);
+    auto parts = divide_by(request, count);
     const bool last = count == parts_max;
     if (last || (parts && parts->bytes <= part_bytes_max)) return parts;
   }
