@@ -1,6 +1,7 @@
 #include "daemon.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/random.hpp>
 #include <sepal/base/version.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/settings/acl_file.hpp>
@@ -34,11 +35,14 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + page_bytes - 1) / page_bytes * page_bytes;
 }
 
+// As the reference's.
+constexpr std::size_t run_id_digits = 40;
+
 command::ServerFacts facts_of(const settings::Settings& settings) {
   command::ServerFacts facts;
   facts.version = SEPAL_VERSION;
   facts.commit = git_commit();
-  facts.run_id = random_run_id();
+  facts.run_id = random_hex(run_id_digits);
   utsname system{};
   if (uname(&system) == 0) {
     facts.operating_system = std::string(system.sysname) + " " + system.release + " " + system.machine;

@@ -1,6 +1,5 @@
 #include "machine.hpp"
 
-#include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/settings/container.hpp>
 
@@ -10,7 +9,6 @@
 #include <malloc.h>
 #include <sstream>
 #include <string_view>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -109,23 +107,6 @@ void return_all_free_memory() {
 #ifdef __GLIBC__
   static_cast<void>(malloc_trim(0));
 #endif
-}
-
-std::uint64_t random_number() {
-  std::uint64_t number = 0;
-  SEPAL_ASSERT(getentropy(&number, sizeof number) == 0, "the system gives random numbers");
-  return number;
-}
-
-std::string random_run_id() {
-  constexpr std::string_view digits = "0123456789abcdef";
-  constexpr std::size_t length = 40;
-  std::string id;
-  while (id.size() < length) {
-    std::uint64_t number = random_number();
-    for (int i = 0; i < 16 && id.size() < length; ++i, number >>= 4) id += digits[number & 15];
-  }
-  return id;
 }
 
 }  // namespace sepal::app

@@ -22,10 +22,4 @@ void return_free_memory();
 // The same, however much there is.
 void return_all_free_memory();
 
-// A number from the system that cannot be guessed. Stops the process if the system has none.
-[[nodiscard]] std::uint64_t random_number();
-
-// 40 hexadecimal digits, new at each call.
-[[nodiscard]] std::string random_run_id();
-
 }  // namespace sepal::app

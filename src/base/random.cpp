@@ -7,6 +7,17 @@
 
 namespace sepal {
 
+void draw_random(std::span<std::uint64_t> numbers) {
+  SEPAL_ASSERT(numbers.size() <= random_numbers_max, "more random numbers than the system gives at once");
+  SEPAL_ASSERT(getentropy(numbers.data(), numbers.size_bytes()) == 0, "the system gives no random numbers");
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  draw_random({&number, 1});
+  return number;
+}
+
 std::string random_hex(std::size_t digit_count) {
   constexpr std::string_view hex = "0123456789abcdef";
   std::string digits;

@@ -10,10 +10,10 @@
 #include <sepal/bloom/stats.hpp>
 #include <sepal/bloom/texts.hpp>
 #include <sepal/filter/filter.hpp>
+#include <sepal/filter/plan_memo.hpp>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <memory>
 #include <new>
@@ -38,13 +38,19 @@ using filter::FilterPtr;
 
 const Settings* chosen = nullptr;  // set when the module is loaded
 
-// Only where a filter is created: an add of an item costs less than a random number.
+// Filters of equal options are common, and their plan takes longer than their creation.
+filter::PlanMemo plans;
+
+// A system call for each filter would be a sixth of its creation, so many seeds are drawn at once.
 std::uint64_t new_seed() {
+  static std::array<std::uint64_t, random_numbers_max> drawn;
+  static std::size_t left = 0;
   if (chosen->seed) return *chosen->seed;
-  const std::string digits = random_hex(16);
-  std::uint64_t seed = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), seed, 16);
-  return seed;
+  if (left == 0) {
+    draw_random(drawn);
+    left = drawn.size();
+  }
+  return drawn[--left];
 }
 
 // --- adding -----------------------------------------------------------------------------------------------
@@ -64,18 +70,20 @@ void reply_outcome(Reply& reply, const Filter::AddOutcome& outcome) {
   }
 }
 
-std::string_view text_of_creation(Errc code) {
-  return code == Errc::out_of_range ? text::cannot_create : text::no_memory_for_filter;
+Filter* refuse_creation(Request& request, Errc code) {
+  request.reply.error(code == Errc::out_of_range ? text::cannot_create : text::no_memory_for_filter);
+  return nullptr;
 }
 
 // Null: the reply says why.
 Filter* create(Request& request, Key& key, filter::FilterOptions options, Effects& effects) {
   options.seed = new_seed();
-  auto made = Filter::create(options, limits_of_new(request.context));
-  if (!made) {
-    request.reply.error(text_of_creation(made.error().code));
-    return nullptr;
-  }
+  const auto plan = Filter::plan(options, no_limits, &plans);
+  if (!plan) return refuse_creation(request, plan.error().code);
+  if (plan->byte_count > limits_of_new(request.context, plan->byte_count).bytes_max)
+    return refuse_creation(request, Errc::too_large);
+  auto made = Filter::create(*plan);
+  if (!made) return refuse_creation(request, made.error().code);
   Filter* const filter = key.put(std::move(*made));
   effects.shape(*filter);
   return filter;
@@ -97,8 +105,8 @@ std::vector<Filter::AddOutcome> add_and_grow(Request& request, Filter& filter, c
   std::optional<filter::FilterLimits> limits;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::uint32_t layers = filter.layer_count();
-    if (!limits) limits = limits_of(request.context, filter);
-    outcomes.push_back(filter.add_alone(items[i], *limits));
+    if (!limits) limits = limits_of(request.context, filter, growth_bytes_max(filter));
+    outcomes.push_back(filter.add_alone(items[i], *limits, &plans));
     added[i] = outcomes.back().added;
     if (filter.layer_count() != layers) {
       tell(i);

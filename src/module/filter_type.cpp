@@ -81,7 +81,8 @@ Result<FilterPtr> load_own(RedisModuleIO* io) {
     return fail(Errc::damaged, "the header of a filter is of another length");
   if (header->options.hash == filter::ItemHash::none)
     return fail(Errc::damaged, "this is a string, and no filter");
-  auto made = Filter::restore(header->options, header->layers, limits_of_new(api.GetContextFromIO(io)));
+  auto made = Filter::restore(header->options, header->layers,
+                              limits_of_new(api.GetContextFromIO(io), header->bitmap_bytes()));
   if (!made) return made;
   std::optional<Error> error;
   in_pieces(header->bitmap_bytes(), [&](std::uint64_t offset, std::size_t count) {
@@ -127,7 +128,8 @@ Result<FilterPtr> load_redisbloom(RedisModuleIO* io) {
   if (api.IsIOError(io) != 0) return cut_short();
   const auto header = filter::image_of(found);
   if (!header) return header.error();
-  auto made = Filter::restore(header->options, header->layers, limits_of_new(api.GetContextFromIO(io)));
+  auto made = Filter::restore(header->options, header->layers,
+                              limits_of_new(api.GetContextFromIO(io), header->bitmap_bytes()));
   if (!made) return made;
   for (std::uint32_t i = 0; i < bits.size(); ++i) {
     (*made)->fill_bits(i, 0, bits[i]->bytes());

@@ -1,5 +1,6 @@
 #include "room.hpp"
 
+#include <sepal/base/checked.hpp>
 #include <sepal/filter/memory.hpp>
 
 #include <algorithm>
@@ -11,6 +12,10 @@
 
 namespace sepal::module {
 namespace {
+
+// The server's answer takes 40 us, ten times as long as to create a small filter. A command that takes little
+// memory is refused by the server itself above maxmemory.
+constexpr std::uint64_t asked_bytes_min = std::uint64_t{1} << 20;
 
 // Without maxmemory. The system would promise more than it has, and end the server when it is used.
 std::uint64_t memory_of_machine() {
@@ -58,13 +63,22 @@ void release(void* allocated) {
 
 }  // namespace
 
-filter::FilterLimits limits_of_new(RedisModuleCtx* context) {
+filter::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes) {
+  if (bytes < asked_bytes_min) return no_limits;
   return {.bytes_max = room(context), .layers_max = no_limits.layers_max};
 }
 
-filter::FilterLimits limits_of(RedisModuleCtx* context, const filter::Filter& filter) {
-  const std::uint64_t bytes = std::min(room(context), no_limits.bytes_max - filter.byte_count());
-  return {.bytes_max = filter.byte_count() + bytes, .layers_max = no_limits.layers_max};
+filter::FilterLimits limits_of(RedisModuleCtx* context, const filter::Filter& filter, std::uint64_t bytes) {
+  if (bytes < asked_bytes_min) return no_limits;
+  const std::uint64_t more = std::min(room(context), no_limits.bytes_max - filter.byte_count());
+  return {.bytes_max = filter.byte_count() + more, .layers_max = no_limits.layers_max};
+}
+
+std::uint64_t growth_bytes_max(const filter::Filter& filter) {
+  const std::uint32_t expansion = filter.options().expansion;
+  if (expansion == 0) return 0;
+  const std::uint64_t newest = filter.layers().back().plan().byte_count();
+  return checked_multiply(newest, 2 * (std::uint64_t{expansion} + 1)).value_or(no_limits.bytes_max);
 }
 
 void use_memory_of_server() {

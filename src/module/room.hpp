@@ -8,9 +8,14 @@
 
 namespace sepal::module {
 
-// Asks the server, which takes some microseconds: only where a filter is created, or may grow.
-[[nodiscard]] filter::FilterLimits limits_of_new(RedisModuleCtx* context);
-[[nodiscard]] filter::FilterLimits limits_of(RedisModuleCtx* context, const filter::Filter& filter);
+// Of a new filter, and of a filter that is there and grows, where that takes about so many bytes. Asks the
+// server only where these are many: its answer takes as long as to create ten small filters.
+[[nodiscard]] filter::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes);
+[[nodiscard]] filter::FilterLimits limits_of(RedisModuleCtx* context, const filter::Filter& filter,
+                                             std::uint64_t bytes);
+
+// No fewer bytes than the next layer of the filter takes; 0 if it does not grow.
+[[nodiscard]] std::uint64_t growth_bytes_max(const filter::Filter& filter);
 
 // So that filters are in the server's memory. When the module is loaded.
 void use_memory_of_server();

@@ -51,7 +51,7 @@ std::optional<ImageHeader> header_in(std::span<const std::byte> bytes) {
 // The text of the refusal; empty if there is none.
 std::string_view put(RedisModuleCtx* context, Key& key, const ImageHeader& header) {
   if (header.options.hash == filter::ItemHash::none) return text::load_bad_data;
-  auto made = Filter::restore(header.options, header.layers, limits_of_new(context));
+  auto made = Filter::restore(header.options, header.layers, limits_of_new(context, header.bitmap_bytes()));
   if (!made)
     return made.error().code == Errc::out_of_range ? text::load_bad_data : text::no_memory_for_filter;
   key.put(std::move(*made));
@@ -131,7 +131,8 @@ std::string_view shape(RedisModuleCtx* context, Key& key, const ImageHeader& hea
   for (std::uint32_t i = 0; i < layer_count; ++i)
     if (filter->layer(i).plan() != header.layers[i].plan) return text::load_bad_data;
   for (std::size_t i = layer_count; i < header.layers.size(); ++i)
-    if (!filter->append_layer(header.layers[i].plan, limits_of(context, *filter)))
+    if (!filter->append_layer(header.layers[i].plan,
+                              limits_of(context, *filter, header.layers[i].plan.byte_count())))
       return text::no_memory_for_filter;
   return {};
 }

@@ -1,5 +1,7 @@
 #include <sepal/base/random.hpp>
 
+#include <array>
+#include <set>
 #include <string>
 
 #include "support/catch.hpp"
@@ -13,6 +15,15 @@ TEST_CASE("random digits come in the number that was asked for, and differ", "[b
   const std::string digits = random_hex(64);
   CHECK(digits.find_first_not_of("0123456789abcdef") == std::string::npos);
   CHECK(digits != random_hex(64));
+}
+
+TEST_CASE("random numbers differ, however many are drawn at once", "[base]") {
+  std::array<std::uint64_t, sepal::random_numbers_max> drawn{};
+  sepal::draw_random(drawn);
+  std::set<std::uint64_t> known(drawn.begin(), drawn.end());
+  known.insert(sepal::random_number());
+  CHECK(known.size() == drawn.size() + 1);
+  CHECK(known.count(0) == 0);
 }
 
 }  // namespace random_test
