@@ -167,6 +167,21 @@ class CommandTest(RedisTest):
             self.assertEqual(set(ours[2]), set(wanted[2]), ours[0])  # flags
             self.assertEqual(ours[7], wanted[7], ours[0])  # tips
 
+    def test_the_commands_are_in_the_category_bloom(self):
+        """Of a server that has a place for categories of modules; before Redis 7.4 none has."""
+        server = self.start()
+        client, reader = self.client_of(server), self.client_of(server)
+        if b"bloom" not in client.call("ACL", "CAT"):
+            version = field(client.call("INFO", "server"), "redis_version")
+            self.assertLess(tuple(map(int, version.split(".")[:2])), (7, 4))
+            return
+        commands = client.call("ACL", "CAT", "bloom")
+        self.assertEqual(len(commands), 13, commands)
+        client.call("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@bloom", "-@write")
+        reader.call("AUTH", "reader", "secret")
+        self.assertEqual(reader.call("BF.EXISTS", "k", "a"), 0)
+        self.assertIn("NOPERM", str(reader.pipeline([("BF.ADD", "k", "a")])[0]))
+
     def test_stats_are_those_of_sepald(self):
         server = self.start(module=("SEED", 7))
         client, sepald = self.client_of(server), self.client_of(self.start_sepald("--seed", "7"))
