@@ -94,6 +94,10 @@ class RedisTest(unittest.TestCase):
         self.addCleanup(client.close)
         return client
 
+    def version_of(self, server):
+        """Of Redis: (7, 0). A Valkey gives the version of Redis that it is like."""
+        return tuple(map(int, field(self.client_of(server).call("INFO", "server"), "redis_version").split(".")[:2]))
+
     def eventually(self, what, condition):
         """Waits for the condition. `what` is what is wrong if it does not come."""
         deadline = time.monotonic() + EVENTUALLY_SECONDS_MAX
