@@ -4,12 +4,16 @@
 # at the configuration. So SepalInstallConfig.cmake writes these files when they are installed.
 include(GNUInstallDirs)
 
+set(SEPAL_INSTALLED sepald sepal)
 install(TARGETS sepald sepal)
 if(TARGET sepal_server_module)
+  list(APPEND SEPAL_INSTALLED sepal_server_module)
   # A server loads no module that cannot be executed. Debian's CMake takes this right from libraries.
   install(TARGETS sepal_server_module LIBRARY DESTINATION lib/sepal
     PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 endif()
+# Neither `cmake --install` nor `cpack` builds what it installs: scripts/build and scripts/package build this target.
+add_custom_target(installed DEPENDS ${SEPAL_INSTALLED})
 install(FILES docs/man/sepald.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 install(FILES docs/man/sepal.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 foreach(program sepald sepal)

@@ -246,7 +246,7 @@ FilterMeasure measure(std::span<const LayerView> layers, std::uint64_t bytes_max
     sum.layers.push_back(layer);
   }
   sum.fill = sum.bits == 0 ? 0 : static_cast<double>(sum.bits_set) / static_cast<double>(sum.bits);
-  sum.false_positive_rate = -std::expm1(absent_logarithm);
+  sum.false_positive_rate = std::abs(std::expm1(absent_logarithm));  // never -0
   return sum;
 }
 

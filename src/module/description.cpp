@@ -71,24 +71,21 @@ KeySpec key_of(const bloom::CommandFacts& facts) {
   return key;
 }
 
-// "@write @bloom" is "write bloom" for the server.
-std::string without_signs(std::string_view categories) {
+// "@write @bloom" is "write bloom" for the server. Redis 7.2 has no place for a category of a module.
+std::string categories_of(const bloom::CommandFacts& facts) {
   std::string names;
-  for_each_word(categories, [&](std::string_view name) {
-    names.append(names.empty() ? "" : " ").append(name.substr(1));
+  for_each_word(facts.categories, [&](std::string_view name) {
+    name.remove_prefix(1);  // '@'
+    if (name == category_name && api.AddACLCategory == nullptr) return;
+    names.append(names.empty() ? "" : " ").append(name);
   });
   return names;
-}
-
-// Before 7.4 a server has no place for a category of a module: then its commands have those of their flags.
-bool knows_categories() {
-  return api.AddACLCategory != nullptr && api.SetCommandACLCategories != nullptr;
 }
 
 }  // namespace
 
 bool create_category(RedisModuleCtx* context) {
-  return !knows_categories() || api.AddACLCategory(context, category_name) == status_ok;
+  return api.AddACLCategory == nullptr || api.AddACLCategory(context, category_name) == status_ok;
 }
 
 bool describe(RedisModuleCtx* context, const bloom::CommandFacts& facts) {
@@ -110,8 +107,8 @@ bool describe(RedisModuleCtx* context, const bloom::CommandFacts& facts) {
                          .arguments = arguments.add(parse_syntax(facts.syntax))};
   RedisModuleCommand* const command = api.GetCommand(context, facts.name.data());
   if (api.SetCommandInfo(command, &info) != status_ok) return false;
-  return !knows_categories() ||
-         api.SetCommandACLCategories(command, without_signs(facts.categories).c_str()) == status_ok;
+  return api.SetCommandACLCategories == nullptr ||
+         api.SetCommandACLCategories(command, categories_of(facts).c_str()) == status_ok;
 }
 
 }  // namespace sepal::module

@@ -11,8 +11,8 @@ namespace sepal::module {
 // False: the server has refused it.
 [[nodiscard]] bool create_category(RedisModuleCtx* context);
 
-// The server has the command. A server says of it what it can: before Redis 7.0 nothing, categories from 7.4
-// on. False: the server has refused the description.
+// The server has the command. A server says of it what it can: before Redis 7.0 nothing, categories from 7.2
+// on, @bloom from 7.4 on. False: the server has refused the description.
 [[nodiscard]] bool describe(RedisModuleCtx* context, const bloom::CommandFacts& facts);
 
 }  // namespace sepal::module

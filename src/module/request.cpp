@@ -2,6 +2,8 @@
 
 #include <sepal/base/assert.hpp>
 
+#include <array>
+#include <charconv>
 #include <string>
 #include <utility>
 
@@ -61,8 +63,15 @@ void Reply::integer(std::uint64_t value) {
   api.ReplyWithLongLong(context_, static_cast<long long>(value));
 }
 
+// The server's own text for RESP2 has 17 digits, though fewer often read back as the same number.
 void Reply::real(double value) {
-  api.ReplyWithDouble(context_, value);
+  if (is_resp3()) {
+    api.ReplyWithDouble(context_, value);
+    return;
+  }
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  bulk({digits.data(), end.ptr});
 }
 
 void Reply::null() {

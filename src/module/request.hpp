@@ -50,7 +50,7 @@ class Reply {
   void boolean(bool value);  // 0 or 1 in RESP2
   void integer(std::uint64_t value);
   void integer_unsigned(std::uint64_t value) { integer(value); }
-  void real(double value);
+  void real(double value);  // the shortest digits that read back as the same value; RESP3: the server's
   void null();
   void ok();
   void simple(std::string_view text);

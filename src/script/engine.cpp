@@ -21,7 +21,8 @@ constexpr const char* chunk_name = "@user_script";
 constexpr std::uint64_t left_bytes_max = std::uint64_t{4} << 20;
 
 // Small blocks do not go back to the system one by one. A State that holds so much more than twice of what is
-// in use is dropped behind the run. What is compiled is compiled again, which costs less than such a run.
+// in use is dropped behind the run. Each script is compiled again when it runs next; a run that leaves so
+// much behind takes longer than to compile many.
 constexpr std::uint64_t bloat_bytes_max = std::uint64_t{8} << 20;
 
 // Compiled scripts that the library has forgotten are dropped when there are this many more than before.

@@ -70,6 +70,8 @@ std::string help_of(const CLI::App* command) {
 // Puts the library's sentence into the words of this program's other errors.
 std::string mistake_text(const CLI::ParseError& error, const CLI::App* command) {
   std::string text = error.what();
+  if (const std::size_t end = text.find(" was given a disallowed flag override"); end != std::string::npos)
+    return "--" + text.substr(0, end) + " takes no value";
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
     return text.substr(0, text.find(':')) + " needs a value";
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
@@ -82,7 +84,9 @@ std::string mistake_text(const CLI::ParseError& error, const CLI::App* command) 
 CommandLine::CommandLine(const std::string& description, const std::string& version)
     : tools_(description, "sepal") {
   tools_.set_version_flag("--version", version);
-  // run() reports words that are left over. The commands inherit this setting.
+  // --quiet=5 is an error. The commands inherit this and the next setting.
+  tools_.option_defaults()->disable_flag_override();
+  // run() reports words that are left over.
   tools_.allow_extras();
   tools_.require_subcommand(0, 1);
 }

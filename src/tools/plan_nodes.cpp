@@ -2,6 +2,11 @@
 
 #include <sepal/filter/layer_plan.hpp>
 
+#include <boost/crc.hpp>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 #include "text.hpp"
@@ -19,10 +24,10 @@ constexpr std::uint64_t masters_shown[] = {3, 4, 6, 8, 12, 16, 24, 32, 48};
 constexpr std::uint64_t memory_for_each_byte = 2;
 
 // The items of a part vary by chance as the successes of a binomial distribution, whose standard deviation is
-// below the root of its mean. One part in 30,000 gets more than four deviations above its share, and only by
-// little, which does no harm.
+// below the root of its mean. Of parts of a hundred items and more, fewer than one in ten million gets more
+// than six deviations above its share.
 std::uint64_t part_capacity(std::uint64_t items, std::uint64_t parts) {
-  constexpr double deviations = 4;
+  constexpr double deviations = 6;
   const double share = static_cast<double>(items) / static_cast<double>(parts);
   return static_cast<std::uint64_t>(std::ceil(share + deviations * std::sqrt(share)));
 }
@@ -32,6 +37,31 @@ Result<Parts> divide_by(const PlanRequest& request, std::uint64_t count) {
   const auto plan = plan_first_layer({request.error_rate, capacity, request.expansion});
   if (!plan || plan->byte_count() > filter_bytes_max / count) return fits_nowhere();
   return Parts{.count = count, .capacity = capacity, .bytes = plan->byte_count()};
+}
+
+// Of masters that share the slots as `redis-cli --cluster create` deals them out. The slot of users:{7} is
+// the checksum of "7" (Redis Cluster Specification, "Key distribution model").
+std::uint64_t most_parts_on_one(std::uint64_t parts, std::uint64_t masters) {
+  constexpr double slots = 16384;
+  std::vector<double> ends;  // behind the last slot of each master
+  for (std::uint64_t master = 1; master <= masters; ++master)
+    ends.push_back(std::round(slots * static_cast<double>(master) / static_cast<double>(masters)));
+  std::vector<std::uint64_t> counts(masters);
+  for (std::uint64_t part = 0; part < parts; ++part) {
+    const std::string name = std::to_string(part);
+    boost::crc_xmodem_t checksum;
+    checksum.process_bytes(name.data(), name.size());
+    const double slot = checksum.checksum() % static_cast<unsigned>(slots);
+    ++counts[static_cast<std::size_t>(std::ranges::upper_bound(ends, slot) - ends.begin())];
+  }
+  return std::ranges::max(counts);
+}
+
+// As many digits as the rate has: BF.RESERVE is to read the same rate.
+std::string rate_text(double rate) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), rate);
+  return {digits.data(), end.ptr};
 }
 
 // The words that BF.RESERVE needs for this growth.
@@ -58,12 +88,13 @@ Result<std::vector<std::string>> nodes_report(const PlanRequest& request) {
   if (!parts) return parts.error();
   std::vector<std::string> lines;
   const std::uint64_t bytes = parts->bytes * parts->count;
-  lines.push_back(format("error rate %g, %llu items, in %llu parts: users:{0} to users:{%llu}",
-                         request.error_rate, wide(request.capacity), wide(parts->count),
+  lines.push_back(format("error rate %s, %llu items, in %llu parts: users:{0} to users:{%llu}",
+                         rate_text(request.error_rate).c_str(), wide(request.capacity), wide(parts->count),
                          wide(parts->count - 1)));
   lines.emplace_back();
-  lines.push_back(format("  the first part    BF.RESERVE users:{0} %g %llu%s", request.error_rate,
-                         wide(parts->capacity), growth_words(request).c_str()));
+  lines.push_back(format("  the first part    BF.RESERVE users:{0} %s %llu%s",
+                         rate_text(request.error_rate).c_str(), wide(parts->capacity),
+                         growth_words(request).c_str()));
   lines.push_back("  its bitmap        " + bytes_text(parts->bytes));
   lines.push_back("  all bitmaps       " + bytes_text(bytes));
   lines.emplace_back();
@@ -71,7 +102,7 @@ Result<std::vector<std::string>> nodes_report(const PlanRequest& request) {
       "Machines of a cluster. A save or a new replica may need the memory of all bitmaps once more.");
   lines.emplace_back("  masters  parts on one  memory of its machine");
   for (const std::uint64_t masters : masters_shown) {
-    const std::uint64_t on_one = (parts->count + masters - 1) / masters;
+    const std::uint64_t on_one = most_parts_on_one(parts->count, masters);
     lines.push_back(format("  %7llu  %12llu  %s", wide(masters), wide(on_one),
                            bytes_text(on_one * parts->bytes * memory_for_each_byte).c_str()));
   }

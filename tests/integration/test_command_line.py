@@ -38,6 +38,8 @@ MISTAKES = [
     (("plan", "7"), " plan: unexpected argument '7'; sepal plan --help tells more"),
     (("plan", "verify"), " plan: unexpected argument 'verify'; sepal plan --help tells more"),
     (("plan", "--capacity"), " plan: --capacity needs a value"),
+    (("plan", "--nodes=5"), " plan: --nodes takes no value"),
+    (BUILD + ("--quiet=5",), " build: --quiet takes no value"),
     (("plan", "--nonscaling", "--expansion", "2"), " plan: --expansion excludes --nonscaling"),
     *[(("plan", "--capacity", text), " plan: --capacity %s: %s" % (text, COUNT))
       for text in ("0", "-1", "-18446744073709551615", "+5", "x", "", " 5", "5 ", "1.5", "1e", "e8", "1e-1", "1e400", "1e+", "5q", "0x10",

@@ -68,6 +68,13 @@ class InstallTest(unittest.TestCase):
             done = run(str(self.folder / "usr/bin" / name), "--version")
             self.assertEqual((done.returncode, done.stdout.split()[:2]), (0, [name, os.environ["SEPAL_VERSION"]]))
 
+    def test_the_scripts_build_what_is_installed(self):
+        """`cmake --install` and `cpack` build nothing themselves."""
+        built = run(program("ninja"), "-C", str(BUILD), "-t", "query", "installed").stdout.split()
+        self.assertLessEqual({"sepald", "sepal", *(pathlib.Path(path).name for path in self.plugin())}, set(built))
+        self.assertIn("targets=(installed)", (ROOT / "scripts" / "build").read_text())
+        self.assertIn('/scripts/build" release installed\n', (ROOT / "scripts" / "package").read_text())
+
     def test_a_server_may_load_the_module(self):
         """Redis and Valkey load none that cannot be executed."""
         self.install("/usr", str(self.folder))

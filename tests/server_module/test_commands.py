@@ -19,21 +19,12 @@ def names_in(path):
 
 
 def plain(value):
-    """A map of BF.STATS, in either protocol, with its numbers as numbers."""
+    """A map of BF.STATS as a dict."""
     if isinstance(value, list):
         value = dict(zip(value[::2], value[1::2]))
     if not isinstance(value, dict):
         return value
-    numbers = {}
-    for name, each in value.items():
-        name = name.decode()
-        if name == "layers":
-            numbers[name] = [plain(layer) for layer in each]
-        elif isinstance(each, bytes) and re.fullmatch(rb"[-+.e0-9]+", each):
-            numbers[name] = float(each)
-        else:
-            numbers[name] = each
-    return numbers
+    return {name.decode(): [plain(layer) for layer in each] if name == b"layers" else each for name, each in value.items()}
 
 
 def docs_of(reply):

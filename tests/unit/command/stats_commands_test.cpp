@@ -47,6 +47,15 @@ TEST_CASE("BF.STATS tells how full and how right a filter is", "[command][stats]
   CHECK(reply.find("$layers=*[%{$layout=$blocked, $capacity=:1000, $items=:") != std::string::npos);
 }
 
+TEST_CASE("BF.STATS of an empty filter has no sign before its zeros", "[command][stats]") {
+  World world;
+  world.send({"HELLO", "3"});
+  world.send({"BF.RESERVE", "k", "0.01", "1000"});
+  const std::string reply = world.send({"BF.STATS", "k"});
+  CHECK(field(reply, "false_positive_rate_now") == ",0");
+  CHECK(reply.find("-0") == std::string::npos);
+}
+
 TEST_CASE("BF.STATS is a flat array in RESP2", "[command][stats]") {
   World world;
   world.send({"BF.ADD", "k", "a"});
