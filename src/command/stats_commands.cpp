@@ -15,7 +15,7 @@
 namespace sepal::command {
 namespace {
 
-std::uint64_t unix_seconds(WallTime time) {
+std::uint64_t seconds_since_1970(WallTime time) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count());
 }
@@ -29,8 +29,9 @@ std::optional<bloom::StatsOfHost::Mirror> mirror_of(const Context& context, cons
 }
 
 // `ago`: a moment of the steady clock.
-std::uint64_t unix_seconds_of(const Context& context, SteadyTime ago) {
-  return unix_seconds(context.now - std::chrono::duration_cast<WallTime::duration>(context.steady_now - ago));
+std::uint64_t seconds_of_moment(const Context& context, SteadyTime ago) {
+  return seconds_since_1970(context.now -
+                            std::chrono::duration_cast<WallTime::duration>(context.steady_now - ago));
 }
 
 }  // namespace
@@ -46,8 +47,8 @@ Next bf_stats(Context& context) {
   const SaveStatus save = context.services.persistence.status();
   bloom::StatsOfHost host{.mirror = mirror_of(context, *filter)};
   if (facts.usage && facts.usage->last_added)
-    host.last_change = unix_seconds_of(context, *facts.usage->last_added);
-  if (save.saves_done > 0) host.last_save = unix_seconds(save.last_success);
+    host.last_change = seconds_of_moment(context, *facts.usage->last_added);
+  if (save.saves_done > 0) host.last_save = seconds_since_1970(save.last_success);
   bloom::append_stats(context.reply, bloom::stats_of(facts, host));
   return Next::done;
 }
