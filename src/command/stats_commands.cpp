@@ -15,7 +15,7 @@
 namespace sepal::command {
 namespace {
 
-std::uint64_t seconds_since_1970(WallTime time) {
+std::uint64_t stats_seconds_of(WallTime time) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count());
 }
@@ -30,8 +30,8 @@ std::optional<bloom::StatsOfHost::Mirror> mirror_of(const Context& context, cons
 
 // `ago`: a moment of the steady clock.
 std::uint64_t seconds_of_moment(const Context& context, SteadyTime ago) {
-  return seconds_since_1970(context.now -
-                            std::chrono::duration_cast<WallTime::duration>(context.steady_now - ago));
+  return stats_seconds_of(context.now -
+                          std::chrono::duration_cast<WallTime::duration>(context.steady_now - ago));
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ Next bf_stats(Context& context) {
   bloom::StatsOfHost host{.mirror = mirror_of(context, *filter)};
   if (facts.usage && facts.usage->last_added)
     host.last_change = seconds_of_moment(context, *facts.usage->last_added);
-  if (save.saves_done > 0) host.last_save = seconds_since_1970(save.last_success);
+  if (save.saves_done > 0) host.last_save = stats_seconds_of(save.last_success);
   bloom::append_stats(context.reply, bloom::stats_of(facts, host));
   return Next::done;
 }
