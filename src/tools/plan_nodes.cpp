@@ -39,7 +39,7 @@ Result<Parts> divide_by(const PlanRequest& request, std::uint64_t count) {
   return Parts{.count = count, .capacity = capacity, .bytes = plan->byte_count()};
 }
 
-// Of masters that share the slots as `redis-cli --cluster create` deals them out. The slot of users:{7} is
+// The masters share the slots as `redis-cli --cluster create` deals them out. The slot of users:{7} is
 // the checksum of "7" (Redis Cluster Specification, "Key distribution model").
 std::uint64_t most_parts_on_one(std::uint64_t parts, std::uint64_t masters) {
   constexpr double slots = 16384;
