@@ -8,8 +8,8 @@
 
 namespace sepal::module {
 
-// The limits for a new filter, and for a filter that grows, where that takes about so many bytes. They ask the
-// server only where these are many: its answer takes as long as to create ten small filters.
+// The limits for a new filter, and for a filter that grows, where that takes about so many bytes. They ask
+// the server only where these are many: its answer takes as long as to create ten small filters.
 [[nodiscard]] filter::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes);
 [[nodiscard]] filter::FilterLimits limits_of(RedisModuleCtx* context, const filter::Filter& filter,
                                              std::uint64_t bytes);
