@@ -5,7 +5,7 @@
 include(GNUInstallDirs)
 
 set(SEPAL_INSTALLED sepald sepal)
-install(TARGETS sepald sepal)
+install(TARGETS ${SEPAL_INSTALLED})
 if(TARGET sepal_server_module)
   list(APPEND SEPAL_INSTALLED sepal_server_module)
   # A server loads no module that cannot be executed. Debian's CMake takes this right from libraries.

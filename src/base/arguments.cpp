@@ -1,6 +1,7 @@
 #include <sepal/base/arguments.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -62,6 +63,11 @@ std::optional<double> parse_real(std::string_view word) {
   // from_chars would also take "0xinf" as a hexadecimal number.
   if (format == std::chars_format::hex && std::isinf(value)) return std::nullopt;
   return negative ? -value : value;
+}
+
+std::string digits_of_real(double value) {
+  std::array<char, 32> digits{};  // the longest, "-2.2250738585072014e-308", has 24
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
 }
 
 }  // namespace sepal

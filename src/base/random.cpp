@@ -23,12 +23,12 @@ std::string random_hex(std::size_t digit_count) {
   std::string digits;
   digits.reserve(digit_count + 1);
   while (digits.size() < digit_count) {
-    std::array<unsigned char, 64> bytes;
-    SEPAL_ASSERT(getentropy(bytes.data(), bytes.size()) == 0, "the system gives no random numbers");
-    for (const unsigned char byte : bytes) {
+    std::array<std::uint64_t, 8> drawn{};
+    draw_random(drawn);
+    for (const std::byte byte : std::as_bytes(std::span(drawn))) {
       if (digits.size() >= digit_count) break;
-      digits.push_back(hex[byte >> 4]);
-      digits.push_back(hex[byte & 0xf]);
+      digits.push_back(hex[std::to_integer<unsigned>(byte) >> 4]);
+      digits.push_back(hex[std::to_integer<unsigned>(byte) & 0xf]);
     }
   }
   digits.resize(digit_count);

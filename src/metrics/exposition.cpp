@@ -1,7 +1,6 @@
+#include <sepal/base/arguments.hpp>
 #include <sepal/metrics/exposition.hpp>
 
-#include <array>
-#include <charconv>
 #include <cmath>
 
 namespace sepal::metrics {
@@ -29,8 +28,7 @@ void append_value(std::string& text, double value) {
   } else if (std::isinf(value)) {
     text += value > 0 ? "+Inf" : "-Inf";
   } else {
-    std::array<char, 32> digits{};
-    text.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+    text += digits_of_real(value);
   }
 }
 

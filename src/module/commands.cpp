@@ -251,35 +251,34 @@ void bf_info(Request& request) {
   constexpr std::size_t words_max = 3;
   if (request.words.size() > words_max) return reply.error(bloom::wrong_arity("bf.info"));
   const Key key(request.context, request.key(), open_to_read);
-  if (key.is_other()) return reply.error(text::wrong_type);
-  if (key.filter() == nullptr) return reply.error(text::filter_not_found);
+  const Filter* const filter = filter_or_refuse(request, key);
+  if (filter == nullptr) return;
   if (request.words.size() == words_max) {
     const bloom::InfoField* const field = bloom::find_info_field(request.words[2]);
-    return field != nullptr ? reply_one_field(reply, *field, *key.filter()) : reply.error(text::bad_field);
+    return field != nullptr ? reply_one_field(reply, *field, *filter) : reply.error(text::bad_field);
   }
   reply.map(bloom::info_fields().size());
   for (const bloom::InfoField& field : bloom::info_fields()) {
     reply.simple(field.name);
-    reply_value(reply, field, *key.filter());
+    reply_value(reply, field, *filter);
   }
 }
 
 // The server says nothing about saves, and nothing here counts what clients do: these fields are null.
 void bf_stats(Request& request) {
   const Key key(request.context, request.key(), open_to_read);
-  if (key.is_other()) return request.reply.error(text::wrong_type);
-  if (key.filter() == nullptr) return request.reply.error(text::filter_not_found);
-  const bloom::FilterFacts facts = bloom::facts_of(*key.filter(), {});
-  bloom::append_stats(request.reply, bloom::stats_of(facts, {}));
+  const Filter* const filter = filter_or_refuse(request, key);
+  if (filter == nullptr) return;
+  bloom::append_stats(request.reply, bloom::stats_of(bloom::facts_of(*filter, {}), {}));
 }
 
 void bf_debug(Request& request) {
   const Key key(request.context, request.key(), open_to_read);
-  if (key.is_other()) return request.reply.error(text::wrong_type);
-  if (key.filter() == nullptr) return request.reply.error(text::filter_not_found);
-  const std::vector<filter::LayerView> layers = key.filter()->layers();
+  const Filter* const filter = filter_or_refuse(request, key);
+  if (filter == nullptr) return;
+  const std::vector<filter::LayerView> layers = filter->layers();
   request.reply.array(1 + layers.size());
-  request.reply.bulk("size:" + std::to_string(key.filter()->item_count()));
+  request.reply.bulk("size:" + std::to_string(filter->item_count()));
   for (const filter::LayerView& layer : layers) request.reply.bulk(bloom::debug_line(layer));
 }
 

@@ -1,9 +1,9 @@
 #include "request.hpp"
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
+#include <sepal/bloom/texts.hpp>
 
-#include <array>
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -69,9 +69,7 @@ void Reply::real(double value) {
     api.ReplyWithDouble(context_, value);
     return;
   }
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value);
-  bulk({digits.data(), end.ptr});
+  bulk(digits_of_real(value));
 }
 
 void Reply::null() {
@@ -104,6 +102,12 @@ void Reply::map(std::size_t pairs) {
   } else {
     array(2 * pairs);
   }
+}
+
+const filter::Filter* filter_or_refuse(Request& request, const Key& key) {
+  if (key.filter() == nullptr)
+    request.reply.error(key.is_other() ? bloom::text::wrong_type : bloom::text::filter_not_found);
+  return key.filter();
 }
 
 }  // namespace sepal::module

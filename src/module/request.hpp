@@ -72,4 +72,7 @@ struct Request {
   [[nodiscard]] RedisModuleString* key() const { return arguments[1]; }
 };
 
+// The filter that the key must have. Null: the reply says why.
+[[nodiscard]] const filter::Filter* filter_or_refuse(Request& request, const Key& key);
+
 }  // namespace sepal::module

@@ -3,8 +3,6 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/options.hpp>
 
-#include <array>
-#include <charconv>
 #include <exception>
 
 namespace sepal::module {
@@ -38,9 +36,7 @@ std::string read_seed(std::string_view word, Settings& into) {
 }
 
 std::string error_rate_text(const Settings& settings) {
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), settings.options.error_rate);
-  return {digits.data(), end.ptr};
+  return digits_of_real(settings.options.error_rate);
 }
 
 std::string initial_size_text(const Settings& settings) {

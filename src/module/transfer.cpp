@@ -150,9 +150,8 @@ void answer(Request& request, Effects& effects, std::string_view refusal) {
 void bf_scan_dump(Request& request) {
   const auto iterator = parse_integer(request.words[2]);
   const Key key(request.context, request.key(), open_to_read);
-  if (key.is_other()) return request.reply.error(text::wrong_type);
-  const Filter* const filter = key.filter();
-  if (filter == nullptr) return request.reply.error(text::filter_not_found);
+  const Filter* const filter = filter_or_refuse(request, key);
+  if (filter == nullptr) return;
   if (!iterator) return request.reply.error(text::dump_position);
   if (*iterator == 0) return reply_piece(request.reply, 1, filter::dump_header(*filter, process()));
   std::optional<filter::DumpedData> data;

@@ -1,5 +1,6 @@
 #include "value_text.hpp"
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/filter/layer_plan.hpp>
 
 #include <algorithm>
@@ -19,12 +20,6 @@ constexpr std::size_t host_name_length_max = 253;  // RFC 1035
 
 Error refuse(const Setting& setting) {
   return fail(Errc::invalid_setting, allowed_text(setting));
-}
-
-std::string number_text(double number) {
-  std::array<char, 32> text{};
-  auto* const end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
-  return {text.data(), end};
 }
 
 // The text of one end of the range, in the setting's unit.
@@ -200,7 +195,7 @@ std::string allowed_text(const Setting& setting) {
     case Kind::permissions:
       return "must be permissions in octal, as in \"700\", " + between(setting);
     case Kind::rate:
-      return "must be a number from " + number_text(filter::error_rate_min) + " to below 1";
+      return "must be a number from " + digits_of_real(filter::error_rate_min) + " to below 1";
     case Kind::addresses:
       return "must be at most " + std::to_string(setting.range.max) +
              " addresses or host names, as in \"127.0.0.1\", \"::1\" or \"*\"";
@@ -229,7 +224,7 @@ std::string toml_text(const Setting& setting, const Value& value) {
     case Kind::permissions:
       return toml_string(end_text(setting, std::get<std::uint64_t>(value)));
     case Kind::rate:
-      return number_text(std::get<double>(value));
+      return digits_of_real(std::get<double>(value));
     case Kind::seed:
       return seed_text(std::get<Seed>(value));
     case Kind::addresses: {

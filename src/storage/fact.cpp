@@ -1,7 +1,5 @@
+#include <sepal/base/arguments.hpp>
 #include <sepal/storage/examine.hpp>
-
-#include <array>
-#include <charconv>
 
 namespace sepal::storage {
 namespace {
@@ -45,12 +43,10 @@ Fact& Fact::number(std::string_view name, std::uint64_t value) {
 }
 
 Fact& Fact::real(std::string_view name, double value) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view written(text.data(), static_cast<std::size_t>(end.ptr - text.data()));
+  const std::string written = digits_of_real(value);
   // JSON has no infinities and no NaN.
   const bool finite = value - value == 0;
-  return put(name, written, finite ? written : std::string_view("null"));
+  return put(name, written, finite ? std::string_view(written) : "null");
 }
 
 }  // namespace sepal::storage

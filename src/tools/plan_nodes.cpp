@@ -1,12 +1,11 @@
 #include "plan_nodes.hpp"
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/filter/layer_plan.hpp>
 
 #include <boost/crc.hpp>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 
 #include "text.hpp"
@@ -57,13 +56,6 @@ std::uint64_t most_parts_on_one(std::uint64_t parts, std::uint64_t masters) {
   return std::ranges::max(counts);
 }
 
-// As many digits as the rate has: BF.RESERVE is to read the same rate.
-std::string rate_text(double rate) {
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), rate);
-  return {digits.data(), end.ptr};
-}
-
 // The words that BF.RESERVE needs for this growth.
 std::string growth_words(const PlanRequest& request) {
   if (request.expansion == 0) return " NONSCALING";
@@ -87,14 +79,13 @@ Result<std::vector<std::string>> nodes_report(const PlanRequest& request) {
   const auto parts = divide(request);
   if (!parts) return parts.error();
   std::vector<std::string> lines;
+  const std::string rate = digits_of_real(request.error_rate);  // BF.RESERVE is to read the same rate
   const std::uint64_t bytes = parts->bytes * parts->count;
-  lines.push_back(format("error rate %s, %llu items, in %llu parts: users:{0} to users:{%llu}",
-                         rate_text(request.error_rate).c_str(), wide(request.capacity), wide(parts->count),
-                         wide(parts->count - 1)));
+  lines.push_back(format("error rate %s, %llu items, in %llu parts: users:{0} to users:{%llu}", rate.c_str(),
+                         wide(request.capacity), wide(parts->count), wide(parts->count - 1)));
   lines.emplace_back();
-  lines.push_back(format("  the first part    BF.RESERVE users:{0} %s %llu%s",
-                         rate_text(request.error_rate).c_str(), wide(parts->capacity),
-                         growth_words(request).c_str()));
+  lines.push_back(format("  the first part    BF.RESERVE users:{0} %s %llu%s", rate.c_str(),
+                         wide(parts->capacity), growth_words(request).c_str()));
   lines.push_back("  its bitmap        " + bytes_text(parts->bytes));
   lines.push_back("  all bitmaps       " + bytes_text(bytes));
   lines.emplace_back();

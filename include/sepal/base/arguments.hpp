@@ -44,5 +44,7 @@ inline constexpr std::size_t echoed_bytes_max = 128;
 // Takes what strtod takes in the C locale, if it fills the word: exponents, hexadecimal, infinities. Does not
 // take "nan", surrounding space, or a number outside the range of a double.
 [[nodiscard]] std::optional<double> parse_real(std::string_view word);
+// The shortest digits that parse_real() reads back as the same value; "inf", "-inf" and "nan".
+[[nodiscard]] std::string digits_of_real(double value);
 
 }  // namespace sepal

@@ -52,4 +52,12 @@ TEST_CASE("real numbers are read like strtod reads them", "[base][arguments]") {
   CHECK_FALSE(parse_real(std::string_view("0.1\0", 4)));
 }
 
+TEST_CASE("the digits of a real number are read back as the same number", "[base]") {
+  CHECK(sepal::digits_of_real(0.01) == "0.01");
+  CHECK(sepal::digits_of_real(-0.1) == "-0.1");
+  CHECK(sepal::digits_of_real(std::numeric_limits<double>::infinity()) == "inf");
+  for (const double value : {0.1 + 0.2, 1e-300, -2.2250738585072014e-308, 1.7976931348623157e308, 5e-324})
+    CHECK(parse_real(sepal::digits_of_real(value)) == value);
+}
+
 }  // namespace arguments_test
