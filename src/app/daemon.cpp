@@ -596,13 +596,13 @@ command::SaveStatus Daemon::status() const {
   return status;
 }
 
+storage::JournalBound Daemon::bound_now() const {
+  const MutexLock lock(bound_mutex_);
+  return bound_;
+}
+
 std::uint64_t Daemon::journal_bytes_max() const {
-  storage::JournalBound bound;
-  {
-    const MutexLock lock(bound_mutex_);
-    bound = bound_;
-  }
-  return bound.bytes_for(keyspace_->memory_used());
+  return bound_now().bytes_for(keyspace_->memory_used());
 }
 
 std::uint64_t Daemon::segment_bytes_max() const {
@@ -614,16 +614,15 @@ std::uint64_t Daemon::segment_bytes_max() const {
 }
 
 std::optional<Result<void>> Daemon::room_for_adopted(std::uint64_t byte_count) {
-  const std::uint64_t bytes_max = journal_bytes_max();
-  const std::uint64_t adopted_bytes = adopted_files_->byte_count();
-  const std::uint64_t taken = journal_view_.status().bytes + adopted_bytes;
-  if (bytes_max == 0 || taken + byte_count <= bytes_max) return Result<void>();
+  const storage::JournalBound bound = bound_now();
+  const std::uint64_t bytes_max = bound.bytes_for(keyspace_->memory_used());
+  const std::uint64_t taken = journal_view_.status().bytes + adopted_files_->byte_count();
+  const storage::Room room = bound.room_for(byte_count, taken, bytes_max);
+  if (room == storage::Room::now) return Result<void>();
   const std::string need = "the filter takes " + std::to_string(byte_count) +
                            " bytes of the disk until a save has it, and journal_size_max is " +
                            std::to_string(bytes_max);
-  // This many segments stay even after a save, so a filter that does not fit beside them never fits.
-  const std::uint64_t segments = storage::bound_segments_min * facts_.journal_segment_bytes;
-  if (byte_count + segments > bytes_max) return fail(Errc::not_recorded, need);
+  if (room == storage::Room::never) return fail(Errc::not_recorded, need);
   const storage::SaverStatus saver = saver_->status();
   saver_->make_room();
   if (!saver.running && !saver.last_ok)

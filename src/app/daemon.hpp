@@ -100,6 +100,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   // Answers a client that waits for the outcome of work on another thread.
   void answer(std::uint64_t id, const Result<void>& outcome);
   // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.
+  [[nodiscard]] storage::JournalBound bound_now() const;
   [[nodiscard]] std::uint64_t journal_bytes_max() const;
   // The same for the segments alone.
   [[nodiscard]] std::uint64_t segment_bytes_max() const;

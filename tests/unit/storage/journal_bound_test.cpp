@@ -26,5 +26,19 @@ TEST_CASE("a journal may have no bound", "[storage][journal]") {
   CHECK(JournalBound{.bytes_max = 0, .percent_of_data = 300, .segment_bytes = 400}.bytes_for(1000) == 0);
 }
 
+TEST_CASE("a file that does not fit beside the least journal never has room", "[storage][journal]") {
+  const JournalBound bound{.bytes_max = 1000, .percent_of_data = 0, .segment_bytes = 100};
+  CHECK(bound.room_for(600, 400, 1000) == Room::now);
+  CHECK(bound.room_for(600, 401, 1000) == Room::after_a_save);
+  CHECK(bound.room_for(601, 1000, 1000) == Room::never);
+  // A journal that has just begun has one segment.
+  CHECK(bound.room_for(601, 100, 1000) == Room::never);
+}
+
+TEST_CASE("without a bound a file always has room", "[storage][journal]") {
+  const JournalBound bound{.bytes_max = 0, .percent_of_data = 300, .segment_bytes = 400};
+  CHECK(bound.room_for(1'000'000, 1'000'000, 0) == Room::now);
+}
+
 }  // namespace
 }  // namespace journal_bound_test
