@@ -26,9 +26,9 @@ struct JournalBound {
         {bytes_max, static_cast<std::uint64_t>(std::min(share, most)), bound_segments_min * segment_bytes});
   }
 
-  // `limit` is what bytes_for gave, `taken` what the journal and the files beside it take now. A journal keeps
-  // its least number of segments even after a save, so a file that does not fit beside them never fits. A
-  // journal that has just begun has fewer; `never` does not depend on that.
+  // `limit` is what bytes_for gave, `taken` what the journal and the files beside it take now. A journal
+  // keeps its least number of segments even after a save, so a file that does not fit beside them never fits.
+  // A journal that has just begun has fewer; `never` does not depend on that.
   [[nodiscard]] Room room_for(std::uint64_t file_bytes, std::uint64_t taken, std::uint64_t limit) const {
     if (limit == 0) return Room::now;
     if (file_bytes + bound_segments_min * segment_bytes > limit) return Room::never;
