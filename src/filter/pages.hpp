@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,18 +18,17 @@ class Pages {
 
   // For a bitmap of so many bytes. No page has been touched.
   explicit Pages(std::uint64_t bitmap_bytes)
-      : word_count_(words_for(bitmap_bytes)),
-        words_(std::make_unique<std::atomic<std::uint64_t>[]>(word_count_)) {}
+      : words_(std::make_unique<std::atomic<std::uint64_t>[]>(words_for(bitmap_bytes))) {}
 
   [[nodiscard]] bool has(std::uint64_t page) const { return (word(page) & bit(page)) != 0; }
-  void add(std::uint64_t page) { words_[page / word_pages].fetch_or(bit(page), std::memory_order_relaxed); }
+  void add(std::uint64_t page) {
+    const std::uint64_t before = words_[page / word_pages].fetch_or(bit(page), std::memory_order_relaxed);
+    if ((before & bit(page)) == 0) touched_.fetch_add(1, std::memory_order_relaxed);
+  }
 
-  // The memory of the touched pages.
+  // The memory of the touched pages. They are not counted here: every change of a string asks for this.
   [[nodiscard]] std::uint64_t byte_count() const {
-    std::uint64_t pages = 0;
-    for (std::size_t at = 0; at < word_count_; ++at)
-      pages += static_cast<std::uint64_t>(std::popcount(words_[at].load(std::memory_order_relaxed)));
-    return pages * page_bytes;
+    return touched_.load(std::memory_order_relaxed) * page_bytes;
   }
   // The memory of this object, without the pages.
   static std::uint64_t footprint(std::uint64_t bitmap_bytes) {
@@ -61,7 +59,7 @@ class Pages {
     return words_[page / word_pages].load(std::memory_order_relaxed);
   }
 
-  std::size_t word_count_;
+  std::atomic<std::uint64_t> touched_ = 0;
   std::unique_ptr<std::atomic<std::uint64_t>[]> words_;
 };
 

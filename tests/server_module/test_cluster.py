@@ -91,9 +91,9 @@ class ClusterTest(RedisTest):
             says(node, "master_link_status") == "up" for node, _ in self.replicas()))
         self.cluster = self.connect()
 
-    def cli(self, *words):
+    def cli(self, *words, seconds_max=SECONDS_MAX):
         done = subprocess.run(["redis-cli", "--cluster", *map(str, words), "--cluster-yes"], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECONDS_MAX)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds_max)
         self.assertEqual(done.returncode, 0, done.stdout)
 
     def reshard(self, source, target, slot_count):
@@ -102,7 +102,9 @@ class ClusterTest(RedisTest):
         self.eventually("the nodes do not agree", lambda: subprocess.run(
             ["redis-cli", "--cluster", "check", node], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, timeout=SECONDS_MAX, check=False).returncode == 0)
-        self.cli("reshard", node, "--cluster-from", self.id_of(source), "--cluster-to", self.id_of(target), "--cluster-slots", slot_count)
+        self.cli("reshard", node, "--cluster-from", self.id_of(source), "--cluster-to", self.id_of(target), "--cluster-slots", slot_count,
+                 # redis-cli moves one slot after the other, each with some commands to every node.
+                 seconds_max=SECONDS_MAX + slot_count // 10)
         self.more_adds()
 
     def connect(self):
