@@ -50,23 +50,6 @@ void seal(std::vector<std::byte>& bytes) {
   store_little_endian(bytes.data() + sealed.size(), Checksum::of(sealed));
 }
 
-// Bytes [offset, offset + to.size()) of the bitmaps of all layers.
-void copy_bits(const Filter& filter, std::uint64_t offset, std::span<std::byte> to) {
-  for (std::uint32_t i = 0; i < filter.layer_count() && !to.empty(); ++i) {
-    const LayerView layer = filter.layer(i);
-    const std::uint64_t byte_count = layer.plan().byte_count();
-    if (offset < byte_count) {
-      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(byte_count - offset, to.size()));
-      layer.copy_bits(offset, to.first(count));
-      to = to.subspan(count);
-      offset = 0;
-    } else {
-      offset -= byte_count;
-    }
-  }
-  SEPAL_ASSERT(to.empty(), "more bits are copied than the filter has");
-}
-
 }  // namespace
 
 std::vector<std::byte> dump_header(const Filter& filter, std::uint64_t process) {
@@ -92,7 +75,8 @@ std::optional<DumpedData> dump_data(const Filter& filter, std::uint64_t offset, 
   // Counted before the bits are read, so the bits have all items that it counts.
   if (offset == 0) piece.image = image;
   DumpedData dumped{.piece = encode_piece(piece, data_bytes), .end = offset + data_bytes};
-  copy_bits(filter, offset, std::span(dumped.piece).last(data_bytes + dump_checksum_bytes).first(data_bytes));
+  copy_bits(filter.layers(), offset,
+            std::span(dumped.piece).last(data_bytes + dump_checksum_bytes).first(data_bytes));
   seal(dumped.piece);
   return dumped;
 }

@@ -134,6 +134,15 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
   return header;
 }
 
+Result<ImageHeader> decode_value_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
+  auto header = decode_image_header(bytes, layers_max);
+  if (!header) return header;
+  if (bytes.size() != image_bytes(header->layers.size()))
+    return damaged("a filter's header is of another length");
+  if (header->options.hash == ItemHash::none) return damaged("this is the header of a string, not of a filter");
+  return header;
+}
+
 void copy_bits(std::span<const LayerView> layers, std::uint64_t offset, std::span<std::byte> to) {
   for (std::size_t index = 0; !to.empty(); ++index) {
     SEPAL_ASSERT(index < layers.size(), "more bits are copied than the filter has");

@@ -87,14 +87,6 @@ Result<RdbFilter> read_redisbloom(RdbReader& reader, std::uint32_t layers_max) {
   return found;
 }
 
-// Nothing where it is no header of a filter.
-std::optional<ImageHeader> whole_header(std::string_view text, std::uint32_t layers_max) {
-  auto header = decode_image_header(std::as_bytes(std::span(text)), layers_max);
-  if (!header || text.size() != image_bytes(header->layers.size()) || header->options.hash == ItemHash::none)
-    return std::nullopt;
-  return std::move(*header);
-}
-
 // Reads all strings that the bitmaps have. False where one is of another length.
 bool read_pieces(RdbReader& reader, RdbFilter& filter) {
   const std::uint64_t bitmap_bytes = filter.image.bitmap_bytes();
@@ -109,10 +101,14 @@ bool read_pieces(RdbReader& reader, RdbFilter& filter) {
 
 Result<RdbFilter> read_sepal(RdbReader& reader, std::uint32_t layers_max) {
   const auto text = reader.text_field(image_bytes(layers_max));
-  auto header = text ? whole_header(*text, layers_max) : std::nullopt;
   RdbFilter found;
-  if (header) found.image = std::move(*header);
-  const bool is_filter = header && read_pieces(reader, found);
+  bool is_filter = false;
+  if (text) {
+    if (auto header = decode_value_header(std::as_bytes(std::span(*text)), layers_max)) {
+      found.image = std::move(*header);
+      is_filter = read_pieces(reader, found);
+    }
+  }
   if (is_filter) {
     reader.end();
   } else {
@@ -203,7 +199,8 @@ std::uint64_t rdb_bitmap_bytes_max(std::span<const std::byte> bytes, std::uint32
   RdbReader reader(bytes);
   if (reader.byte() == rdb_module_type && reader.length() == sepal_id) {
     const auto text = reader.text_field(image_bytes(layers_max));
-    const auto header = text ? whole_header(*text, layers_max) : std::nullopt;
+    if (!text) return 0;
+    const auto header = decode_value_header(std::as_bytes(std::span(*text)), layers_max);
     return header ? header->bitmap_bytes() : 0;
   }
   return bytes.size() * rdb_growth_max;

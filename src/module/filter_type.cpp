@@ -75,12 +75,8 @@ Error cut_short() {
 Result<FilterPtr> load_own(RedisModuleIO* io) {
   const Loaded head(io);
   if (!head.is_there() || api.IsIOError(io) != 0) return cut_short();
-  const auto header = filter::decode_image_header(head.bytes(), no_limits.layers_max);
+  const auto header = filter::decode_value_header(head.bytes(), no_limits.layers_max);
   if (!header) return header.error();
-  if (head.bytes().size() != filter::image_bytes(header->layers.size()))
-    return fail(Errc::damaged, "the header of a filter is of another length");
-  if (header->options.hash == filter::ItemHash::none)
-    return fail(Errc::damaged, "this is a string, and no filter");
   auto made = Filter::restore(header->options, header->layers,
                               limits_of_new(api.GetContextFromIO(io), header->bitmap_bytes()));
   if (!made) return made;

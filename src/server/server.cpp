@@ -52,7 +52,8 @@ class Server::Implementation {
   }
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  // Of all workers together. Their descriptors are the server's own, and take none from clients.
+  // How many handshakes all workers together may have. Their descriptors are the server's own, and take none
+  // from clients.
   [[nodiscard]] std::uint64_t handshakes_max() const {
     return options_.tls_port == 0 ? 0 : options_.worker_count * handshakes_max_of(options_.worker_count);
   }

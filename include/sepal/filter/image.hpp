@@ -77,6 +77,9 @@ void encode(const ImageHeader& header, std::span<std::byte> into);
 // Errors: damaged (magic, lengths, values out of range), unsupported_version. Believes nothing: `bytes` may
 // be anything, and longer than the header. `layers_max` bounds the layer count before any allocation.
 Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::uint32_t layers_max);
+// The same for a value in Redis's RDB format. Damaged also where bytes follow the header, or where it is that
+// of a string.
+Result<ImageHeader> decode_value_header(std::span<const std::byte> bytes, std::uint32_t layers_max);
 
 // --- the bitmaps of all layers, one behind the other, as they follow the header -------------------------
 
