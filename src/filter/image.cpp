@@ -139,7 +139,8 @@ Result<ImageHeader> decode_value_header(std::span<const std::byte> bytes, std::u
   if (!header) return header;
   if (bytes.size() != image_bytes(header->layers.size()))
     return damaged("a filter's header is of another length");
-  if (header->options.hash == ItemHash::none) return damaged("this is the header of a string, not of a filter");
+  if (header->options.hash == ItemHash::none)
+    return damaged("this is the header of a string, not of a filter");
   return header;
 }
 
