@@ -29,7 +29,7 @@ inline constexpr Refusal stranger{
         "SETUSER from that machine). 2) If no stranger can reach this port, start sepald with "
         "--protected-mode no, or send CONFIG SET protected-mode no from that machine.\r\n",
     .reason = "protected mode: the client is on another machine, and the user default has no password",
-    .advice = "set requirepass, or protected_mode = no if no stranger can reach the port"};
+    .advice = "set requirepass, or protected_mode = \"no\" if no stranger can reach the port"};
 
 // Sends the reply to a client that has just connected. The caller closes the socket. `scrap` is overwritten.
 // Does not block.
