@@ -91,11 +91,12 @@ void warn_of_open_port(const settings::Settings& settings, bool is_open, std::ui
   const std::uint16_t tls_port = settings.server.tls_port;
   if (!is_open || is_local || (port == 0 && tls_port == 0)) return;
   if (settings.runtime.protected_mode == command::Switch::yes) {
-    log::warn("others_refused", "clients on other machines are refused",
-              {{"protected_mode", "yes"},
-               {"requirepass", ""},
-               {"advice",
-                "set requirepass or an aclfile, or protected_mode = \"no\" if no stranger can reach the port"}});
+    log::warn(
+        "others_refused", "clients on other machines are refused",
+        {{"protected_mode", "yes"},
+         {"requirepass", ""},
+         {"advice",
+          "set requirepass or an aclfile, or protected_mode = \"no\" if no stranger can reach the port"}});
   } else if (port != 0 || settings.tls.auth_clients != tls::AuthClients::yes) {
     log::warn("open_to_all", "every client that reaches the port may do everything",
               {{"protected_mode", "no"},
