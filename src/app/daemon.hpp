@@ -99,8 +99,9 @@ class Daemon final : private command::Persistence, private command::ServerContro
   Result<void> reload_password();
   // Answers a client that waits for the outcome of work on another thread.
   void answer(std::uint64_t id, const Result<void>& outcome);
-  // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.
+  // The journal's bound as the settings have it now. Any thread.
   [[nodiscard]] storage::JournalBound bound_now() const;
+  // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.
   [[nodiscard]] std::uint64_t journal_bytes_max() const;
   // The same for the segments alone.
   [[nodiscard]] std::uint64_t segment_bytes_max() const;
