@@ -65,18 +65,14 @@ std::string_view name_of_signal(int number) {
   }
 }
 
-// Writes with nothing but write(2).
+// Gathers text, and writes it with nothing but write(2). One write keeps the lines that other threads log
+// meanwhile out of the text.
 class CrashWriter {
  public:
-  explicit CrashWriter(int descriptor) : descriptor_(descriptor) {}
-
   CrashWriter& text(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) break;
-      bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
+    const std::size_t count = std::min(bytes.size(), bytes_.size() - byte_count_);
+    std::memcpy(bytes_.data() + byte_count_, bytes.data(), count);
+    byte_count_ += count;
     return *this;
   }
   CrashWriter& number(std::uint64_t value, std::uint64_t base = 10) {
@@ -91,14 +87,29 @@ class CrashWriter {
   CrashWriter& line(std::string_view name, std::string_view value) {
     return value.empty() ? *this : text("  ").text(name).text(value).text("\n");
   }
+  void write_to(int descriptor) {
+    std::string_view left(bytes_.data(), byte_count_);
+    byte_count_ = 0;
+    while (!left.empty()) {
+      const ssize_t count = ::write(descriptor, left.data(), left.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      left.remove_prefix(static_cast<std::size_t>(count));
+    }
+  }
 
  private:
-  int descriptor_;
+  // Space for the longest texts that are prepared, and for the lines around them.
+  std::array<char, 20480> bytes_{};
+  std::size_t byte_count_ = 0;
 };
+
+// Not on the handler's stack, which is small. Only one thread writes a report.
+CrashWriter crash_writer;
 
 void write_report(int number, const siginfo_t& info) {
   const int descriptor = crash_descriptor.load();
-  CrashWriter to(descriptor);
+  CrashWriter& to = crash_writer;
   std::array<char, 17> thread{};
   prctl(PR_GET_NAME, thread.data());
   timespec now{};
@@ -115,10 +126,12 @@ void write_report(int number, const siginfo_t& info) {
   to.line("", crash_version.view()).line("", failed_assertion()).line("thrown: ", thrown.view());
   to.text("settings that differ from their defaults:\n").text(crash_settings.view());
   to.text("stack (addr2line -Cfpie sepald +OFFSET names the lines):\n");
+  to.write_to(descriptor);
   std::array<void*, frames_max> frames{};
   const int count = backtrace(frames.data(), frames_max);
   backtrace_symbols_fd(frames.data(), count, descriptor);
   to.text("end of the report\n");
+  to.write_to(descriptor);
 }
 
 void on_crash(int number, siginfo_t* info, void* /*context*/) {

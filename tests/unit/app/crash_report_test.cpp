@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -26,13 +27,15 @@ namespace {
 
 struct Crash {
   std::string report;
+  std::string first_write;
   int status = 0;
 };
 
-// Runs `crash` in a process of its own. Its report comes through a pipe.
+// Runs `crash` in a process of its own. Its report comes through sockets that keep the bytes of each write
+// together.
 Crash crash_of(const std::function<void()>& crash) {
   int ends[2];
-  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit no_core{};
@@ -47,9 +50,11 @@ Crash crash_of(const std::function<void()>& crash) {
   }
   ::close(ends[1]);
   Crash result;
-  char piece[4096];
-  for (ssize_t count = 0; (count = ::read(ends[0], piece, sizeof piece)) > 0;)
+  char piece[65536];
+  for (ssize_t count = 0; (count = ::read(ends[0], piece, sizeof piece)) > 0;) {
     result.report.append(piece, static_cast<std::size_t>(count));
+    if (result.first_write.empty()) result.first_write = result.report;
+  }
   ::close(ends[0]);
   REQUIRE(::waitpid(child, &result.status, 0) == child);
   return result;
@@ -78,6 +83,12 @@ TEST_CASE("a wrong access is reported, and ends the process by its signal", "[ap
   CHECK(has(crash, "settings that differ from their defaults:\n  port = 1\nstack"));
   CHECK(has(crash, "unit_app"));
   CHECK((WIFSIGNALED(crash.status) && WTERMSIG(crash.status) == SIGSEGV));
+}
+
+TEST_CASE("a line that another thread logs cannot stand in the head of a report", "[app]") {
+  const Crash crash = crash_of([] { std::abort(); });
+  CHECK(crash.first_write.starts_with("\nsepald crashed: signal=SIGABRT sent_by_pid="));
+  CHECK(crash.first_write.ends_with(" names the lines):\n"));
 }
 
 TEST_CASE("a broken invariant is reported with its text", "[app]") {
