@@ -18,12 +18,20 @@ log::Level level_of(script::LogLevel level) {
   return log::Level::warn;
 }
 
+constexpr std::string_view of_scripts = "scripts";
+constexpr std::string_view of_logins = "failed logins";
+constexpr std::string_view of_commands = "commands";
+
+void write_left_out(std::string_view kind, std::uint64_t count) {
+  if (count > 0)
+    log::warn("client_lines_left_out", "lines about clients left out", {{"kind", kind}, {"count", count}});
+}
+
 // Whether a line is written now; writes how many were left out before it.
 bool takes(LineLimit& limit, std::string_view kind) {
   std::uint64_t left_out = 0;
   if (!limit.takes(std::chrono::steady_clock::now(), left_out)) return false;
-  if (left_out > 0)
-    log::warn("client_lines_left_out", "lines about clients left out", {{"kind", kind}, {"count", left_out}});
+  write_left_out(kind, left_out);
   return true;
 }
 
@@ -37,13 +45,13 @@ std::string_view logged_part(std::string_view text) {
 void ClientLog::script(script::LogLevel level, std::string_view text) {
   if (!log::is_on(level_of(level))) return;
   const MutexLock lock(mutex_);
-  if (!takes(scripts_, "scripts")) return;
+  if (!takes(scripts_, of_scripts)) return;
   log::write(level_of(level), "script_says", "a script says", {{"text", logged_part(text)}});
 }
 
 void ClientLog::failed_login(const command::ClientState& client, std::string_view user) {
   const MutexLock lock(mutex_);
-  if (!takes(logins_, "failed logins")) return;
+  if (!takes(logins_, of_logins)) return;
   log::warn("login_failed", "a login failed",
             {{"user", logged_part(user)}, {"address", client.address}, {"id", client.id}});
 }
@@ -51,12 +59,19 @@ void ClientLog::failed_login(const command::ClientState& client, std::string_vie
 void ClientLog::administration(const command::ClientState& client, std::string_view words) {
   if (!log::is_on(log::Level::info)) return;
   const MutexLock lock(mutex_);
-  if (!takes(commands_, "commands")) return;
+  if (!takes(commands_, of_commands)) return;
   log::info("client_administers", "a client administers",
             {{"command", logged_part(words)},
              {"user", logged_part(client.user->name())},
              {"address", client.address},
              {"id", client.id}});
+}
+
+void ClientLog::tell_left_out(SteadyTime now) {
+  const MutexLock lock(mutex_);
+  write_left_out(of_scripts, scripts_.take_left_out(now));
+  write_left_out(of_logins, logins_.take_left_out(now));
+  write_left_out(of_commands, commands_.take_left_out(now));
 }
 
 }  // namespace sepal::app

@@ -1,5 +1,5 @@
 // What clients do that is logged: lines of scripts, failed logins, and commands that administer the server. A
-// client may do thousands of these in a second, so some lines are left out; the next line says how many.
+// client may do thousands of these in a second, so some lines are left out; a line says how many.
 #pragma once
 
 #include <sepal/base/line_limit.hpp>
@@ -29,6 +29,8 @@ class ClientLog {
   void script(script::LogLevel level, std::string_view text);
   void failed_login(const command::ClientState& client, std::string_view user);
   void administration(const command::ClientState& client, std::string_view words);
+  // Says how many lines were left out in periods that are over at `now`, if no line has said so yet.
+  void tell_left_out(SteadyTime now);
 
  private:
   Mutex mutex_;  // Lock order: after the gate; nothing is locked inside but the log's own mutex.

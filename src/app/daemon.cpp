@@ -26,6 +26,9 @@ namespace {
 // How long clients may take at a stop to receive their replies.
 constexpr std::chrono::seconds flush_patience{5};
 
+// How often a line may say how many lines about clients were left out.
+constexpr std::chrono::seconds left_out_period{10};
+
 double seconds_since(SteadyTime start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -148,7 +151,14 @@ Result<void> Daemon::run() {
     if (serving_ != nullptr) serving_->server.stop(flush_patience);
     return done;
   }
-  return stop(stop_signal_.wait());
+  return stop(wait_for_stop());
+}
+
+command::StopMode Daemon::wait_for_stop() {
+  for (;;) {
+    if (const auto mode = stop_signal_.wait_for(left_out_period)) return *mode;
+    client_log_.tell_left_out(std::chrono::steady_clock::now());
+  }
 }
 
 // Before anything else: a wrong ACL file must not let clients in.
@@ -510,6 +520,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
   background_.expiry().stop();
   adopter_.stop();
   background_.drain();
+  client_log_.tell_left_out(SteadyTime::max());
   log::info("connections_closed", "connections closed", {{"seconds", seconds_since(start), 3}});
   if (saver_ == nullptr) {
     log::info("stopped_while_loading", "stopped while loading; what was saved is as it was",

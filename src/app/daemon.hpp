@@ -83,6 +83,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   // Begins the full service: from now on clients may use every command. The journal begins at `position`.
   Result<void> begin_service(const storage::Saver::Loaded& loaded, std::uint64_t position);
   [[nodiscard]] storage::SaverCallbacks saver_callbacks();
+  [[nodiscard]] command::StopMode wait_for_stop();
   Result<void> stop(command::StopMode mode);
   // Called with the gate closed: the settings that CONFIG SET may change take effect.
   void settings_changed();

@@ -86,9 +86,11 @@ void StopSignal::request(command::StopMode mode) {
   pthread_kill(thread_.native_handle(), wake_signal);
 }
 
-command::StopMode StopSignal::wait() {
+std::optional<command::StopMode> StopSignal::wait_for(std::chrono::seconds patience) {
+  const SteadyTime end = std::chrono::steady_clock::now() + patience;
   const MutexLock lock(mutex_);
-  while (!requested_) changed_.wait(mutex_);
+  while (!requested_)
+    if (changed_.wait_until(mutex_, end) == std::cv_status::timeout && !requested_) return std::nullopt;
   return mode_;
 }
 

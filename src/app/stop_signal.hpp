@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -36,8 +37,8 @@ class StopSignal {
   // After at_hang_up() returns, the old one is not running.
   void at_hang_up(std::function<bool()> reload);
 
-  // Blocks until a stop is asked for.
-  command::StopMode wait();
+  // Blocks until a stop is asked for, `patience` at most. Nothing: no stop is asked for.
+  std::optional<command::StopMode> wait_for(std::chrono::seconds patience);
   [[nodiscard]] bool requested() const { return requested_.load(); }
 
  private:

@@ -102,7 +102,7 @@ void export_traffic(const Services& services, Exposition& to) {
       .sample(sum(&WorkerStats::key_misses));
 }
 
-void export_clients(const Services& services, Exposition& to) {
+void export_clients(const Services& services, const MetricsMoment& moment, Exposition& to) {
   const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
   to.gauge("sepal_connections", "Clients that are connected").sample(real(services.clients.count()));
   to.gauge("sepal_connections_max", "Clients that may be connected").sample(services.options.clients_max);
@@ -116,6 +116,9 @@ void export_clients(const Services& services, Exposition& to) {
   for (const Rejection& one : failed_handshakes(services))
     to.sample({{"reason", one.reason}}, real(one.count));
   to.gauge("sepal_monitors", "Clients that watch all requests").sample(real(services.monitors.count()));
+  const SteadyTime pause_end = std::max(services.pause.until(), moment.steady_now);
+  to.gauge("sepal_pause_left_seconds", "How long a CLIENT PAUSE still runs; 0: none runs")
+      .sample(seconds_of(pause_end - moment.steady_now));
   to.gauge("sepal_slow_requests", "Entries of the slow log").sample(real(services.slow_log.size()));
 }
 
@@ -261,7 +264,7 @@ void append_server_metrics(const Services& services, const MetricsMoment& moment
   export_process(services, to);
   export_commands(services, to);
   export_traffic(services, to);
-  export_clients(services, to);
+  export_clients(services, moment, to);
   export_keys(services, moment, to);
   export_memory(services, to);
   export_journal(services, to);

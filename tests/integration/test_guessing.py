@@ -1,5 +1,6 @@
 """Clients that guess passwords, and what the log says about them and about those who administer the server."""
 
+import re
 import unittest
 
 from client import Client, Refused
@@ -36,6 +37,8 @@ class GuessingTest(DaemonTest):
         self.assertTrue(1 <= len(lines) <= 2 * LINES_MAX, len(lines))
         self.assertIn('user=default address=127.0.0.1:', lines[0])
         self.assertNotIn("wrong-", daemon.text())
+        told = re.findall('lines about clients left out: kind="failed logins" count=([0-9]+)', daemon.text())
+        self.assertEqual(sum(map(int, told)) + len(lines), GUESSES)
 
     def test_the_log_says_who_administers(self):
         daemon = self.start()

@@ -34,6 +34,12 @@ class LineLimit {
     return true;
   }
 
+  // How many lines were left out since the last one, if their period is over; then they count as told. Else
+  // 0.
+  [[nodiscard]] std::uint64_t take_left_out(SteadyTime now) {
+    return now - began_ >= period_ ? std::exchange(left_out_, 0) : 0;
+  }
+
  private:
   std::uint64_t lines_max_;
   std::chrono::seconds period_;

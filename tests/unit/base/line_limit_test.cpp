@@ -22,4 +22,18 @@ TEST_CASE("in a period, so many lines are written, and the next tells how many w
   CHECK(left_out == 0);
 }
 
+TEST_CASE("what was left out can be told once its period is over, and is told once", "[base]") {
+  LineLimit lines(1, std::chrono::seconds(10));
+  const SteadyTime began{std::chrono::seconds(100)};
+  std::uint64_t left_out = 0;
+  CHECK(lines.takes(began, left_out));
+  CHECK_FALSE(lines.takes(began, left_out));
+  CHECK_FALSE(lines.takes(began, left_out));
+  CHECK(lines.take_left_out(began + std::chrono::seconds(9)) == 0);
+  CHECK(lines.take_left_out(began + std::chrono::seconds(10)) == 2);
+  CHECK(lines.take_left_out(SteadyTime::max()) == 0);
+  CHECK(lines.takes(began + std::chrono::seconds(10), left_out));
+  CHECK(left_out == 0);
+}
+
 }  // namespace line_limit_test

@@ -65,6 +65,14 @@ TEST_CASE("the metrics have limits beside what they limit", "[command][metrics]"
   CHECK(has_line(text, "sepal_memory_max_bytes{purpose=\"replies\"} 1342177280"));
 }
 
+TEST_CASE("the metrics tell how long clients are still paused", "[command][metrics]") {
+  World world;
+  CHECK(has_line(metrics_of(world), "sepal_pause_left_seconds 0"));
+  world.send({"CLIENT", "PAUSE", "5000"});
+  CHECK(has_line(metrics_of(world), "sepal_pause_left_seconds 5"));
+  world.send({"CLIENT", "UNPAUSE"});
+}
+
 TEST_CASE("the metrics tell how saves and the journal are", "[command][metrics]") {
   World world;
   world.persistence.state.saves_done = 2;
