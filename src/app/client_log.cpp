@@ -21,6 +21,7 @@ log::Level level_of(script::LogLevel level) {
 constexpr std::string_view of_scripts = "scripts";
 constexpr std::string_view of_logins = "failed logins";
 constexpr std::string_view of_commands = "commands";
+constexpr std::string_view of_http = "HTTP requests";
 
 void write_left_out(std::string_view kind, std::uint64_t count) {
   if (count > 0)
@@ -67,11 +68,19 @@ void ClientLog::administration(const command::ClientState& client, std::string_v
              {"id", client.id}});
 }
 
+void ClientLog::http_request(const command::ClientState& client) {
+  const MutexLock lock(mutex_);
+  if (!takes(http_, of_http)) return;
+  log::warn("http_request_refused", "a client sent HTTP to the port for Redis: connection closed",
+            {{"address", client.address}, {"id", client.id}});
+}
+
 void ClientLog::tell_left_out(SteadyTime now) {
   const MutexLock lock(mutex_);
   write_left_out(of_scripts, scripts_.take_left_out(now));
   write_left_out(of_logins, logins_.take_left_out(now));
   write_left_out(of_commands, commands_.take_left_out(now));
+  write_left_out(of_http, http_.take_left_out(now));
 }
 
 }  // namespace sepal::app

@@ -129,6 +129,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   void log_failed_login(const command::ClientState& client, std::string_view user) override {
     client_log_.failed_login(client, user);
   }
+  void log_http_request(const command::ClientState& client) override { client_log_.http_request(client); }
   void log_administration(const command::ClientState& client, std::string_view words) override {
     client_log_.administration(client, words);
   }

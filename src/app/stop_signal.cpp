@@ -23,6 +23,10 @@ sigset_t watched_signals() {
   return signals;
 }
 
+// Some programs send a signal twice at once: timeout(1) sends it to the process, and then to its group. Both
+// are one request.
+constexpr std::chrono::milliseconds same_signal_within{100};
+
 }  // namespace
 
 StopSignal::StopSignal(std::chrono::seconds stop_max, ServiceManager& manager)
@@ -107,6 +111,8 @@ void StopSignal::run() {
   name_this_thread("stop-signal");
   const sigset_t signals = watched_signals();
   auto deadline = std::chrono::steady_clock::time_point::max();
+  int first_signal = 0;
+  SteadyTime first_at{};
   while (!ending_) {
     const auto now = std::chrono::steady_clock::now();
     if (requested_ && deadline == std::chrono::steady_clock::time_point::max()) deadline = now + stop_max_;
@@ -117,7 +123,11 @@ void StopSignal::run() {
     const int received = sigtimedwait(&signals, nullptr, &patience);
     if (ending_) return;
     if (received == SIGTERM || received == SIGINT) {
+      const auto received_at = std::chrono::steady_clock::now();
+      if (received == first_signal && received_at - first_at < same_signal_within) continue;
       if (requested_) end_at_once("a second signal");
+      first_signal = received;
+      first_at = received_at;
       note(received == SIGTERM ? "SIGTERM" : "SIGINT");
     } else if (received == SIGHUP) {
       hang_up();

@@ -228,7 +228,7 @@ void CommandStats::reset() {
 void WorkerStats::reset() {
   for (CommandStats& row : commands) row.reset();
   for (metrics::Counter* counter : {&requests, &bytes_in, &bytes_out, &error_replies, &key_hits, &key_misses,
-                                    &items_asked, &items_found, &batches, &too_long_requests})
+                                    &items_asked, &items_found, &batches, &too_long_requests, &http_requests})
     counter->reset();
   errors->reset();
 }
@@ -547,7 +547,11 @@ Next Dispatcher::run_handler(Context& context) {
 }
 
 Dispatcher::Outcome Dispatcher::run_unknown(const Request& request) {
-  if (comes_from_a_browser(request.words[0])) return {.next = Next::close, .spec = nullptr};
+  if (comes_from_a_browser(request.words[0])) {
+    stats_.http_requests.add();
+    services_.control.log_http_request(request.client);
+    return {.next = Next::close, .spec = nullptr};
+  }
   if (request.client.transaction != nullptr) request.client.transaction->fail();
   const AbsentGroup* const absent = find_absent(request.words[0]);
   request.reply.error(absent != nullptr ? absent_command(*absent) : unknown_command(request.words));

@@ -11,6 +11,7 @@ std::vector<Rejection> rejections(const Services& services) {
           {"maxmemory_clients", services.buffers.closed_count()},
           {"not_logged_in", services.buffers.strangers_closed()},
           {"request_too_long", sum_of(services, &WorkerStats::too_long_requests)},
+          {"http_request", sum_of(services, &WorkerStats::http_requests)},
           {"acl_login", denials.count_of(AclReason::authentication)},
           {"acl_command", denials.count_of(AclReason::command)},
           {"acl_key", denials.count_of(AclReason::key)},

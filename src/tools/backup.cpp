@@ -351,6 +351,8 @@ class Restore {
       report.aside = *aside;
     }
     if (auto moved = storage::move_in(*disk_, copy_, request_.directory); !moved) return moved.error();
+    if (!report.aside.empty())
+      if (auto given = give_to_owner_of(request_.directory, report.aside); !given) return given.error();
     return report;
   }
 

@@ -54,6 +54,7 @@ class NoControl final : public command::ServerControl {
   [[nodiscard]] command::BackgroundStatus background() const override { return {}; }
   void log_from_script(script::LogLevel, std::string_view) override {}
   void log_failed_login(const command::ClientState&, std::string_view) override {}
+  void log_http_request(const command::ClientState&) override {}
   void log_administration(const command::ClientState&, std::string_view) override {}
   void give_memory_back() override {}
   void request_stop(command::StopMode) override {}

@@ -37,8 +37,8 @@ from daemon import DaemonTest, free_port
 SKIPPED = 77
 PASSWORD = "sesame"
 USER, USER_PASSWORD = "worker", "of the mill"
-TOUR_SECONDS_MAX = 120
-TOOL_SECONDS_MAX = 60
+TOUR_SECONDS_MAX = 300
+TOOL_SECONDS_MAX = 300
 # Items that a writer adds between two stops of the server.
 ITEMS_BETWEEN = 300
 # In so large a filter with such a rate, no lost item hides behind a false positive.

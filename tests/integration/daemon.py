@@ -18,9 +18,9 @@ import unittest
 SEPALD = os.environ["SEPALD"]
 # A sanitizer takes memory of its own and makes everything slower, so tests do not assert sizes and times under one.
 SANITIZED = bool(os.environ.get("SEPAL_SANITIZE"))
-START_SECONDS_MAX = 60
-STOP_SECONDS_MAX = 60
-EVENTUALLY_SECONDS_MAX = 120
+START_SECONDS_MAX = 300
+STOP_SECONDS_MAX = 300
+EVENTUALLY_SECONDS_MAX = 300
 
 
 def free_port():
@@ -98,7 +98,7 @@ class Daemon:
         return "\n".join(line for line in self.log if line is not None)
 
     def connect(self):
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=300)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 

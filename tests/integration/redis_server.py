@@ -9,7 +9,7 @@ from client import Client
 
 IS_THERE = shutil.which("redis-server") is not None
 WHY_NOT = "redis-server is not installed"
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 300
 
 
 class Redis:

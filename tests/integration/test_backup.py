@@ -400,6 +400,8 @@ class BackupTest(DaemonTest):
         os.mkdir(target, 0o700)
         os.chown(target, nobody, nobody)
         self.restore(into=target)
+        self.restore("--force", into=target)  # what was there is put aside
+        self.assertTrue(os.path.isdir(os.path.join(target, "replaced-1")))
         for root, folders, names in os.walk(target):
             for name in folders + names:
                 self.assertEqual(os.stat(os.path.join(root, name)).st_uid, nobody, name)

@@ -13,7 +13,7 @@ import unittest
 import daemon
 
 SEPAL = os.environ["SEPAL"]
-SECONDS_MAX = 120
+SECONDS_MAX = 300
 
 
 class BuildTest(daemon.DaemonTest):

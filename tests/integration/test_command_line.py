@@ -86,7 +86,7 @@ class CommandLineTest(unittest.TestCase):
         self.folder = folder.name
 
     def sepal(self, *words, **options):
-        return subprocess.run([SEPAL, *words], cwd=self.folder, capture_output=True, text=True, timeout=60,
+        return subprocess.run([SEPAL, *words], cwd=self.folder, capture_output=True, text=True, timeout=300,
                               **{"input": "", **options})
 
     def test_every_mistake_is_reported_in_one_line(self):

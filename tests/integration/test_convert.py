@@ -16,7 +16,7 @@ RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golde
 
 
 def sepal(*arguments):
-    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=300)
 
 
 def recorded(name):

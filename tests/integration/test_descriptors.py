@@ -17,7 +17,7 @@ SURPLUS = 200
 WRITES = 500
 ROUNDS = 10
 REFUSAL = b"-ERR max number of clients reached\r\n"
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 
 
 def receive_all(connection):

@@ -225,7 +225,7 @@ class TextTest(unittest.TestCase):
             words = program.removeprefix("build/release/").split()
             built = {"sepal": os.environ["SEPAL"], "sepald": os.environ["SEPALD"]}
             words[0] = built.get(words[0], str(ROOT / words[0]))
-            done = subprocess.run([*words, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+            done = subprocess.run([*words, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
             self.assertEqual(done.returncode, 0, "%s --help: %s" % (program, done.stderr))
             self.helps[program] = done.stdout
         return self.helps[program]

@@ -14,7 +14,7 @@ SEPAL = os.environ["SEPAL"]
 
 
 def sepal(*arguments):
-    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=300)
 
 
 def ask(daemon, *requests):

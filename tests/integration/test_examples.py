@@ -18,7 +18,7 @@ from daemon import DaemonTest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Those in folders need more than a sepald: tests/clients/ or test_documents.py runs them.
 EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if path.is_file())
-SECONDS_MAX = 120
+SECONDS_MAX = 300
 INTERPRETERS = {".py": [sys.executable], ".sh": ["bash"]}
 
 

@@ -18,7 +18,7 @@ HEALTHY, NOT_HEALTHY, WRONG_SETTINGS = 0, 1, 2
 def check(*arguments, environment=None, folder=None):
     """The exit status of a check, and the one line that it says."""
     done = subprocess.run([SEPALD, "--healthcheck", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=120, cwd=folder, env=dict(os.environ, **(environment or {})))
+                          timeout=300, cwd=folder, env=dict(os.environ, **(environment or {})))
     told, silent = (done.stdout, done.stderr) if done.returncode == 0 else (done.stderr, done.stdout)
     assert silent == "" and told.count("\n") == 1, done
     return done.returncode, told.rstrip("\n")

@@ -14,7 +14,7 @@ import unittest
 from client import Client
 from daemon import SANITIZED, DaemonTest, free_port
 
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 BIG_FILTERS = 2 if SANITIZED else 4
 BIG_CAPACITY = 40_000_000
 STARTS_MAX = 6

@@ -27,7 +27,7 @@ def program(name):
 
 
 def run(*words, **options):
-    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False, **options)
 
 
 class InstallTest(unittest.TestCase):

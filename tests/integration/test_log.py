@@ -15,7 +15,7 @@ import unittest
 
 from daemon import SEPALD, DaemonTest, encode, free_port, read_lines
 
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

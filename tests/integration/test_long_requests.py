@@ -9,7 +9,7 @@ from daemon import SANITIZED, DaemonTest, encode
 
 MANY = 60_000 if SANITIZED else 300_000
 TRIES_MAX = 20
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 300
 MB = 1 << 20
 
 

@@ -13,7 +13,7 @@ from client import Client
 from daemon import DaemonTest
 
 SEPAL = os.environ["SEPAL"]
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 HEADER_BYTES = 64
 # A filter whose image is too large for a record of the journal.
 LARGE_CAPACITY = 200_000

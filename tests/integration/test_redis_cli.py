@@ -9,7 +9,7 @@ from daemon import DaemonTest
 class RedisCliTest(DaemonTest):
     def cli(self, *words, options=()):
         done = subprocess.run(["redis-cli", "-p", str(self.daemon.port), *options, *words],
-                              capture_output=True, text=True, timeout=30, check=True)
+                              capture_output=True, text=True, timeout=300, check=True)
         return done.stdout.strip()
 
     def setUp(self):
@@ -46,7 +46,7 @@ class RedisCliTest(DaemonTest):
         self.assertEqual(len(self.cli("--scan").splitlines()), 30)
         pipe = subprocess.run(["redis-cli", "-p", str(self.daemon.port), "--pipe"],
                               input="".join("BF.ADD bulk item%d\r\n" % i for i in range(1000)),
-                              capture_output=True, text=True, timeout=30, check=True)
+                              capture_output=True, text=True, timeout=300, check=True)
         self.assertIn("errors: 0, replies: 1000", pipe.stdout)
         # One item in a hundred may be a false positive, which is not counted.
         self.assertIn(int(self.cli("BF.CARD", "bulk")), range(970, 1001))

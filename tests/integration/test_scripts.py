@@ -34,7 +34,7 @@ class ScriptsTest(unittest.TestCase):
 
     def run_script(self, name, *arguments):
         done = subprocess.run([str(self.root / "scripts" / name), *arguments], env={"PATH": str(self.bin)},
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
         self.assertFalse((self.root / "build").exists(), "%s %s: built something" % (name, arguments))
         return done
 

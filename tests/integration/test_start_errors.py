@@ -11,7 +11,7 @@ import unittest
 
 from daemon import SANITIZED, SEPALD, DaemonTest, free_port
 
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 FAILED = 1
 WRONG_SETTINGS = 2
 SETTINGS_FILE = pathlib.Path(__file__).parents[2] / "config" / "sepald.toml"

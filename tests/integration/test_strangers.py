@@ -20,7 +20,7 @@ class StrangersTest(DaemonTest):
 
     def ask(self, daemon, address, *words):
         """The whole answer of a server that closes, else one line."""
-        with socket.create_connection((address, daemon.port), timeout=30, source_address=(address, 0)) as connection:
+        with socket.create_connection((address, daemon.port), timeout=300, source_address=(address, 0)) as connection:
             answer = b""
             try:
                 connection.sendall(encode(*words))
@@ -63,7 +63,7 @@ class StrangersTest(DaemonTest):
         self.assertTrue(self.ask(daemon, network.ELSEWHERE, "PING").startswith(DENIED))
 
     def ask_over_tls(self, daemon, address, context):
-        with socket.create_connection((address, daemon.port), timeout=30, source_address=(address, 0)) as connection:
+        with socket.create_connection((address, daemon.port), timeout=300, source_address=(address, 0)) as connection:
             with context.wrap_socket(connection, server_hostname="localhost") as secured:
                 secured.sendall(encode("PING"))
                 return secured.recv(4096)

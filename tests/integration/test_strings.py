@@ -291,7 +291,7 @@ class StringToolsTest(DaemonTest):
         daemon.kill()
 
     def sepal(self, *arguments):
-        done = subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([SEPAL, *arguments], capture_output=True, text=True, timeout=300)
         return done.returncode, done.stdout + done.stderr
 
     def path(self, name):

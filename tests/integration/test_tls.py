@@ -52,7 +52,7 @@ class TlsTest(DaemonTest):
         return context
 
     def raw(self, daemon):
-        connection = socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=60)
+        connection = socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=300)
         self.addCleanup(connection.close)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
@@ -89,7 +89,7 @@ class TlsTest(DaemonTest):
 
     def redis_cli(self, daemon, *arguments):
         return subprocess.run(["redis-cli", "-p", str(daemon.tls_port), "--tls", *arguments], capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=60)
+                              stdin=subprocess.DEVNULL, timeout=300)
 
     def test_redis_cli(self):
         daemon = self.serve()
@@ -169,7 +169,7 @@ class TlsTest(DaemonTest):
     def test_tls_at_the_plain_port(self):
         daemon = self.serve()
         for _ in range(20):  # a ClientHello has a line's end in it by chance only
-            connection = socket.create_connection(("127.0.0.1", daemon.port), timeout=60)
+            connection = socket.create_connection(("127.0.0.1", daemon.port), timeout=300)
             self.addCleanup(connection.close)
             with self.assertRaises(REFUSED):
                 self.context().wrap_socket(connection, server_hostname="localhost")
@@ -278,7 +278,7 @@ class TlsTest(DaemonTest):
     # --- strangers
 
     def page(self, daemon):
-        connection = socket.create_connection(("127.0.0.1", daemon.http_port), timeout=60)
+        connection = socket.create_connection(("127.0.0.1", daemon.http_port), timeout=300)
         with connection, connection.makefile("rb") as answer:
             connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             return answer.read().decode()
@@ -439,7 +439,7 @@ class TlsTest(DaemonTest):
         def connect():
             try:
                 while not done.is_set():
-                    with self.context().wrap_socket(socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=60),
+                    with self.context().wrap_socket(socket.create_connection(("127.0.0.1", daemon.tls_port), timeout=300),
                                                     server_hostname="localhost") as connection:
                         connection.sendall(encode("PING"))
                         self.assertEqual(connection.recv(100), b"+PONG\r\n")
@@ -460,7 +460,7 @@ class TlsTest(DaemonTest):
     # --- the pages for operators
 
     def ask_http(self, port, context, path="/healthz"):
-        connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=60)
+        connection = http.client.HTTPSConnection("localhost", port, context=context, timeout=300)
         self.addCleanup(connection.close)
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -472,15 +472,15 @@ class TlsTest(DaemonTest):
         self.assertEqual(self.ask_http(port, self.context()), (200, "alive\n"))
         status, text = self.ask_http(port, self.context(), "/metrics")
         self.assertIn("sepal_connections 0", text)
-        plain = http.client.HTTPConnection("localhost", port, timeout=60)
+        plain = http.client.HTTPConnection("localhost", port, timeout=300)
         with self.assertRaises((ConnectionError, http.client.HTTPException)):
             plain.request("GET", "/healthz")
             plain.getresponse()
-        silent = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(60)]
+        silent = [socket.create_connection(("127.0.0.1", port), timeout=300) for _ in range(60)]
         self.assertEqual(self.ask_http(port, self.context()), (200, "alive\n"))
         for each in silent:
             each.close()
-        connection = http.client.HTTPSConnection("localhost", port, context=self.context(), timeout=60)
+        connection = http.client.HTTPSConnection("localhost", port, context=self.context(), timeout=300)
         for _ in range(3):
             connection.request("GET", "/")
             self.assertIn("<title>", connection.getresponse().read().decode())
@@ -488,7 +488,7 @@ class TlsTest(DaemonTest):
         self.replace(renewed)
         daemon.send_signal(signal.SIGHUP)
         daemon.wait_for_line("serial=" + renewed.serial)
-        with self.context().wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=60),
+        with self.context().wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=300),
                                         server_hostname="localhost") as secured:
             self.assertEqual(secured.getpeercert()["serialNumber"], renewed.serial)
         # A connection that was there goes on.

@@ -12,7 +12,7 @@ import unittest
 from client import Client
 from daemon import SEPALD, DaemonTest, free_port
 
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 NAME = "nobody"
 # A start that cannot go on.
 FAILED = 1

@@ -102,7 +102,7 @@ class ImageTest(unittest.TestCase):
         kind, *words = self.config["Healthcheck"]["Test"]
         self.assertEqual(kind, "CMD")
         done = subprocess.run([sys.executable, systems.INSIDE, "--read-only", "--data", str(DATA), self.root, self.config["User"], *words],
-                              env=dict(os.environ, **environment), capture_output=True, text=True, timeout=60, check=False)
+                              env=dict(os.environ, **environment), capture_output=True, text=True, timeout=300, check=False)
         return done.returncode, (done.stdout + done.stderr).strip()
 
     def test_what_the_image_says_about_itself(self):
@@ -165,7 +165,7 @@ class ClusterTest(unittest.TestCase):
     """The image of docker/cluster-compose.yml: its nodes and the command that joins them, with ports of one machine."""
 
     def call(self, port, *words):
-        return subprocess.run(["redis-cli", "-c", "-p", str(port), *words], capture_output=True, text=True, timeout=60, check=False).stdout.strip()
+        return subprocess.run(["redis-cli", "-c", "-p", str(port), *words], capture_output=True, text=True, timeout=300, check=False).stdout.strip()
 
     def eventually(self, what, condition):
         deadline = time.monotonic() + 60

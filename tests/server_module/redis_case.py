@@ -18,9 +18,9 @@ from client import Client, Refused  # noqa: E402, F401
 from daemon import Daemon, encode, free_port  # noqa: E402, F401
 
 MODULE = os.environ["SEPAL_MODULE"]
-START_SECONDS_MAX = 60
-STOP_SECONDS_MAX = 60
-EVENTUALLY_SECONDS_MAX = 60
+START_SECONDS_MAX = 300
+STOP_SECONDS_MAX = 300
+EVENTUALLY_SECONDS_MAX = 300
 
 
 class Redis:
@@ -54,7 +54,7 @@ class Redis:
             time.sleep(0.02)
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=300)
 
     def client(self):
         return Client.of(self)

@@ -22,7 +22,7 @@ NODE_TIMEOUT_MS = 2000
 BATCH = 20
 PAUSE_SECONDS = 0.005
 ADD_SECONDS = 2
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 # As rare as that, no lost item hides behind a false positive.
 RATE, CAPACITY = "0.000001", 200
 

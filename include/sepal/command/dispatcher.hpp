@@ -63,6 +63,7 @@ struct WorkerStats {
   metrics::Counter bits_set;     // bits of strings that SETBIT set beside other requests
   metrics::Counter batches;
   metrics::Counter too_long_requests;  // each closed its connection
+  metrics::Counter http_requests;      // likewise
   // The most that any client of the worker had unparsed, and unsent, at each look. The worker looks once a
   // second.
   metrics::RecentPeak unparsed_peak;

@@ -313,6 +313,9 @@ class ServerControl {
   // that administers the server. `words` has no secret. Some lines are left out when there are many.
   virtual void log_failed_login(const ClientState& client, std::string_view user) = 0;
   virtual void log_administration(const ClientState& client, std::string_view words) = 0;
+  // Inside the gate. Writes to the log who sent a request of HTTP. Some lines are left out when there are
+  // many.
+  virtual void log_http_request(const ClientState& client) = 0;
   // Any thread. Has a background job give all free memory of the heap back to the system; returns at once.
   virtual void give_memory_back() = 0;
   // Begins an orderly stop; returns at once.

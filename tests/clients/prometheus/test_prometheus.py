@@ -18,7 +18,7 @@ from client_test import ROOT
 from daemon import DaemonTest, free_port
 from programs import missing
 
-SECONDS_MAX = 120
+SECONDS_MAX = 300
 RULES = ROOT / "docs" / "prometheus-alerts.yml"
 DASHBOARD = ROOT / "docs" / "grafana.json"
 CONFIGURATION = ROOT / "docs" / "prometheus.yml"

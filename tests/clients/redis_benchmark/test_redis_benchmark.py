@@ -17,7 +17,7 @@ class RedisBenchmarkTest(client_test.ClientTest):
     def benchmark(self, *words):
         """What it writes. It ends if a reply is an error."""
         done = subprocess.run(["redis-benchmark", "-p", str(self.daemon.port), "-n", str(REQUESTS), *words],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
         self.assertEqual((done.returncode, "ERR" in done.stdout + done.stderr, done.stderr), (0, False, ""), done.stdout)
         return done.stdout
 
@@ -43,13 +43,13 @@ class RedisBenchmarkTest(client_test.ClientTest):
 
     def test_it_reads_an_item_from_its_input(self):
         done = subprocess.run(["redis-benchmark", "-p", str(self.daemon.port), "-a", PASSWORD, "-q", "-n", "100", "-x", "BF.ADD", "typed"],
-                              input=b"an item\r\n\xff", capture_output=True, timeout=60)
+                              input=b"an item\r\n\xff", capture_output=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.client.call("BF.EXISTS", "typed", b"an item\r\n\xff"), 1)
 
     def test_a_missing_password_is_told(self):
         done = subprocess.run(["redis-benchmark", "-p", str(self.daemon.port), "-n", "10", "BF.ADD", "k", "a"],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
         self.assertIn("NOAUTH", done.stdout + done.stderr)
 
 

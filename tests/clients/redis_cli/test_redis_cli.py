@@ -23,7 +23,7 @@ from daemon import encode, free_port
 from programs import missing
 
 KEYS = 300
-TERMINAL_SECONDS_MAX = 30
+TERMINAL_SECONDS_MAX = 300
 ADD_SCRIPT = "return redis.call('BF.ADD', KEYS[1], ARGV[1])"
 
 
@@ -70,7 +70,7 @@ class RedisCliTest(client_test.ClientTest):
 
     def cli(self, *words, data=None, password=PASSWORD, status=0):
         environment = dict(os.environ, REDISCLI_AUTH=password) if password else os.environ
-        done = subprocess.run(["redis-cli", "-p", str(self.port), *words], input=data, capture_output=True, timeout=60,
+        done = subprocess.run(["redis-cli", "-p", str(self.port), *words], input=data, capture_output=True, timeout=300,
                               stdin=subprocess.DEVNULL if data is None else None, env=environment)
         self.assertEqual(done.returncode, status, done)
         return (done.stdout + done.stderr).decode(errors="replace").rstrip("\n")

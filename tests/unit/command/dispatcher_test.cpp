@@ -50,6 +50,8 @@ TEST_CASE("a browser's request is cut off without a reply", "[command]") {
   CHECK(world.outcome.next == Next::close);
   CHECK(world.send({"host:", "example"}).empty());
   CHECK(world.outcome.next == Next::close);
+  CHECK(world.control.http_requests == 2);
+  CHECK(world.services.workers[0].http_requests.get() == 2);
 }
 
 TEST_CASE("a client without the password may only authenticate, reset and leave", "[command]") {

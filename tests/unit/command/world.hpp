@@ -85,6 +85,7 @@ class FakeControl final : public ServerControl {
     return has_config_file ? Result<void>() : fail(Errc::not_found);
   }
   void log_from_script(script::LogLevel, std::string_view text) override { script_lines.emplace_back(text); }
+  void log_http_request(const ClientState&) override { ++http_requests; }
   void log_failed_login(const ClientState& client, std::string_view user) override {
     failed_logins.push_back(client.address + " " + std::string(user));
   }
@@ -114,6 +115,7 @@ class FakeControl final : public ServerControl {
   std::vector<std::uint64_t> rewriting_for;
   std::vector<std::string> script_lines;
   std::vector<std::string> failed_logins;
+  int http_requests = 0;
   std::vector<std::string> administration;
   bool has_acl_file = false;
   std::vector<std::uint64_t> saving_for;

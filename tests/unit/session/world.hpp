@@ -48,6 +48,7 @@ class NoControl final : public command::ServerControl {
   Result<void> rewrite_config_for(std::uint64_t) override { return {}; }
   void log_from_script(script::LogLevel, std::string_view) override {}
   void log_failed_login(const command::ClientState&, std::string_view) override {}
+  void log_http_request(const command::ClientState&) override {}
   void log_administration(const command::ClientState&, std::string_view) override {}
   Result<void> save_users_for(std::uint64_t, std::string) override { return {}; }
   Result<void> load_users_for(std::uint64_t) override { return {}; }
