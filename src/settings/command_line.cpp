@@ -104,7 +104,8 @@ void add_settings(CommandLine& line) {
   line.app.footer(
       "Each setting is also a line of the configuration file, with underscores for dashes: save_interval = "
       "\"5m\".\n"
-      "SIZE is bytes, or with a unit as in 64mb (k is 1000, kb 1024). TIME is seconds, or as in 5m, 1h, 2d.");
+      "SIZE is bytes, or with a unit as in 64mb (k is 1000, kb 1024). TIME is seconds, or as in 5m, 1h, 2d.\n"
+      "If a flag is given twice, the last one counts.");
 }
 
 Error refuse(std::string what) {
@@ -123,7 +124,33 @@ Error unexpected(const std::string& word) {
   return refuse("unknown flag '" + name + "'" + advice);
 }
 
+// A word like --port or --port=1, if there is such a flag.
+const CLI::Option* flag_of(const CommandLine& line, std::string_view word) {
+  return word.starts_with("--") ? line.app.get_option_no_throw(std::string(word.substr(0, word.find('='))))
+                                : nullptr;
+}
+
+// CLI11 takes the word behind a flag as its value, whatever it is, and would then blame the words behind
+// that. A flag is no value. A password may look like one that there is not.
+Result<void> check_values(const CommandLine& line, std::span<const std::string> arguments) {
+  for (std::size_t i = 0; i + 1 < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    const CLI::Option* option = flag_of(line, word);
+    if (option == nullptr || option->get_expected_max() == 0 || word.find('=') != std::string::npos) continue;
+    const std::string& value = arguments[++i];
+    const bool secret = std::ranges::any_of(line.flags, [option](const FlagValue& flag) {
+      return flag.option == option && flag.setting->secret;
+    });
+    if (flag_of(line, value) != nullptr || (value.starts_with("--") && !secret))
+      return refuse(word + " needs a value, and " + (secret ? "a flag" : value.substr(0, value.find('='))) +
+                    " follows it" +
+                    (secret ? "; a password that looks like one is given as " + word + "=..." : ""));
+  }
+  return {};
+}
+
 Result<void> take_apart(CommandLine& line, std::span<const std::string> arguments) {
+  if (auto checked = check_values(line, arguments); !checked) return checked;
   line.app.allow_extras();
   // CLI11 reads this list of words from its back.
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

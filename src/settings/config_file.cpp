@@ -30,6 +30,29 @@ std::string shown(const std::string& text) {
                                          : '"' + text.substr(0, shown_length_max) + "...\"";
 }
 
+constexpr std::string_view in_quotes = "a text stands in double quotes";
+
+// The values of these kinds are never numbers, so the advice about quotes fits whatever else the file has.
+bool is_always_text(const Setting& setting) {
+  return setting.kind == Kind::text || setting.kind == Kind::choice || setting.kind == Kind::addresses;
+}
+
+std::string in_quotes_as(const Setting& setting, const std::string& value) {
+  const std::string advice(in_quotes);
+  return setting.secret ? advice : advice + ", as in " + std::string(setting.key) + " = \"" + value + '"';
+}
+
+// What an error says last about a value that is neither a text nor an array. A boolean may stand for yes or
+// no.
+std::string quotes_advice(const Setting& setting, const toml::node& node) {
+  if (!is_always_text(setting) || node.is_string() || node.is_array() || node.is_table()) return "";
+  const auto* boolean = node.as_boolean();
+  const std::string word = boolean != nullptr && boolean->get() ? "yes" : "no";
+  const bool stands_for_word =
+      boolean != nullptr && std::ranges::find(setting.choices, word) != setting.choices.end();
+  return "; " + (stands_for_word ? in_quotes_as(setting, word) : std::string(in_quotes));
+}
+
 // Describes, for an error, what the file has at this place.
 std::string found_text(const Setting& setting, const toml::node& node) {
   if (const auto* text = node.as_string()) {
@@ -128,7 +151,8 @@ Result<std::vector<FileSetting>> convert_all(const toml::table& table, const std
     auto value = convert(*setting, *entry.node);
     if (!value) {
       return refuse(path, entry.line,
-                    entry.name + " is " + found_text(*setting, *entry.node) + ": " + value.error().detail);
+                    entry.name + " is " + found_text(*setting, *entry.node) + ": " + value.error().detail +
+                        quotes_advice(*setting, *entry.node));
     }
     const toml::source_region& region = entry.node->source();
     settings.push_back({.setting = setting,
@@ -137,6 +161,60 @@ Result<std::vector<FileSetting>> convert_all(const toml::table& table, const std
                         .end = {.line = region.end.line, .column = region.end.column}});
   }
   return settings;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t begin = std::min(text.find_first_not_of(blanks), text.size());
+  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
+// Lines count from 1. Empty if there is no such line.
+std::string_view line_of(std::string_view text, std::uint32_t line) {
+  for (; line > 1; --line) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + 1);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+bool is_toml(std::string_view text) {
+  try {
+    static_cast<void>(toml::parse(text));
+    return true;
+  } catch (const toml::parse_error&) {
+    return false;
+  }
+}
+
+// The error for a value that is not TOML, and has no quotes or brackets.
+std::string bare_value_text(const Setting& setting, const std::string& value,
+                            const std::string& description) {
+  const std::string found = std::string(setting.key) + " is " +
+                            (setting.secret ? "not a text" : value.substr(0, shown_length_max)) + ": ";
+  const auto parsed = parse_value(setting, value);
+  if (!parsed)
+    return found + parsed.error().detail + (is_always_text(setting) ? "; " + std::string(in_quotes) : "");
+  const bool is_number = setting.kind == Kind::count || setting.kind == Kind::rate;
+  return found + (is_number ? description : in_quotes_as(setting, value));
+}
+
+// The error for a line that is not TOML. The parser's own description speaks of numbers and dates, but most
+// such lines have a text without quotes.
+std::string not_toml_text(std::string_view line, const std::string& description) {
+  const std::size_t equals = line.find('=');
+  // The line alone is fine if a setting stands twice, for example.
+  if (equals == std::string_view::npos || is_toml(line)) return description;
+  const Setting* setting = find_setting(trimmed(line.substr(0, equals)));
+  if (setting == nullptr) return description;
+  const std::string name(setting->key);
+  const std::string_view behind = line.substr(equals + 1);
+  const std::string value(trimmed(behind.substr(0, behind.find('#'))));
+  if (value.empty()) return name + " has no value: it " + allowed_text(*setting);
+  if (value.find_first_of("\"'[]{}\\") == std::string::npos)
+    return bare_value_text(*setting, value, description);
+  return name + ": " + (setting->secret ? std::string(in_quotes) : description);
 }
 
 }  // namespace
@@ -163,7 +241,8 @@ Result<std::vector<FileSetting>> parse_config(std::string_view text, const std::
   try {
     return convert_all(toml::parse(text, std::string_view(path)), path);
   } catch (const toml::parse_error& problem) {
-    return refuse(path, problem.source().begin.line, std::string(problem.description()));
+    const std::uint32_t line = problem.source().begin.line;
+    return refuse(path, line, not_toml_text(line_of(text, line), std::string(problem.description())));
   }
 }
 

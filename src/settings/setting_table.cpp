@@ -131,7 +131,9 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         {.key = "bind",
          .group = "Network",
          .range = {0, 16},
-         .help = "addresses to listen on; a leading '-' forgives one that the machine does not have",
+         .help =
+             "addresses to listen on, as one value (\"ADDRESS ADDRESS\"); a leading '-' forgives one that "
+             "the machine does not have",
          .config = InConfig::shown}),
     row<&Settings::server, &ServerOptions::port>(
         {.key = "port",

@@ -202,7 +202,9 @@ TEST_CASE("the error for a value of the wrong kind says what was found and what 
   CHECK(file_error("port = \"abc\"") ==
         "sepald.toml:1: port is the text \"abc\": must be a whole number between 0 and 65535");
   CHECK(file_error("port = 1.5") == "sepald.toml:1: port is 1.5: must be a whole number between 0 and 65535");
-  CHECK(file_error("\ndir = 7") == "sepald.toml:2: dir is 7: must be a text of 1 to 4095 bytes without NUL");
+  CHECK(file_error("\ndir = 7") ==
+        "sepald.toml:2: dir is 7: must be a text of 1 to 4095 bytes without NUL; a text stands in double "
+        "quotes");
   CHECK(file_error("timeout = true") ==
         "sepald.toml:1: timeout is true: must be seconds, as in 90, \"5m\" or \"1h\", between 0 and "
         "2147483647");
@@ -221,6 +223,42 @@ TEST_CASE("the error for a value of the wrong kind says what was found and what 
   CHECK(file_error("bf_error_rate = nan").find("bf_error_rate is nan: must be a number") !=
         std::string::npos);
   CHECK(file_error("log_file = \"a\\u0000b\"").find("without NUL") != std::string::npos);
+}
+
+TEST_CASE("the error for a text without quotes names the setting and shows the line to write", "[settings]") {
+  CHECK(file_error("port = 1\nmaxmemory = 2gb # of 4\n") ==
+        "sepald.toml:2: maxmemory is 2gb: a text stands in double quotes, as in maxmemory = \"2gb\"");
+  CHECK(file_error("bind = 127.0.0.1") ==
+        "sepald.toml:1: bind is 127.0.0.1: a text stands in double quotes, as in bind = \"127.0.0.1\"");
+  CHECK(file_error("dir = /var/lib/sepal") ==
+        "sepald.toml:1: dir is /var/lib/sepal: a text stands in double quotes, as in dir = "
+        "\"/var/lib/sepal\"");
+  CHECK(file_error("unixsocket_mode = 0770") ==
+        "sepald.toml:1: unixsocket_mode is 0770: a text stands in double quotes, as in unixsocket_mode = "
+        "\"0770\"");
+  CHECK(
+      file_error("protected_mode = false") ==
+      "sepald.toml:1: protected_mode is false: must be one of no yes; a text stands in double quotes, as in "
+      "protected_mode = \"no\"");
+  CHECK(file_error("protected_mode = True") ==
+        "sepald.toml:1: protected_mode is True: must be one of no yes; a text stands in double quotes");
+  CHECK(file_error("journal = true") ==
+        "sepald.toml:1: journal is true: must be one of off everysec always; a text stands in double quotes");
+  CHECK(file_error("maxmemory = 2 parsecs")
+            .starts_with(
+                "sepald.toml:1: maxmemory is 2 parsecs: must be bytes, as in 1048576 or \"64mb\", between"));
+  CHECK(file_error("port = 6380x") ==
+        "sepald.toml:1: port is 6380x: must be a whole number between 0 and 65535");
+  CHECK(file_error("port =") ==
+        "sepald.toml:1: port has no value: it must be a whole number between 0 and 65535");
+  CHECK(file_error("dir = \"data").starts_with("sepald.toml:1: dir: "));
+}
+
+TEST_CASE("no error shows a password that stands without quotes", "[settings]") {
+  CHECK(file_error("requirepass = hunter2") ==
+        "sepald.toml:1: requirepass is not a text: a text stands in double quotes");
+  CHECK(file_error("requirepass = 'hunter2") == "sepald.toml:1: requirepass: a text stands in double quotes");
+  CHECK(file_error("requirepass = 1234").find("1234") == std::string::npos);
 }
 
 TEST_CASE("a file that is no TOML is refused, and the error names the line", "[settings]") {
@@ -258,6 +296,27 @@ TEST_CASE("the error for an unknown flag names it, and a likely flag", "[setting
   CHECK(error_of({"redis.conf"}) ==
         "unexpected argument 'redis.conf'; a configuration file is given by --config");
   CHECK(error_of({"--port"}).find("--port") != std::string::npos);
+}
+
+TEST_CASE("a flag is never taken as the value of the flag before it", "[settings]") {
+  CHECK(error_of({"--config", "--port", "6380"}) == "--config needs a value, and --port follows it");
+  CHECK(error_of({"--protected-mode", "--check-config"}) ==
+        "--protected-mode needs a value, and --check-config follows it");
+  CHECK(error_of({"--dir", "--port=6380"}) == "--dir needs a value, and --port follows it");
+  CHECK(error_of({"--dir", "--prot", "6380"}) == "--dir needs a value, and --prot follows it");
+  CHECK(error_of({"--requirepass", "--port", "6380"}) ==
+        "--requirepass needs a value, and a flag follows it; a password that looks like one is given as "
+        "--requirepass=...");
+  CHECK(settings_of({"--requirepass", "--a b"}).runtime.password == "--a b");
+  CHECK(settings_of({"--requirepass=--port"}).runtime.password == "--port");
+  CHECK(settings_of({"--check-config", "--port", "1"}).server.port == 1);
+}
+
+TEST_CASE("the help says how several addresses are given", "[settings]") {
+  const auto help = read({"--help"});
+  REQUIRE(help.ok());
+  CHECK(help->text.find("as one value (\"ADDRESS ADDRESS\")") != std::string::npos);
+  CHECK(help->text.find("If a flag is given twice, the last one counts.") != std::string::npos);
 }
 
 TEST_CASE("an address is a number, a name or a star", "[settings]") {
