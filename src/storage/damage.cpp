@@ -3,15 +3,28 @@
 #include <sepal/storage/examine.hpp>
 
 namespace sepal::storage {
+namespace {
+
+// A version that is further ahead than this is taken for damage.
+constexpr std::uint32_t later_versions_max = 100;
+
+}  // namespace
 
 Error damaged_at(std::uint64_t offset, std::string_view what) {
   return fail(Errc::damaged, "is damaged at offset " + std::to_string(offset) + ": " + std::string(what));
 }
 
 Error unsupported(std::uint32_t found, std::uint32_t known) {
-  return fail(Errc::unsupported_version, "has format version " + std::to_string(found) +
-                                             " or flags that are unknown, and this build reads version " +
-                                             std::to_string(known) + " without flags");
+  const std::string up_to = std::to_string(known);
+  // The version is read before the checksum is verified, so the version itself may be damaged. A flipped bit
+  // mostly leads far ahead.
+  if (found > known && found - known <= later_versions_max)
+    return fail(Errc::unsupported_version, "was written by a newer version of Sepal (format " +
+                                               std::to_string(found) + ", this version reads up to " + up_to +
+                                               ")");
+  return fail(Errc::damaged, "has format version " + std::to_string(found) +
+                                 " or flags that are unknown, and this version reads up to " + up_to +
+                                 " without flags");
 }
 
 std::string printable(std::string_view bytes) {
@@ -34,7 +47,8 @@ Error about(std::string_view subject, const Error& error) {
 }
 
 Error with_advice(const Error& error, std::string_view advice) {
-  return fail(error.code, error.detail + "; " + std::string(advice));
+  return fail(error.code, error.detail + "; " +
+                              std::string(error.code == Errc::unsupported_version ? use_newer : advice));
 }
 
 }  // namespace sepal::storage

@@ -14,9 +14,12 @@ namespace sepal::storage {
   return fail(Errc::damaged, what);
 }
 [[nodiscard]] Error damaged_at(std::uint64_t offset, std::string_view what);
+// For a file whose format version or flags this build does not know. Errors: unsupported_version for a
+// version that a newer build may write; damaged otherwise.
 [[nodiscard]] Error unsupported(std::uint32_t found, std::uint32_t known);
 
-// Whether the contents of a file are wrong, and not its reader or its disk.
+// Whether the contents of a file cannot be used, for another reason than its reader or its disk. That a newer
+// version wrote it counts too.
 [[nodiscard]] bool is_damage(const Error& error);
 
 // A text like: the filter database=3 key="users". Escapes what cannot be printed.
@@ -26,10 +29,11 @@ namespace sepal::storage {
 [[nodiscard]] std::string printable(std::string_view bytes);
 
 // about() puts the name of the file in front of an error's sentence; with_advice() adds what to do at its
-// end.
+// end. The contents of a file of a newer version are whole, so with_advice() then adds `use_newer` instead.
 [[nodiscard]] Error about(std::string_view subject, const Error& error);
 inline constexpr std::string_view restore_or_salvage =
     "restore the data directory from a backup, or save what is whole with sepal salvage";
+inline constexpr std::string_view use_newer = "use that version, or restore the data directory from a backup";
 [[nodiscard]] Error with_advice(const Error& error, std::string_view advice);
 
 }  // namespace sepal::storage

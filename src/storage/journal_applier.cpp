@@ -41,8 +41,9 @@ Error refused(const Error& error) {
 // Adds the offset. The sentence lacks the file's name, which the caller puts in front.
 Error at_offset(std::uint64_t offset, const Error& error) {
   if (error.code == Errc::damaged) return damaged_at(offset, error.detail);
-  return fail(error.code, "has a change at offset " + std::to_string(offset) +
-                              " that this machine's memory is too small for: " + error.detail);
+  const std::string place = "has a change at offset " + std::to_string(offset);
+  if (error.code == Errc::unsupported_version) return fail(error.code, place + ": " + error.detail);
+  return fail(error.code, place + " that this machine's memory is too small for: " + error.detail);
 }
 
 }  // namespace
@@ -154,7 +155,7 @@ class JournalApplier::Applied {
     if (adopted.filter.file.number == 0) {
       auto decoded = filter::filter_of(adopted.filter.image, keyspace_.machine_limits());
       if (!decoded && decoded.error().code == Errc::unsupported_version)
-        return damaged("a filter that came whole is of a version that this build does not know");
+        return fail(Errc::unsupported_version, "a newer version of Sepal wrote the filter");
       if (!decoded) return decoded.error();
       filter = std::move(*decoded);
     }

@@ -71,7 +71,8 @@ Result<void> JournalReader::find_start() {
   for (std::size_t index = current_ == none ? 0 : current_; index < segments_.size(); ++index) {
     const SegmentFile& segment = segments_[index];
     if (segment.header != SegmentFile::Header::of_another_version) continue;
-    return about(segment.path.string(), unsupported(segment.version, format::journal_version));
+    return with_advice(about(segment.path.string(), unsupported(segment.version, format::journal_version)),
+                       restore_or_salvage);
   }
   if (current_ != none) return enter(current_);
   // If the first segment has lost its header, it may be the one that is looked for.
@@ -242,6 +243,7 @@ Result<void> JournalReader::check_mark() const {
 
 // The segment that SYNCED names is the first suspect. If its header is right, then either an earlier segment
 // ends too early, or that segment itself does.
+// A sync ends a page with a filler, so the difference of the positions may be more than what changes took.
 Error JournalReader::end_missing(const SyncedMark& mark) const {
   const auto named = std::ranges::find(segments_, mark.segment_number, &SegmentFile::number);
   Error lost = damaged_at(current_ == none ? 0 : offset_of(position_), "no whole frame stands there");
@@ -254,7 +256,7 @@ Error JournalReader::end_missing(const SyncedMark& mark) const {
   return fail(Errc::damaged,
               about(path.string(), lost).detail + "; the journal ends at position " +
                   std::to_string(position_) + ", and " + synced +
-                  " says that it was on disk up to position " + std::to_string(mark.position) + ": " +
+                  " says that it was on disk up to position " + std::to_string(mark.position) + ": up to " +
                   std::to_string(mark.position - position_) +
                   " bytes are missing; put the missing files of the journal back, or save what is whole with "
                   "sepal salvage; to start without these bytes, remove " +

@@ -153,7 +153,7 @@ Result<filter::ImageHeader> RecordReader::decode_image(std::uint64_t start,
                                      " layers, the limit; raise layers_max");
   auto image = filter::decode_image_header(bytes, limits_.layers_max);
   if (!image && image.error().code == Errc::unsupported_version)
-    return refused(start, image.error(), "is of an unknown version");
+    return refused(start, image.error(), "a newer version of Sepal wrote");
   if (!image) return damaged_at(start, "an image header contradicts itself");
   if (bytes.size() != filter::image_header_bytes + image->layers.size() * filter::image_layer_bytes)
     return damaged_at(start, "something stands behind an image header");

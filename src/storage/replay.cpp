@@ -96,7 +96,7 @@ class Replay {
 
   [[nodiscard]] Error named(const Error& error, const JournalFrame& frame) const {
     const Error whole = about(reader_.path_of(frame).string(), error);
-    return error.code == Errc::damaged ? with_advice(whole, restore_or_salvage) : whole;
+    return is_damage(error) ? with_advice(whole, restore_or_salvage) : whole;
   }
 
   bool go_on() {

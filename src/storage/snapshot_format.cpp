@@ -4,7 +4,9 @@
 #include <sepal/storage/snapshot_format.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <system_error>
 
 #include "damage.hpp"
 #include "numbered_name.hpp"
@@ -13,7 +15,7 @@ namespace sepal::storage::format {
 namespace {
 
 constexpr std::string_view generation_prefix = "generation-";
-constexpr std::string_view line_version = "1";
+constexpr std::uint32_t line_version = 1;
 constexpr std::size_t checksum_digits = 2 * checksum_bytes;
 
 void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
@@ -211,7 +213,7 @@ Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
 
 std::string sealed_line(std::string_view kind, std::string_view value) {
   std::string line = "SEPAL-";
-  line.append(kind).append(" ").append(line_version).append(" ").append(value).append(" ");
+  line.append(kind).append(" ").append(std::to_string(line_version)).append(" ").append(value).append(" ");
   line += hexadecimal(Checksum::of(bytes_of(std::string_view(line))));
   return line + "\n";
 }
@@ -223,10 +225,11 @@ Result<std::string> decode_sealed_line(std::string_view kind, std::string_view l
   std::string_view rest = line.substr(prefix.size());
   const std::size_t version_end = rest.find(' ');
   if (version_end == std::string_view::npos) return damaged_at(prefix.size(), "it ends too early");
-  if (const std::string_view found = rest.substr(0, version_end); found != line_version) {
-    return fail(Errc::unsupported_version, "has format version " + printable(found) +
-                                               ", and this build reads version " + std::string(line_version));
-  }
+  std::uint32_t found = 0;
+  const char* const end = rest.data() + version_end;
+  if (const auto read = std::from_chars(rest.data(), end, found); read.ec != std::errc() || read.ptr != end)
+    return damaged_at(prefix.size(), "it names no format version");
+  if (found != line_version) return unsupported(found, line_version);
   rest.remove_prefix(version_end + 1);
   const std::string_view value = rest.substr(0, rest.find(' '));
   // The line is right if it is exactly the line that sealed_line() makes for this value.

@@ -24,6 +24,12 @@ namespace {
 
 using Grade = Finding::Grade;
 
+// Of an error that is_damage().
+Finding finding_of(const Error& error) {
+  return {.grade = error.code == Errc::unsupported_version ? Grade::newer : Grade::damaged,
+          .text = error.detail};
+}
+
 class Verification {
  public:
   Verification(Disk& disk, const Path& directory, const ProgressSink& progress)
@@ -35,7 +41,7 @@ class Verification {
     for (const auto step : {&Verification::seed, &Verification::generation, &Verification::journal}) {
       const auto done = (this->*step)();
       if (!done && !is_damage(done.error())) return done.error();
-      if (!done) find(Grade::damaged, done.error().detail);
+      if (!done) find(done.error());
     }
     for (std::string& sentence : disk_.unreadable()) find(Grade::damaged, std::move(sentence));
     return std::move(findings_);
@@ -45,6 +51,11 @@ class Verification {
   // Reports each finding once, even if several parts are damaged for one reason.
   void find(Grade grade, std::string text) {
     if (told_.insert(text).second) findings_.push_back({.grade = grade, .text = std::move(text)});
+  }
+
+  void find(const Error& error) {
+    const Finding finding = finding_of(error);
+    find(finding.grade, finding.text);
   }
 
   Result<void> seed() {
@@ -80,7 +91,7 @@ class Verification {
         disk_, place, any_filter, look, progress_,
         [&](const Path& path, const Error& error) {
           whole = false;
-          find(Grade::damaged, error.detail);
+          find(error);
           find_records(path);
         },
         Bits::checked);
@@ -103,10 +114,9 @@ class Verification {
     if (!size) return;
     LoadBuffer buffer;
     RecordSalvage records(**file, *size, buffer, progress_);
-    const auto done =
-        records.run([](LoadedFilter&) { return Result<void>(); },
-                    [&](const Error& error) { find(Grade::damaged, about(path.string(), error).detail); });
-    if (!done) find(Grade::damaged, about(path.string(), done.error()).detail);
+    const auto done = records.run([](LoadedFilter&) { return Result<void>(); },
+                                  [&](const Error& error) { find(about(path.string(), error)); });
+    if (!done) find(about(path.string(), done.error()));
   }
 
   Result<void> no_generation() {
@@ -133,7 +143,7 @@ class Verification {
     }
     const auto synced = read_synced(disk_, synced_path(directory_));
     if (!synced && !is_damage(synced.error())) return synced.error();
-    if (!synced) find(Grade::damaged, synced.error().detail);
+    if (!synced) find(synced.error());
     auto reader = JournalReader::open(
         disk_, directory_,
         {.cut = cut_, .highest_position = highest(), .synced = synced ? *synced : std::nullopt});
@@ -196,8 +206,8 @@ class Verification {
     const auto filter = read_adopted(disk_, directory_, adopted.filter.file, any_filter, progress_);
     if (!filter && !is_damage(filter.error())) return filter.error();
     if (!filter)
-      find(Grade::damaged,
-           filter.error().detail + " (" + key_text(adopted.key.database, adopted.key.key) + ")");
+      find(fail(filter.error().code,
+                filter.error().detail + " (" + key_text(adopted.key.database, adopted.key.key) + ")"));
     return {};
   }
 
@@ -269,7 +279,7 @@ Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressS
   if (read)
     return Finding{.grade = Grade::fine, .text = path.string() + " has " + contents_of(*read->filter)};
   if (!is_damage(read.error())) return read.error();
-  return Finding{.grade = Grade::damaged, .text = read.error().detail};
+  return finding_of(read.error());
 }
 
 }  // namespace sepal::storage

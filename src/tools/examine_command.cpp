@@ -23,6 +23,8 @@ const char* name_of(Finding::Grade grade) {
       return "harmless";
     case Finding::Grade::damaged:
       return "DAMAGED";
+    case Finding::Grade::newer:
+      return "NEWER";
   }
   return "";
 }
@@ -35,6 +37,10 @@ bool is_inside(const std::filesystem::path& path, const std::filesystem::path& d
   return std::mismatch(outer.begin(), outer.end(), whole.begin(), whole.end()).first == outer.end();
 }
 
+bool stops_start(const Finding& finding) {
+  return finding.grade == Finding::Grade::damaged || finding.grade == Finding::Grade::newer;
+}
+
 void print(const Finding& finding) {
   std::printf("%-8s  %s\n", name_of(finding.grade), finding.text.c_str());
 }
@@ -44,18 +50,17 @@ int verify_file(const std::filesystem::path& file) {
   const auto finding = storage::verify_filter_file(*disk, file, {});
   if (!finding) return refuse("verify", finding.error().detail);
   print(*finding);
-  return finding->grade == Finding::Grade::damaged ? exit_refused : exit_good;
+  return stops_start(*finding) ? exit_refused : exit_good;
 }
 
 int verify_directory(const std::filesystem::path& directory) {
   const auto disk = storage::make_posix_disk();
   const auto findings = storage::verify_directory(*disk, directory, {});
   if (!findings) return refuse("verify", findings.error().detail);
-  const auto is_damaged = [](const Finding& finding) { return finding.grade == Finding::Grade::damaged; };
   for (const Finding& finding : *findings) print(finding);
-  const bool damaged = std::any_of(findings->begin(), findings->end(), is_damaged);
-  std::puts(damaged ? "sepald will not start with this" : "a start will load this");
-  return damaged ? exit_refused : exit_good;
+  const bool stops = std::any_of(findings->begin(), findings->end(), stops_start);
+  std::puts(stops ? "sepald will not start with this" : "a start will load this");
+  return stops ? exit_refused : exit_good;
 }
 
 struct InspectRequest {

@@ -48,6 +48,7 @@ struct Finding {
     fine,
     harmless,  // a start says so in its log, and goes on
     damaged,   // a start stops
+    newer,     // a start stops, because a newer version of Sepal wrote it
   };
   Grade grade = Grade::fine;
   std::string text;  // one line, with the file, and the offset where there is one

@@ -177,7 +177,23 @@ TEST_CASE("a file of another version is unsupported, whatever else it holds", "[
     files[folder + name][offsetof(format::FilterFileHeader, version)] = std::byte{format::version + 1};
     const Error error = refused(files, folder + name);
     CHECK(error.code == Errc::unsupported_version);
-    CHECK(mentions(error, "has format version " + std::to_string(format::version + 1)));
+    CHECK(mentions(error, "was written by a newer version of Sepal (format " +
+                              std::to_string(format::version + 1) + ", this version reads up to " +
+                              std::to_string(format::version) + ")"));
+    CHECK(error.detail.ends_with("; use that version, or restore the data directory from a backup"));
+    CHECK_FALSE(mentions(error, "damaged"));
+    CHECK_FALSE(mentions(error, "salvage"));
+  }
+}
+
+TEST_CASE("a version that no newer Sepal can have is damage", "[storage]") {
+  for (const std::size_t byte : {std::size_t{0}, std::size_t{3}}) {
+    FileMap files = small_generation();
+    files[folder + "MANIFEST"][offsetof(format::ManifestHead, version) + byte] =
+        std::byte{byte == 0 ? 0u : 64u};
+    const Error error = refused(files, folder + "MANIFEST");
+    CHECK(error.code == Errc::damaged);
+    CHECK(mentions(error, "sepal salvage"));
   }
 }
 
@@ -214,8 +230,9 @@ TEST_CASE("a wrong image header with right checksums is refused before it alloca
   constexpr std::size_t layer = filter::image_header_bytes;
   CHECK(lie(0, 0, 4).code == Errc::damaged);              // magic
   CHECK(lie(4, 9, 2).code == Errc::unsupported_version);  // version
-  CHECK(lie(36, 0, 4).code == Errc::damaged);             // no layers
-  CHECK(lie(36, 5, 4).code == Errc::damaged);             // more layers than the header is long
+  CHECK(mentions(lie(4, 9, 2), "that a newer version of Sepal wrote"));
+  CHECK(lie(36, 0, 4).code == Errc::damaged);  // no layers
+  CHECK(lie(36, 5, 4).code == Errc::damaged);  // more layers than the header is long
   CHECK(lie(layer + 16, std::uint64_t{1} << 40, 8).code == Errc::damaged);  // block count
   CHECK(lie(layer + 16, ~std::uint64_t{0} / 64, 8).code == Errc::damaged);
   CHECK(lie(layer + 32, ~std::uint64_t{0}, 8).code == Errc::damaged);  // item count

@@ -3,6 +3,7 @@
 #include <sepal/storage/filter_file.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
 #include "support/catch.hpp"
@@ -133,7 +134,10 @@ TEST_CASE("verify reports every flipped bit of a filter file", "[storage][exhaus
     disk.put(target, std::move(flipped));
     const auto finding = verify_filter_file(disk, target, {});
     REQUIRE(finding);
-    CHECK(finding->grade == Finding::Grade::damaged);
+    // A version that is a little too high may be that of a newer Sepal.
+    const bool may_be_newer = bit / 8 == offsetof(format::FilterFileHeader, version);
+    CHECK((finding->grade == Finding::Grade::damaged ||
+           (may_be_newer && finding->grade == Finding::Grade::newer)));
     CHECK(finding->text.starts_with("out/users.sepal "));
     CHECK_FALSE(inspect_file(disk, target, [](const Fact&) {}));
   }

@@ -296,8 +296,11 @@ TEST_CASE("a needed segment of another version is an error; one that is not need
   const auto replayed = replay(sample.journal);
   REQUIRE(replayed->error);
   CHECK(replayed->error->code == Errc::unsupported_version);
-  CHECK(mentions(*replayed->error, "data/journal-000000000001 has format version " +
-                                       std::to_string(format::journal_version + 1)));
+  CHECK(mentions(*replayed->error,
+                 "data/journal-000000000001 was written by a newer version of Sepal (format " +
+                     std::to_string(format::journal_version + 1)));
+  CHECK(mentions(*replayed->error, "; use that version, or restore"));
+  CHECK_FALSE(mentions(*replayed->error, "salvage"));
   test::Filters filters;
   Gate gate(1);
   REQUIRE(filters.keyspace.create(some_key, some_options));
