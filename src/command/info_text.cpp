@@ -294,7 +294,7 @@ void append_sepal(const Context& context, InfoLines& lines) {
       .count("uploads_abandoned", uploads.abandoned_count);
   lines.count("items_added", sum_of(context.services, &WorkerStats::items_added));
   lines.count("request_batches", sum_of(context.services, &WorkerStats::batches));
-  lines.count("workers", facts.worker_count);
+  lines.count("workers", facts.worker_count).line("data_directory", facts.data_directory);
   lines.count("mirrors", services.keyspace.mirrors().size());
   lines.count("mirrors_broken", services.keyspace.mirrors().broken_count());
   lines.count("structure_changes", services.keyspace.structure_changes());

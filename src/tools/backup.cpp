@@ -71,8 +71,12 @@ class SavingServer {
   }
 
   // A save that begins after this call, and ends before it returns. Returns a position of the journal that is
+  // An older sepald has the directory only in CONFIG.
   // on disk after it.
   Result<std::uint64_t> save() {
+    const auto info = answer_of(server_, {"INFO"});
+    if (!info) return info.error();
+    if (auto told = field_in(info->view().text(), "data_directory"); !told.empty()) return Path(told);
     const auto info = answer_of(server_, {"INFO"});
     if (!info) return info.error();
     if (field_in(info->view().text(), "journal_synced_position").empty())
