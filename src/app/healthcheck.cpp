@@ -205,6 +205,14 @@ std::vector<Listener> listeners_to_ask(const settings::Settings& settings) {
   return listeners.empty() ? listeners_of(settings.server, settings.server.port) : listeners;
 }
 
+// Without this the check would ask at the usual port, where another server may answer. A file's directory is
+// passed over: one file may serve the server and checks that cannot see its data.
+bool lacks_named_directory(const settings::Settings& settings) {
+  if (!settings.directory_is_flag || settings.address_is_flag) return false;
+  const auto there = storage::make_posix_disk()->exists(settings.data_directory);
+  return there && !*there;
+}
+
 }  // namespace
 
 Health health_of(std::string_view reply) {
@@ -214,6 +222,9 @@ Health health_of(std::string_view reply) {
 }
 
 Result<std::string> check_health(const settings::Settings& settings) {
+  if (lacks_named_directory(settings))
+    return fail(Errc::not_found, "no sepald uses the data directory " + settings.data_directory +
+                                     ": it is not there; correct --dir");
   std::optional<Error> first;
   for (const Listener& listener : listeners_to_ask(settings)) {
     const auto reply = ask(listener, settings.runtime.password);

@@ -187,6 +187,7 @@ Result<void> apply_flags(const std::vector<FlagValue>& flags, Settings& settings
     flag.setting->set(settings, *value);
     if (std::ranges::find(address_settings, flag.setting->key) != address_settings.end())
       settings.address_is_flag = true;
+    if (flag.setting->key == "dir") settings.directory_is_flag = true;
   }
   return {};
 }

@@ -89,6 +89,16 @@ class HealthcheckTest(DaemonTest):
         file.write_text("port = %d\ndir = '%s'\n" % (daemon.port, os.path.join(self.directory, "none")))
         self.assert_healthy("PONG", "--config", str(file))
 
+    def test_a_directory_that_is_not_there_has_no_server(self):
+        daemon = self.start()
+        none = os.path.join(self.directory, "none")
+        file = pathlib.Path(self.directory, "sepald.toml")
+        file.write_text("port = %d\n" % daemon.port)
+        self.assert_not_healthy("no sepald uses the data directory %s: it is not there; correct --dir" % none,
+                                "--config", str(file), "--dir", none)
+        # The operator's word about the address counts.
+        self.assert_healthy("PONG", "--port", str(daemon.port), "--dir", none)
+
     def test_a_server_is_found_at_its_unix_socket_from_any_folder(self):
         self.start("--unixsocket", os.path.relpath(os.path.join(self.directory, "socket")))
         self.assert_healthy(self.directory + "/socket: it answers PONG", "--dir", self.directory, folder="/")

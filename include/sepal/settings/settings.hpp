@@ -58,6 +58,7 @@ struct Settings {
   std::string user;                     // empty: none
   std::string config_file;              // the one that was read; empty: none
   bool address_is_flag = false;         // a flag says where sepald listens
+  bool directory_is_flag = false;       // a flag says where the data is
 };
 
 // Whether any port speaks TLS.
