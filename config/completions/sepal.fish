@@ -11,7 +11,7 @@ complete -c sepal -n __fish_use_subcommand -a backup -d 'Copies the data of a ru
 complete -c sepal -n __fish_use_subcommand -a restore -d 'Copies a backup into a data directory, and verifies it first'
 complete -c sepal -n __fish_use_subcommand -a verify -d 'Checks a data directory or a filter file and writes nothing; exit status 1: it is damaged'
 complete -c sepal -n __fish_use_subcommand -a inspect -d 'Prints what a filter file, or a file of a data directory, holds'
-complete -c sepal -n __fish_use_subcommand -a salvage -d 'Saves what is whole of a damaged data directory into a new one'
+complete -c sepal -n __fish_use_subcommand -a salvage -d 'Saves what is whole of a damaged data directory into a new one; exit status 3: something was lost'
 complete -c sepal -n '__fish_seen_subcommand_from plan' -s h -l help -d 'Print this help message and exit'
 complete -c sepal -n '__fish_seen_subcommand_from plan' -l error -x -d 'The error rate, above 0 and below 1 (default 0.01)'
 complete -c sepal -n '__fish_seen_subcommand_from plan' -l capacity -x -d 'The items of the first layer (default 100)'

@@ -11,7 +11,7 @@ tools=(
   'restore:Copies a backup into a data directory, and verifies it first'
   'verify:Checks a data directory or a filter file and writes nothing; exit status 1\: it is damaged'
   'inspect:Prints what a filter file, or a file of a data directory, holds'
-  'salvage:Saves what is whole of a damaged data directory into a new one'
+  'salvage:Saves what is whole of a damaged data directory into a new one; exit status 3\: something was lost'
 )
 if ((CURRENT == 2)); then
   _describe command tools

@@ -92,7 +92,7 @@ int salvage(const SalvageRequest& request) {
   std::printf("saved  %llu filters with %llu items, %llu changes of the journal among them, into %s\n",
               wide(report->filters), wide(report->items), wide(report->operations),
               request.into.string().c_str());
-  return exit_good;
+  return report->lost.empty() ? exit_good : exit_incomplete;
 }
 
 }  // namespace
@@ -125,9 +125,10 @@ void add_inspect_command(CommandLine& line) {
 
 void add_salvage_command(CommandLine& line) {
   const auto request = std::make_shared<SalvageRequest>();
-  CLI::App& command =
-      line.add_command("salvage", "Saves what is whole of a damaged data directory into a new one",
-                       [request] { return salvage(*request); });
+  CLI::App& command = line.add_command(
+      "salvage",
+      "Saves what is whole of a damaged data directory into a new one; exit status 3: something was lost",
+      [request] { return salvage(*request); });
   command.add_option("DIR", request->directory, "The damaged data directory; nothing is written to it")
       ->type_name("")
       ->required();

@@ -94,7 +94,7 @@ class ExamineTest(DaemonTest):
         for refused in (self.directory, os.path.join(self.directory, "new")):
             self.assertEqual(sepal("salvage", self.directory, "--into", refused).returncode, 1)
         salvaged = sepal("salvage", self.directory, "--into", into)
-        self.assertEqual(salvaged.returncode, 0, salvaged.stderr)
+        self.assertEqual(salvaged.returncode, 3, salvaged.stderr)
         self.assertEqual(contents(self.directory), before)
         self.assertIn("lost   %s is damaged" % pack, salvaged.stdout)
         self.assertIn('(the filter database=0 key="saved")', salvaged.stdout)
@@ -102,6 +102,9 @@ class ExamineTest(DaemonTest):
         self.assertIn("saved  1 filters with 1 items", salvaged.stdout)
         daemon = self.start(directory=into)
         self.assertEqual(ask(daemon, ("BF.CARD", "recorded"), ("EXISTS", "saved")), [b":1", b":0"])
+        self.assertEqual(daemon.stop(), 0)
+        with tempfile.TemporaryDirectory(prefix="sepal-test-") as again:
+            self.assertEqual(sepal("salvage", into, "--into", again).returncode, 0)
         self.assertTrue(segments)
 
     def test_a_folder_or_pipe_in_the_place_of_a_file_blocks_nothing_and_loses_no_other_file(self):
@@ -118,7 +121,7 @@ class ExamineTest(DaemonTest):
                 self.assertIn(sentence, verified.stdout)
                 with tempfile.TemporaryDirectory(prefix="sepal-test-") as into:
                     salvaged = sepal("salvage", self.directory, "--into", into)
-                    self.assertEqual(salvaged.returncode, 0, salvaged.stderr)
+                    self.assertEqual(salvaged.returncode, 3, salvaged.stderr)
                     self.assertIn("lost   cannot open " + sentence, salvaged.stdout)
                     self.assertIn("saved  1 filters", salvaged.stdout)
                 refused = self.start(wait=False)
