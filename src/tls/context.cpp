@@ -122,8 +122,11 @@ void Context::Free::operator()(ssl_ctx_st* context) const {
 
 Result<void> Context::check(const Options& options) {
   if (options.certificate_file.empty())
-    return fail(Errc::invalid_setting, "TLS needs a certificate: set tls_cert_file");
-  if (options.key_file.empty()) return fail(Errc::invalid_setting, "TLS needs a key: set tls_key_file");
+    return fail(
+        Errc::invalid_setting,
+        "TLS needs a certificate: set tls_cert_file and tls_key_file (--tls-cert-file, --tls-key-file)");
+  if (options.key_file.empty())
+    return fail(Errc::invalid_setting, "TLS needs a key: set tls_key_file (--tls-key-file)");
   if (options.ca_file.empty() && options.auth_clients != AuthClients::no)
     return fail(Errc::invalid_setting,
                 "to check the certificates of clients (tls_auth_clients), set tls_ca_cert_file");

@@ -185,7 +185,7 @@ class WholeTest(DaemonTest):
         with Client.of(daemon) as client:
             client.call("BF.ADD", "k", "a")
             for command in ("BF.IMPORT", "BF.EXPORT"):
-                self.assertEqual(self.refused(client, command, "k", "f"), "ERR the server runs without import_dir")
+                self.assertEqual(self.refused(client, command, "k", "f"), "ERR the server runs without import_dir; start it with --import-dir")
 
     def test_a_client_that_closes_its_connection_gives_up_its_import(self):
         self.build_file("large", capacity=150_000_000)

@@ -177,7 +177,8 @@ inline constexpr std::string_view restore_bad_payload = "ERR DUMP payload versio
 inline constexpr std::string_view restore_bad_format = "ERR Bad data format";
 inline constexpr std::string_view dump_too_large =
     "ERR the filter is larger than one argument may be: use BF.EXPORT or BF.SCANDUMP";
-inline constexpr std::string_view no_import_dir = "ERR the server runs without import_dir";
+inline constexpr std::string_view no_import_dir =
+    "ERR the server runs without import_dir; start it with --import-dir";
 inline constexpr std::string_view file_name_empty = "ERR the name of the file is empty";
 inline constexpr std::string_view file_name_slash = "ERR the file must be a name in import_dir, without '/'";
 inline constexpr std::string_view file_name_dot = "ERR the name of the file must not begin with '.'";

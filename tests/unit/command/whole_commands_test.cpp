@@ -322,8 +322,10 @@ TEST_CASE("a background thread imports and exports files of the folder", "[comma
   CHECK(world.send({"BF.IMPORT", "c", "file", "FOO"}) == "-ERR syntax error");
   CHECK(world.send({"BF.EXPORT", "none", "file"}) == "-ERR not found");
   world.transfers.there = false;
-  CHECK(world.send({"BF.IMPORT", "c", "file"}) == "-ERR the server runs without import_dir");
-  CHECK(world.send({"BF.EXPORT", "a", "file"}) == "-ERR the server runs without import_dir");
+  CHECK(world.send({"BF.IMPORT", "c", "file"}) ==
+        "-ERR the server runs without import_dir; start it with --import-dir");
+  CHECK(world.send({"BF.EXPORT", "a", "file"}) ==
+        "-ERR the server runs without import_dir; start it with --import-dir");
 }
 
 TEST_CASE("the error for a file's name tells the rule that it breaks", "[command][whole]") {

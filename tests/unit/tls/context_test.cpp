@@ -45,8 +45,10 @@ TEST_CASE("a certificate that has expired is read, and told", "[tls]") {
 }
 
 TEST_CASE("options that do not fit together are refused without a look at the files", "[tls]") {
-  CHECK(Context::check({}).error().detail == "TLS needs a certificate: set tls_cert_file");
-  CHECK(Context::check({.certificate_file = "a"}).error().detail == "TLS needs a key: set tls_key_file");
+  CHECK(Context::check({}).error().detail ==
+        "TLS needs a certificate: set tls_cert_file and tls_key_file (--tls-cert-file, --tls-key-file)");
+  CHECK(Context::check({.certificate_file = "a"}).error().detail ==
+        "TLS needs a key: set tls_key_file (--tls-key-file)");
   for (const AuthClients auth : {AuthClients::optional, AuthClients::yes})
     CHECK(Context::check({.certificate_file = "a", .key_file = "b", .auth_clients = auth}).error().detail ==
           "to check the certificates of clients (tls_auth_clients), set tls_ca_cert_file");
