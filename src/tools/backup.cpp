@@ -51,6 +51,15 @@ storage::ProgressSink sink_of(Progress& progress) {
 // --- the server
 // -------------------------------------------------------------------------------------------------
 
+// The server's own words do not say where the program looks for a password.
+Error with_login_advice(const Error& error) {
+  if (error.detail.find("NOAUTH") != std::string::npos)
+    return fail(error.code, error.detail + "; set SEPAL_PASSWORD, and name the user in --from: USER@HOST");
+  if (error.detail.find("WRONGPASS") != std::string::npos)
+    return fail(error.code, error.detail + "; correct SEPAL_PASSWORD, or the user in --from");
+  return error;
+}
+
 std::string field_in(std::string_view info, const std::string& name) {
   const std::size_t at = info.find("\n" + name + ":");
   if (at == std::string_view::npos) return "";
@@ -62,7 +71,11 @@ class SavingServer {
  public:
   SavingServer(RedisConnection& server, Progress& progress) : server_(server), progress_(progress) {}
 
+  // An older sepald has the directory only in CONFIG.
   Result<Path> directory() {
+    const auto info = answer_of(server_, {"INFO"});
+    if (!info) return info.error();
+    if (auto told = field_in(info->view().text(), "data_directory"); !told.empty()) return Path(told);
     const auto answer = answer_of(server_, {"CONFIG", "GET", "dir"});
     if (!answer) return answer.error();
     const std::string_view path = answer->view()[1].text();
@@ -71,12 +84,8 @@ class SavingServer {
   }
 
   // A save that begins after this call, and ends before it returns. Returns a position of the journal that is
-  // An older sepald has the directory only in CONFIG.
   // on disk after it.
   Result<std::uint64_t> save() {
-    const auto info = answer_of(server_, {"INFO"});
-    if (!info) return info.error();
-    if (auto told = field_in(info->view().text(), "data_directory"); !told.empty()) return Path(told);
     const auto info = answer_of(server_, {"INFO"});
     if (!info) return info.error();
     if (field_in(info->view().text(), "journal_synced_position").empty())
@@ -201,7 +210,7 @@ class Backup {
     Unfinished unfinished(*disk_, without_last_slash(request_.into));
     if (auto begun = unfinished.begin(); !begun) return begun.error();
     auto copied = request_.server ? copy_of_running(unfinished.copy()) : copy_of_stopped(unfinished.copy());
-    if (!copied) return copied.error();
+    if (!copied) return request_.server ? with_login_advice(copied.error()) : copied.error();
     progress_.begin("verify", copied->bytes, "bytes");
     if (auto whole = storage::require_whole(*disk_, unfinished.copy(), sink_of(progress_)); !whole)
       return HeldSignals::asked_to_end() ? ended_as_asked() : about_copy(whole.error());

@@ -117,13 +117,21 @@ void RedisConnection::add(std::span<const std::string_view> words) {
                                            lengths.data()));
 }
 
+// What to do about a certificate of the server that does not verify.
+std::string RedisConnection::certificate_advice() const {
+  if (tls_->failure() != tls::Failure::certificate) return "";
+  if (tls_->reason().find("mismatch") != std::string::npos)
+    return "; name the server by a name or address that is in its certificate";
+  return "; name with --cacert the CA certificates that have signed the server's";
+}
+
 // The socket blocks, so a call that would have to wait has waited for as long as it may.
 Error RedisConnection::tls_problem(tls::Connection::Status status) const {
   using Status = tls::Connection::Status;
   if (status == Status::wants_read || status == Status::wants_write)
     return fail(Errc::io, name_ + ": " + reason_text(EAGAIN));
   if (status == Status::ended) return fail(Errc::io, name_ + ": Server closed the connection");
-  return fail(Errc::io, name_ + ": TLS: " + tls_->reason());
+  return fail(Errc::io, name_ + ": TLS: " + tls_->reason() + certificate_advice());
 }
 
 Result<void> RedisConnection::shake_hands(const tls::Context& context, const std::string& host) {

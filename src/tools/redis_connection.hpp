@@ -87,6 +87,7 @@ class RedisConnection {
   Result<void> write_encrypted(std::string_view bytes);
   Result<void> read_encrypted();
   [[nodiscard]] Error tls_problem(tls::Connection::Status status) const;
+  [[nodiscard]] std::string certificate_advice() const;
 
   struct Close {
     void operator()(redisContext* context) const;
