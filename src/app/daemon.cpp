@@ -115,6 +115,17 @@ void prepare_crash_settings(const settings::Settings& settings) {
   set_crash_settings(lines);
 }
 
+// `error` came from opening the data directory.
+Error with_advice_about_directory(const Error& error) {
+  std::string_view advice;
+  if (error.code == Errc::in_use) advice = ": --dir names it";
+  if (error.code == Errc::read_only)
+    advice =
+        "; sepald's user has to write there: give it the directory (chown -R), mount it writable, or name "
+        "another one with --dir";
+  return fail(error.code, error.detail + std::string(advice));
+}
+
 }  // namespace
 
 Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceManager& manager,
@@ -206,7 +217,7 @@ Result<settings::Configuration::Adopt> Daemon::read_tls_for(const tls::Options& 
 Result<void> Daemon::open_data() {
   auto opened =
       storage::DataDirectory::open(*disk_, settings_.data_directory, random_number(), settings_.seed);
-  if (!opened) return opened.error();
+  if (!opened) return with_advice_about_directory(opened.error());
   if (!settings_.import_directory.empty()) {
     auto apart = check_import_folder(settings_.import_directory, settings_.data_directory);
     if (!apart) return apart;

@@ -193,7 +193,7 @@ class StartErrorTest(DaemonTest):
             os.chmod(lock.name, 0o400)
         for status, pattern, arguments in [
                 (FAILED, "cannot create the directory .*: Permission denied", ["--dir", data + "/data"]),
-                (FAILED, "cannot .* .*/read-only/LOCK: Permission denied", ["--dir", data]),
+                (FAILED, "cannot .* .*/read-only/LOCK: Permission denied; sepald's user has to write there: .* name another one with --dir", ["--dir", data]),
                 (FAILED, "cannot open the lock file .*/LOCK: Permission denied", ["--dir", locked]),
                 (FAILED, "cannot open the log file .*: Permission denied", ["--log-file", self.file("log", "", 0o400)]),
                 (FAILED, "cannot listen on .*: Permission denied", ["--unixsocket", data + "/socket"]),
@@ -209,7 +209,7 @@ class StartErrorTest(DaemonTest):
             if done.returncode != 0:
                 self.skipTest("mounting is not allowed here: " + done.stderr.strip())
             self.addCleanup(subprocess.run, ["umount", "--lazy", self.data], capture_output=True)
-        self.check(FAILED, "cannot .*/LOCK: Read-only file system")
+        self.check(FAILED, "cannot .*/LOCK: Read-only file system; .*mount it writable")
 
     def test_limits_of_the_process_that_are_too_low(self):
         limits = [("the limit of open files is 10, and the server needs at least", resource.RLIMIT_NOFILE, 10, []),
