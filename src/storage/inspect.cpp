@@ -161,6 +161,10 @@ class Inspection {
       sink_(Fact("unused").number("bytes", byte_count_));
       return {};
     }
+    if (path.filename() == "LOCK")
+      return fail(Errc::out_of_range, path.string() +
+                                          " has no data: it names the process that uses the directory, and "
+                                          "where that one listens");
     return damaged_at(0, "it begins as no file of sepal does");
   }
 

@@ -137,7 +137,7 @@ class ExamineTest(DaemonTest):
             told = sepal("inspect", path)
             if path.endswith("LOCK"):
                 self.assertEqual(told.returncode, 1)
-                self.assertIn("begins as no file of sepal does", told.stderr)
+                self.assertIn("%s has no data: it names the process that uses the directory" % path, told.stderr)
             else:
                 self.assertEqual(told.returncode, 0, told.stderr)
                 self.assertTrue(told.stdout)

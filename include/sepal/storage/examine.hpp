@@ -38,7 +38,7 @@ using FactSink = std::function<void(const Fact&)>;
 
 // Tells what a filter file, a MANIFEST, a segment of the journal, CURRENT or SEED holds, whatever the file's
 // name. Blocks. Errors: damaged and unsupported_version (file and offset; what stands before has been told),
-// those of Disk.
+// out_of_range for the LOCK of a data directory, those of Disk.
 Result<void> inspect_file(Disk& disk, const Path& path, const FactSink& sink);
 
 // --- whether it is whole ----------------------------------------------------------------------------------
