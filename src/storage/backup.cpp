@@ -285,7 +285,7 @@ Result<void> require_whole(Disk& disk, const Path& directory, const ProgressSink
   const auto findings = verify_directory(disk, directory, progress);
   if (!findings) return findings.error();
   for (const Finding& finding : *findings)
-    if (finding.grade == Finding::Grade::damaged) return fail(Errc::damaged, finding.text);
+    if (finding.stops_start()) return fail(Errc::damaged, finding.text);
   return {};
 }
 

@@ -37,10 +37,6 @@ bool is_inside(const std::filesystem::path& path, const std::filesystem::path& d
   return std::mismatch(outer.begin(), outer.end(), whole.begin(), whole.end()).first == outer.end();
 }
 
-bool stops_start(const Finding& finding) {
-  return finding.grade == Finding::Grade::damaged || finding.grade == Finding::Grade::newer;
-}
-
 void print(const Finding& finding) {
   std::printf("%-8s  %s\n", name_of(finding.grade), finding.text.c_str());
 }
@@ -50,7 +46,7 @@ int verify_file(const std::filesystem::path& file) {
   const auto finding = storage::verify_filter_file(*disk, file, {});
   if (!finding) return refuse("verify", finding.error().detail);
   print(*finding);
-  return stops_start(*finding) ? exit_refused : exit_good;
+  return finding->stops_start() ? exit_refused : exit_good;
 }
 
 int verify_directory(const std::filesystem::path& directory) {
@@ -58,7 +54,7 @@ int verify_directory(const std::filesystem::path& directory) {
   const auto findings = storage::verify_directory(*disk, directory, {});
   if (!findings) return refuse("verify", findings.error().detail);
   for (const Finding& finding : *findings) print(finding);
-  const bool stops = std::any_of(findings->begin(), findings->end(), stops_start);
+  const bool stops = std::ranges::any_of(*findings, &Finding::stops_start);
   std::puts(stops ? "sepald will not start with this" : "a start will load this");
   return stops ? exit_refused : exit_good;
 }

@@ -323,6 +323,21 @@ class BackupTest(DaemonTest):
         self.assertEqual(lost.returncode, 1)
         self.assertIn("SYNCED", lost.stderr)
 
+    def test_a_backup_of_a_newer_version_is_refused(self):
+        daemon = self.start_here()
+        with Client.of(daemon) as client:
+            client.call("BF.ADD", "a", "1")
+        self.assertEqual(daemon.stop(), 0)
+        self.make("--dir", self.data)
+        path = os.path.join(self.backup, "CURRENT")
+        kind, version, rest = read(path).split(b" ", 2)
+        with open(path, "wb") as current:
+            current.write(b"%s %d %s" % (kind, int(version) + 1, rest))
+        refused = sepal("restore", self.backup, "--dir", self.restored)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("CURRENT was written by a newer version of Sepal", refused.stderr)
+        self.assertEqual([name for name in os.listdir(self.restored) if name != "LOCK"], [])
+
     def test_a_backup_that_is_killed_leaves_no_backup(self):
         daemon = self.start_here()
         with Client.of(daemon) as client:

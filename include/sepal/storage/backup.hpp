@@ -55,7 +55,7 @@ struct CopyReport {
 Result<CopyReport> copy_data(Disk& disk, const CopyOrder& order, const ProgressSink& progress);
 
 // Makes an error of the first part of `directory` that does not verify as a start needs it. Memory: as
-// verify_directory. Blocks. Errors: damaged, those of Disk.
+// verify_directory. Blocks. Errors: damaged (also for a file of a newer version), those of Disk.
 Result<void> require_whole(Disk& disk, const Path& directory, const ProgressSink& progress);
 
 // Whether `directory` has entries other than LOCK, the reserve, restore_folder, and folders of put_aside().

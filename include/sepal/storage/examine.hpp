@@ -52,6 +52,8 @@ struct Finding {
   };
   Grade grade = Grade::fine;
   std::string text;  // one line, with the file, and the offset where there is one
+
+  [[nodiscard]] bool stops_start() const { return grade == Grade::damaged || grade == Grade::newer; }
 };
 
 // Verifies what a start would read: CURRENT, SEED, all files of the current generation, and the journal from
