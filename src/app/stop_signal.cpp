@@ -107,12 +107,19 @@ void StopSignal::note(const std::string& reason) {
   changed_.notify_all();
 }
 
+void StopSignal::asked_by(int signal) {
+  const SteadyTime now = std::chrono::steady_clock::now();
+  if (signal == first_signal_ && now - first_at_ < same_signal_within) return;
+  if (requested_) end_at_once("a second signal");
+  first_signal_ = signal;
+  first_at_ = now;
+  note(signal == SIGTERM ? "SIGTERM" : "SIGINT");
+}
+
 void StopSignal::run() {
   name_this_thread("stop-signal");
   const sigset_t signals = watched_signals();
   auto deadline = std::chrono::steady_clock::time_point::max();
-  int first_signal = 0;
-  SteadyTime first_at{};
   while (!ending_) {
     const auto now = std::chrono::steady_clock::now();
     if (requested_ && deadline == std::chrono::steady_clock::time_point::max()) deadline = now + stop_max_;
@@ -123,12 +130,7 @@ void StopSignal::run() {
     const int received = sigtimedwait(&signals, nullptr, &patience);
     if (ending_) return;
     if (received == SIGTERM || received == SIGINT) {
-      const auto received_at = std::chrono::steady_clock::now();
-      if (received == first_signal && received_at - first_at < same_signal_within) continue;
-      if (requested_) end_at_once("a second signal");
-      first_signal = received;
-      first_at = received_at;
-      note(received == SIGTERM ? "SIGTERM" : "SIGINT");
+      asked_by(received);
     } else if (received == SIGHUP) {
       hang_up();
     } else if (received == wake_signal && requested_) {

@@ -2,6 +2,7 @@
 // anew, and has the daemon read its other files anew.
 #pragma once
 
+#include <sepal/base/clock.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/command/services.hpp>
 
@@ -44,6 +45,7 @@ class StopSignal {
 
  private:
   void run();
+  void asked_by(int signal);
   void note(const std::string& reason);
   void hang_up();
   [[noreturn]] void end_at_once(const char* reason) const;
@@ -57,6 +59,8 @@ class StopSignal {
   std::atomic<bool> requested_{false};
   std::atomic<bool> changes_are_kept_{true};
   std::atomic<bool> ending_{false};
+  int first_signal_ = 0;  // the signal that asked for the stop, and when. Confined to thread_.
+  SteadyTime first_at_{};
   std::thread thread_;
 };
 
