@@ -1,6 +1,7 @@
 """A client that understands every reply, for tests that need more than single lines."""
 
 import socket
+import time
 
 from daemon import encode
 
@@ -76,6 +77,13 @@ class Client:
     def pipeline(self, requests):
         self.send(*requests)
         return [self.receive() for _ in requests]
+
+    def save(self):
+        """SAVE, after the save that the server has begun by itself, if there is one. Raises Refused."""
+        while isinstance(reply := self.pipeline([("SAVE",)])[0], Refused) and "already in progress" in str(reply):
+            time.sleep(0.02)
+        if isinstance(reply, Refused):
+            raise reply
 
     def info(self, *sections):
         """The fields of INFO."""

@@ -174,7 +174,7 @@ class BackupTest(DaemonTest):
             client.call("BF.RESERVE", "source", "0.001", "400000")
             client.call("BF.MADD", "source", *range(500))
             client.call("BF.EXPORT", "source", "source.sepal")
-            client.call("SAVE")
+            client.save()
         ended = threading.Event()
 
         def import_again():
@@ -203,7 +203,7 @@ class BackupTest(DaemonTest):
         daemon = self.start_here()
         with Client.of(daemon) as client:
             client.call("BF.ADD", "saved", "1")
-            client.call("SAVE")
+            client.save()
             client.call("BF.ADD", "recorded", "2")
             refused = sepal("backup", "--dir", self.data, self.backup)
             self.assertEqual(refused.returncode, 1)
@@ -382,7 +382,7 @@ class BackupTest(DaemonTest):
         other = os.path.join(self.directory, "other")
         second = self.start(directory=other)
         with Client.of(second) as client:
-            client.call("SAVE")
+            client.save()
         refused = sepal("backup", "--from", address(daemon), "--dir", other, self.backup)
         self.assertEqual(refused.returncode, 1)
         self.assertIn("did not change " + other, refused.stderr)
@@ -409,7 +409,7 @@ class BackupTest(DaemonTest):
         daemon = self.start_here()
         with Client.of(daemon) as client:
             client.call("BF.ADD", "a", "1")
-            client.call("SAVE")
+            client.save()
             client.call("BF.ADD", "b", "1")
         daemon.kill()
         self.make("--dir", self.data)
@@ -457,7 +457,7 @@ class BackupTest(DaemonTest):
             for number in range(3):
                 client.call("BF.ADD", "large", "later %d" % number)
                 client.call("SET", "text", str(number))
-                client.call("SAVE")
+                client.save()
         self.assertEqual(daemon.stop(), 0)
         self.assertEqual(contents(self.backup), before)
         self.assertEqual(sepal("verify", self.backup).returncode, 0)

@@ -110,7 +110,7 @@ class ContainerTest(DaemonTest):
             self.client(daemon).call("EVAL", SCRIPT, "0")
         for attack in attacks:
             attack.join()
-        client.call("SAVE")
+        client.save()
         for number in range(filters):
             self.assertEqual(client.call("BF.EXISTS", "filter:%d" % number, "0"), 1)
         self.assertEqual(self.group.killed(), 0)

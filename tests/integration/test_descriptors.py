@@ -100,7 +100,7 @@ class DescriptorsTest(DaemonTest):
         client.call("BF.ADD", "big", "alice")
         replies = client.pipeline([("BF.ADD", "key%d" % number, "item") for number in range(WRITES)])
         self.assertEqual([reply for reply in replies if reply != 1], [])
-        self.assertEqual(client.call("SAVE"), b"OK")
+        client.save()
         self.assertEqual(client.call("COPY", "big", "copy"), 1)
         self.assertEqual(self.work_of_all_kinds(clients), [])
 

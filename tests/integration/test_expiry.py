@@ -89,7 +89,7 @@ class ExpiryTest(DaemonTest):
         daemon = self.start()
         with Client.of(daemon) as client:
             self.set_deadlines(client)
-            client.call("SAVE")
+            client.save()
             self.change_deadlines(client)
         daemon.kill()
         time.sleep(0.3)

@@ -110,7 +110,7 @@ class ImportBitmapTest(DaemonTest):
         daemon = self.start_here("--journal", "always")
         client = self.client_of(daemon)
         self.assert_whole(client, before)
-        self.assertEqual(client.call("SAVE"), b"OK")
+        client.save()
         self.assertEqual(client.call("BF.ADD", "large", "after the save"), 1)
         daemon.kill()
         verified = subprocess.run([SEPAL, "verify", self.data], capture_output=True, text=True, check=False)

@@ -21,9 +21,6 @@ class JournalTest(DaemonTest):
     def start(self, *arguments, wait=True):
         return super().start(*DAEMON_ARGUMENTS, *arguments, wait=wait)
 
-    def save(self, client):
-        self.assertEqual(client.call("SAVE"), b"OK")
-
     def known(self, *items, key="k"):
         """Starts a server, returns how many of these items it knows, and kills it."""
         daemon = self.start()
@@ -60,7 +57,7 @@ class JournalTest(DaemonTest):
         daemon = self.start("--journal", "off")
         with Client.of(daemon) as client:
             client.call("BF.ADD", "k", "saved")
-            self.save(client)
+            client.save()
             client.call("BF.ADD", "k", "unsaved")
             self.assertEqual(client.info()["aof_enabled"], "0")
         daemon.kill()
@@ -81,7 +78,7 @@ class JournalTest(DaemonTest):
         daemon = self.start()
         with Client.of(daemon) as client:
             client.call("BF.ADD", "k", "saved")
-            self.save(client)
+            client.save()
             client.call("BF.MADD", "k", "a", "b")
             client.call("RENAME", "k", "l")
         daemon.kill()

@@ -59,7 +59,7 @@ class LostJournalTest(DaemonTest):
             client.call("BF.ADD", "k", "saved")
             client.call("BF.ADD", "removed", "x")
             client.call("BF.RESERVE", "large", "0.001", LARGE_CAPACITY)
-            self.assertEqual(client.call("SAVE"), b"OK")
+            client.save()
             client.call("BF.ADD", "k", "recorded")
             client.call("RENAME", "k", "renamed")
             client.call("DEL", "removed")

@@ -43,7 +43,7 @@ class SmallDiskTest(DiskCase):
             try:
                 client.call("BF.RESERVE", key, "0.01", str(FILTER_ITEMS))
                 client.call("BF.MADD", key, *("item:%d" % number for number in range(5000)))
-                client.call("SAVE")
+                client.save()
                 filters += 1
             except Refused as refused:
                 refusal = str(refused)
@@ -55,7 +55,7 @@ class SmallDiskTest(DiskCase):
         for number in range(1, filters):
             self.assertEqual(client.call("DEL", "filter:%d" % number), 1)
         client.call("DEL", "filter:%d" % filters)
-        self.assertEqual(client.call("SAVE"), b"OK")
+        client.save()
         self.assertEqual(client.call("BF.ADD", "filter:0", "another"), 1)
         daemon.kill()
         again = Client.of(self.start())

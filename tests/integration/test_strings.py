@@ -262,7 +262,7 @@ class StringStopTest(DaemonTest):
         daemon = self.start("--journal", "off")
         with Client.of(daemon) as client:
             client.call("SETBIT", "bits", 100, 0)
-            client.call("SAVE")
+            client.save()
             client.call("SETBIT", "bits", 5, 1)
         self.assertEqual(daemon.stop(), 0)
         with Client.of(self.start("--journal", "off")) as client:
@@ -284,7 +284,7 @@ class StringToolsTest(DaemonTest):
             client.call("SETBIT", "long", 80_000_000, 1)
             client.call("SET", "short", "hello", "EX", 10_000)
             client.call("BF.ADD", "filter", "item")
-            client.call("SAVE")
+            client.save()
             client.call("SETBIT", "long", 9, 1)
             client.call("APPEND", "short", "!")
             client.call("SETRANGE", "new", 3, "abc")

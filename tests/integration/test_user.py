@@ -67,7 +67,7 @@ class PermissionsTest(DaemonTest):
             client.call("BF.ADD", "small", "1")
             client.call("COPY", "large", "copy")
             client.call("BF.EXPORT", "small", "small.sepal")
-            client.call("SAVE")
+            client.save()
             client.call("ACL", "SAVE")
         self.assertEqual(mode_of(path), 0o770)
         self.assertEqual(mode_of(os.path.join(exports, "small.sepal")), 0o600)
@@ -124,7 +124,7 @@ class RootTest(DaemonTest):
         self.assertEqual((os.stat(path).st_uid, mode_of(path)), (self.user.pw_uid, 0o700))
         with Client.of(daemon) as client:
             client.call("BF.RESERVE", "large", "0.001", "4000000")
-            client.call("SAVE")
+            client.save()
             client.call("BF.ADD", "small", "1")
         os.rename(log, log + ".1")
         daemon.send_signal(signal.SIGHUP)

@@ -6,7 +6,6 @@ It needs the right to mount. Without it, the tests are skipped.
 import os
 import shutil
 import threading
-import time
 import unittest
 
 from client import Client, Refused
@@ -51,12 +50,6 @@ class WayOutTest(DiskCase):
                 return count
             count += 1000
 
-    def save(self, client):
-        """Waits for the end of a save that sepald has begun by itself, if there is one."""
-        while "already in progress" in str(reply := client.pipeline([("SAVE",)])[0]):
-            time.sleep(0.02)
-        self.assertEqual(reply, b"OK")
-
     def adds_go_on(self, client, key="probe"):
         self.eventually("writes are refused for ever",
                         lambda: client.pipeline([("BF.ADD", key, "item")])[0] in (0, 1))
@@ -86,11 +79,11 @@ class WayOutTest(DiskCase):
             self.assertRegex(str(client.pipeline([("EXPIRE", "kept", "100")])[0]), "^MISCONF")
             self.assertEqual(client.call("BF.EXISTS", "kept", "alice"), 1)
             self.assertEqual(client.call("DEL", "load"), 1)
-            self.save(client)
+            client.save()
             self.adds_go_on(client)
             self.add_until_refused(client)
             self.assertEqual(client.call("FLUSHALL"), b"OK")
-            self.save(client)
+            client.save()
             self.adds_go_on(client)
         daemon.kill()
         os.remove(self.ballast)
@@ -128,7 +121,7 @@ class WayOutTest(DiskCase):
         with Client.of(daemon) as client:
             self.assertEqual(client.call("EXISTS", "gone"), 0)
             self.assertEqual(client.call("FLUSHALL"), b"OK")
-            self.save(client)
+            client.save()
             self.adds_go_on(client)
             os.remove(self.ballast)
             self.wait_for_reserve(client)
@@ -141,7 +134,7 @@ class WayOutTest(DiskCase):
             client.call("BF.RESERVE", "other", *BIG_FILTER)
             client.call("BF.ADD", "big", "alice")
             client.call("BF.ADD", "other", "alice")
-            self.assertEqual(client.call("SAVE"), b"OK")
+            client.save()
             client.call("BF.ADD", "big", "bob")
             client.call("BF.ADD", "other", "bob")
             self.fill()

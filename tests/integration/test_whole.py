@@ -79,7 +79,7 @@ class WholeTest(DaemonTest):
             self.assertGreater(client.call("PTTL", "c"), 0)
             client.call("SELECT", 3)
             self.assert_has(client, "b")
-            self.assertEqual(client.call("SAVE"), b"OK")
+            client.save()
         self.wait_until(lambda: not adopted_files(self.data))
         daemon.stop()
 
