@@ -53,8 +53,7 @@ void append_traffic(const Context& context, InfoLines& lines) {
 void append_keys(const Context& context, InfoLines& lines) {
   using std::chrono::milliseconds;
   const BackgroundStatus background = context.services.control.background();
-  lines.zeros({"expired_subkeys"})
-      .count("expired_keys", context.services.keyspace.expired_count(context.now));
+  lines.zeros({"expired_subkeys"}).count("expired_keys", context.services.keyspace.expired_count());
   lines.line("expired_stale_perc", "0.00").zeros({"expired_time_cap_reached_count"});
   lines.number("expire_cycle_cpu_milliseconds",
                std::chrono::duration_cast<milliseconds>(background.expiry_worked).count());

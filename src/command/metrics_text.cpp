@@ -135,8 +135,8 @@ void export_keys(const Services& services, const MetricsMoment& moment, Expositi
       to.sample({{"database", std::to_string(database)}}, real(count));
   to.gauge("sepal_keys_max", "Keys that there may be in all databases together")
       .sample(real(keyspace.options().keys_max));
-  to.counter("sepal_keys_expired", "Keys whose deadline has passed")
-      .sample(real(keyspace.expired_count(moment.now)));
+  to.counter("sepal_keys_expired", "Keys that were removed at their deadline")
+      .sample(real(keyspace.expired_count()));
   to.counter("sepal_structure_changes", "Keys created, removed or renamed, and filters that grew")
       .sample(real(keyspace.structure_changes()));
   to.gauge("sepal_mirrors", "Mirrors between two filters").sample(real(keyspace.mirrors().size()));

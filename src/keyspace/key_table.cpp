@@ -137,16 +137,6 @@ void KeyTable::reorder(Segment& segment, Deadline earliest_before) {
   if (earliest != no_deadline) order_.emplace(earliest, &segment);
 }
 
-std::uint64_t KeyTable::due_count(WallTime now) const {
-  std::uint64_t count = 0;
-  for (const auto& [earliest, segment] : order_) {
-    if (!is_past(earliest, now)) break;
-    for (std::size_t index = 0; index < segment->size(); ++index)
-      count += is_past(segment->deadline(index), now) ? 1 : 0;
-  }
-  return count;
-}
-
 std::optional<std::string_view> KeyTable::earliest_key() const {
   if (order_.empty()) return std::nullopt;
   const auto& [deadline, segment] = *order_.begin();

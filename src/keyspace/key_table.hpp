@@ -96,8 +96,6 @@ class KeyTable {
   // The earliest deadline of all keys.
   [[nodiscard]] Deadline earliest() const { return order_.empty() ? no_deadline : order_.begin()->first; }
   [[nodiscard]] DeadlineSummary deadlines() const { return {.count = deadline_count_, .sum = deadline_sum_}; }
-  // How many keys are past their deadline at `now`. Takes time for each segment that has such a key.
-  [[nodiscard]] std::uint64_t due_count(WallTime now) const;
   // A key with the earliest deadline, if any key has one. Valid until the table changes.
   [[nodiscard]] std::optional<std::string_view> earliest_key() const;
 

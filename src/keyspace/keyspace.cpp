@@ -365,12 +365,6 @@ bool Keyspace::set_deadline(DatabaseKey key, Deadline deadline) {
   return true;
 }
 
-std::uint64_t Keyspace::expired_count(WallTime now) const {
-  std::uint64_t count = expired_count_.load(std::memory_order_relaxed);
-  for (const auto& database : databases_) count += database->due_count(now);
-  return count;
-}
-
 bool Keyspace::expire(DatabaseKey key, WallTime now) {
   if (!is_past(table(key.database).earliest(), now) || !is_past(deadline(key), now)) return false;
   expired_count_.fetch_add(1, std::memory_order_relaxed);

@@ -238,12 +238,9 @@ class Keyspace {
   // All entries of a cut at once.
   [[nodiscard]] std::vector<CutEntry> cut() const;
 
-  // The keys that were removed at their deadline, and those that are past it at `now` and not removed yet.
-  // Takes time for each segment of keys that has one of the latter.
-  [[nodiscard]] std::uint64_t expired_count(WallTime now) const;
-
   // Counts of what happened, for INFO and for the decision to save. Any thread.
   [[nodiscard]] std::uint64_t structure_changes() const;
+  [[nodiscard]] std::uint64_t expired_count() const { return expired_count_.load(std::memory_order_relaxed); }
   void reset_expired_count() { expired_count_.store(0, std::memory_order_relaxed); }
 
  private:
