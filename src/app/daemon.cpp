@@ -118,7 +118,7 @@ void prepare_crash_settings(const settings::Settings& settings) {
 // `error` came from opening the data directory.
 Error with_advice_about_directory(const Error& error) {
   std::string_view advice;
-  if (error.code == Errc::in_use) advice = ": --dir names it";
+  if (error.code == Errc::in_use) advice = " with --dir";
   if (error.code == Errc::read_only)
     advice =
         "; sepald's user has to write there: give it the directory (chown -R), mount it writable, or name "

@@ -25,7 +25,7 @@ sigset_t watched_signals() {
 
 // Some programs send a signal twice at once: timeout(1) sends it to the process, and then to its group. Both
 // are one request.
-constexpr std::chrono::milliseconds same_signal_within{100};
+constexpr std::chrono::milliseconds same_signal_within{250};
 
 }  // namespace
 
@@ -111,9 +111,9 @@ void StopSignal::asked_by(int signal) {
   const SteadyTime now = std::chrono::steady_clock::now();
   if (signal == first_signal_ && now - first_at_ < same_signal_within) return;
   if (requested_) end_at_once("a second signal");
-  first_signal_ = signal;
-  first_at_ = now;
   note(signal == SIGTERM ? "SIGTERM" : "SIGINT");
+  first_signal_ = signal;
+  first_at_ = std::chrono::steady_clock::now();  // note() waits for the log, and the log may be slow
 }
 
 void StopSignal::run() {

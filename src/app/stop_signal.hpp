@@ -19,7 +19,7 @@ namespace sepal::app {
 
 // Synchronised. Construct before any other thread starts: it blocks SIGTERM, SIGINT and SIGHUP for all of
 // them, and takes these signals on a thread of its own. The first asks for an orderly stop; a second, or the
-// end of `stop_max`, ends the process at once with exit status 1. The same signal again within 100 ms is not
+// end of `stop_max`, ends the process at once with exit status 1. The same signal again within 250 ms is not
 // a second one.
 class StopSignal {
  public:

@@ -130,13 +130,17 @@ const CLI::Option* flag_of(const CommandLine& line, std::string_view word) {
                                 : nullptr;
 }
 
-// CLI11 takes the word behind a flag as its value, whatever it is, and would then blame the words behind
-// that. A flag is no value. A password may look like one that there is not.
+// CLI11 takes the word behind a flag as its value, whatever it is, also behind "--flag=", and would then
+// blame the words behind that. A flag is no value. A password may begin with "--" if no flag has that name.
 Result<void> check_values(const CommandLine& line, std::span<const std::string> arguments) {
   for (std::size_t i = 0; i + 1 < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     const CLI::Option* option = flag_of(line, word);
-    if (option == nullptr || option->get_expected_max() == 0 || word.find('=') != std::string::npos) continue;
+    if (option == nullptr || option->get_expected_max() == 0) continue;
+    if (word.ends_with('=') && word.find('=') == word.size() - 1)
+      return refuse(word + " has no value; an empty one is given as " + word.substr(0, word.size() - 1) +
+                    " \"\"");
+    if (word.find('=') != std::string::npos) continue;
     const std::string& value = arguments[++i];
     const bool secret = std::ranges::any_of(line.flags, [option](const FlagValue& flag) {
       return flag.option == option && flag.setting->secret;

@@ -212,7 +212,7 @@ std::string not_toml_text(std::string_view line, const std::string& description)
   const std::string_view behind = line.substr(equals + 1);
   const std::string value(trimmed(behind.substr(0, behind.find('#'))));
   if (value.empty()) return name + " has no value: it " + allowed_text(*setting);
-  if (value.find_first_of("\"'[]{}\\") == std::string::npos)
+  if (value.find_first_of("\"'[]{}\\=") == std::string::npos)
     return bare_value_text(*setting, value, description);
   return name + ": " + (setting->secret ? std::string(in_quotes) : description);
 }

@@ -18,8 +18,8 @@ namespace sepal::storage {
 // version that a newer build may write; damaged otherwise.
 [[nodiscard]] Error unsupported(std::uint32_t found, std::uint32_t known);
 
-// Whether the contents of a file cannot be used, for another reason than its reader or its disk. That a newer
-// version wrote it counts too.
+// Whether the file's contents are the problem (damaged, or of a newer version), and not its reader or its
+// disk.
 [[nodiscard]] bool is_damage(const Error& error);
 
 // A text like: the filter database=3 key="users". Escapes what cannot be printed.

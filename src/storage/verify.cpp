@@ -24,7 +24,7 @@ namespace {
 
 using Grade = Finding::Grade;
 
-// Of an error that is_damage().
+// Of an error that a start would end with.
 Finding finding_of(const Error& error) {
   return {.grade = error.code == Errc::unsupported_version ? Grade::newer : Grade::damaged,
           .text = error.detail};

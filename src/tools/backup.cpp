@@ -285,17 +285,20 @@ class Backup {
 // --- a restore
 // ---------------------------------------------------------------------------------------------------
 
-// Gives `path`, and what is in it, to the owner of `directory`: root restores for the user that sepald runs
-// as.
-Result<void> give_to_owner_of(const Path& directory, const Path& path) {
+// Gives `path` to the owner of `directory`: root restores for the user that sepald runs as.
+Result<void> give_alone_to_owner_of(const Path& directory, const Path& path) {
   struct stat owner {};
   if (geteuid() != 0) return {};
   if (::stat(directory.c_str(), &owner) != 0)
     return fail(Errc::io, "cannot look at " + directory.string() + ": " + reason_text(errno));
-  const auto give = [&](const Path& one) -> Result<void> {
-    if (::lchown(one.c_str(), owner.st_uid, owner.st_gid) == 0) return {};
-    return fail(Errc::io, "cannot change the owner of " + one.string() + ": " + reason_text(errno));
-  };
+  if (::lchown(path.c_str(), owner.st_uid, owner.st_gid) == 0) return {};
+  return fail(Errc::io, "cannot change the owner of " + path.string() + ": " + reason_text(errno));
+}
+
+// The same for `path` and what is in it.
+Result<void> give_to_owner_of(const Path& directory, const Path& path) {
+  if (geteuid() != 0) return {};
+  const auto give = [&](const Path& one) { return give_alone_to_owner_of(directory, one); };
   if (auto given = give(path); !given) return given;
   std::error_code code;
   if (!std::filesystem::is_directory(path, code)) return {};
@@ -362,10 +365,10 @@ class Restore {
       auto aside = storage::put_aside(*disk_, request_.directory);
       if (!aside) return aside.error();
       report.aside = *aside;
+      // What was moved there keeps its owners.
+      if (auto given = give_alone_to_owner_of(request_.directory, *aside); !given) return given.error();
     }
     if (auto moved = storage::move_in(*disk_, copy_, request_.directory); !moved) return moved.error();
-    if (!report.aside.empty())
-      if (auto given = give_to_owner_of(request_.directory, report.aside); !given) return given.error();
     return report;
   }
 

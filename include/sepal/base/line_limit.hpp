@@ -19,7 +19,8 @@ class LineLimit {
     SEPAL_ASSERT(lines_max > 0 && period.count() > 0, "a limit lets no line through, or bounds nothing");
   }
 
-  // Whether a line is written now. `left_out` then is the number of lines that were not, since the last one.
+  // Whether a line is written now. `left_out` then is the number of lines that were not, and
+  // that nothing has told yet.
   [[nodiscard]] bool takes(SteadyTime now, std::uint64_t& left_out) {
     if (written_ == 0 || now - began_ >= period_) {
       began_ = now;
@@ -34,8 +35,7 @@ class LineLimit {
     return true;
   }
 
-  // How many lines were left out since the last one, if their period is over; then they count as told. Else
-  // 0.
+  // How many lines were left out and not told yet, if their period is over; then they count as told. Else 0.
   [[nodiscard]] std::uint64_t take_left_out(SteadyTime now) {
     return now - began_ >= period_ ? std::exchange(left_out_, 0) : 0;
   }
@@ -45,7 +45,7 @@ class LineLimit {
   std::chrono::seconds period_;
   SteadyTime began_{};
   std::uint64_t written_ = 0;   // in this period
-  std::uint64_t left_out_ = 0;  // since the last line that was written
+  std::uint64_t left_out_ = 0;  // and not told yet
 };
 
 }  // namespace sepal

@@ -259,6 +259,8 @@ TEST_CASE("no error shows a password that stands without quotes", "[settings]") 
         "sepald.toml:1: requirepass is not a text: a text stands in double quotes");
   CHECK(file_error("requirepass = 'hunter2") == "sepald.toml:1: requirepass: a text stands in double quotes");
   CHECK(file_error("requirepass = 1234").find("1234") == std::string::npos);
+  CHECK(file_error("port = 6379 requirepass = hunter2").find("hunter2") == std::string::npos);
+  CHECK(file_error("dir = data requirepass = hunter2").find("hunter2") == std::string::npos);
 }
 
 TEST_CASE("a file that is no TOML is refused, and the error names the line", "[settings]") {
@@ -309,6 +311,9 @@ TEST_CASE("a flag is never taken as the value of the flag before it", "[settings
         "--requirepass=...");
   CHECK(settings_of({"--requirepass", "--a b"}).runtime.password == "--a b");
   CHECK(settings_of({"--requirepass=--port"}).runtime.password == "--port");
+  CHECK(error_of({"--requirepass=", "--port=1"}) ==
+        "--requirepass= has no value; an empty one is given as --requirepass \"\"");
+  CHECK(settings_of({"--unixsocket", "", "--port", "1"}).server.port == 1);
   CHECK(settings_of({"--check-config", "--port", "1"}).server.port == 1);
 }
 
