@@ -190,7 +190,7 @@ TEST_CASE("a version that no newer Sepal can have is damage", "[storage]") {
   for (const std::size_t byte : {std::size_t{0}, std::size_t{3}}) {
     FileMap files = small_generation();
     files[folder + "MANIFEST"][offsetof(format::ManifestHead, version) + byte] =
-        std::byte{byte == 0 ? 0u : 64u};
+        byte == 0 ? std::byte{0} : std::byte{64};
     const Error error = refused(files, folder + "MANIFEST");
     CHECK(error.code == Errc::damaged);
     CHECK(mentions(error, "sepal salvage"));
