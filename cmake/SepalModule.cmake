@@ -100,6 +100,9 @@ function(sepal_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name} ${cases})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
+  if(threads IN_LIST ARG_LABELS)
+    add_dependencies(tests_with_threads ${name})
+  endif()
 endfunction()
 
 # A fuzz target: with SEPAL_FUZZ a libFuzzer program, otherwise a plain one. ctest replays the corpus with both.

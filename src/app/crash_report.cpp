@@ -66,7 +66,7 @@ std::string_view name_of_signal(int number) {
 }
 
 // Gathers text, and writes it with nothing but write(2). One write keeps the lines that other threads log
-// meanwhile out of the text.
+// meanwhile out of the text. A pipe may still take a text of more than 4096 bytes in two parts.
 class CrashWriter {
  public:
   CrashWriter& text(std::string_view bytes) {

@@ -97,13 +97,11 @@ void warn_of_open_port(const settings::Settings& settings, bool is_open, std::ui
     log::warn(
         "others_refused", "clients on other machines are refused",
         {{"protected_mode", "yes"},
-         {"requirepass", ""},
          {"advice",
           "set requirepass or an aclfile, or protected_mode = \"no\" if no stranger can reach the port"}});
   } else if (port != 0 || settings.tls.auth_clients != tls::AuthClients::yes) {
     log::warn("open_to_all", "every client that reaches the port may do everything",
               {{"protected_mode", "no"},
-               {"requirepass", ""},
                {"advice", "set requirepass or an aclfile, unless no stranger can reach the port"}});
   }
 }

@@ -166,7 +166,7 @@ inline constexpr CommandSpec key_rows[] = {
      .flags = Flag::read_only | Flag::fast,
      .keys = {.first = 1, .last = 1, .step = 1, .access = "RO"},
      .categories = "@keyspace @read @fast",
-     .summary = "Answers what a key names: MBbloom--, or none",
+     .summary = "Answers what a key names: MBbloom-- (a filter), string, or none",
      .since = "1.0.0",
      .group = "generic",
      .complexity = "O(1)",

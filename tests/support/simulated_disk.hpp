@@ -20,7 +20,9 @@
 #include <sepal/storage/disk.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
@@ -351,7 +353,8 @@ class SimulatedDisk final : public storage::Disk {
       for (std::size_t at = 0; at < bytes.size(); at += simulated_page_bytes) {
         const std::size_t end = std::min(at + simulated_page_bytes, bytes.size());
         const auto page = bytes.subspan(at, end - at);
-        if (std::ranges::all_of(page, [](std::byte byte) { return byte == std::byte{0}; })) continue;
+        static constexpr std::array<std::byte, simulated_page_bytes> zeros{};
+        if (std::memcmp(page.data(), zeros.data(), page.size()) == 0) continue;
         if (ranges.empty() || ranges.back().end != at) ranges.push_back({.begin = at, .end = at});
         ranges.back().end = end;
       }

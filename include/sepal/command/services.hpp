@@ -313,7 +313,7 @@ class ServerControl {
   // that administers the server. `words` has no secret. Some lines are left out when there are many.
   virtual void log_failed_login(const ClientState& client, std::string_view user) = 0;
   virtual void log_administration(const ClientState& client, std::string_view words) = 0;
-  // Inside the gate. Writes to the log who sent a request of HTTP. Some lines are left out when there are
+  // Inside the gate. Logs the address of a client that sent HTTP. Some lines are left out when there are
   // many.
   virtual void log_http_request(const ClientState& client) = 0;
   // Any thread. Has a background job give all free memory of the heap back to the system; returns at once.

@@ -100,8 +100,10 @@ struct WorkerSession {
   Session::Step run() {
     const Session::Step step = session.run();
     collect();
-    // Overwrites the borrowed buffer, as other sessions of the worker would.
-    std::ranges::fill(input.free(), '!');
+    // Overwrites the borrowed buffer, as other sessions of the worker would. memset, because a loop over so
+    // many bytes in each run was most of the time of a test that sends requests in small pieces.
+    const std::span<char> free = input.free();
+    std::memset(free.data(), '!', free.size());
     return step;
   }
 
