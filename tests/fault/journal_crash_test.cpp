@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <malloc.h>
 
 #include "../../src/storage/segment_files.hpp"
 #include "../../src/storage/synced_file.hpp"
@@ -32,6 +33,12 @@ constexpr std::uint32_t changes_of_workload = 60;
 constexpr std::uint32_t save_period = 23;
 constexpr std::uint32_t switching_save_period = 5;
 constexpr int chances = 3;
+
+// A copy of the disk is made and freed at each step. Below this size malloc keeps the memory; otherwise it
+// would unmap it, and the system would clear the pages of the next copy.
+constexpr int kept_bytes = 32 << 20;
+[[maybe_unused]] const bool malloc_keeps_memory =
+    mallopt(M_MMAP_THRESHOLD, kept_bytes) == 1 && mallopt(M_TRIM_THRESHOLD, 1 << 30) == 1;
 
 // SEPAL_CRASH_POINTS: the number of crash points for each policy.
 std::uint64_t points_wanted() {
@@ -294,8 +301,8 @@ template <class Run>
 std::uint64_t crash_everywhere(JournalPolicy policy, const Run& run,
                                test::Strings strings = test::Strings::shorter) {
   Crashes crashes(policy, strings);
-  // Each point takes longer where strings are longer.
-  const std::uint64_t wanted = strings == test::Strings::longer ? points_wanted() / 8 : points_wanted();
+  // Each point takes forty times as long where strings are longer.
+  const std::uint64_t wanted = strings == test::Strings::longer ? points_wanted() / 16 : points_wanted();
   for (std::uint64_t seed = 1; crashes.points() < wanted; ++seed) (crashes.*run)(seed);
   WARN("crash points tried: " << crashes.points() << ", bytes linked: " << crashes.linked_bytes()
                               << ", starts refused without the last segment: " << crashes.refusals()
@@ -315,10 +322,14 @@ TEST_CASE("under everysec, a power cut loses nothing before the last sync, and a
   CHECK(crash_everywhere(JournalPolicy::everysec, &Crashes::run) > 0);
 }
 
-TEST_CASE("a crash at any step leaves each string as some prefix of its changes made it",
+TEST_CASE("under always, a crash at any step leaves each string as some prefix of its changes made it",
           "[storage][fault][crash]") {
-  crash_everywhere(GENERATE(JournalPolicy::always, JournalPolicy::everysec), &Crashes::run,
-                   test::Strings::longer);
+  crash_everywhere(JournalPolicy::always, &Crashes::run, test::Strings::longer);
+}
+
+TEST_CASE("under everysec, a crash at any step leaves each string as some prefix of its changes made it",
+          "[storage][fault][crash]") {
+  crash_everywhere(JournalPolicy::everysec, &Crashes::run, test::Strings::longer);
 }
 
 TEST_CASE("after errors of the disk, no durable change is lost, and changes are accepted again",
