@@ -42,6 +42,8 @@ Result<std::vector<ChunkChecksums>> ChunkLoader::run(std::size_t thread_count, P
   if (!told) return told.error();
   const MutexLock lock(mutex_);
   if (failure_) return failure_->error;
+  SEPAL_ASSERT(bytes_done_.load() == format::stored_bitmap_bytes(place_.bitmap_bytes),
+               "a chunk was left out, or was loaded twice");
   return std::move(checksums_);
 }
 

@@ -68,6 +68,8 @@ class DataDirectory::Implementation {
       drop_unfinished(place);
       return written.error();
     }
+    SEPAL_ASSERT(written->report.filters == snapshot.entries.size(),
+                 "a generation has all filters of its cut");
     files_ = std::move(written->files);
     // The new generation is current and on disk, so the older ones may go now.
     remove_others(*number);

@@ -90,6 +90,7 @@ Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const Filt
 Result<WrittenFile> write_filter_file(Disk& disk, const Path& target, const StreamedFilter& filter,
                                       const ProgressSink& progress) {
   SEPAL_ASSERT(filter.key.size() <= keyspace::key_bytes_max, "a key is within its limit");
+  SEPAL_ASSERT(filter.header != nullptr, "a filter comes without its header");
   StreamedFilter stored = filter;
   stored.database = 0;
   stored.deadline = keyspace::no_deadline;

@@ -131,7 +131,9 @@ class GenerationWriter {
     const format::ListedFile* const file = known_.find(state);
     if (file == nullptr || !disk_.link(known_.folder() / file->name, place_.folder / file->name))
       return false;
+    SEPAL_ASSERT(file->record_count == 1, "a file that is linked holds one filter");
     written_.report.linked_bytes += file->byte_count;
+    ++filters_in_files_;
     files_.push_back(*file);
     written_.files.add(std::move(state), *file);
     return true;
@@ -158,6 +160,7 @@ class GenerationWriter {
     if (!done) return done;
     const auto sealed = writer.finish();
     if (!sealed) return sealed.error();
+    filters_in_files_ += filters.size();
     files_.push_back({.name = name,
                       .byte_count = sealed->byte_count,
                       .record_count = filters.size(),
@@ -174,6 +177,8 @@ class GenerationWriter {
   }
 
   Result<void> write_last() {
+    SEPAL_ASSERT(filters_in_files_ == snapshot_.entries.size(),
+                 "each filter is in one file of the generation");
     auto report = write_manifest(disk_, place_,
                                  {.generation = place_.number,
                                   .taken_at = manifest_time(snapshot_.taken_at),
@@ -200,6 +205,7 @@ class GenerationWriter {
   std::vector<format::ListedFile> files_;
   WrittenGeneration written_;
   std::uint64_t items_ = 0;
+  std::size_t filters_in_files_ = 0;
 };
 
 }  // namespace

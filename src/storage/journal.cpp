@@ -393,6 +393,7 @@ class JournalThread final : public Journal {
   void remove_past() {
     const std::uint64_t saved = core_.saved_position();
     // A file that could not be removed is tried again after the next save.
+    SEPAL_ASSERT(saved >= removed_until_, "a generation is older than the one before it");
     if (saved == removed_until_ && !more_past_) return;
     if (saved != removed_until_) freeing_segments_ = 0;
     removed_until_ = saved;

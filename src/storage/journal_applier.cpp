@@ -1,5 +1,6 @@
 #include "journal_applier.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/filter/image.hpp>
 
 #include <algorithm>
@@ -86,11 +87,13 @@ void FilterPositions::forget_database(std::uint32_t database) {
 }
 
 bool resumes(const JournalFrame& frame) {
+  SEPAL_ASSERT(!frame.body.empty(), "a frame without operations is applied");
   const auto first = std::to_integer<std::uint8_t>(frame.body.front());
   return first == static_cast<std::uint8_t>(Operation::resumed);
 }
 
 std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame) {
+  SEPAL_ASSERT(!frame.body.empty(), "a frame without operations brings a filter");
   const auto first = std::to_integer<std::uint8_t>(frame.body.front());
   if (first != static_cast<std::uint8_t>(Operation::adopted)) return std::nullopt;
   OperationDecoder decoder(frame.body);

@@ -8,6 +8,7 @@
 // and filters is prefetched together, and consecutive items for one filter are set together.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/gate.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/replay.hpp>
@@ -61,7 +62,10 @@ class JournalApplier {
   Result<void> settle();
   // Called before a frame that begins with a filter in a file (adopted_file), with the filter that was read
   // from there. Null: the filter is lost.
-  void bring(keyspace::FilterPtr filter) { brought_ = std::move(filter); }
+  void bring(keyspace::FilterPtr filter) {
+    SEPAL_ASSERT(brought_ == nullptr, "a filter is brought before the one before it was taken");
+    brought_ = std::move(filter);
+  }
 
   [[nodiscard]] const Counts& counts() const { return counts_; }
 

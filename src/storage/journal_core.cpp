@@ -140,6 +140,7 @@ void JournalCore::append_group(std::span<const std::vector<std::byte>> bodies, s
 
 void JournalCore::give_back(std::uint64_t& reserve) {
   if (reserve <= reserve_bytes_) return;
+  SEPAL_ASSERT(reserve <= reserved_, "a group gives back more room than is reserved");
   reserved_ -= reserve - reserve_bytes_;
   reserve = reserve_bytes_;
   // The thread tells the clients that wait for this room.
@@ -182,6 +183,7 @@ void JournalCore::rotate() {
   if (active_) written_.push_back(std::move(active_));
   active_ = std::move(ahead_.front());
   ahead_.pop_front();
+  SEPAL_ASSERT(active_->room() >= frame_bytes_max_, "the next segment has no room for the longest frame");
   active_->begin(position_.load(std::memory_order_relaxed));
   pages_due_ = true;
   note_due();
@@ -195,6 +197,7 @@ void JournalCore::request_sync() {
 
 void JournalCore::set_policy(JournalPolicy policy) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(reserved_ == 0, "a worker keeps room in the journal while the policy changes");
   const JournalPolicy before = policy_.exchange(policy, std::memory_order_relaxed);
   if (before == JournalPolicy::off && policy != JournalPolicy::off) {
     resumed_due_ = true;

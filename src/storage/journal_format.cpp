@@ -1,4 +1,5 @@
 #include <sepal/base/hash.hpp>
+#include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/storage/journal_format.hpp>
 
 #include "numbered_name.hpp"
@@ -10,6 +11,18 @@ constexpr std::string_view segment_prefix = "journal-";
 constexpr std::string_view adopted_prefix = "adopted-";
 
 static_assert(segment_number_max == name_number_max && generation_number_max == name_number_max);
+static_assert(offsetof(SegmentHeader, checksum) + sizeof(U64) == sizeof(SegmentHeader) &&
+                  offsetof(SyncedSlot, checksum) + sizeof(U64) == sizeof(SyncedSlot),
+              "a checksum stands at the end, behind all that it covers");
+static_assert(sizeof(SegmentHeader) % frame_alignment == 0 && sizeof(FrameHead) % frame_alignment == 0);
+static_assert(synced_slot_offsets[0] + sizeof(SyncedSlot) <= synced_slot_offsets[1], "the slots lie apart");
+// The longest operations: a rename has two keys, others have a key and bytes.
+constexpr std::uint64_t keyed_bytes = sizeof(OperationHead) + keyspace::key_bytes_max;
+static_assert(keyed_bytes + sizeof(TargetHead) + keyspace::key_bytes_max <= frame_body_bytes_max);
+static_assert(keyed_bytes + sizeof(AdoptedShape) + keyspace::recorded_image_bytes_max <=
+              frame_body_bytes_max);
+static_assert(keyed_bytes + sizeof(NumberShape) + sizeof(BytesHead) + keyspace::written_bytes_max <=
+              frame_body_bytes_max);
 
 }  // namespace
 

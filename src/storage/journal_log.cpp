@@ -85,6 +85,7 @@ void JournalLog::end_group() {
   SEPAL_ASSERT(in_group_, "only a group that has begun ends");
   // One frame is whole by itself, and takes further operations until the commit. But room that the group did
   // not use goes back at once.
+  SEPAL_ASSERT(group_.empty() == (group_bytes_ == 0), "the frames of a group have another length than noted");
   if (!group_.empty() || core_.is_large(reserve_)) {
     end_frame();
     core_.append_group(group_, reserve_);

@@ -47,7 +47,10 @@ class JournalLog final : public keyspace::WorkerLog {
   [[nodiscard]] std::uint64_t settle(bool answered_known) override;
 
   // Called with the gate closed.
-  void release_reserve() { core_.release(reserve_); }
+  void release_reserve() {
+    SEPAL_ASSERT(pending_.empty() && !in_group_, "a log gives back the room of what it has not recorded yet");
+    core_.release(reserve_);
+  }
 
  private:
   void make_room_in_frame(std::uint64_t operation_bytes_max);

@@ -154,6 +154,7 @@ Result<std::size_t> JournalReader::collect_frames() {
 // The length of the frame at `frame.offset`. 0 if no frame verifies there, or if reading it would drop the
 // collected frames from the buffer.
 Result<std::uint64_t> JournalReader::frame_at(std::uint64_t end, JournalFrame& frame) {
+  SEPAL_ASSERT(frame.offset <= end, "a frame is looked for behind the end of its segment");
   const auto in_reach = [&](std::size_t count) {
     return frames_.empty() || bytes_.holds(frame.offset, count);
   };
@@ -219,6 +220,7 @@ bool JournalReader::became_shorter() const {
 }
 
 Error JournalReader::shorter() const {
+  SEPAL_ASSERT(current_ != none, "a journal that has not begun became shorter");
   const SegmentFile& segment = segments_[current_];
   const std::string what = "it has " + std::to_string(segment.byte_count) + " bytes and should have " +
                            std::to_string(segment.segment_bytes);
@@ -229,6 +231,7 @@ Error JournalReader::damage(std::uint64_t synced_position) const {
   const std::string what = "no whole frame stands at position " + std::to_string(position_) +
                            " of the journal, and everything before position " +
                            std::to_string(synced_position) + " was on disk";
+  SEPAL_ASSERT(!segments_.empty(), "a journal without a segment is damaged");
   const bool before_first = current_ == none;
   const SegmentFile& segment = segments_[before_first ? 0 : current_];
   return with_advice(about(segment.path.string(), damaged_at(before_first ? 0 : offset_of(position_), what)),
@@ -337,6 +340,7 @@ Result<JournalEnd> JournalReader::end_before(const JournalFrame& frame) {
 }
 
 Result<JournalEnd> JournalReader::end_before_group(const JournalFrame& first) {
+  SEPAL_ASSERT(ended_, "a journal ends before a group that may still be completed");
   if (auto moved = move_to(first); !moved) return moved.error();
   if (auto found = find_end(); !found) return found.error();
   return end_;

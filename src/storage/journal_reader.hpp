@@ -83,7 +83,10 @@ class JournalReader {
   }
   [[nodiscard]] const Path& path() const { return segment().path; }
   // The segment of a frame that next() has given.
-  [[nodiscard]] const Path& path_of(const JournalFrame& frame) const { return segments_[frame.segment].path; }
+  [[nodiscard]] const Path& path_of(const JournalFrame& frame) const {
+    SEPAL_ASSERT(frame.segment < segments_.size(), "a frame of a segment that the reader does not have");
+    return segments_[frame.segment].path;
+  }
 
   // How many bytes there are to read, the empty end of the last segment included.
   [[nodiscard]] std::uint64_t bytes_total() const;

@@ -1,5 +1,7 @@
 #include "manifest_writer.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <chrono>
 #include <string_view>
 #include <vector>
@@ -15,8 +17,13 @@ std::uint64_t manifest_time(WallTime time) {
 
 Result<GenerationReport> write_manifest(Disk& disk, const GenerationPlace& place, format::Manifest manifest) {
   manifest.writer = SEPAL_VERSION;
-  for (const format::ListedFile& file : manifest.files) manifest.byte_count += file.byte_count;
+  for (const format::ListedFile& file : manifest.files) {
+    SEPAL_ASSERT(!file.name.empty() && file.name.size() <= format::file_name_bytes_max,
+                 "a file of a generation has a name that no reader takes");
+    manifest.byte_count += file.byte_count;
+  }
   const std::vector<std::byte> bytes = format::encode(manifest);
+  SEPAL_ASSERT(bytes.size() <= format::manifest_bytes_max, "a manifest is longer than a reader takes");
   auto file = disk.create(place.folder / "MANIFEST");
   if (!file) return file.error();
   if (auto done = (*file)->write_at(0, bytes); !done) return done.error();

@@ -1,5 +1,6 @@
 #include "operation_decoder.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <bit>
@@ -91,6 +92,7 @@ const char* read(BodyReader& body, format::OtherDatabase shape, std::uint32_t& d
 }  // namespace
 
 void append_fingerprints(std::span<const std::byte> bytes, std::vector<Fingerprint>& to) {
+  SEPAL_ASSERT(bytes.size() % sizeof(Fingerprint) == 0, "the last fingerprint is not whole");
   const std::size_t before = to.size();
   to.resize(before + bytes.size() / sizeof(Fingerprint));
   if constexpr (std::endian::native == std::endian::little) {
@@ -104,6 +106,7 @@ void append_fingerprints(std::span<const std::byte> bytes, std::vector<Fingerpri
 }
 
 Result<const DecodedOperation*> OperationDecoder::next() {
+  SEPAL_ASSERT(!at_end(), "an operation is asked for behind the last one of its frame");
   format::OperationHead head;
   if (!body_.take(head)) return damaged(too_short);
   if (const char* const wrong = take_any(head, operation_.change)) return damaged(wrong);

@@ -178,7 +178,10 @@ void OperationEncoder::added(DatabaseKey key, std::span<const Fingerprint> finge
 }
 
 void OperationEncoder::record(const keyspace::Mutation& change) {
+  const std::size_t before = bytes_.size();
   std::visit([this](const auto& made) { this->put(made); }, change);
+  SEPAL_ASSERT(bytes_.size() - before <= operation_bytes_max(change),
+               "an operation takes more bytes than were reserved for it");
 }
 
 void OperationEncoder::resumed() {

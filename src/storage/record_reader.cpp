@@ -1,5 +1,6 @@
 #include "record_reader.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/checked.hpp>
 
 #include <algorithm>
@@ -68,6 +69,7 @@ Result<LoadedFilter> RecordReader::read_record() {
     return fail(filter.error().code,
                 filter.error().detail + " (" + key_text(head->database, head->key) + ")");
   if (!filter) return filter.error();
+  SEPAL_ASSERT(end_of_record_ == reader_.offset(), "a record was read to another place than its end");
   return LoadedFilter{.database = head->database,
                       .key = std::move(head->key),
                       .filter = std::move(*filter),

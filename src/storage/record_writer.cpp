@@ -30,6 +30,7 @@ class BitmapReader final : public BitStream {
     }
     return {};
   }
+  [[nodiscard]] bool at_end() const { return layer_ == end_; }
 
  private:
   const Snapshot::Layer* layer_;
@@ -71,23 +72,36 @@ Result<void> RecordWriter::write_record(const Record& record) {
   image_.layers.clear();
   for (const Snapshot::Layer& layer : record.layers)
     image_.layers.push_back({.plan = layer.view.plan(), .item_count = layer.item_count});
-  auto done = write_head({.database = record.database,
-                          .key = record.key,
-                          .journal_position = record.journal_position,
-                          .deadline = record.deadline,
-                          .image = image_});
-  if (!done) return done;
   BitmapReader bits(record);
-  return write_bits(image_.bitmap_bytes(), bits);
+  auto done = write_whole({.database = record.database,
+                           .key = record.key,
+                           .journal_position = record.journal_position,
+                           .deadline = record.deadline,
+                           .image = image_},
+                          bits);
+  SEPAL_ASSERT(!done || bits.at_end(), "a record has fewer bits than its filter");
+  return done;
 }
 
 Result<void> RecordWriter::write_streamed(const StreamedFilter& filter) {
-  auto done = write_head({.database = filter.database,
-                          .key = filter.key,
-                          .journal_position = 0,
-                          .deadline = filter.deadline,
-                          .image = *filter.header});
-  return done ? write_bits(filter.header->bitmap_bytes(), *filter.bits) : done;
+  SEPAL_ASSERT(filter.header != nullptr && filter.bits != nullptr, "a filter comes without header or bits");
+  return write_whole({.database = filter.database,
+                      .key = filter.key,
+                      .journal_position = 0,
+                      .deadline = filter.deadline,
+                      .image = *filter.header},
+                     *filter.bits);
+}
+
+Result<void> RecordWriter::write_whole(const Head& head, BitStream& bits) {
+  const std::uint64_t start = writer_.offset();
+  const std::uint64_t bitmap_bytes = head.image.bitmap_bytes();
+  if (auto done = write_head(head); !done) return done;
+  if (auto done = write_bits(bitmap_bytes, bits); !done) return done;
+  const std::uint64_t head_bytes = head.byte_count() + format::checksum_bytes;
+  SEPAL_ASSERT(writer_.offset() - start - head_bytes == format::stored_bitmap_bytes(bitmap_bytes),
+               "a record has another length than its head says");
+  return {};
 }
 
 Result<void> RecordWriter::write_head(const Head& head) {

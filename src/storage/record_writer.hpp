@@ -43,6 +43,7 @@ class RecordWriter {
   struct Head;
   Result<void> write_head(const Head& head);
   static void fill_head(const Head& head, std::span<std::byte> into);
+  Result<void> write_whole(const Head& head, BitStream& bits);
   Result<void> write_bits(std::uint64_t bitmap_bytes, BitStream& bits);
 
   SealedWriter& writer_;

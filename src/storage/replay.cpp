@@ -1,5 +1,6 @@
 // Frames are read and verified outside the gate, a buffer at a time, and applied with the gate closed, a few
 // at a time.
+#include <sepal/base/assert.hpp>
 #include <sepal/storage/replay.hpp>
 
 #include <algorithm>
@@ -111,6 +112,7 @@ class Replay {
       if (!before) return before.error();
     }
     JournalEnd end = reader_.end();
+    SEPAL_ASSERT(end.path.empty() == (end.offset == 0), "a journal ends in a segment without a place there");
     const JournalApplier::Counts& counts = applier_.counts();
     return ReplayReport{.position = std::max(end.position, highest_),
                         .segments = reader_.segment_count(),

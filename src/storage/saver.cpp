@@ -428,6 +428,7 @@ class Saver::Implementation {
   // Notes the progress. Returns how many bytes a second may be written from now on; 0: no limit.
   std::uint64_t note(const Progress& progress) {
     const MutexLock lock(mutex_);
+    SEPAL_ASSERT(status_.running, "a save that does not run makes progress");
     status_.progress = progress;
     return in_a_hurry() ? 0 : options_.bytes_per_second_max;
   }

@@ -13,6 +13,7 @@ Result<std::span<const std::byte>> SealedReader::take(std::size_t count) {
   if (!bytes) return bytes;
   begin_ += count;
   offset_ += count;
+  SEPAL_ASSERT(begin_ <= end_ && offset_ <= byte_count_, "more bytes are taken than the buffer holds");
   return bytes;
 }
 
@@ -81,6 +82,7 @@ Result<void> SealedReader::refill() {
   const auto count = left < room ? static_cast<std::size_t>(left) : room;
   const auto read = file_.read_at(at, buffer_.subspan(end_, count));
   if (!read) return read.error();
+  SEPAL_ASSERT(*read <= count, "a file gives more bytes than were asked for");
   end_ += *read;
   return {};
 }

@@ -36,6 +36,8 @@ class SealedWriter {
   Result<void> append(std::span<const std::byte> bytes);
   // A place for `count` bytes, at most SaveBuffer::capacity, to be filled before the next call.
   Result<std::span<std::byte>> append_place(std::size_t count);
+  // How many bytes were appended.
+  [[nodiscard]] std::uint64_t offset() const { return written_ + used_; }
   // Appends a checksum, which becomes part of the seal.
   Result<void> append_checksum(std::uint64_t checksum);
 

@@ -98,8 +98,10 @@ Result<std::span<const std::byte>> SegmentBytes::view(std::uint64_t offset, std:
   if (offset >= byte_count_) return std::span<const std::byte>();
   count = static_cast<std::size_t>(std::min<std::uint64_t>(count, byte_count_ - offset));
   if (!holds(offset, count)) {
+    SEPAL_ASSERT(file_ != nullptr, "a segment is looked at before it is opened");
     const auto read = file_->read_at(offset, bytes_);
     if (!read) return read.error();
+    SEPAL_ASSERT(*read <= bytes_.size(), "a segment gives more bytes than were asked for");
     offset_ = offset;
     held_ = *read;
     count = std::min(count, held_);

@@ -18,6 +18,16 @@ constexpr std::string_view generation_prefix = "generation-";
 constexpr std::uint32_t line_version = 1;
 constexpr std::size_t checksum_digits = 2 * checksum_bytes;
 
+// The sizes of the heads of earlier versions, as docs/formats.md has them.
+static_assert(head_bytes<ManifestHead>(version_without_mirrors) == 72 &&
+              head_bytes<ManifestHead>(version_without_deadlines) == 72 &&
+              head_bytes<ManifestHead>(version_without_journal) == 64);
+static_assert(head_bytes<RecordHead>(version_without_mirrors) == 40 &&
+              head_bytes<RecordHead>(version_without_deadlines) == 32 &&
+              head_bytes<RecordHead>(version_without_journal) == 24);
+static_assert(offsetof(FilterFileHeader, checksum) + checksum_bytes == sizeof(FilterFileHeader),
+              "the checksum of a header stands at its end");
+
 void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
 }

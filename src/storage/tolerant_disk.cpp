@@ -56,6 +56,9 @@ class TolerantDisk::TolerantFile final : public File {
 
   // Reads a part of one piece, or all of it.
   void read_piece(std::uint64_t at, std::span<std::byte> part) {
+    SEPAL_ASSERT(!part.empty() && at + part.size() <= byte_count_ &&
+                     at / piece_bytes == (at + part.size() - 1) / piece_bytes,
+                 "a part that is read at once lies in two pieces, or behind the end of the file");
     if (!disk_.is_noted(path_, at, at + part.size())) {
       const auto read = file_->read_at(at, part);
       if (read && *read == part.size()) return;
