@@ -41,6 +41,7 @@ class BlockPool {
 
   void free(void* block, std::size_t bytes) {
     if (bytes > pooled_bytes_max) {
+      SEPAL_ASSERT(large_bytes_ >= bytes, "a large block is freed that the pool does not have");
       large_bytes_ -= bytes;
       return std::free(block);
     }
@@ -51,6 +52,7 @@ class BlockPool {
   // As allocate(); the block keeps its contents. Null: it stays as it was.
   void* resize(void* block, std::size_t old_bytes, std::size_t new_bytes) {
     if (old_bytes > pooled_bytes_max && new_bytes > pooled_bytes_max) {
+      SEPAL_ASSERT(large_bytes_ >= old_bytes, "a large block is resized that the pool does not have");
       void* const moved = std::realloc(block, new_bytes);
       if (moved != nullptr) large_bytes_ += new_bytes - old_bytes;
       return moved;
@@ -77,10 +79,13 @@ class BlockPool {
   static constexpr std::size_t step_bytes = 16;  // also the alignment of each block
   static constexpr std::size_t chunk_bytes_each = std::size_t{64} << 10;
   static_assert(sizeof(Block) <= step_bytes && pooled_bytes_max % step_bytes == 0);
+  static_assert(chunk_bytes_each % step_bytes == 0 && pooled_bytes_max <= chunk_bytes_each);
 
   static std::size_t list_of(std::size_t bytes) { return (bytes - 1) / step_bytes; }
 
   void* carve(std::size_t list) {
+    SEPAL_ASSERT(list < lists_.size() && used_bytes_ <= chunk_bytes_each,
+                 "a block of a size that has no list, or behind the end of its chunk");
     const std::size_t bytes = (list + 1) * step_bytes;
     if (chunks_.empty() || chunk_bytes_each - used_bytes_ < bytes) {
       std::unique_ptr<std::byte[]> chunk(new (std::nothrow) std::byte[chunk_bytes_each]);

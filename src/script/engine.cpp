@@ -49,6 +49,7 @@ State::State() : lua_(lua_newstate(allocate, this)) {
   keys_name_ = keep_on_top();
   lua_pushliteral(lua_, "ARGV");
   arguments_name_ = keep_on_top();
+  SEPAL_ASSERT(lua_gettop(lua_) == 0, "the stack of a new Lua is empty");
 }
 
 // Pops the value, and gives the reference that pushes it again.
@@ -57,8 +58,10 @@ int State::keep_on_top() {
 }
 
 State::~State() {
+  SEPAL_ASSERT(run_ == nullptr, "Lua ends while a script runs");
   memory_bytes_max_ = 0;
   lua_close(lua_);
+  SEPAL_ASSERT(memory_bytes_ == 0, "Lua has ended, and has not freed all of its memory");
 }
 
 // Lua's own allocator does not change while it lives: its data is the state.
@@ -101,6 +104,7 @@ std::string State::compile(const std::shared_ptr<const Source>& source) {
 
 int State::compile_protected(lua_State* lua) {
   Task& task = *static_cast<Task*>(lua_touserdata(lua, 1));
+  SEPAL_ASSERT(task.source->code_at <= task.source->text.size(), "a script begins behind its text");
   const std::string_view code = std::string_view(task.source->text).substr(task.source->code_at);
   // Text only: bytecode can do what it likes to Lua's memory.
   if (code.starts_with(LUA_SIGNATURE[0])) {
@@ -161,6 +165,7 @@ void State::end_run() {
 int State::run_protected(lua_State* lua) {
   Task& task = *static_cast<Task*>(lua_touserdata(lua, 1));
   State& state = task.state;
+  SEPAL_ASSERT(state.run_ != nullptr && task.reference != LUA_NOREF, "a script runs that has not begun");
   const Engine::Run& run = *state.run_;
   lua_settop(lua, 0);
   state.push_kept(state.sandbox_);
@@ -261,6 +266,7 @@ int State::handle_error(lua_State* lua) {
 
 void State::count_hook(lua_State* lua, lua_Debug*) {
   State& state = of(lua);
+  SEPAL_ASSERT(state.run_ != nullptr, "Lua runs code of a script when no script runs");
   // A script that ends is asked for, too: what it still runs may take long, and is suspended meanwhile.
   const bool goes_on = state.run_->server.goes_on();
   if (goes_on && !state.is_ending()) return;
@@ -269,6 +275,7 @@ void State::count_hook(lua_State* lua, lua_Debug*) {
 
 int State::end(lua_State* lua, std::string_view text) {
   if (ends_because_.empty()) ends_because_ = text;
+  SEPAL_ASSERT(is_ending(), "a script is ended without a reason, and would go on");
   lua_sethook(lua, count_hook, LUA_MASKLINE, 0);
   push_error(lua, ends_because_, false);
   return lua_error(lua);

@@ -55,6 +55,7 @@ class Fiber::Stack {
     switch_.back_on_fiber();
     other_ = std::move(caller);
     while (!ends_) {
+      SEPAL_ASSERT(work_, "a fiber is entered without work");
       work_();
       work_ = nullptr;
       leave();

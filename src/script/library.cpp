@@ -92,12 +92,17 @@ void Library::add(const std::shared_ptr<const Source>& source, bool passing) {
   if (passing) entry.place = passing_.insert(passing_.end(), source->sha);
   byte_count_ += source->text.size() + sizeof(Source);
   entries_.emplace(source->sha, std::move(entry));
+  SEPAL_ASSERT(passing_.size() <= passing_max && passing_.size() <= entries_.size(),
+               "more passing scripts are listed than are kept");
 }
 
 void Library::evict_oldest() {
   const auto oldest = entries_.find(passing_.front());
   SEPAL_ASSERT(oldest != entries_.end(), "a passing script is listed");
-  byte_count_ -= oldest->second.source->text.size() + sizeof(Source);
+  const std::uint64_t freed = oldest->second.source->text.size() + sizeof(Source);
+  SEPAL_ASSERT(oldest->second.passing && byte_count_ >= freed,
+               "a script is evicted that was loaded to stay, or that takes more memory than all");
+  byte_count_ -= freed;
   entries_.erase(oldest);
   passing_.pop_front();
   ++evicted_count_;

@@ -1,5 +1,6 @@
 // The table `redis` that scripts see.
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/digest.hpp>
 
 #include "state.hpp"
@@ -35,6 +36,7 @@ bool run_command(lua_State* lua) {
   const bool failed = encoded.starts_with('-');
   lua_settop(lua, 0);
   push_reply(lua, encoded);
+  SEPAL_ASSERT(lua_gettop(lua) == 1, "a reply becomes one value of Lua");
   return failed;
 }
 

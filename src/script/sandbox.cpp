@@ -219,11 +219,13 @@ void open_library(lua_State* lua, const char* name, lua_CFunction open) {
 // Puts a function in front of the one that the table on top of the stack has under that name.
 void wrap(lua_State* lua, const char* name, lua_CFunction function) {
   lua_getfield(lua, -1, name);
+  SEPAL_ASSERT(lua_isfunction(lua, -1), "Lua has the function that another one stands in front of");
   lua_pushcclosure(lua, function, 1);
   lua_setfield(lua, -2, name);
 }
 
 void replace(lua_State* lua, const char* name, lua_CFunction function) {
+  SEPAL_ASSERT(lua_istable(lua, -1), "a function is put into no library");
   lua_pushcfunction(lua, function);
   lua_setfield(lua, -2, name);
 }

@@ -89,6 +89,7 @@ void push_set(lua_State* lua, std::string_view& encoded, std::int64_t length) {
 // "txt:" and the text.
 void push_verbatim(lua_State* lua, std::string_view bytes) {
   constexpr std::size_t format_size = 3;
+  SEPAL_ASSERT(bytes.size() > format_size && bytes[format_size] == ':', "a text of our own has no format");
   lua_createtable(lua, 0, 2);
   push_bytes(lua, bytes.substr(format_size + 1));
   lua_setfield(lua, -2, "string");
@@ -311,8 +312,10 @@ void push_reply(lua_State* lua, std::string_view& encoded) {
 }
 
 bool append_value(lua_State* lua, resp::Version version, std::size_t reply_bytes_max, resp::Reply& reply) {
+  const int height = lua_gettop(lua);
   Appender appender(lua, version, reply_bytes_max, reply);
   appender.append();
+  SEPAL_ASSERT(lua_gettop(lua) == height - 1, "a value that was appended is still on the stack of Lua");
   return !appender.too_long();
 }
 
