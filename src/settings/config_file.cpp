@@ -1,5 +1,7 @@
 #include "config_file.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -247,7 +249,10 @@ Result<std::vector<FileSetting>> parse_config(std::string_view text, const std::
 }
 
 void apply(const std::vector<FileSetting>& from, Settings& to) {
-  for (const FileSetting& entry : from) entry.setting->set(to, entry.value);
+  for (const FileSetting& entry : from) {
+    SEPAL_ASSERT(entry.setting != nullptr, "a line of the file is of no setting");
+    entry.setting->set(to, entry.value);
+  }
 }
 
 }  // namespace sepal::settings

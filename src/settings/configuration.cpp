@@ -1,4 +1,5 @@
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/assert.hpp>
 #include <sepal/settings/configuration.hpp>
 
 #include <algorithm>
@@ -104,7 +105,10 @@ class Configuration::Draft final : public command::Configuration::Draft {
   command::RuntimeOptions& options() override { return settings_.runtime; }
 
   std::string set(std::string_view name, std::string_view value) override {
-    const Setting& setting = *original_.rows_.find(name)->second;
+    const auto row = original_.rows_.find(name);
+    SEPAL_ASSERT(row != original_.rows_.end() && row->second->config == InConfig::live,
+                 "CONFIG sets what is no parameter, or what cannot be changed");
+    const Setting& setting = *row->second;
     const auto parsed = parse_parameter(setting, value);
     if (!parsed) return parsed.error().detail;
     setting.set(settings_, *parsed);
@@ -140,7 +144,10 @@ class Configuration::Draft final : public command::Configuration::Draft {
 Configuration::Configuration(Settings& settings, Observer observer)
     : settings_(settings), observer_(std::move(observer)) {
   for (const Setting& setting : all_settings())
-    if (setting.config != InConfig::hidden) rows_.emplace(setting.parameter_name(), &setting);
+    if (setting.config != InConfig::hidden) {
+      const bool is_new = rows_.emplace(setting.parameter_name(), &setting).second;
+      SEPAL_ASSERT(is_new, "two settings are one parameter of CONFIG");
+    }
 }
 
 std::vector<command::Configuration::Parameter> Configuration::parameters() const {
@@ -151,7 +158,9 @@ std::vector<command::Configuration::Parameter> Configuration::parameters() const
 }
 
 std::string Configuration::get(std::string_view name) const {
-  const Setting& setting = *rows_.find(name)->second;
+  const auto row = rows_.find(name);
+  SEPAL_ASSERT(row != rows_.end(), "CONFIG shows what is no parameter");
+  const Setting& setting = *row->second;
   return plain_text(setting, setting.get(settings_));
 }
 

@@ -30,6 +30,13 @@ constexpr std::span<const Unit> written_byte_units{byte_units.data(), 3};
 constexpr std::array<Unit, 5> second_units{{{"d", 86'400}, {"h", 3'600}, {"m", 60}, {"s", 1}, {"", 1}}};
 constexpr std::span<const Unit> written_second_units{second_units.data(), 4};
 
+constexpr bool are_written(std::span<const Unit> units) {
+  return std::ranges::is_sorted(units, std::ranges::greater_equal{}, &Unit::factor) &&
+         std::ranges::none_of(units, [](const Unit& unit) { return unit.name.empty(); });
+}
+static_assert(are_written(written_byte_units) && are_written(written_second_units),
+              "the largest unit comes first, and each has a name");
+
 std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<const Unit> units) {
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto number = parse_digits(text.substr(0, digits));

@@ -1,5 +1,6 @@
 // The table of settings. A row here gives a line of the file, a flag, a paragraph of the help, a parameter of
 // CONFIG and a default.
+#include <sepal/base/assert.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/resp/request_parser.hpp>
 #include <sepal/settings/container.hpp>
@@ -10,6 +11,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -69,9 +71,14 @@ void set(Settings& settings, const Value& value) {
   if constexpr (is_duration<Field>) {
     field = Field(std::get<std::uint64_t>(value));
   } else if constexpr (std::is_integral_v<Field>) {
-    field = static_cast<Field>(std::get<std::uint64_t>(value));
+    const auto number = std::get<std::uint64_t>(value);
+    SEPAL_ASSERT(number <= static_cast<std::uint64_t>(std::numeric_limits<Field>::max()),
+                 "a setting takes a number that its field has no room for");
+    field = static_cast<Field>(number);
   } else if constexpr (std::is_enum_v<Field>) {
-    field = choice_of<Field>(std::get<std::string>(value)).value_or(field);
+    const auto choice = choice_of<Field>(std::get<std::string>(value));
+    SEPAL_ASSERT(choice.has_value(), "a setting takes a word that is none of its choices");
+    field = *choice;
   } else {
     field = std::get<Field>(value);
   }
@@ -113,7 +120,8 @@ constexpr Setting journal_row(Setting setting) {
   setting = row<&Settings::runtime, &RuntimeOptions::journal>(setting);
   setting.set = [](Settings& settings, const Value& value) {
     const auto policy = choice_of<keyspace::JournalPolicy>(std::get<std::string>(value));
-    if (policy) settings.runtime.set_journal(*policy);
+    SEPAL_ASSERT(policy.has_value(), "the journal takes a policy that is none of its choices");
+    settings.runtime.set_journal(*policy);
   };
   return setting;
 }
@@ -434,6 +442,26 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                             .config = InConfig::shown,
                                             .parameter = "logfile"}),
 }));
+
+// What the rows of a setting say fits together.
+constexpr bool is_right(const Setting& row) {
+  const bool has_range = row.kind != Kind::rate && row.kind != Kind::choice && row.kind != Kind::seed;
+  if (row.get == nullptr || row.set == nullptr || row.help.empty() || row.group.empty()) return false;
+  if (row.range.min > row.range.max || (!has_range && row.range.max != 0)) return false;
+  // A key becomes a flag and a parameter, with dashes for underscores.
+  const auto is_key = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  return !row.key.empty() && std::ranges::all_of(row.key, is_key) &&
+         (row.kind == Kind::choice) == !row.choices.empty();
+}
+static_assert(std::ranges::all_of(table, is_right));
+static_assert(std::ranges::all_of(table,
+                                  [](const Setting& row) { return !row.secret || row.kind == Kind::text; }),
+              "shown_text() hides texts only");
+static_assert(std::ranges::all_of(table,
+                                  [](const Setting& row) {
+                                    return std::ranges::count(table, row.key, &Setting::key) == 1;
+                                  }),
+              "each setting has a key of its own");
 
 // One for each core, but no more than the CPU time of the container lets run at once.
 std::uint32_t default_threads() {

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/settings/shares.hpp>
 
 #include <algorithm>
@@ -12,6 +13,7 @@ constexpr std::uint64_t scripts_bytes_min = 16 * mib;
 // For the process itself: its code, stacks, buffers of saves and of the log, and what the heap cannot use.
 constexpr std::uint64_t rest_bytes_min = 24 * mib;
 constexpr std::uint64_t rest_bytes_max = 1024 * mib;
+static_assert(rest_bytes_min <= rest_bytes_max && filter_parts_min <= parts);
 
 }  // namespace
 
@@ -22,6 +24,8 @@ MemoryShares memory_shares(std::uint64_t available, const Settings& settings) {
   if (available == 0) return shares;
   const std::uint64_t workers = std::max(settings.server.worker_count, 1u);
   const std::uint64_t part = available / parts;
+  SEPAL_ASSERT(scripts_bytes_min <= defaults.script_memory_max,
+               "the usual memory of scripts is below the least");
   if (shares.clients == defaults.clients_memory_max) shares.clients = std::min(shares.clients, part);
   if (shares.scripts == defaults.script_memory_max)
     shares.scripts = std::clamp(part / workers, scripts_bytes_min, shares.scripts);
@@ -39,6 +43,8 @@ DiskShares disk_shares(std::uint64_t capacity, const Settings& settings) {
   DiskShares shares{.journal_segment = settings.journal_segment_bytes,
                     .reserve = settings.disk_reserve_bytes};
   if (capacity == 0) return shares;
+  SEPAL_ASSERT(storage::journal_segment_bytes_min <= defaults.journal_segment_bytes,
+               "the usual segment of the journal is smaller than the smallest");
   if (shares.journal_segment == defaults.journal_segment_bytes)
     shares.journal_segment =
         std::clamp(capacity / segment_parts, storage::journal_segment_bytes_min, shares.journal_segment);

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view automatic_seed = "auto";
 constexpr std::size_t host_name_length_max = 253;  // RFC 1035
+static_assert(filter::error_rate_min > 0 && filter::error_rate_min < 1);
 
 Error refuse(const Setting& setting) {
   return fail(Errc::invalid_setting, allowed_text(setting));
