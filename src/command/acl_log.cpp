@@ -8,6 +8,8 @@
 namespace sepal::command {
 namespace {
 
+static_assert(static_cast<std::size_t>(AclReason::certificate) + 1 == acl_reason_count);
+
 bool same_event(const AclLog::Event& one, const AclLog::Event& other) {
   return one.reason == other.reason && one.place == other.place && one.object == other.object &&
          one.user_name == other.user_name;

@@ -82,6 +82,34 @@ constexpr std::size_t total_row_count = [] {
 
 static_assert(total_row_count <= command_rows_max);
 
+constexpr std::size_t words_min(const CommandSpec& row) {
+  return static_cast<std::size_t>(row.arity < 0 ? -row.arity : row.arity);
+}
+constexpr bool has_right_keys(const KeyRange& keys) {
+  if (keys.first == 0) return keys.last == 0;
+  return keys.first > 0 && keys.step > 0 && (keys.last == -1 || keys.last >= keys.first);
+}
+// What the dispatcher relies on: it looks at the first argument of a request that writes, and at the word in
+// which requests differ that run together.
+constexpr bool is_right(const CommandSpec& row) {
+  const bool writes = row.flags.has(Flag::write);
+  if (row.arity == 0 || (row.run == nullptr && row.subcommands.empty()) || !has_right_keys(row.keys))
+    return false;
+  if (writes && (row.flags.has(Flag::read_only) || (row.keys.first != 0 && words_min(row) < 2))) return false;
+  if ((row.frees != nullptr || row.flags.has(Flag::string) || row.flags.has(Flag::adopts)) && !writes)
+    return false;
+  if (row.flags.has(Flag::string) && words_min(row) < 2) return false;
+  return row.run_together == nullptr || together_index(row, words_min(row)) >= 2;
+}
+constexpr bool has_right_subcommands(const CommandSpec& row) {
+  return std::ranges::all_of(row.subcommands, [&](const CommandSpec& each) {
+    return each.name.starts_with(row.name) && each.name.substr(row.name.size()).starts_with('|');
+  });
+}
+static_assert(std::ranges::all_of(row_spans, [](std::span<const CommandSpec> rows) {
+  return std::ranges::all_of(rows, is_right) && std::ranges::all_of(rows, has_right_subcommands);
+}));
+
 constexpr std::size_t slot_count = 256;
 static_assert(slot_count >= 2 * top_row_count, "a fuller index means longer runs");
 

@@ -1,6 +1,7 @@
 // Handlers of CONFIG.
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/assert.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 #include <sepal/command/glob.hpp>
@@ -102,7 +103,9 @@ Next config_set(Context& context) {
   }
   const std::unique_ptr<Configuration::Draft> draft = context.services.configuration.draft();
   for (std::size_t at = 0; at < pairs.size(); at += 2) {
-    const Parameter& parameter = *find_parameter(all, pairs[at]);
+    const Parameter* const found = find_parameter(all, pairs[at]);
+    SEPAL_ASSERT(found != nullptr && found->set != nullptr, "a parameter is set whose name was refused");
+    const Parameter& parameter = *found;
     if (const std::string wrong = parameter.set(*draft, parameter, pairs[at + 1]); !wrong.empty()) {
       context.reply.error(set_failed(parameter.name, wrong));
       return Next::done;

@@ -273,6 +273,12 @@ constexpr Parameter parameter_table[] = {
 static_assert(std::ranges::adjacent_find(parameter_table, std::ranges::greater_equal{}, &Parameter::name) ==
                   std::end(parameter_table),
               "sorted and unique");
+static_assert(std::ranges::all_of(parameter_table,
+                                  [](const Parameter& each) {
+                                    return each.get != nullptr && (!each.guarded || each.set == nullptr) &&
+                                           each.range.least <= each.range.greatest;
+                                  }),
+              "each parameter is shown, and a guarded one cannot be set");
 
 }  // namespace
 

@@ -1,4 +1,5 @@
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/assert.hpp>
 #include <sepal/command/latency_events.hpp>
 
 #include <algorithm>
@@ -24,11 +25,13 @@ void LatencyEvents::add(std::string_view event, WallTime at, std::chrono::millis
 std::vector<LatencyEvents::Summary> LatencyEvents::all() const {
   const MutexLock lock(mutex_);
   std::vector<Summary> summaries;
-  for (const auto& [event, series] : series_)
+  for (const auto& [event, series] : series_) {
+    SEPAL_ASSERT(!series.samples.empty(), "an event is listed that has no sample");
     summaries.push_back({.event = event,
                          .latest = series.samples.back(),
                          .longest = series.longest,
                          .samples = {series.samples.begin(), series.samples.end()}});
+  }
   return summaries;
 }
 

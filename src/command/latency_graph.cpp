@@ -1,5 +1,7 @@
 #include "latency_graph.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <string_view>
@@ -25,6 +27,7 @@ std::string age_of(std::chrono::seconds age) {
 
 // The letter of a sample in a row. `level` is the sample's height in steps, from 0.
 char letter_of(std::size_t level, std::size_t row) {
+  SEPAL_ASSERT(level < graph_rows * steps.size(), "a sample is higher than the graph");
   if (level / steps.size() > row) return '|';
   return level / steps.size() == row ? steps[level % steps.size()] : ' ';
 }
@@ -37,6 +40,7 @@ void append_row(std::string& text, std::string row) {
 }  // namespace
 
 std::string latency_graph_of(const LatencyEvents::Summary& event, WallTime now) {
+  SEPAL_ASSERT(!event.samples.empty(), "a graph of no samples");
   const std::size_t count = std::min(event.samples.size(), graph_columns);
   const std::span<const LatencyEvents::Sample> samples = std::span(event.samples).last(count);
   const auto [low, high] = std::ranges::minmax(samples, {}, &LatencyEvents::Sample::duration);

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/command/monitors.hpp>
 
 #include <utility>
@@ -17,7 +18,9 @@ void Monitors::add(Monitor monitor) {
 
 void Monitors::remove(std::uint64_t client_id) {
   const MutexLock lock(mutex_);
-  std::erase_if(monitors_, [&](const Monitor& monitor) { return monitor.client_id == client_id; });
+  const auto erased =
+      std::erase_if(monitors_, [&](const Monitor& monitor) { return monitor.client_id == client_id; });
+  SEPAL_ASSERT(erased <= 1, "a client is listed as a monitor twice");
   count_.store(monitors_.size(), std::memory_order_relaxed);
 }
 
@@ -29,7 +32,8 @@ std::shared_ptr<const std::string> Monitors::on_their_way(std::string lines) {
   }
   return {new std::string(std::move(lines)), [this, byte_count](const std::string* sent) {
             delete sent;
-            bytes_on_their_way_.fetch_sub(byte_count);
+            const std::size_t before = bytes_on_their_way_.fetch_sub(byte_count);
+            SEPAL_ASSERT(before >= byte_count, "more lines arrive than were on their way");
           }};
 }
 

@@ -15,6 +15,7 @@ std::int64_t number_in(std::string_view first_line) {
   std::int64_t number = 0;
   const auto read = std::from_chars(first_line.data() + 1, first_line.data() + first_line.size(), number);
   SEPAL_ASSERT(read.ec == std::errc(), "a part answers an array or an integer");
+  SEPAL_ASSERT(read.ptr == first_line.data() + first_line.size(), "a number of our own fills its line");
   return number;
 }
 
@@ -26,11 +27,13 @@ void PartialRun::join(std::string_view reply) {
   SEPAL_ASSERT(first_line_bytes != std::string_view::npos, "a part answers one whole value");
   const std::string_view first_line = reply.substr(0, first_line_bytes);
   if (first_line.front() == '*') {
+    SEPAL_ASSERT(kind_ != Kind::sum, "a part answers an array, and one before it answered an integer");
     kind_ = Kind::array;
     element_count += static_cast<std::size_t>(number_in(first_line));
     elements.raw(reply.substr(first_line_bytes + line_end.size()));
     keep();
   } else if (first_line.front() == ':') {
+    SEPAL_ASSERT(kind_ != Kind::array, "a part answers an integer, and one before it answered an array");
     kind_ = Kind::sum;
     sum_ += number_in(first_line);
   } else if (kind_ == Kind::array) {

@@ -25,6 +25,8 @@ constexpr std::size_t kept_bytes_max = std::size_t{64} << 10;
 
 ScriptRunner::ScriptRunner(Services& services, Dispatcher& dispatcher, std::size_t worker)
     : services_(services), dispatcher_(dispatcher), worker_(worker) {
+  SEPAL_ASSERT(worker < services.scripts->memory_bytes.size(),
+               "a worker has no place for the memory of its Lua");
   client_.address = "lua";
 }
 
@@ -90,6 +92,7 @@ bool ScriptRunner::resume() {
 // The session measures requests that end in their batch; this one did not.
 void ScriptRunner::note_duration() {
   if (outcome_.spec == nullptr) return;
+  SEPAL_ASSERT(began_.has_value(), "a script was suspended before it was asked whether it goes on");
   const auto duration = moment_.clock() - *began_;
   dispatcher_.record(*outcome_.spec, 1, duration);
   if (dispatcher_.is_slow(duration))
@@ -103,6 +106,7 @@ void ScriptRunner::note_duration() {
 
 // The worker's other clients have their own record of what they did.
 void ScriptRunner::set_aside() {
+  SEPAL_ASSERT(!services_.busy && suspended(), "one script at a time is suspended");
   record_ = std::exchange(dispatcher_.record_, {});
   services_.busy = true;
   dispatcher_.suspended_client_ = request_client_->id;
@@ -164,6 +168,7 @@ Next ScriptRunner::eval(Context& context, const std::shared_ptr<const script::So
 }
 
 void ScriptRunner::begin_script(const Context& context, const script::Source& source, bool read_only) {
+  SEPAL_ASSERT(log_ == nullptr, "a script begins before the group of the last one has ended");
   client_.id = context.client.id;
   client_.database = context.client.database;
   client_.user = context.client.user;
@@ -256,6 +261,7 @@ ScriptRunner::Room ScriptRunner::make_room(const Request& request) {
     case keyspace::Admission::later:
       return Room::postponed;
   }
+  SEPAL_ASSERT(log_ == nullptr || log_ == log, "a script records in two logs");
   if (log_ == nullptr && !in_transaction_) {
     log->begin_group();
     log_ = log;

@@ -73,6 +73,7 @@ Next adopt_long(Context& context, NewString string) {
 }  // namespace
 
 StringGroup::StringGroup(const Context& context) {
+  SEPAL_ASSERT(context.alone, "a group of changes begins while other workers record theirs");
   if (!context.moment.in_transaction) log_ = context.record.log;
   if (log_ != nullptr) log_->begin_group();
 }
@@ -132,6 +133,8 @@ Next put_string(Context& context, NewString string) {
 
 Next answer_string(Context& context, const FoundString& found, std::uint64_t offset,
                    std::uint64_t byte_count) {
+  SEPAL_ASSERT(found.value != nullptr && offset <= found.length() && byte_count <= found.length() - offset,
+               "a part of a string reaches behind its end");
   if (byte_count <= string_at_once_max || context.moment.in_transaction) {
     context.reply.bulk(found.string().text(offset, byte_count));
     return Next::done;

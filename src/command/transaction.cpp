@@ -7,16 +7,21 @@ namespace sepal::command {
 
 void Transaction::queue(const CommandSpec& spec, std::span<const std::string_view> words, bool may_join) {
   SEPAL_ASSERT(!words.empty(), "a command has a name");
+  SEPAL_ASSERT(!failed_ && command_count_ < transaction_commands_max,
+               "a command is queued in a transaction that has failed, or that is full");
   ++command_count_;
   has_script_ = has_script_ || spec.flags.has(Flag::runs_script);
   if (may_join && !groups_.empty() && joins(groups_.back(), spec, words)) {
     append(words.back());
     ++groups_.back().command_count;
-    return;
+  } else {
+    groups_.push_back(
+        {.spec = &spec, .first_word = ends_.size(), .head_count = words.size() - 1, .command_count = 1});
+    for (const std::string_view each : words) append(each);
   }
-  groups_.push_back(
-      {.spec = &spec, .first_word = ends_.size(), .head_count = words.size() - 1, .command_count = 1});
-  for (const std::string_view each : words) append(each);
+  const Group& last = groups_.back();
+  SEPAL_ASSERT(last.first_word + last.head_count + last.command_count == ends_.size(),
+               "the words of the last group end where all words end");
 }
 
 bool Transaction::joins(const Group& group, const CommandSpec& spec,

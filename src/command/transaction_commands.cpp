@@ -29,6 +29,7 @@ constexpr std::uint64_t journal_part = 2;
 // The words of one command of a group.
 std::vector<std::string_view> words_of(const Transaction& transaction, const Transaction::Group& group,
                                        std::size_t command) {
+  SEPAL_ASSERT(command < group.command_count, "a command that the group does not have");
   std::vector<std::string_view> words;
   for (std::size_t at = 0; at < group.head_count; ++at)
     words.push_back(transaction.word(group.first_word + at));

@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/command/client_state.hpp>
 #include <sepal/command/services.hpp>
 #include <sepal/command/users.hpp>
@@ -112,6 +113,7 @@ std::string Users::set(std::string_view name, std::span<const std::string_view> 
   User changed = is_new ? User(std::string(name)) : *found->second;
   const std::size_t bytes_before = is_new ? 0 : changed.byte_count();
   if (std::string wrong = changed.apply(rules); !wrong.empty()) return wrong;
+  SEPAL_ASSERT(bytes_before <= byte_count_, "a user takes more memory than all users");
   const std::size_t bytes = byte_count_ - bytes_before + changed.byte_count();
   if (bytes > users_bytes_max && bytes > byte_count_) return std::string(too_many_users);
   byte_count_ = bytes;
@@ -129,6 +131,8 @@ RemovedUsers Users::remove(std::span<const std::string_view> names) {
   for (const std::string_view name : names) {
     const auto found = users_.find(name);
     if (found == users_.end() || found->second.get() == standard_) continue;
+    SEPAL_ASSERT(found->second->byte_count() <= byte_count_,
+                 "a user that goes takes more memory than all users");
     byte_count_ -= found->second->byte_count();
     removed.push_back(std::move(found->second));
     users_.erase(found);
@@ -137,6 +141,7 @@ RemovedUsers Users::remove(std::span<const std::string_view> names) {
 }
 
 void Users::set_default_password(std::string_view password) {
+  SEPAL_ASSERT(standard_->byte_count() <= byte_count_, "the user `default` takes more memory than all users");
   byte_count_ -= standard_->byte_count();
   standard_->set_only_password(password);
   byte_count_ += standard_->byte_count();
@@ -158,6 +163,8 @@ RemovedUsers Users::adopt(UserTable table, std::string_view default_password) {
     found->second = std::move(user);
   }
   users_ = std::move(table);
+  SEPAL_ASSERT(find(default_name) == standard_,
+               "the user `default` stays, and stays where clients point to it");
   count_bytes();
   note_default();
   return removed;

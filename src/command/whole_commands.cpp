@@ -3,6 +3,7 @@
 // the workers handles large filters and all files (adoptions.hpp).
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/assert.hpp>
 #include <sepal/command/adoptions.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
@@ -159,6 +160,7 @@ bool copied_whole(Context& context, std::string_view payload) {
     context.partial->bytes.reserve(payload.size());
   }
   std::string& copy = context.partial->bytes;
+  SEPAL_ASSERT(copy.size() <= payload.size(), "more of a payload was copied than there is");
   copy.append(payload.substr(copy.size(), part_bytes_max));
   return copy.size() == payload.size();
 }

@@ -146,6 +146,7 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
  private:
   // Moves the connection to the end of the list.
   void stepped(std::chrono::seconds time_max) {
+    SEPAL_ASSERT(!left_, "a connection that has ended is listed again");
     shared_.connections.splice(shared_.connections.end(), shared_.connections, place_);
     beast::get_lowest_layer(stream_).expires_after(time_max);
   }

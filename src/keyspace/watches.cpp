@@ -1,3 +1,4 @@
+#include <sepal/base/assert.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/keyspace/watches.hpp>
 
@@ -11,8 +12,9 @@ Watch::Watch(Watches& watches) : watches_(watches) {
 }
 
 Watch::~Watch() {
-  watches_.client_count_.fetch_sub(1, std::memory_order_relaxed);
-  watches_.key_count_.fetch_sub(keys_.size(), std::memory_order_relaxed);
+  const std::uint64_t clients = watches_.client_count_.fetch_sub(1, std::memory_order_relaxed);
+  const std::uint64_t keys = watches_.key_count_.fetch_sub(keys_.size(), std::memory_order_relaxed);
+  SEPAL_ASSERT(clients > 0 && keys >= keys_.size(), "more clients or keys go than are watched");
 }
 
 bool Watch::changed(const Keyspace& keyspace, WallTime now) const {

@@ -1,4 +1,5 @@
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/assert.hpp>
 #include <sepal/metrics/exposition.hpp>
 
 #include <cmath>
@@ -115,6 +116,7 @@ Exposition& Exposition::series(Labels labels, std::span<const Bucket> buckets, d
 }
 
 void Exposition::line(std::string_view suffix, Labels labels, const Label* last_label, double value) {
+  SEPAL_ASSERT(!name_.empty(), "a sample comes before the head of its family");
   text_.append(name_).append(suffix);
   char before = '{';
   const auto append = [&](const Label& label) {
