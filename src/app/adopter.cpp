@@ -94,6 +94,7 @@ bool Adopter::next(Job& job) {
   const MutexLock lock(mutex_);
   while (!stopping_ && waiting_.empty()) changed_.wait(mutex_);
   if (stopping_) return false;
+  SEPAL_ASSERT(what_.empty(), "a job begins before the one before it has ended");
   job = std::move(waiting_.front());
   waiting_.pop_front();
   what_ = job.what;

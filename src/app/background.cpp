@@ -82,6 +82,7 @@ void Background::run() {
     for (const Task& task : tasks) task();
     tasks.clear();
     disposals_done_.fetch_add(std::exchange(disposals_of_round_, 0));
+    SEPAL_ASSERT(disposals_done_.load() <= disposals_begun_.load(), "more is freed than was disposed of");
     // Called once for all tasks, because one call looks at all filters that wait there.
     if (std::exchange(dropped_, false)) settling_.look_for_dropped();
     settling_.free_given_up();

@@ -408,6 +408,8 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
                                         reserve_.get());
   if (!journal) return journal.error();
   const GateClosed closed(gate_);
+  SEPAL_ASSERT(serving_->services.logs.size() == settings_.server.worker_count && saver_ == nullptr,
+               "the service begins once, and each worker has a place for its log");
   limit_memory();
   saver_ = std::move(saver);
   journal_ = std::move(*journal);
@@ -569,10 +571,12 @@ std::uint64_t Daemon::changes() const {
 }
 
 Result<void> Daemon::start_save() {
+  SEPAL_ASSERT(saver_ != nullptr, "a save is asked for while the data is loaded");
   return saver_->start({});
 }
 
 Result<void> Daemon::start_save_for(std::uint64_t id) {
+  SEPAL_ASSERT(saver_ != nullptr, "a client waits for a save while the data is loaded");
   return saver_->start([this, id](const Result<storage::GenerationReport>& report) {
     answer(id, report ? Result<void>() : report.error());
   });
@@ -635,6 +639,8 @@ std::uint64_t Daemon::segment_bytes_max() const {
 }
 
 std::optional<Result<void>> Daemon::room_for_adopted(std::uint64_t byte_count) {
+  SEPAL_ASSERT(saver_ != nullptr && adopted_files_ != nullptr,
+               "a filter comes whole while the data is loaded");
   const storage::JournalBound bound = bound_now();
   const std::uint64_t bytes_max = bound.bytes_for(keyspace_->memory_used());
   const std::uint64_t taken = journal_view_.status().bytes + adopted_files_->byte_count();
@@ -669,6 +675,7 @@ command::BackgroundStatus Daemon::background() const {
 }
 
 std::uint64_t Daemon::clients_possible() {
+  SEPAL_ASSERT(descriptors_.has_value(), "a client asks for more clients before the server listens");
   descriptors_->look_again();
   serving_->server.set_sockets_max(descriptors_->clients_possible());
   return descriptors_->clients_possible();

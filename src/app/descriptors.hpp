@@ -1,6 +1,7 @@
 // How many file descriptors the process may open, and how many of them clients may have.
 #pragma once
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/server/server.hpp>
 
@@ -21,14 +22,17 @@ class Descriptors {
   // How many descriptors the process needs to serve this many clients.
   [[nodiscard]] std::uint64_t needed_for(std::uint64_t clients) const { return reserved_ + clients; }
   // How many clients the process can serve under the limit.
-  [[nodiscard]] std::uint64_t clients_possible() const { return limit_ - reserved_; }
+  [[nodiscard]] std::uint64_t clients_possible() const {
+    SEPAL_ASSERT(limit_ >= reserved_, "the process needs more descriptors than it may have");
+    return limit_ - reserved_;
+  }
   // Reads the system's limit again, which may have changed. One call at a time.
   void look_again();
 
  private:
   Descriptors(std::uint64_t limit, std::uint64_t reserved) : limit_(limit), reserved_(reserved) {}
 
-  std::uint64_t limit_;     // more than reserved_
+  std::uint64_t limit_;     // at least reserved_
   std::uint64_t reserved_;  // for the process itself
 };
 

@@ -1,5 +1,6 @@
 #include "filter_watch.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/command/glob.hpp>
 #include <sepal/metrics/exposition.hpp>
@@ -146,6 +147,7 @@ void FilterWatch::keep(Candidate candidate) {
   }
   largest_.push_back(std::move(candidate));
   std::ranges::push_heap(largest_, larger);
+  SEPAL_ASSERT(largest_.size() <= options_.filters_max, "more filters are watched than are asked for");
 }
 
 void FilterWatch::measure_all() {

@@ -1,10 +1,14 @@
 #include "journal_view.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <utility>
 
 namespace sepal::app {
 
 void JournalView::show(storage::Journal& journal) {
+  SEPAL_ASSERT(journal_ == nullptr && journal.position() >= begin_.load(),
+               "the journal is shown once, and begins where it was said to begin");
   journal_ = &journal;
 }
 

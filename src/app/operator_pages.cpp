@@ -1,11 +1,13 @@
 #include "operator_pages.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/command/metrics_text.hpp>
 #include <sepal/command/status_json.hpp>
 
 #include <charconv>
 #include <chrono>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "page_files.hpp"
@@ -78,6 +80,7 @@ Result<void> OperatorPages::start() {
 }
 
 void OperatorPages::loaded() {
+  SEPAL_ASSERT(watch_owner_ == nullptr, "the data is loaded once");
   watch_owner_ = std::make_unique<FilterWatch>(
       gate_, side_, services_.keyspace,
       FilterWatch::Options{.filters_max = options_.metrics_filters_max, .pattern = options_.metrics_pattern});
@@ -116,6 +119,8 @@ http::Response OperatorPages::ready() const {
 
 http::Response OperatorPages::metrics(const http::Request& request) {
   const metrics::Format format = format_for(request.accept);
+  static_assert(static_cast<std::size_t>(metrics::Format::open_metrics) + 1 ==
+                std::tuple_size_v<decltype(rendered_)>);
   Rendered& rendered = rendered_[static_cast<std::size_t>(format)];
   const SteadyTime now = std::chrono::steady_clock::now();
   if (rendered.text == nullptr || now - rendered.at > rendered_age_max)

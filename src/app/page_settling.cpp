@@ -184,7 +184,8 @@ bool PageSettling::move_a_piece() {
 // Whether more pieces are in use than at the last look.
 bool PageSettling::look_at(Layer& layer) {
   const std::uint64_t known = layer.in_use;
-  SEPAL_ASSERT(layer.moved <= known, "more pieces were moved than are in use");
+  SEPAL_ASSERT(layer.moved <= known && known <= layer.view.piece_count(),
+               "more pieces were moved than are in use, or more are in use than there are");
   const std::uint64_t end = std::min(known + looked_at_in_step, layer.view.piece_count());
   while (layer.in_use < end && layer.view.in_use(layer.in_use)) ++layer.in_use;
   return layer.in_use > known;

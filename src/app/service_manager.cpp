@@ -1,5 +1,6 @@
 #include "service_manager.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/log/event.hpp>
 
 #include <algorithm>
@@ -94,6 +95,7 @@ void ServiceManager::loading(std::uint64_t bytes_done, std::uint64_t bytes_total
 
 void ServiceManager::ready(const std::string& status) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(phase_ == Phase::starting, "a server is ready twice, or after it has begun to stop");
   phase_ = Phase::ready;
   send("READY=1\nSTATUS=" + status);
 }
@@ -110,6 +112,7 @@ void ServiceManager::reloaded() {
 
 void ServiceManager::stopping(const std::string& status) {
   const MutexLock lock(mutex_);
+  SEPAL_ASSERT(phase_ != Phase::stopping, "a server stops once");
   phase_ = Phase::stopping;
   due_at_ = {};
   send("STOPPING=1\nSTATUS=" + status);

@@ -1,5 +1,6 @@
 #include "watchdog.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 
 #include <utility>
@@ -7,6 +8,7 @@
 namespace sepal::app {
 
 void Watchdog::begin(AskWorkers ask) {
+  SEPAL_ASSERT(ask && !thread_.joinable(), "the watchdog begins once, and asks the workers");
   ask_ = std::move(ask);
   if (manager_.watchdog_period()) thread_ = std::thread([this] { run(); });
 }
