@@ -1,5 +1,6 @@
 #include "backup.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/storage/disk.hpp>
 
 #include <cerrno>
@@ -177,6 +178,7 @@ class Unfinished {
   }
 
   Result<void> finish() {
+    SEPAL_ASSERT(made_ && lock_ != nullptr, "a backup gets its name before it was begun");
     if (auto free = require_free(); !free) return free;
     if (auto renamed = disk_.rename(copy(), target_); !renamed) return renamed;
     return disk_.sync_directory(target_.parent_path());
@@ -361,6 +363,7 @@ class Restore {
   }
 
   Result<RestoreReport> put_in_place(RestoreReport report, bool holds_data) {
+    SEPAL_ASSERT(lock_ != nullptr && (!holds_data || request_.force), "data is replaced that may be in use");
     if (holds_data) {
       auto aside = storage::put_aside(*disk_, request_.directory);
       if (!aside) return aside.error();

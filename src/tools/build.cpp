@@ -155,6 +155,7 @@ class Builder {
       }
     });
     progress_.end();
+    SEPAL_ASSERT(!adding.refused(), "a filter for as many items as were counted is full");
     return error.outcome();
   }
 

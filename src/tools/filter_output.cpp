@@ -1,5 +1,7 @@
 #include "filter_output.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -33,6 +35,7 @@ Result<std::uint64_t> write_output(storage::Disk& disk, const storage::Path& pat
   });
   progress.end();
   if (!written) return written.error();
+  SEPAL_ASSERT(written->byte_count > bytes, "a file is shorter than the bits that were written into it");
   return written->byte_count;
 }
 

@@ -67,6 +67,7 @@ std::string ItemReader::place_of(std::uint64_t item_index) const {
 }
 
 std::string ItemReader::place(std::size_t input, std::uint64_t item_index) const {
+  SEPAL_ASSERT(input < paths_.size(), "an item of an input that is not there");
   const char* const separator = options_.format == ItemFormat::lines ? ":" : ": item ";
   return input_name(paths_[input]) + separator + std::to_string(item_index + 1);
 }

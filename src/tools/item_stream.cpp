@@ -49,7 +49,9 @@ bool ItemStream::fill(ItemBlock& block) {
     const auto count = source_->read(block.room());
     if (!count) failure_ = count.error();
     ended_ = !count || *count == 0;
-    if (count) block.used_ += *count;
+    if (!count) continue;
+    SEPAL_ASSERT(*count <= block.room().size(), "a source gives more bytes than there is room for");
+    block.used_ += *count;
   }
   return ended_;
 }

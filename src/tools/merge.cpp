@@ -142,6 +142,7 @@ class Merger {
 
   Result<void> count_items() {
     const auto layers = merged_.filter->layers();
+    SEPAL_ASSERT(layers.size() == counts_.size(), "a layer has no count of its items");
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const LayerPlan& plan = merged_.header.layers[i].plan;
       const double estimate = items_of_fill(plan, layers[i].fill(plan.byte_count()));
@@ -149,6 +150,8 @@ class Merger {
       if (counts_[i].sum > plan.capacity && estimate > capacity + estimate_tolerance * std::sqrt(capacity))
         return overfull(estimate, plan.capacity);
       const std::uint64_t most = std::min(counts_[i].sum, plan.capacity);
+      SEPAL_ASSERT(counts_[i].largest <= most,
+                   "one filter has more items than all of them, or than its room");
       const double bounded =
           std::clamp(estimate, static_cast<double>(counts_[i].largest), static_cast<double>(most));
       merged_.header.layers[i].item_count = std::min(static_cast<std::uint64_t>(std::llround(bounded)), most);

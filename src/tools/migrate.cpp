@@ -1,5 +1,7 @@
 #include "migrate.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -256,6 +258,7 @@ class Migration {
 
   // `there` has what the target has under the keys of `filters`. Strings are left out.
   Result<void> move_filters(const RemoteKeys& filters, const RemoteKeys& there) {
+    SEPAL_ASSERT(filters.size() == there.size(), "the target was not asked about each key of the source");
     std::vector<const RemoteKey*> small;
     std::int64_t small_bytes = 0;
     for (std::size_t i = 0; i < filters.size(); ++i) {

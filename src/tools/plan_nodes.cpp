@@ -1,11 +1,13 @@
 #include "plan_nodes.hpp"
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/assert.hpp>
 #include <sepal/filter/layer_plan.hpp>
 
 #include <boost/crc.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "text.hpp"
@@ -15,6 +17,8 @@ namespace {
 
 constexpr std::uint64_t parts_min = 64;
 constexpr std::uint64_t parts_max = 4096;
+static_assert(std::has_single_bit(parts_min) && std::has_single_bit(parts_max) && parts_min <= parts_max,
+              "the count of parts doubles until it is the greatest");
 constexpr std::uint64_t part_bytes_max = std::uint64_t{256} << 20;
 // A cluster has at least three masters.
 constexpr std::uint64_t masters_shown[] = {3, 4, 6, 8, 12, 16, 24, 32, 48};
@@ -51,7 +55,9 @@ std::uint64_t most_parts_on_one(std::uint64_t parts, std::uint64_t masters) {
     boost::crc_xmodem_t checksum;
     checksum.process_bytes(name.data(), name.size());
     const double slot = checksum.checksum() % static_cast<unsigned>(slots);
-    ++counts[static_cast<std::size_t>(std::ranges::upper_bound(ends, slot) - ends.begin())];
+    const auto master = static_cast<std::size_t>(std::ranges::upper_bound(ends, slot) - ends.begin());
+    SEPAL_ASSERT(master < counts.size(), "a slot belongs to no master");
+    ++counts[master];
   }
   return std::ranges::max(counts);
 }

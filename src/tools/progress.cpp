@@ -1,5 +1,7 @@
 #include "progress.hpp"
 
+#include <sepal/base/assert.hpp>
+
 #include <algorithm>
 
 #include "text.hpp"
@@ -14,6 +16,7 @@ constexpr std::size_t bar_characters = 24;
 constexpr double rate_seconds_min = 0.2;
 
 std::string bar(double share) {
+  SEPAL_ASSERT(share >= 0 && share <= 1, "a bar is longer than the whole");
   std::string text(bar_characters, '.');
   std::fill_n(text.begin(), static_cast<std::size_t>(share * bar_characters), '#');
   return "[" + text + "]";

@@ -1,5 +1,6 @@
 #include "rdb_file.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
 #include <algorithm>
@@ -90,6 +91,12 @@ constexpr auto types = [] {
   table[25] = {Shape::one_string_from, "hash"};
   return table;
 }();
+static_assert(std::ranges::all_of(types,
+                                  [](const Type& type) {
+                                    return (type.shape == Shape::unknown) ==
+                                           std::string_view(type.name).empty();
+                                  }),
+              "each type that is known has a name");
 
 // A module's id: nine letters of six bits each, and ten bits of version.
 constexpr int module_version_bits = 10;
@@ -105,6 +112,7 @@ std::string module_name(std::uint64_t id) {
 }  // namespace
 
 std::span<const std::byte> FileBytes::more() {
+  SEPAL_ASSERT(offset_ <= end_, "a file is read behind its end");
   buffer_.resize(file_piece_bytes);
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), end_ - offset_));
   const auto read = file_.read_at(offset_, std::span(buffer_).first(count));
@@ -246,6 +254,8 @@ Result<void> RdbFile::take_opcode(std::uint8_t code) {
 }
 
 RdbKey RdbFile::read_key(std::uint8_t type) {
+  SEPAL_ASSERT(type < types.size() && types[type].shape != Shape::unknown,
+               "a key of an unknown type is read");
   RdbKey key{.database = database_,
              .key = reader_.text(keyspace::key_bytes_max),
              .deadline = std::exchange(deadline_, keyspace::no_deadline),

@@ -17,6 +17,7 @@ void RdbFilters::Bits::begin(const filter::RdbFilter& filter, filter::RdbBytes& 
 }
 
 Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
+  SEPAL_ASSERT(filter_ != nullptr && bytes_ != nullptr, "bits are read of no filter");
   while (!into.empty()) {
     if (left_ == 0 && string_ == filter_->bits.size()) {
       SEPAL_ASSERT(filter_->image.options.hash == filter::ItemHash::none,
@@ -42,6 +43,7 @@ Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
 
 // A string may have no bytes, and stand for none; then nothing is left of it.
 void RdbFilters::Bits::open_string() {
+  SEPAL_ASSERT(string_ < filter_->bits.size(), "the bits of a filter are in no further string");
   const filter::RdbBits& bits = filter_->bits[string_++];
   reader_.emplace(bits.string, *bytes_);
   left_ = bits.byte_count;
@@ -65,6 +67,7 @@ Result<void> RdbFilters::rewind() {
 }
 
 Result<const storage::StreamedFilter*> RdbFilters::next() {
+  SEPAL_ASSERT(rdb_.has_value(), "the filters of a file are read before its beginning");
   for (;;) {
     auto key = rdb_->next();
     if (!key) return key.error();
@@ -74,6 +77,7 @@ Result<const storage::StreamedFilter*> RdbFilters::next() {
     const auto taken = take(*key_);
     if (!taken) return taken.error();
     if (!*taken) continue;
+    SEPAL_ASSERT(key_->filter && key_->key, "a key is taken that has no name, or no filter");
     const bool is_number =
         key_->kind == RdbKey::Kind::string && key_->string.kind == filter::RdbString::Kind::number;
     bits_.begin(*key_->filter, is_number ? *digit_bytes_ : rdb_->bytes());

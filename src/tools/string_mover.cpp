@@ -1,5 +1,6 @@
 #include "string_mover.hpp"
 
+#include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
 
 #include <algorithm>
@@ -252,6 +253,7 @@ Result<std::string> StringMover::copy_pieces(const RemoteKey& source, Sample& sa
 
 // The temporary key has the string's length from the beginning, so that zeros need not be sent.
 Result<std::string> StringMover::begin_copy(const RemoteKey& source) {
+  SEPAL_ASSERT(source.string_bytes > 0, "a string without bytes is copied in pieces");
   RedisConnection& target = parts_.target;
   target.add({"DEL", temporary_});
   target.add({"SETRANGE", temporary_, std::to_string(source.string_bytes - 1), std::string_view("\0", 1)});
@@ -309,6 +311,8 @@ void StringMover::keep(Sample sample) {
   } else if (place < string_samples_max) {
     samples_[static_cast<std::size_t>(place)] = std::move(sample);
   }
+  SEPAL_ASSERT(samples_.size() == std::min<std::uint64_t>(candidates_, string_samples_max),
+               "a sample is missing, or there are too many");
 }
 
 // False: there is nothing to copy.
