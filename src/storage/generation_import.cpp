@@ -29,9 +29,11 @@ class GenerationImport {
     Result<void> done = for_each([this](const StreamedFilter& filter) { return count(filter); });
     if (!done) return done.error();
     own_left_ = own_count_;
+    packed_left_ = packed_count_;
     ProgressMeter meter(progress, bitmap_bytes_);
     if (packed_count_ != 0) done = begin_pack(meter);
     if (done) done = for_each([&](const StreamedFilter& filter) { return write(filter, meter); });
+    if (done && (own_left_ != 0 || packed_left_ != 0)) done = changed();
     if (done && pack_) done = end_file(packed_name, packed_count_, *pack_);
     if (!done) return done.error();
     return write_manifest(disk_, place_, std::move(manifest_));
@@ -66,6 +68,11 @@ class GenerationImport {
     return {};
   }
 
+  // The file that the filters come from may be replaced while it is read for the second time.
+  static Error changed() {
+    return fail(Errc::damaged, "the filters changed while they were read: the second time there were others");
+  }
+
   Result<void> begin_pack(ProgressMeter& meter) {
     auto file = disk_.create(place_.folder / packed_name);
     if (!file) return file.error();
@@ -74,8 +81,11 @@ class GenerationImport {
   }
 
   Result<void> write(const StreamedFilter& filter, ProgressMeter& meter) {
-    if (!is_large(filter) || own_left_ == 0) return RecordWriter(*pack_, meter).write_streamed(filter);
-    --own_left_;
+    const bool own = is_large(filter) && own_left_ != 0;
+    std::uint64_t& left = own ? own_left_ : packed_left_;
+    if (left == 0) return changed();
+    --left;
+    if (!own) return RecordWriter(*pack_, meter).write_streamed(filter);
     const std::string name =
         "filter-" + std::to_string(place_.number) + "-" + std::to_string(own_count_ - own_left_ - 1);
     auto file = disk_.create(place_.folder / name);
@@ -107,6 +117,7 @@ class GenerationImport {
   std::uint64_t packed_count_ = 0;
   std::uint64_t own_count_ = 0;
   std::uint64_t own_left_ = 0;
+  std::uint64_t packed_left_ = 0;
 };
 
 }  // namespace

@@ -134,9 +134,10 @@ Result<std::span<const std::byte>> RecordReader::take_head(std::uint64_t count, 
 }
 
 Result<void> RecordReader::check_lengths(std::uint64_t start, const format::RecordHead& head) const {
-  // Both lengths have 32 bits, so their sum fits.
+  // Both lengths have 32 bits, so their sum fits. A checksum stands behind the head.
   const std::uint64_t head_bytes = format::head_bytes<format::RecordHead>(version_) +
-                                   std::uint64_t{head.key_bytes} + std::uint64_t{head.image_bytes};
+                                   std::uint64_t{head.key_bytes} + std::uint64_t{head.image_bytes} +
+                                   format::checksum_bytes;
   if (head_bytes > reader_.remaining())
     return damaged_at(start, "a record's key or image header is longer than the file");
   const auto stored = format::stored_bitmap_bytes(head.bitmap_bytes);

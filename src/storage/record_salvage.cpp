@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "damage.hpp"
@@ -12,12 +13,14 @@ namespace sepal::storage {
 
 Result<void> RecordSalvage::run(const Take& take, const Lose& lose) {
   begin_at(0);
-  if (const auto count = records_->read_header(); !count) {
+  const auto count = records_->read_header();
+  if (!count) {
     if (!is_damage(count.error())) return count.error();
     lose(count.error());
     begin_at(std::min<std::uint64_t>(sizeof(format::FilterFileHeader), byte_count_));
   }
-  while (reader_->remaining() > 0) {
+  std::uint64_t found = 0;
+  for (; reader_->remaining() > 0; ++found) {
     const std::uint64_t start = reader_->offset();
     auto loaded = records_->read_record();
     if (loaded) {
@@ -31,6 +34,10 @@ Result<void> RecordSalvage::run(const Take& take, const Lose& lose) {
     if (!next) return next.error();
     go_on_at(*next);
   }
+  // A file may have been cut where a record begins, and damage may have hidden the heads of some.
+  if (count && found < *count)
+    lose(damaged_at(byte_count_, std::to_string(*count - found) + " of its " + std::to_string(*count) +
+                                     " filters are missing"));
   return {};
 }
 

@@ -63,6 +63,7 @@ class ServiceManagerTest(DaemonTest):
 
     def test_it_hears_of_the_load_of_the_end_of_the_start_and_of_the_stop(self):
         manager, daemon = self.begin()
+        self.assertEqual(manager.wait_for("STATUS"), 0)
         loading = manager.messages[0]
         self.assertRegex(loading["STATUS"], r"^Loading: \d+ % \(\d+ of \d+ bytes\)$")
         self.assertGreater(int(loading["EXTEND_TIMEOUT_USEC"]), 0)

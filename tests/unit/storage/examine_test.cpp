@@ -245,6 +245,24 @@ TEST_CASE("salvage of a directory with one wrong byte anywhere loses at most the
   }
 }
 
+TEST_CASE("verify and salvage report a file that was cut at any byte", "[storage][examine][exhaustive]") {
+  const Directory whole;
+  for (const std::string& path : {folder + "pack-0", folder + "filter-1-0"}) {
+    for (std::size_t length = 0; length < whole.files.at(path).size(); ++length) {
+      INFO(path << " length " << length);
+      Directory directory = whole;
+      directory.files[path].resize(length);
+      const std::vector<Finding> findings = directory.verify();
+      CHECK(std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
+        return finding.grade == Grade::damaged && contains(finding.text, path);
+      }));
+      const auto salvaged = salvage(directory);
+      CHECK_FALSE(salvaged->report.lost.empty());
+      CHECK(salvaged->items(1, "recorded") == 3);
+    }
+  }
+}
+
 TEST_CASE("salvage works without a CURRENT, a MANIFEST or a file", "[storage][examine]") {
   for (const std::string& path :
        {std::string("data/CURRENT"), folder + "MANIFEST", folder + "filter-1-0", std::string("data/SEED")}) {

@@ -1,0 +1,99 @@
+#include <sepal/storage/data_directory.hpp>
+#include <sepal/storage/streamed_filter.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/storage_fixture.hpp"
+
+namespace import_test {
+
+using namespace sepal;
+using namespace sepal::storage;
+using test::SimulatedDisk;
+
+namespace {
+
+constexpr std::uint64_t large_capacity = 10'000;
+
+class NoBits final : public BitStream {
+ public:
+  Result<void> read(std::span<std::byte> into) override {
+    std::ranges::fill(into, std::byte{0});
+    return {};
+  }
+};
+
+// Empty filters of these capacities. The second pass may give others.
+class Passes final : public FilterStream {
+ public:
+  Passes(std::vector<std::uint64_t> first, std::vector<std::uint64_t> second)
+      : passes_{std::move(first), std::move(second)} {}
+
+  Result<void> rewind() override {
+    ++pass_;
+    at_ = 0;
+    return {};
+  }
+  Result<const StreamedFilter*> next() override {
+    const std::vector<std::uint64_t>& capacities = passes_.at(pass_ - 1);
+    if (at_ == capacities.size()) return nullptr;
+    filter_ =
+        *filter::Filter::create({.error_rate = 0.01, .capacity = capacities[at_], .seed = 1}, test::roomy);
+    header_ = filter::header_of(*filter_);
+    key_ = "key " + std::to_string(++at_);
+    streamed_ = {.database = 0, .key = key_, .header = &header_, .bits = &bits_};
+    return &streamed_;
+  }
+
+ private:
+  std::vector<std::vector<std::uint64_t>> passes_;
+  std::size_t pass_ = 0;
+  std::size_t at_ = 0;
+  keyspace::FilterPtr filter_;
+  filter::ImageHeader header_;
+  std::string key_;
+  NoBits bits_;
+  StreamedFilter streamed_;
+};
+
+Result<GenerationReport> import_of(SimulatedDisk& disk, std::vector<std::uint64_t> first,
+                                   std::vector<std::uint64_t> second) {
+  const auto directory = DataDirectory::open(disk, "data", 1, std::nullopt, {.own_file_bytes_min = 1000});
+  REQUIRE(directory);
+  Passes filters(std::move(first), std::move(second));
+  return (*directory)->import_filters(filters, {}, {});
+}
+
+}  // namespace
+
+TEST_CASE("an import writes the filters of a stream", "[storage]") {
+  SimulatedDisk disk;
+  const auto report = import_of(disk, {10, large_capacity, 20}, {10, large_capacity, 20});
+  REQUIRE(report);
+  CHECK(report->filters == 3);
+  const auto loaded = test::open_and_load(disk, "data");
+  REQUIRE_FALSE(loaded.error);
+  CHECK(loaded.filters.size() == 3);
+}
+
+TEST_CASE("an import of filters that change between its passes fails, and leaves nothing", "[storage]") {
+  struct Change {
+    std::vector<std::uint64_t> first;
+    std::vector<std::uint64_t> second;
+  };
+  const auto [first, second] = GENERATE(
+      Change{{10, large_capacity}, {}}, Change{{10, large_capacity}, {10}},
+      Change{{10, large_capacity}, {large_capacity}}, Change{{10, large_capacity}, {10, large_capacity, 20}},
+      Change{{10, large_capacity}, {10, 20}}, Change{{large_capacity, large_capacity}, {large_capacity, 10}});
+  SimulatedDisk disk;
+  const auto report = import_of(disk, first, second);
+  REQUIRE_FALSE(report);
+  CHECK(report.error().detail.find("the filters changed while they were read") != std::string::npos);
+  for (const auto& [path, contents] : disk.files()) CHECK(path.find("generation") == std::string::npos);
+}
+
+}  // namespace import_test
