@@ -3,7 +3,7 @@ complete -c sepald -f
 complete -c sepald -s h -l help -d 'print this help and exit'
 complete -c sepald -s v -l version -d 'print the version and exit'
 complete -c sepald -l config -r -F -d 'configuration file; a flag overrides what it says'
-complete -c sepald -l check-config -d 'check the configuration file and the flags, print what differs from the defaults, and exit'
+complete -c sepald -l check-config -d 'check the settings and the files that they name, print what differs from the defaults, and exit'
 complete -c sepald -l healthcheck -d 'ask the sepald that runs with these settings whether it is alive and loaded, and exit with 0 or 1'
 complete -c sepald -l bind -x -d 'addresses to listen on, as one value ("ADDRESS ADDRESS"); a leading \'-\' forgives one that the machine does not have (default ["127.0.0.1"])'
 complete -c sepald -l port -x -d 'TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none (default 6379)'

@@ -6,7 +6,7 @@ _arguments \
   '(-v --version)-v[print the version and exit]' \
   '(-v --version)--version[print the version and exit]' \
   '--config=[configuration file; a flag overrides what it says]:file:_files' \
-  '--check-config[check the configuration file and the flags, print what differs from the defaults, and exit]' \
+  '--check-config[check the settings and the files that they name, print what differs from the defaults, and exit]' \
   '--healthcheck[ask the sepald that runs with these settings whether it is alive and loaded, and exit with 0 or 1]' \
   '--bind=[addresses to listen on, as one value ("ADDRESS ADDRESS"); a leading '\''-'\'' forgives one that the machine does not have (default \["127.0.0.1"\])]:address:' \
   '--port=[TCP port; 0 lets the system pick one, or with a UNIX socket or a TLS port means none (default 6379)]:number:' \

@@ -16,18 +16,32 @@ bool is_in(const storage::Path& path, const storage::Path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-}  // namespace
-
-Result<void> check_import_folder(const storage::Path& folder, const storage::Path& data) {
+// Without links in its path.
+Result<storage::Path> find_import_folder(const storage::Path& folder) {
   std::error_code wrong;
-  const storage::Path canonical_data = std::filesystem::canonical(data, wrong);
-  if (wrong) return fail(Errc::io, "cannot look at " + data.string() + ": " + wrong.message());
-  const storage::Path canonical = std::filesystem::canonical(folder, wrong);
+  storage::Path canonical = std::filesystem::canonical(folder, wrong);
   if (wrong == std::errc::no_such_file_or_directory)
     return fail(Errc::io, "there is no folder " + folder.string() + " (import_dir)");
   if (!wrong && !std::filesystem::is_directory(canonical, wrong) && !wrong)
     return fail(Errc::io, folder.string() + " (import_dir) is no folder");
   if (wrong) return fail(Errc::io, "cannot look at import_dir " + folder.string() + ": " + wrong.message());
+  return canonical;
+}
+
+}  // namespace
+
+Result<void> require_import_folder(const storage::Path& folder) {
+  const auto found = find_import_folder(folder);
+  return found ? Result<void>() : found.error();
+}
+
+Result<void> check_import_folder(const storage::Path& folder, const storage::Path& data) {
+  std::error_code wrong;
+  const storage::Path canonical_data = std::filesystem::canonical(data, wrong);
+  if (wrong) return fail(Errc::io, "cannot look at " + data.string() + ": " + wrong.message());
+  const auto found = find_import_folder(folder);
+  if (!found) return found.error();
+  const storage::Path& canonical = *found;
   if (!is_in(canonical, canonical_data) && canonical != canonical_data.parent_path()) return {};
   return fail(Errc::io,
               "import_dir must not be the data directory, lie in it or contain it directly, or an "

@@ -14,6 +14,7 @@
 
 #include "crash_report.hpp"
 #include "daemon.hpp"
+#include "file_check.hpp"
 #include "healthcheck.hpp"
 #include "logging.hpp"
 #include "machine.hpp"
@@ -46,6 +47,13 @@ int tell_health(const sepal::settings::Settings& settings) {
   return 0;
 }
 
+int check_config(const sepal::settings::Invocation& invocation) {
+  if (const auto checked = sepal::app::check_files(invocation.settings); !checked)
+    return complain(checked.error(), exit_failed);
+  std::fputs(invocation.text.c_str(), stdout);
+  return 0;
+}
+
 // If the system gives no thread or no memory, the libraries throw. That ends here.
 int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) {
   try {
@@ -71,6 +79,7 @@ int main(int argc, char** argv) {
   auto invocation = sepal::settings::read_invocation(arguments, sepal::version_line("sepald"));
   if (!invocation) return complain(invocation.error(), exit_usage);
   if (invocation->action == Invocation::Action::check_health) return tell_health(invocation->settings);
+  if (invocation->action == Invocation::Action::check_config) return check_config(*invocation);
   if (invocation->action != Invocation::Action::run) {
     std::fputs(invocation->text.c_str(), stdout);
     return 0;

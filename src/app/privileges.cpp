@@ -75,6 +75,12 @@ std::optional<std::filesystem::path> folder_in_the_way(const std::filesystem::pa
 
 }  // namespace
 
+Result<void> require_user(const std::string& name) {
+  if (name.empty()) return {};
+  const auto record = find_user(name);
+  return record ? Result<void>() : record.error();
+}
+
 Result<void> Privileges::begin(const std::string& user, const Files& files) {
   const uid_t now = geteuid();
   root_unasked_ = now == root && user.empty();

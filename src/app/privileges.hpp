@@ -15,6 +15,9 @@
 
 namespace sepal::app {
 
+// Whether the machine knows this user; an empty name is none, and always right. Errors: not_found, io.
+Result<void> require_user(const std::string& name);
+
 // Confined to the main thread.
 class Privileges {
  public:

@@ -80,7 +80,7 @@ void add_requests(CommandLine& line) {
                            ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   line.app.add_flag(
       "--check-config", line.requests.check_config,
-      "check the configuration file and the flags, print what differs from the defaults, and exit");
+      "check the settings and the files that they name, print what differs from the defaults, and exit");
   line.app.add_flag("--healthcheck", line.requests.check_health,
                     "ask the sepald that runs with these settings whether it is alive and loaded, and exit "
                     "with 0 or 1");

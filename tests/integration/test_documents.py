@@ -27,6 +27,7 @@ Below, NOT_RUN lists command lines that a test cannot run, VARYING output that v
 before its first command.
 """
 
+import getpass
 import os
 import pathlib
 import re
@@ -35,6 +36,7 @@ import sys
 import unittest
 
 import documents
+from certificates import Authority
 from documents import CLIENT_KINDS, EXCERPTS, ROOT, Reader
 
 sys.path.append(str(ROOT / "tests" / "clients"))
@@ -104,6 +106,9 @@ PREPARED = {
     "docs/operations.md": "seq 1000 > users.txt; seq 500 2000 | gzip > more-users.txt.gz",
 }
 
+# The folder of the settings where sepald is installed.
+OF_INSTALLED = "/etc/sepal/"
+
 # Programs whose flags are compared with their --help.
 PROGRAM = re.compile(r"(?:\./)?((?:build/release/)?sepald|(?:build/release/)?sepal(?: [a-z]+)?|(?:scripts|benchmarks)/[a-z-]+)(?= |$)")
 # Text like `docs/formats.md`, and `benchmarks/accuracy` for a program that is built from benchmarks/accuracy.cpp.
@@ -172,9 +177,23 @@ class DocumentTest(unittest.TestCase):
 
     def run_toml(self, reader, block):
         path = pathlib.Path(reader.folder, "shown.toml")
-        path.write_text(block.text, encoding="utf-8")
+        # The check looks for the user and reads the files, which this machine has elsewhere.
+        text = block.text.replace('user = "sepal"', 'user = "%s"' % getpass.getuser())
+        if OF_INSTALLED in text:
+            text = text.replace(OF_INSTALLED, self.make_installed(reader.folder))
+        path.write_text(text, encoding="utf-8")
         status, printed = reader.run(["sepald", "--config", str(path), "--check-config"])
         self.assertEqual(status, 0, "\n".join([block.place, *printed]))
+
+    @staticmethod
+    def make_installed(folder):
+        """The files of OF_INSTALLED that documents name. Returns their folder, with a slash."""
+        installed = pathlib.Path(folder, "installed")
+        if not installed.exists():
+            pathlib.Path(installed, "users").mkdir(parents=True)
+            pathlib.Path(installed, "users", "users.acl").write_text("")
+            Authority(str(installed)).sign("server")
+        return str(installed) + "/"
 
     def run_python(self, reader, block):
         if runnable(block) and not self.is_excerpt(block):

@@ -1,6 +1,7 @@
 """Starts that cannot succeed: each ends with one line that says why, and with the documented exit status."""
 
 import ctypes
+import getpass
 import os
 import pathlib
 import re
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import unittest
 
+from certificates import Authority
 from daemon import SANITIZED, SEPALD, DaemonTest, free_port
 
 SECONDS_MAX = 300
@@ -171,6 +173,31 @@ class StartErrorTest(DaemonTest):
         ])
         self.assertFalse(os.path.exists(self.path("none")))
         self.assertEqual(os.path.getsize(plain), 0)
+
+    def test_the_check_of_a_configuration_says_what_a_start_says(self):
+        plain, users = self.file("plain"), self.file("users.acl", "user default on\nuser bob +@nosuch\n")
+        authority = Authority(self.directory)
+        good, other = authority.sign("good"), authority.sign("other")
+        tls = ("--tls-port", str(free_port()), "--tls-cert-file", good.certificate, "--tls-key-file")
+        for pattern, arguments in [
+                ('user: there is no user "nosuch"', ["--user", "nosuch"]),
+                ("there is no folder .*/none", ["--import-dir", self.path("none")]),
+                ("plain .*is no folder", ["--import-dir", plain]),
+                ("none.acl", ["--aclfile", self.path("none.acl")]),
+                ("users.acl:2: .*nosuch", ["--aclfile", users]),
+                ("none.key", [*tls, self.path("none.key")]),
+                ("other.key", [*tls, other.key]),
+        ]:
+            with self.subTest(pattern):
+                self.check(FAILED, pattern, *arguments)
+                self.check(FAILED, "^sepald: .*" + pattern, "--check-config", *arguments)
+        os.remove(users)
+        self.file("users.acl", "user bob on nopass ~* +@read\n")
+        done = subprocess.run([SEPALD, "--check-config", *tls, good.key, "--aclfile", users, "--import-dir", self.directory,
+                               "--user", getpass.getuser(), "--dir", self.path("nowhere")],
+                              capture_output=True, text=True, timeout=SECONDS_MAX)
+        self.assertEqual((done.returncode, done.stderr, done.stdout.split("\n")[0]), (0, "", "configuration ok"))
+        self.assertFalse(os.path.exists(self.path("nowhere")))
 
     def test_addresses_that_cannot_be_listened_on(self):
         with socket.socket() as taken, socket.socket(socket.AF_UNIX) as taken_path:
