@@ -192,7 +192,7 @@ class ClusterTest(unittest.TestCase):
                 [sys.executable, str(systems.INSIDE), "--read-only", "--data", str(data), root, config["User"], *config["Entrypoint"],
                  *service["command"], "--port", str(port), "--bind", "127.0.0.1"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             self.addCleanup(process.wait, 60)
-            self.addCleanup(process.terminate)
+            self.addCleanup(process.kill)  # a node that writes its first AOF refuses SIGTERM
             self.eventually("a node does not start", lambda: self.call(port, "PING") == "PONG")
         script = joined["command"][0]
         for address, port in ports.items():
