@@ -42,7 +42,8 @@ Result<void> SealedWriter::append_checksum(std::uint64_t checksum) {
 }
 
 Result<SealedWriter::Sealed> SealedWriter::finish() {
-  SEPAL_ASSERT(!std::exchange(finished_, true), "a file is sealed once");
+  SEPAL_ASSERT(!finished_, "a file is sealed once");
+  finished_ = true;
   if (auto flushed = flush(); !flushed) return flushed.error();
   if (auto synced = file_->sync(); !synced) return synced.error();
   return Sealed{.byte_count = written_, .seal = seal_.value()};
