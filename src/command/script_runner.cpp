@@ -42,6 +42,10 @@ ScriptRunner::~ScriptRunner() {
 
 Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& moment) {
   SEPAL_ASSERT(moment.alone && !suspended(), "scripts of one worker run one after the other, alone");
+  if (!fiber_.prepare()) {
+    request.reply.error(text::no_memory_for_scripts);
+    return {.next = Next::done, .spec = nullptr};
+  }
   request_client_ = &request.client;
   request_spec_ = request.spec;
   copy_words(request.words);
@@ -94,7 +98,7 @@ void ScriptRunner::note_duration() {
   if (outcome_.spec == nullptr) return;
   SEPAL_ASSERT(began_.has_value(), "a script was suspended before it was asked whether it goes on");
   const auto duration = moment_.clock() - *began_;
-  dispatcher_.record(*outcome_.spec, 1, duration);
+  dispatcher_.count_calls(*outcome_.spec, 1, duration);
   if (dispatcher_.is_slow(duration))
     dispatcher_.note_slow({.client = *request_client_,
                            .spec = *outcome_.spec,

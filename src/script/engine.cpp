@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <new>
 
 #include "state.hpp"
 
@@ -37,8 +38,24 @@ struct State::Task {
   Engine::Outcome outcome{};
 };
 
-State::State() : lua_(lua_newstate(allocate, this)) {
-  SEPAL_ASSERT(lua_ != nullptr, "the system has no memory for Lua");
+std::unique_ptr<State> State::make(std::uint64_t memory_bytes_max) {
+  std::unique_ptr<State> state(new (std::nothrow) State(memory_bytes_max));
+  if (state == nullptr || state->lua_ == nullptr) return nullptr;
+  if (lua_cpcall(state->lua_, open_protected, nullptr) != 0) return nullptr;
+  state->memory_bytes_max_ = 0;
+  return state;
+}
+
+State::State(std::uint64_t memory_bytes_max)
+    : memory_bytes_max_(memory_bytes_max), lua_(lua_newstate(allocate, this)) {}
+
+int State::open_protected(lua_State* lua) {
+  lua_settop(lua, 0);
+  of(lua).open();
+  return 0;
+}
+
+void State::open() {
   open_sandbox(lua_);
   sandbox_ = keep_on_top();
   lua_pushcfunction(lua_, handle_error);
@@ -60,7 +77,7 @@ int State::keep_on_top() {
 State::~State() {
   SEPAL_ASSERT(run_ == nullptr, "Lua ends while a script runs");
   memory_bytes_max_ = 0;
-  lua_close(lua_);
+  if (lua_ != nullptr) lua_close(lua_);
   SEPAL_ASSERT(memory_bytes_ == 0, "Lua has ended, and has not freed all of its memory");
 }
 
@@ -318,8 +335,8 @@ Engine::~Engine() = default;
 
 std::string Engine::compile(const std::shared_ptr<const Source>& source) {
   SEPAL_ASSERT(source != nullptr, "a script without its text");
-  if (state_ == nullptr) state_ = std::make_unique<State>();
-  return state_->compile(source);
+  if (state_ == nullptr) state_ = State::make();
+  return state_ == nullptr ? "not enough memory" : state_->compile(source);
 }
 
 Engine::Outcome Engine::run(const Run& run) {

@@ -5,6 +5,7 @@
 #include <boost/context/preallocated.hpp>
 #include <boost/context/protected_fixedsize_stack.hpp>
 
+#include <new>
 #include <utility>
 
 #include "stack_switch.hpp"
@@ -80,9 +81,19 @@ Fiber::~Fiber() {
   SEPAL_ASSERT(!suspended(), "work is lost in the middle");
 }
 
+bool Fiber::prepare() {
+  if (stack_ != nullptr) return true;
+  try {
+    stack_ = std::make_unique<Stack>(stack_bytes_);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 bool Fiber::run(std::function<void()> work) {
   SEPAL_ASSERT(work && !suspended() && !inside(), "a fiber does one work at a time");
-  if (stack_ == nullptr) stack_ = std::make_unique<Stack>(stack_bytes_);
+  SEPAL_ASSERT(stack_ != nullptr, "a fiber is prepared before it runs");
   return stack_->run(std::move(work));
 }
 

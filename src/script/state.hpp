@@ -22,7 +22,9 @@ namespace sepal::script {
 
 class State {
  public:
-  State();
+  // With the sandbox opened. Null: the system has no memory, or Lua would take more than `memory_bytes_max`
+  // (0: no limit) already.
+  static std::unique_ptr<State> make(std::uint64_t memory_bytes_max = 0);
   ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -60,12 +62,16 @@ class State {
   };
   struct Task;  // what runs in protected mode
 
+  explicit State(std::uint64_t memory_bytes_max);
+
   static void* allocate(void* self, void* block, std::size_t old_bytes, std::size_t new_bytes);
+  static int open_protected(lua_State* lua);
   static int compile_protected(lua_State* lua);
   static int run_protected(lua_State* lua);
   static int handle_error(lua_State* lua);
   static void count_hook(lua_State* lua, lua_Debug* activation);
   void set_global_list(int name, std::span<const std::string_view> words);
+  void open();
   int keep_on_top();
   void push_kept(int reference) { lua_rawgeti(lua_, LUA_REGISTRYINDEX, reference); }
   void begin_run(const Engine::Run& run);
@@ -77,7 +83,7 @@ class State {
   std::uint64_t memory_bytes_ = 0;
   std::uint64_t memory_bytes_max_ = 0;  // 0: no limit
   std::uint64_t collected_bytes_ = 0;   // after the last whole collection
-  lua_State* lua_;
+  lua_State* lua_;                      // null in make() only
   std::unordered_map<const Source*, Compiled> compiled_;
   // References to values that each run needs: names, and functions of this class.
   int keys_name_ = LUA_NOREF;

@@ -70,6 +70,7 @@ inline constexpr std::string_view write_in_read_only_script =
     "ERR Write commands are not allowed from read-only scripts.";
 inline constexpr std::string_view script_over_memory =
     "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+inline constexpr std::string_view no_memory_for_scripts = "ERR the system has no memory for scripts";
 inline constexpr std::string_view script_without_room =
     "ERR the journal has no room for further changes of this script: make it shorter";
 inline constexpr std::string_view busy_script =

@@ -8,7 +8,7 @@
 
 namespace sepal::script {
 
-// Confined to one thread. Memory of the stack is taken when the first work runs.
+// Confined to one thread.
 class Fiber {
  public:
   // `stack_bytes` is rounded up to whole pages; a guard page lies below.
@@ -18,8 +18,10 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
+  // Takes the memory of the stack, unless the fiber has it already. False: the system has none.
+  [[nodiscard]] bool prepare();
   // Runs `work` on the fiber's stack until it ends or suspends. True: it has ended. `work` throws nothing.
-  // Nothing is suspended when this is called.
+  // prepare() has answered true, and nothing is suspended.
   bool run(std::function<void()> work);
   // Goes on with what is suspended, until it ends or suspends again. True: it has ended.
   bool resume();

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "script/state.hpp"
 #include "support/catch.hpp"
 
 namespace sepal::test::script_engine {
@@ -333,6 +334,13 @@ TEST_CASE("script: the first line may declare flags") {
   CHECK(parse_source("#!lua name=x\n").error == "Unknown lua shebang option: name=x");
   World world;
   CHECK(has(world.run("#!lua\nerror('x')"), "user_script:2: x"));
+}
+
+TEST_CASE("script: memory that ends at any moment while Lua begins is no more than a refusal") {
+  std::uint64_t limit = 1;
+  while (State::make(limit) == nullptr) limit += 32;
+  CHECK(limit > 4096);
+  CHECK(limit < 1 << 20);
 }
 
 TEST_CASE("script: a compile error names the line") {

@@ -13,10 +13,15 @@ namespace sepal::test::script_fiber {
 
 using script::Fiber;
 
+class ReadyFiber : public Fiber {
+ public:
+  explicit ReadyFiber(std::size_t stack_bytes) : Fiber(stack_bytes) { REQUIRE(prepare()); }
+};
+
 constexpr std::size_t stack_bytes = std::size_t{1} << 20;
 
 TEST_CASE("fiber: work that ends at once") {
-  Fiber fiber(stack_bytes);
+  ReadyFiber fiber(stack_bytes);
   int done = 0;
   for (int i = 0; i < 1000; ++i) CHECK(fiber.run([&] { ++done; }));
   CHECK(done == 1000);
@@ -24,7 +29,7 @@ TEST_CASE("fiber: work that ends at once") {
 }
 
 TEST_CASE("fiber: work that is suspended goes on where it was") {
-  Fiber fiber(stack_bytes);
+  ReadyFiber fiber(stack_bytes);
   std::vector<std::string> told;
   const auto work = [&] {
     std::string local = "a string that is longer than the string object itself";
@@ -45,7 +50,7 @@ TEST_CASE("fiber: work that is suspended goes on where it was") {
 
 // An exception passes through frames of this stack only.
 TEST_CASE("fiber: exceptions within the work, across a suspension") {
-  Fiber fiber(stack_bytes);
+  ReadyFiber fiber(stack_bytes);
   bool caught = false;
   const auto throws_late = [&] {
     std::array<char, 1000> room{};
@@ -69,8 +74,8 @@ TEST_CASE("fiber: exceptions within the work, across a suspension") {
 }
 
 TEST_CASE("fiber: two fibers of one thread take turns") {
-  Fiber one(stack_bytes);
-  Fiber two(stack_bytes);
+  ReadyFiber one(stack_bytes);
+  ReadyFiber two(stack_bytes);
   std::string order;
   CHECK(!one.run([&] {
     order += "1";
@@ -87,13 +92,19 @@ TEST_CASE("fiber: two fibers of one thread take turns") {
   CHECK(order == "1234");
 }
 
+TEST_CASE("fiber: a stack for which the system has no memory is refused") {
+  Fiber fiber(std::size_t{1} << 56);
+  CHECK(!fiber.prepare());
+  CHECK(!fiber.prepare());
+}
+
 TEST_CASE("fiber: fibers that one thread has made end on another") {
   // ThreadSanitizer counted calls of the fibers as calls of the threads, and lost its place.
   int done = 0;
-  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<std::unique_ptr<ReadyFiber>> fibers;
   std::thread([&] {
     for (int i = 0; i < 1000; ++i) {
-      fibers.push_back(std::make_unique<Fiber>(std::size_t{64} << 10));
+      fibers.push_back(std::make_unique<ReadyFiber>(std::size_t{64} << 10));
       static_cast<void>(fibers.back()->run([&done] { ++done; }));
     }
   }).join();
