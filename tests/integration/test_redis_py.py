@@ -1,5 +1,6 @@
 """redis-py, as Debian packages it, with its Bloom filter commands."""
 
+import shutil
 import unittest
 
 import redis
@@ -90,7 +91,9 @@ class RedisPyTest(DaemonTest):
         self.assertEqual(self.client.execute_command("BF.DEBUG", "k"), before)
 
     def test_a_password_is_asked_for(self):
-        daemon = self.start("--requirepass", "sesame", directory=self.directory + "-locked")
+        directory = self.directory + "-locked"
+        self.addCleanup(shutil.rmtree, directory)
+        daemon = self.start("--requirepass", "sesame", directory=directory)
         with self.assertRaises(redis.AuthenticationError):
             redis.Redis(host="127.0.0.1", port=daemon.port).ping()
         self.assertTrue(redis.Redis(host="127.0.0.1", port=daemon.port, password="sesame").ping())

@@ -241,7 +241,9 @@ class RefusedStartTest(DaemonTest):
 
     def test_a_taken_port(self):
         first = self.start()
-        said = self.refused("--port", str(first.port), directory=self.directory + "-other")
+        other = self.directory + "-other"
+        self.addCleanup(shutil.rmtree, other)
+        said = self.refused("--port", str(first.port), directory=other)
         self.assertIn("127.0.0.1:%d" % first.port, said)
         self.assertIn("taken", said)
 
