@@ -588,7 +588,8 @@ void Dispatcher::end_script(bool even_after_changes) {
   scripts_->end(even_after_changes);
 }
 
-void Dispatcher::record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration) {
+void Dispatcher::count_calls(const CommandSpec& spec, std::uint64_t times,
+                             std::chrono::nanoseconds duration) {
   if (times == 0) return;
   const auto nanoseconds = static_cast<std::uint64_t>(std::max(duration.count(), std::int64_t{0}));
   CommandStats& row = stats_.commands[command_row(spec)];

@@ -281,7 +281,7 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
     ++at;
   }
   const std::chrono::nanoseconds duration = context.moment.clock() - began;
-  record(*group.spec, group.command_count, duration);
+  count_calls(*group.spec, group.command_count, duration);
   if (is_slow(duration))
     note_slow({.client = context.client,
                .spec = *group.spec,

@@ -80,7 +80,7 @@ void FirstRequests::run(LinesAhead& lines) {
       continue;
     }
     const command::CommandSpec& spec = *requests.front().spec;
-    dispatcher.record(spec, group.count, now - began);
+    dispatcher.count_calls(spec, group.count, now - began);
     if (dispatcher.is_slow(now - began))
       dispatcher.note_slow({.client = requests.front().client,
                             .spec = spec,

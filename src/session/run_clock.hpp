@@ -100,7 +100,7 @@ class RunClock {
 
   void record(const command::CommandSpec& spec, const char* at, std::uint64_t times,
               std::chrono::nanoseconds duration) {
-    dispatcher_.record(spec, times, duration);
+    dispatcher_.count_calls(spec, times, duration);
     if (dispatcher_.is_slow(duration)) note_slow(spec, at, times, duration);
   }
 

@@ -24,7 +24,7 @@ namespace {
 
 using Grade = Finding::Grade;
 
-// Of an error that a start would end with.
+// Such an error would end a start.
 Finding finding_of(const Error& error) {
   return {.grade = error.code == Errc::unsupported_version ? Grade::newer : Grade::damaged,
           .text = error.detail};

@@ -1,5 +1,6 @@
 // Reads the bytes of a journal as docs/formats.md describes them, independently of the product's reader.
-// Tests of the writer compare with it. It ends a segment at the first place without a frame.
+// Tests of the writer compare with it. It does not know the records `mirrored` and `written`. It ends a
+// segment at the first place without a frame.
 #pragma once
 
 #include <sepal/base/hash.hpp>

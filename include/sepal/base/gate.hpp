@@ -15,8 +15,8 @@
 // A thread whose work with the gate closed takes long may reserve the gate and open it between two parts.
 // Workers enter then only to tell their clients so, and no other thread can close the gate.
 //
-// Rules: a thread inside the gate waits for no disk, no socket and no other lock holder; no thread enters or
-// closes twice. The gate comes before every other lock of the project.
+// Rules: a thread inside the gate waits for no disk and no socket, and only for locks that are held for a
+// moment. No thread enters or closes twice. The gate comes before every other lock of the project.
 #pragma once
 
 #include <sepal/base/mutex.hpp>

@@ -1,5 +1,5 @@
 // The command table has one declarative row for each command and subcommand. Dispatch, arity, flags, key
-// positions, COMMAND, statistics, help and the documents are made from it.
+// positions, COMMAND, statistics and help are made from it. A test compares docs/protocol.md with it.
 #pragma once
 
 #include <sepal/base/clock.hpp>

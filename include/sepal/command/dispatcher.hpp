@@ -177,8 +177,8 @@ class Dispatcher {
     Next next = Next::done;
     const CommandSpec* spec = nullptr;  // the row whose handler ran, for Session's timing; null when none ran
   };
-  // Inside the gate. Appends exactly one reply for Next::done and Next::close, none for need_alone, later,
-  // paused, more and wait.
+  // Inside the gate. Appends one reply for Next::done and Next::close; a browser that is closed gets none.
+  // Appends none for need_alone, later, paused, delayed, more and wait.
   Outcome run(const Request& request, const Moment& moment);
 
   // Whether run_together takes requests of this row (which may be null) with so many words each.
@@ -214,11 +214,11 @@ class Dispatcher {
 
   // Counts `times` calls of a row. These requests, one after the other, took `duration` together. (Reading a
   // clock around each would cost as much as a pipelined look-up.)
-  void record(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
+  void count_calls(const CommandSpec& spec, std::uint64_t times, std::chrono::nanoseconds duration);
 
   // For handlers of scripts.
   [[nodiscard]] ScriptRunner& scripts() { return *scripts_; }
-  // Whether note_slow() does something for a measurement of this length. Inside the gate, as the next.
+  // Whether note_slow() does something for a measurement of this length. Inside the gate, as note_slow() is.
   [[nodiscard]] bool is_slow(std::chrono::nanoseconds duration) const {
     return is_for_slow_log(duration) || is_latency_event(duration);
   }

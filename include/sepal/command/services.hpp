@@ -1,5 +1,5 @@
-// What commands need from the parts above them. `command` declares, `server` and `app` implement; tests use
-// fakes.
+// What commands need from the parts above them. `command` declares; `server`, `settings` and `app`
+// implement; tests use fakes.
 #pragma once
 
 #include <sepal/base/choice.hpp>
@@ -36,7 +36,8 @@ struct SavePoints {
   std::chrono::seconds interval{-1};  // what Sepal makes of them; -1: never set
 };
 
-// Settings that CONFIG SET may change. Guarded by the gate: changed with the gate closed, read inside it.
+// Most settings that CONFIG SET may change; the others are in KeyspaceOptions and tls::Options. Guarded by
+// the gate: changed with the gate closed, read inside it.
 struct RuntimeOptions {
   std::string password;  // of the user `default` (requirepass); empty: none is asked for
   // While `default` has no password, only clients on this machine may connect.

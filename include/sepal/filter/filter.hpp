@@ -160,9 +160,9 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
 
   // Adds all items without changing the structure. Any number of threads may add the same new item: exactly
   // one add answers true for it. Returns false, with nothing added and `added` unspecified, when the newest
-  // layer might not have room for all of them: then the items need add_alone(). Never false when all items
-  // are present already. `recorder`, if given, is told each new item exactly once, and is told nothing at all
-  // when no item can be new.
+  // layer might not have room for all that are new: then the items need add_alone(). Never false when all
+  // items are present already. `recorder`, if given, is told each new item exactly once, and is told nothing
+  // at all when no item can be new.
   [[nodiscard]] bool try_add(std::span<const std::string_view> items, std::span<bool> added,
                              AddRecorder* recorder = nullptr);
   // The same for one item's fingerprint under the filter's seed. The caller has asked in_bitmap().

@@ -1,4 +1,5 @@
-// What workers do with one big filter: look-ups, hits, and adds over the last minute.
+// What workers do with one big filter: look-ups, hits and adds since the start, and adds over the last
+// minute.
 //
 // Each worker has a slot of its own on cache lines that no other worker writes, so counting costs a plain
 // add. A reader sums over the slots; the sum is approximate while workers count.

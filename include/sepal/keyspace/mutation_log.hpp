@@ -1,9 +1,9 @@
-// The keyspace's changes, told as they happen to a keeper of a record (the journal).
+// The keyspace's changes, told to the journal as they happen.
 //
-// Each worker has a log of its own. The logs share one lock, the journal's: a log takes it for the copy of a
-// frame. The changes, told in this order and applied in this order, lead from the keyspace at one moment to
-// the keyspace at another. Adds of different workers commute. All other changes happen with the gate closed,
-// when all logs are settled (committed).
+// Each worker has a log of its own, and so have the threads `expiry` and `adopter`. The logs share one lock,
+// the journal's: a log takes it for the copy of a frame. A reader that applies the changes in the order in
+// which they were told gets the same keyspace. Adds of different workers commute. All other changes happen
+// with the gate closed, when all logs are committed.
 //
 // An add is recorded after its bits are set, because only then is the item known to be new. So there is an
 // instant in which another worker sees the item, and its record is nowhere. A worker that answers "known
@@ -35,8 +35,9 @@ inline constexpr std::uint64_t recorded_image_bytes_max = std::uint64_t{64} << 1
 // More bytes of a string are told as several changes.
 inline constexpr std::size_t written_bytes_max = std::size_t{64} << 10;
 
-// Confined to a worker, inside the gate. None of its members waits for a disk. added() and record() may wait
-// for the journal's lock.
+// Confined to a worker, inside the gate. None of its members asks the disk for anything; a store into a page
+// that is not prepared may wait for the file system (storage/disk.hpp). added() and record() may wait for the
+// journal's lock.
 class MutationLog {
  public:
   virtual ~MutationLog() = default;
@@ -69,7 +70,7 @@ enum class Admission : std::uint8_t {
 enum class Change : std::uint8_t { any, frees };
 
 // A worker's log, and what the worker asks and tells it around its requests and batches. Confined to the
-// worker. None of its members waits for a disk.
+// worker. It waits for the disk no more than a MutationLog does.
 class WorkerLog : public MutationLog {
  public:
   // Called inside the gate, while recording(), before a request that may record up to `bytes_max`:

@@ -1,5 +1,5 @@
 // Changes a keyspace and tells a log of it. Every change that a request makes goes through here, so the
-// record holds it. A replay or a load changes the keyspace directly.
+// journal has it. A replay or a load changes the keyspace directly.
 #pragma once
 
 #include <sepal/base/result.hpp>

@@ -2,7 +2,7 @@
 //
 // Most of the time a request arrives whole and is run soon. So all connections of a worker receive into one
 // shared buffer, and requests are parsed there. What is left of a connection's bytes at the end of the batch
-// is the beginning of a request. Only that is copied into memory of the connection's own:
+// is mostly the beginning of a request. Only that is copied into memory of the connection's own:
 //
 //     shared   [ in use by others | tail | received now .............. ]      tail: copied back in front of
 //                                          request request request req              what arrives

@@ -27,8 +27,9 @@
 // CLIENT REPLY lets a client do without replies. The requests run as usual, and the session drops what they
 // answered.
 //
-// Between batches a session holds only the beginning of a request that has not arrived whole, or a long
-// request of which a part has run. The memory to read into and to reply into belongs to the worker, and is
+// Between batches a session holds the bytes that it has not run: the beginning of a request, or requests that
+// wait for their turn, for the journal or for the end of a pause. It also holds replies that wait for the
+// journal. The memory to read into and to reply into belongs to the worker, and is
 // lent for the length of a batch.
 #pragma once
 
@@ -105,8 +106,8 @@ class Session {
     wait,       // a command answers later: read and run nothing until answer()
     hold,       // replies wait for the journal: read and run nothing until held_until() is durable: release()
     later,      // requests wait for the journal: read nothing until it has made progress, then call run().
-                // The scheduler may have to send or hold output first. Then it calls run() at once. The
-                // journal may have made progress meanwhile, and reports it only once.
+                // If output must leave or be held first, call run() right after that, without waiting for
+                // progress: the journal may have reported it already.
     pause,  // requests wait for the end of a pause, or a failed login for its answer, until paused_until() at
             // the latest: then call run()
     close,  // send the output, then close; the connection sees to it that the peer gets the last reply

@@ -134,8 +134,8 @@ TEST_CASE("requests, rejections and failures are counted once, however often a h
 TEST_CASE("the recorded time belongs to the number of calls that were measured", "[command]") {
   World world;
   const auto& ping = *sepal::command::find_command("ping");
-  world.dispatcher.record(ping, 4, std::chrono::nanoseconds(400));
-  world.dispatcher.record(ping, 0, std::chrono::nanoseconds(400));
+  world.dispatcher.count_calls(ping, 4, std::chrono::nanoseconds(400));
+  world.dispatcher.count_calls(ping, 0, std::chrono::nanoseconds(400));
   const auto& row = world.workers[0].commands[sepal::command::command_row(ping)];
   CHECK(row.calls.get() == 4);
   CHECK(row.nanoseconds.get() == 400);

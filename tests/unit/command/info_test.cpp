@@ -345,8 +345,8 @@ TEST_CASE("statistics of commands sum over the workers", "[command]") {
   World world;
   const auto& add = *sepal::command::find_command("bf.add");
   sepal::command::Dispatcher other(world.services, 1);
-  world.dispatcher.record(add, 1, std::chrono::microseconds(3));
-  other.record(add, 3, std::chrono::microseconds(9));
+  world.dispatcher.count_calls(add, 1, std::chrono::microseconds(3));
+  other.count_calls(add, 3, std::chrono::microseconds(9));
   world.send({"BF.ADD", "k"});
   CHECK(world.send({"INFO", "commandstats"}) ==
         "$# "

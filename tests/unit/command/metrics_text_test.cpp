@@ -35,7 +35,7 @@ TEST_CASE("the metrics tell what clients asked and how it went", "[command][metr
   World world;
   world.send({"BF.ADD", "k", "a"});
   // The session counts calls, with their time.
-  world.dispatcher.record(*world.outcome.spec, 1, 5us);
+  world.dispatcher.count_calls(*world.outcome.spec, 1, 5us);
   world.send({"BF.MEXISTS", "k", "a", "b"});
   world.send({"BF.EXISTS", "other", "a"});
   world.send({"BF.INFO", "other"});
@@ -94,8 +94,8 @@ TEST_CASE("the durations of a command are a histogram whose last bucket has all 
   World world;
   world.send({"PING"});
   const auto& row = *world.outcome.spec;
-  world.dispatcher.record(row, 2, 4us);
-  world.dispatcher.record(row, 1, 100s);
+  world.dispatcher.count_calls(row, 2, 4us);
+  world.dispatcher.count_calls(row, 1, 100s);
   const std::string text = metrics_of(world);
   const std::string name = "sepal_command_duration_seconds";
   CHECK(has_line(text, name + "_bucket{command=\"ping\",le=\"1.024e-06\"} 0"));

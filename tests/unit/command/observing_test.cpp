@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 void took(World& world, const Words& words, std::chrono::nanoseconds duration, std::uint64_t times = 1) {
   const ClientState& client = world.connection("a").client;
   const CommandSpec& spec = *row_for(words);
-  world.dispatcher.record(spec, times, duration);
+  world.dispatcher.count_calls(spec, times, duration);
   if (!world.dispatcher.is_slow(duration)) return;
   world.dispatcher.note_slow({.client = client,
                               .spec = spec,
