@@ -43,7 +43,7 @@ class Salvage {
 
   Result<SalvageReport> run(const Path& into, std::uint64_t seed_drawn) {
     if (auto empty = require_empty(into); !empty) return empty.error();
-    if (auto there = disk_.list(directory_); !there) return there.error();
+    if (auto data = require_data_directory(disk_, directory_); !data) return data.error();
     if (auto read = read_generation(); !read) return read.error();
     if (auto read = read_journal(); !read) return read.error();
     const std::uint64_t seed = find_seed(seed_drawn);
@@ -61,6 +61,7 @@ class Salvage {
 
   // Reports each loss once, even if several parts are lost for one reason.
   void lose(std::string what) {
+    what = without_salvage_advice(std::move(what));
     if (told_.insert(what).second) report_.lost.push_back(std::move(what));
   }
 

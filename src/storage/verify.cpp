@@ -37,7 +37,7 @@ class Verification {
 
   // A part that cannot be read counts as damaged; the other parts are still checked.
   Result<std::vector<Finding>> run(Disk& whole_disk) {
-    if (auto there = whole_disk.list(directory_); !there) return there.error();
+    if (auto data = require_data_directory(whole_disk, directory_); !data) return data.error();
     for (const auto step : {&Verification::seed, &Verification::generation, &Verification::journal}) {
       const auto done = (this->*step)();
       if (!done && !is_damage(done.error())) return done.error();
