@@ -153,7 +153,7 @@ class Salvage {
     if (!file) {
       lose(file.error().detail);
       if (listed.filter_count)
-        lose(std::to_string(*listed.filter_count) + " filters that " + path.string() +
+        lose(std::to_string(*listed.filter_count) + " filters and strings that " + path.string() +
              " had, as the MANIFEST says");
       return {};
     }
@@ -261,9 +261,11 @@ class Salvage {
     auto directory = DataDirectory::open(disk_, into, seed, std::nullopt);
     if (!directory) return directory.error();
     const Snapshot snapshot = snapshot_of(keyspace_, std::chrono::system_clock::now());
-    for (const keyspace::CutEntry& entry : snapshot.entries)
-      if (!entry.filter->is_string()) report_.items += entry.filter->item_count();
-    report_.filters = snapshot.entries.size();
+    for (const keyspace::CutEntry& entry : snapshot.entries) {
+      const bool is_string = entry.filter->is_string();
+      ++(is_string ? report_.strings : report_.filters);
+      if (!is_string) report_.items += entry.filter->item_count();
+    }
     const auto saved = (*directory)->save(snapshot, progress_);
     return saved ? Result<void>() : Result<void>(saved.error());
   }

@@ -88,8 +88,9 @@ int salvage(const SalvageRequest& request) {
   const auto report = storage::salvage_directory(*disk, request.directory, request.into, drawn_seed(), {});
   if (!report) return refuse("salvage", report.error().detail);
   for (const std::string& lost : report->lost) std::printf("lost   %s\n", lost.c_str());
-  std::printf("saved  %llu filters with %llu items, %llu changes of the journal among them, into %s\n",
-              wide(report->filters), wide(report->items), wide(report->operations),
+  std::printf("saved  %llu filters and %llu strings with %llu items, ", wide(report->filters),
+              wide(report->strings), wide(report->items));
+  std::printf("%llu changes of the journal among them, into %s\n", wide(report->operations),
               request.into.string().c_str());
   return report->lost.empty() ? exit_good : exit_incomplete;
 }

@@ -73,6 +73,22 @@ class ExamineTest(DaemonTest):
         self.assertIn("sepal salvage", refused.text())
         self.assertTrue(segments)
 
+    def test_filters_and_strings_are_counted_apart(self):
+        daemon = self.start()
+        ask(daemon, ("BF.ADD", "filter", "item"), ("SET", "a", "text"), ("SETBIT", "b", "7", "1"), ("SAVE",))
+        daemon.kill()
+        self.assertRegex(self.verify(0), r"fine +\S+ has 1 filters and 2 strings in \d+ bytes")
+        with tempfile.TemporaryDirectory(prefix="sepal-test-") as into:
+            salvaged = sepal("salvage", self.directory, "--into", into)
+            self.assertEqual(salvaged.returncode, 0, salvaged.stderr)
+            self.assertRegex(salvaged.stdout, r"^saved  1 filters and 2 strings with 1 items, 0 changes of the journal among them, into ")
+        [pack] = glob.glob(os.path.join(self.directory, "generation-*", "pack-0"))
+        os.remove(pack)
+        with tempfile.TemporaryDirectory(prefix="sepal-test-") as into:
+            salvaged = sepal("salvage", self.directory, "--into", into)
+            self.assertIn("lost   3 filters and strings that %s had, as the MANIFEST says" % pack, salvaged.stdout)
+            self.assertIn("saved  0 filters and 0 strings", salvaged.stdout)
+
     def test_a_torn_tail_is_harmless_and_a_start_says_how_long_it_was(self):
         segments = self.leave_directory()
         told = [json.loads(line) for line in sepal("inspect", "--json", segments[0]).stdout.splitlines()]
@@ -102,7 +118,7 @@ class ExamineTest(DaemonTest):
         self.assertIn("lost   %s is damaged" % pack, salvaged.stdout)
         self.assertIn('(the filter database=0 key="saved")', salvaged.stdout)
         self.assertIn('lost   50 items that the journal adds to the filter database=0 key="saved"', salvaged.stdout)
-        self.assertIn("saved  1 filters with 1 items", salvaged.stdout)
+        self.assertIn("saved  1 filters and 0 strings with 1 items", salvaged.stdout)
         daemon = self.start(directory=into)
         self.assertEqual(ask(daemon, ("BF.CARD", "recorded"), ("EXISTS", "saved")), [b":1", b":0"])
         self.assertEqual(daemon.stop(), 0)

@@ -71,7 +71,8 @@ Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressS
 
 struct SalvageReport {
   std::uint64_t filters = 0;      // saved ones
-  std::uint64_t items = 0;        // in them
+  std::uint64_t strings = 0;      // saved ones
+  std::uint64_t items = 0;        // in the filters
   std::uint64_t operations = 0;   // applied ones of the journal
   std::vector<std::string> lost;  // one line for each loss
 };
