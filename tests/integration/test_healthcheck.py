@@ -240,6 +240,9 @@ class HealthcheckTest(DaemonTest):
         self.assert_not_healthy("port is 0", "--dir", missing, "--port", "0")
 
     def test_wrong_settings_are_told_as_at_a_start(self):
+        status, told = check("--requirepass-file", os.path.join(self.directory, "none"))
+        self.assertEqual((status, told), (NOT_HEALTHY, told))
+        self.assertIn("none: the password file cannot be opened", told)
         status, told = check("--prot", "1")
         self.assertEqual((status, told), (WRONG_SETTINGS, "sepald: unknown flag '--prot'; did you mean '--port'?"))
 

@@ -212,6 +212,7 @@ class StartErrorTest(DaemonTest):
                 (FAILED, "cannot open the lock file .*/LOCK: Permission denied", ["--dir", locked]),
                 (FAILED, "cannot open the log file .*: Permission denied", ["--log-file", self.file("log", "", 0o400)]),
                 (FAILED, "cannot listen on .*: Permission denied", ["--unixsocket", data + "/socket"]),
+                (FAILED, "the password file cannot be opened: Permission denied", ["--requirepass-file", self.file("secret", "sesame", 0)]),
                 (WRONG_SETTINGS, "cannot be opened: Permission denied", ["--config", self.file("secret.toml", "port = 1\n", 0)])]:
             with self.subTest(pattern):
                 self.check(status, pattern, *arguments, prepare=obey_permissions)
