@@ -205,12 +205,20 @@ std::vector<Listener> listeners_to_ask(const settings::Settings& settings) {
   return listeners.empty() ? listeners_of(settings.server, settings.server.port) : listeners;
 }
 
-// Without this the check would ask at the usual port, where another server may answer. A file's directory is
-// passed over: one file may serve the server and checks that cannot see its data.
-bool lacks_named_directory(const settings::Settings& settings) {
-  if (!settings.directory_is_flag || settings.address_is_flag) return false;
-  const auto there = storage::make_posix_disk()->exists(settings.data_directory);
-  return there && !*there;
+// Without this the check would ask at the usual port, or at that of a server that was killed. Another server
+// may answer there. A directory that may not be read tells nothing. Nor does a directory without a LOCK that
+// no flag names: one file may serve the server and checks that cannot see its data.
+Result<void> require_use(const settings::Settings& settings) {
+  if (settings.address_is_flag) return {};
+  const auto disk = storage::make_posix_disk();
+  const std::string unused = "no sepald uses the data directory " + settings.data_directory;
+  const auto there = disk->exists(settings.data_directory);
+  if (settings.directory_is_flag && there && !*there)
+    return fail(Errc::not_found, unused + ": it is not there; correct --dir");
+  const auto use = storage::use_of(*disk, settings.data_directory);
+  if (!use || *use == storage::DirectoryUse::now) return {};
+  if (*use == storage::DirectoryUse::none && !settings.directory_is_flag) return {};
+  return fail(Errc::not_found, unused);
 }
 
 }  // namespace
@@ -222,9 +230,7 @@ Health health_of(std::string_view reply) {
 }
 
 Result<std::string> check_health(const settings::Settings& settings) {
-  if (lacks_named_directory(settings))
-    return fail(Errc::not_found, "no sepald uses the data directory " + settings.data_directory +
-                                     ": it is not there; correct --dir");
+  if (auto used = require_use(settings); !used) return used.error();
   std::optional<Error> first;
   for (const Listener& listener : listeners_to_ask(settings)) {
     const auto reply = ask(listener, settings.runtime.password);

@@ -11,7 +11,8 @@
 namespace sepal::app {
 
 // A line that says where it was asked and what it answered. Blocks, at most a few seconds for each address
-// and step. Errors: io, if no address answers, or if the answer says that the server serves nothing yet.
+// and step. Errors: not_found, if no server uses the data directory; io, if no address answers, or if the
+// answer says that the server serves nothing yet.
 Result<std::string> check_health(const settings::Settings& settings);
 
 // What an answer to PING says about the server. An error reply that only a running, loaded sepald gives is

@@ -25,7 +25,7 @@
 namespace {
 
 // Exit statuses. 1: could not start, could not save, or is not healthy. 2: the command line or the
-// configuration is wrong.
+// configuration is wrong. A service manager may try again after 1, and not after 2.
 constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
 
@@ -77,7 +77,9 @@ int main(int argc, char** argv) {
   ::umask(only_for_its_user);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   auto invocation = sepal::settings::read_invocation(arguments, sepal::version_line("sepald"));
-  if (!invocation) return complain(invocation.error(), exit_usage);
+  if (!invocation)
+    return complain(invocation.error(),
+                    invocation.error().code == sepal::Errc::invalid_setting ? exit_usage : exit_failed);
   if (invocation->action == Invocation::Action::check_health) return tell_health(invocation->settings);
   if (invocation->action == Invocation::Action::check_config) return check_config(*invocation);
   if (invocation->action != Invocation::Action::run) {

@@ -171,7 +171,7 @@ Result<void> take_apart(CommandLine& line, std::span<const std::string> argument
 
 Result<void> apply_file(const std::string& path, Settings& settings) {
   const auto text = read_config_text(path);
-  if (!text) return text.error();
+  if (!text) return refuse(text.error().detail);
   if (text->find_first_not_of(" \t\r\n") == std::string::npos) return refuse(path + ": is empty");
   const auto parsed = parse_config(*text, path);
   if (!parsed) return parsed.error();
@@ -203,7 +203,7 @@ Result<void> take_password(Settings& settings) {
   if (!settings.password_file.empty()) {
     if (is_set) return refuse("requirepass and requirepass_file are both set: set one of them");
     auto password = read_password_file(settings.password_file);
-    if (!password) return refuse(password.error().detail);
+    if (!password) return password.error();
     settings.runtime.password = std::move(*password);
     // No other thread runs yet, and nothing changes the environment.
     // NOLINTNEXTLINE(concurrency-mt-unsafe)
@@ -226,8 +226,9 @@ Result<Settings> read_settings(const CommandLine& line) {
       return applied.error();
   }
   if (const auto applied = apply_flags(line.flags, settings); !applied) return applied.error();
-  if (const auto taken = take_password(settings); !taken) return taken.error();
   if (const auto completed = complete(settings); !completed) return completed.error();
+  // Last: a wrong setting stays wrong, and the file may be there at the next start.
+  if (const auto taken = take_password(settings); !taken) return taken.error();
   return settings;
 }
 

@@ -24,10 +24,10 @@ Result<std::string> read_password_file(const std::string& path) {
   text.resize(std::min(text.find('\n'), text.size()));
   if (text.ends_with('\r')) text.pop_back();
   if (text.empty())
-    return fail(Errc::invalid_setting, path + ": the password file has no password in its first line");
+    return fail(Errc::not_found, path + ": the password file has no password in its first line");
   if (text.size() > resp::unauthenticated_bulk_bytes_max)
-    return fail(Errc::invalid_setting, path + ": the password is longer than " +
-                                           std::to_string(resp::unauthenticated_bulk_bytes_max) + " bytes");
+    return fail(Errc::too_large, path + ": the password is longer than " +
+                                     std::to_string(resp::unauthenticated_bulk_bytes_max) + " bytes");
   return text;
 }
 

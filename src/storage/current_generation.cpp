@@ -1,5 +1,6 @@
 #include "current_generation.hpp"
 
+#include <sepal/storage/journal_format.hpp>
 #include <sepal/storage/snapshot_format.hpp>
 
 #include <algorithm>
@@ -82,6 +83,18 @@ Result<CurrentGeneration> find_current_generation(Disk& disk, const Path& direct
     if (*whole) found = {.number = number, .unnamed = true};
   }
   return found;
+}
+
+Result<void> require_data_directory(Disk& disk, const Path& directory) {
+  const auto names = disk.list(directory);
+  if (!names) return names.error();
+  const bool known = std::ranges::any_of(*names, [](const std::string& name) {
+    return name == "SEED" || name == "CURRENT" || format::generation_number(name) ||
+           format::segment_number(name);
+  });
+  if (known) return {};
+  return fail(Errc::not_found,
+              directory.string() + " is no data directory: it has no SEED, no CURRENT and no journal");
 }
 
 Result<std::vector<std::uint64_t>> list_generations(Disk& disk, const Path& directory) {

@@ -31,6 +31,10 @@ struct CurrentGeneration {
 // advice; those of Disk.
 Result<CurrentGeneration> find_current_generation(Disk& disk, const Path& directory);
 
+// Refuses (not_found) a directory that has nothing by which a data directory is known: for tools, which would
+// find an empty one in any folder. Blocks. Errors: also those of Disk.
+Result<void> require_data_directory(Disk& disk, const Path& directory);
+
 // The numbers of all generations that are there, lowest first. Blocks. Errors: those of Disk.
 Result<std::vector<std::uint64_t>> list_generations(Disk& disk, const Path& directory);
 

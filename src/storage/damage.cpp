@@ -51,4 +51,12 @@ Error with_advice(const Error& error, std::string_view advice) {
                               std::string(error.code == Errc::unsupported_version ? use_newer : advice));
 }
 
+std::string without_salvage_advice(std::string sentence) {
+  const std::size_t named = sentence.rfind("sepal salvage");
+  const std::size_t begin = named == std::string::npos ? named : sentence.rfind("; ", named);
+  if (begin == std::string::npos) return sentence;
+  const std::size_t end = sentence.find("; ", named);
+  return sentence.erase(begin, end == std::string::npos ? end : end - begin);
+}
+
 }  // namespace sepal::storage

@@ -35,5 +35,7 @@ inline constexpr std::string_view restore_or_salvage =
     "restore the data directory from a backup, or save what is whole with sepal salvage";
 inline constexpr std::string_view use_newer = "use that version, or restore the data directory from a backup";
 [[nodiscard]] Error with_advice(const Error& error, std::string_view advice);
+// The same sentence without advice to use sepal salvage: for those who do so.
+[[nodiscard]] std::string without_salvage_advice(std::string sentence);
 
 }  // namespace sepal::storage

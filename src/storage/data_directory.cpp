@@ -281,6 +281,16 @@ Result<std::vector<std::string>> read_notes(Disk& disk, const Path& directory) {
   return lines;
 }
 
+Result<DirectoryUse> use_of(Disk& disk, const Path& directory) {
+  const Path path = directory / "LOCK";
+  const auto there = disk.exists(path);
+  if (!there) return there.error();
+  const auto locked = disk.is_locked(path);
+  if (!locked) return locked.error();
+  if (*locked) return DirectoryUse::now;
+  return *there ? DirectoryUse::former : DirectoryUse::none;
+}
+
 DataDirectory::DataDirectory(std::unique_ptr<Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 DataDirectory::~DataDirectory() = default;

@@ -165,7 +165,7 @@ class Inspection {
       return fail(Errc::out_of_range, path.string() +
                                           " has no data: it names the process that uses the directory, and "
                                           "where that one listens");
-    return damaged_at(0, "it begins as no file of sepal does");
+    return damaged("is no file of Sepal: it begins as none does");
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <string_view>
 #include <sys/file.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 
 namespace sepal::storage {
@@ -25,6 +27,10 @@ constexpr mode_t directory_mode = 0750;
 
 constexpr std::uint64_t zeros_bytes = std::uint64_t{1} << 20;    // written in one go
 constexpr std::size_t populated_bytes = std::size_t{256} << 10;  // in one go
+
+// For processes that ask whether a lock is held. They need microseconds, unless the system stops them.
+constexpr std::chrono::seconds wait_for_askers_max{2};
+constexpr std::chrono::milliseconds asker_look_period{1};
 
 Errc code_of(int error_number) {
   switch (error_number) {
@@ -278,13 +284,37 @@ Error held_by_another(const Path& path, const Descriptor& lock_file) {
                                 "; stop it, or use another directory");
 }
 
-// False: another process holds the lock.
-Result<bool> try_lock(const Descriptor& descriptor, const Path& path) {
-  while (::flock(descriptor.number(), LOCK_EX | LOCK_NB) != 0) {
+// False: another process has a lock that stands against it.
+Result<bool> try_flock(const Descriptor& descriptor, const Path& path, int kind) {
+  while (::flock(descriptor.number(), kind | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return false;
     if (errno != EINTR) return failed("lock", path, errno);
   }
   return true;
+}
+
+// False: another process holds the lock. One that only asks whether it is held (is_locked()) has a shared
+// lock for an instant. A start must not fail for that reason, so such a process is waited for.
+Result<bool> try_lock(const Descriptor& descriptor, const Path& path) {
+  const auto give_up_at = std::chrono::steady_clock::now() + wait_for_askers_max;
+  for (;;) {
+    auto taken = try_flock(descriptor, path, LOCK_EX);
+    if (!taken || *taken) return taken;
+    // The system shares a lock with those who ask, and not with a holder.
+    auto shared = try_flock(descriptor, path, LOCK_SH);
+    if (!shared || !*shared) return shared;
+    static_cast<void>(::flock(descriptor.number(), LOCK_UN));
+    if (std::chrono::steady_clock::now() >= give_up_at) return false;
+    std::this_thread::sleep_for(asker_look_period);
+  }
+}
+
+// Whether a process holds the lock of a file or a directory. Closing the descriptor ends the shared lock.
+Result<bool> held_by_any(const Path& path, int flags) {
+  const Descriptor descriptor = open_descriptor(path, flags);
+  if (!descriptor.is_open()) return failed("open", path, errno);
+  const auto shared = try_flock(descriptor, path, LOCK_SH);
+  return shared ? Result<bool>(!*shared) : shared.error();
 }
 
 std::string_view kind_of(mode_t mode) {
@@ -457,6 +487,15 @@ class PosixDisk final : public Disk {
     // server from starting.
     static_cast<void>(held->note({}));
     return std::unique_ptr<DirectoryLock>(std::move(held));
+  }
+
+  Result<bool> is_locked(const Path& path) override {
+    auto file = held_by_any(path, O_RDONLY | O_NONBLOCK);
+    if (file ? *file : file.error().code != Errc::not_found) return file;
+    // The file may have been removed while it is locked. Where a directory cannot be locked, the file is all
+    // that a daemon has locked.
+    auto directory = held_by_any(named(path.parent_path()), O_RDONLY | O_DIRECTORY);
+    return directory || !file ? directory : file;
   }
 
  private:

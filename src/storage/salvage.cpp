@@ -43,7 +43,7 @@ class Salvage {
 
   Result<SalvageReport> run(const Path& into, std::uint64_t seed_drawn) {
     if (auto empty = require_empty(into); !empty) return empty.error();
-    if (auto there = disk_.list(directory_); !there) return there.error();
+    if (auto data = require_data_directory(disk_, directory_); !data) return data.error();
     if (auto read = read_generation(); !read) return read.error();
     if (auto read = read_journal(); !read) return read.error();
     const std::uint64_t seed = find_seed(seed_drawn);
@@ -61,6 +61,7 @@ class Salvage {
 
   // Reports each loss once, even if several parts are lost for one reason.
   void lose(std::string what) {
+    what = without_salvage_advice(std::move(what));
     if (told_.insert(what).second) report_.lost.push_back(std::move(what));
   }
 
@@ -152,7 +153,7 @@ class Salvage {
     if (!file) {
       lose(file.error().detail);
       if (listed.filter_count)
-        lose(std::to_string(*listed.filter_count) + " filters that " + path.string() +
+        lose(std::to_string(*listed.filter_count) + " filters and strings that " + path.string() +
              " had, as the MANIFEST says");
       return {};
     }
@@ -260,9 +261,11 @@ class Salvage {
     auto directory = DataDirectory::open(disk_, into, seed, std::nullopt);
     if (!directory) return directory.error();
     const Snapshot snapshot = snapshot_of(keyspace_, std::chrono::system_clock::now());
-    for (const keyspace::CutEntry& entry : snapshot.entries)
-      if (!entry.filter->is_string()) report_.items += entry.filter->item_count();
-    report_.filters = snapshot.entries.size();
+    for (const keyspace::CutEntry& entry : snapshot.entries) {
+      const bool is_string = entry.filter->is_string();
+      ++(is_string ? report_.strings : report_.filters);
+      if (!is_string) report_.items += entry.filter->item_count();
+    }
     const auto saved = (*directory)->save(snapshot, progress_);
     return saved ? Result<void>() : Result<void>(saved.error());
   }

@@ -48,6 +48,7 @@ class TolerantDisk final : public Disk {
   Result<void> remove_tree(const Path& directory) override { return disk_.remove_tree(directory); }
   Result<void> sync_directory(const Path& directory) override { return disk_.sync_directory(directory); }
   Result<std::unique_ptr<DirectoryLock>> lock(const Path& path) override { return disk_.lock(path); }
+  Result<bool> is_locked(const Path& path) override { return disk_.is_locked(path); }
 
  private:
   class TolerantFile;

@@ -37,7 +37,7 @@ class Verification {
 
   // A part that cannot be read counts as damaged; the other parts are still checked.
   Result<std::vector<Finding>> run(Disk& whole_disk) {
-    if (auto there = whole_disk.list(directory_); !there) return there.error();
+    if (auto data = require_data_directory(whole_disk, directory_); !data) return data.error();
     for (const auto step : {&Verification::seed, &Verification::generation, &Verification::journal}) {
       const auto done = (this->*step)();
       if (!done && !is_damage(done.error())) return done.error();
@@ -82,6 +82,7 @@ class Verification {
     const auto look = [this](std::span<LoadedFilter> filters) {
       for (LoadedFilter& loaded : filters) {
         highest_position_ = std::max(highest_position_, loaded.journal_position);
+        ++(loaded.filter->is_string() ? strings_ : filters_);
         loaded.filter = nullptr;
       }
       return Result<void>();
@@ -101,9 +102,9 @@ class Verification {
     }
     cut_ = read->report.journal_position;
     if (!whole) return {};
-    find(Grade::fine, place.folder.string() + " has " + std::to_string(read->report.filters) +
-                          " filters in " + std::to_string(read->report.bytes) + " bytes, cut at position " +
-                          std::to_string(cut_) + " of the journal");
+    find(Grade::fine, place.folder.string() + " has " + std::to_string(filters_) + " filters and " +
+                          std::to_string(strings_) + " strings in " + std::to_string(read->report.bytes) +
+                          " bytes, cut at position " + std::to_string(cut_) + " of the journal");
     return {};
   }
 
@@ -257,6 +258,8 @@ class Verification {
   bool cut_known_ = true;
   std::uint64_t cut_ = 0;
   std::uint64_t highest_position_ = 0;
+  std::uint64_t filters_ = 0;  // whole ones of the generation
+  std::uint64_t strings_ = 0;
   std::uint64_t operations_ = 0;
   std::uint64_t items_ = 0;
 };

@@ -138,6 +138,17 @@ class SavingServer {
   Progress& progress_;
 };
 
+// Refuses a folder without a SEED. `kind` is what the folder should be.
+Result<void> require_seed(Disk& disk, const Path& folder, std::string_view kind) {
+  const auto there = disk.exists(folder);
+  if (!there) return there.error();
+  if (!*there) return fail(Errc::not_found, "there is no folder " + folder.string());
+  const auto seed = disk.exists(folder / "SEED");
+  if (!seed) return seed.error();
+  if (*seed) return {};
+  return fail(Errc::not_found, folder.string() + " is no " + std::string(kind) + ": it has no SEED");
+}
+
 // --- a backup
 // ----------------------------------------------------------------------------------------------------
 
@@ -232,9 +243,7 @@ class Backup {
   }
 
   Result<storage::CopyReport> copy_of_stopped(const Path& copy) {
-    const auto there = disk_->exists(directory_ / "SEED");
-    if (!there) return there.error();
-    if (!*there) return fail(Errc::not_found, directory_.string() + " is no data directory: it has no SEED");
+    if (auto data = require_seed(*disk_, directory_, "data directory"); !data) return data.error();
     const auto lock = disk_->lock(directory_ / "LOCK");
     if (!lock && lock.error().code == Errc::in_use)
       return fail(Errc::in_use, lock.error().detail + ", or name the server with --from");
@@ -315,9 +324,7 @@ class Restore {
   Restore(const RestoreRequest& request, Progress& progress) : request_(request), progress_(progress) {}
 
   Result<RestoreReport> run() {
-    const auto backup = disk_->exists(request_.backup / "SEED");
-    if (!backup) return backup.error();
-    if (!*backup) return fail(Errc::not_found, request_.backup.string() + " is no backup: it has no SEED");
+    if (auto backup = require_seed(*disk_, request_.backup, "backup"); !backup) return backup.error();
     if (auto locked = lock(); !locked) return locked.error();
     const auto holds_data = storage::holds_data(*disk_, request_.directory);
     if (!holds_data) return holds_data.error();

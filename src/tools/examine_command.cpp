@@ -29,12 +29,15 @@ const char* name_of(Finding::Grade grade) {
   return "";
 }
 
-// Whether `path` is `directory` or lies in it. Follows links and resolves dots.
-bool is_inside(const std::filesystem::path& path, const std::filesystem::path& directory) {
+// Says how `path` is in `directory`; empty if it is not. Follows links and resolves dots.
+std::string inside_text(const std::filesystem::path& path, const std::filesystem::path& directory) {
   std::error_code unreadable;
   const auto whole = std::filesystem::weakly_canonical(path, unreadable);
   const auto outer = std::filesystem::weakly_canonical(directory, unreadable);
-  return std::mismatch(outer.begin(), outer.end(), whole.begin(), whole.end()).first == outer.end();
+  if (whole == outer) return "is the same directory";
+  const bool inside =
+      std::mismatch(outer.begin(), outer.end(), whole.begin(), whole.end()).first == outer.end();
+  return inside ? "is inside " + directory.string() : "";
 }
 
 void print(const Finding& finding) {
@@ -78,15 +81,16 @@ struct SalvageRequest {
 };
 
 int salvage(const SalvageRequest& request) {
-  if (is_inside(request.into, request.directory))
-    return refuse("salvage", request.into.string() + " is inside " + request.directory.string() +
-                                 ", which is not written to; name another directory");
+  if (const std::string inside = inside_text(request.into, request.directory); !inside.empty())
+    return refuse("salvage",
+                  request.into.string() + " " + inside + ", which is not written to; name another directory");
   const auto disk = storage::make_posix_disk();
   const auto report = storage::salvage_directory(*disk, request.directory, request.into, drawn_seed(), {});
   if (!report) return refuse("salvage", report.error().detail);
   for (const std::string& lost : report->lost) std::printf("lost   %s\n", lost.c_str());
-  std::printf("saved  %llu filters with %llu items, %llu changes of the journal among them, into %s\n",
-              wide(report->filters), wide(report->items), wide(report->operations),
+  std::printf("saved  %llu filters and %llu strings with %llu items, ", wide(report->filters),
+              wide(report->strings), wide(report->items));
+  std::printf("%llu changes of the journal among them, into %s\n", wide(report->operations),
               request.into.string().c_str());
   return report->lost.empty() ? exit_good : exit_incomplete;
 }

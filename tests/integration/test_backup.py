@@ -388,8 +388,13 @@ class BackupTest(DaemonTest):
         self.assertIn("did not change " + other, refused.stderr)
         nothing = sepal("backup", "--dir", self.directory, self.backup)
         self.assertEqual(nothing.returncode, 1)
-        self.assertIn("is no data directory", nothing.stderr)
+        self.assertIn("is no data directory: it has no SEED", nothing.stderr)
+        nowhere = os.path.join(self.directory, "nowhere")
+        for command in (("backup", "--dir", nowhere, self.backup), ("restore", nowhere, "--dir", self.restored)):
+            refused = sepal(*command)
+            self.assertEqual((refused.returncode, refused.stderr), (1, "sepal %s: there is no folder %s\n" % (command[0], nowhere)))
         self.assertFalse(os.path.exists(self.backup))
+        self.assertFalse(os.path.exists(self.restored))
         for one in (daemon, second):
             self.assertEqual(one.stop(), 0)
 

@@ -73,6 +73,22 @@ class ExamineTest(DaemonTest):
         self.assertIn("sepal salvage", refused.text())
         self.assertTrue(segments)
 
+    def test_filters_and_strings_are_counted_apart(self):
+        daemon = self.start()
+        ask(daemon, ("BF.ADD", "filter", "item"), ("SET", "a", "text"), ("SETBIT", "b", "7", "1"), ("SAVE",))
+        daemon.kill()
+        self.assertRegex(self.verify(0), r"fine +\S+ has 1 filters and 2 strings in \d+ bytes")
+        with tempfile.TemporaryDirectory(prefix="sepal-test-") as into:
+            salvaged = sepal("salvage", self.directory, "--into", into)
+            self.assertEqual(salvaged.returncode, 0, salvaged.stderr)
+            self.assertRegex(salvaged.stdout, r"^saved  1 filters and 2 strings with 1 items, 0 changes of the journal among them, into ")
+        [pack] = glob.glob(os.path.join(self.directory, "generation-*", "pack-0"))
+        os.remove(pack)
+        with tempfile.TemporaryDirectory(prefix="sepal-test-") as into:
+            salvaged = sepal("salvage", self.directory, "--into", into)
+            self.assertIn("lost   3 filters and strings that %s had, as the MANIFEST says" % pack, salvaged.stdout)
+            self.assertIn("saved  0 filters and 0 strings", salvaged.stdout)
+
     def test_a_torn_tail_is_harmless_and_a_start_says_how_long_it_was(self):
         segments = self.leave_directory()
         told = [json.loads(line) for line in sepal("inspect", "--json", segments[0]).stdout.splitlines()]
@@ -91,21 +107,51 @@ class ExamineTest(DaemonTest):
         before = contents(self.directory)
         into = tempfile.mkdtemp(prefix="sepal-test-")
         self.addCleanup(subprocess.run, ["rm", "-rf", into])
-        for refused in (self.directory, os.path.join(self.directory, "new")):
-            self.assertEqual(sepal("salvage", self.directory, "--into", refused).returncode, 1)
+        for refused, why in ((self.directory, "is the same directory"), (self.directory + "/.", "is the same directory"),
+                             (os.path.join(self.directory, "new"), "is inside " + self.directory)):
+            done = sepal("salvage", self.directory, "--into", refused)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn("%s %s, which is not written to; name another directory" % (refused, why), done.stderr)
         salvaged = sepal("salvage", self.directory, "--into", into)
         self.assertEqual(salvaged.returncode, 3, salvaged.stderr)
         self.assertEqual(contents(self.directory), before)
         self.assertIn("lost   %s is damaged" % pack, salvaged.stdout)
         self.assertIn('(the filter database=0 key="saved")', salvaged.stdout)
         self.assertIn('lost   50 items that the journal adds to the filter database=0 key="saved"', salvaged.stdout)
-        self.assertIn("saved  1 filters with 1 items", salvaged.stdout)
+        self.assertIn("saved  1 filters and 0 strings with 1 items", salvaged.stdout)
         daemon = self.start(directory=into)
         self.assertEqual(ask(daemon, ("BF.CARD", "recorded"), ("EXISTS", "saved")), [b":1", b":0"])
         self.assertEqual(daemon.stop(), 0)
         with tempfile.TemporaryDirectory(prefix="sepal-test-") as again:
             self.assertEqual(sepal("salvage", into, "--into", again).returncode, 0)
         self.assertTrue(segments)
+
+    def test_a_folder_without_data_is_no_data_directory(self):
+        with open(os.path.join(self.directory, "notes.txt"), "w") as file:
+            file.write("of somebody")
+        into = self.directory + "-saved"
+        for command in (("verify", self.directory), ("salvage", self.directory, "--into", into)):
+            done = sepal(*command)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertEqual(done.stderr, "sepal %s: %s is no data directory: it has no SEED, no CURRENT and no journal\n" % (
+                command[0], self.directory))
+        self.assertFalse(os.path.exists(into))
+
+    def test_salvage_of_a_damaged_journal_does_not_advise_to_salvage(self):
+        daemon = self.start("--journal", "always")
+        for item in ("a", "b", "c"):
+            self.assertEqual(ask(daemon, ("BF.ADD", "key", item)), [b":1"])
+        daemon.kill()
+        [segment, *_] = sorted(glob.glob(os.path.join(self.directory, "journal-*")))
+        told = [json.loads(line) for line in sepal("inspect", "--json", segment).stdout.splitlines()]
+        flip(segment, [fact for fact in told if fact["what"] == "frame"][1]["offset"])
+        self.assertIn("or save what is whole with sepal salvage", self.verify(1))
+        with tempfile.TemporaryDirectory(prefix="sepal-test-") as into:
+            salvaged = sepal("salvage", self.directory, "--into", into)
+            self.assertEqual(salvaged.returncode, 3, salvaged.stderr)
+            self.assertRegex(salvaged.stdout, r"lost   the journal from position \d+ on: %s is damaged at offset \d+: .* was on disk\n" %
+                             re.escape(segment))
+            self.assertNotIn("sepal salvage", salvaged.stdout)
 
     def test_a_folder_or_pipe_in_the_place_of_a_file_blocks_nothing_and_loses_no_other_file(self):
         segments = self.leave_directory()
@@ -142,6 +188,8 @@ class ExamineTest(DaemonTest):
                 self.assertEqual(told.returncode, 0, told.stderr)
                 self.assertTrue(told.stdout)
         self.assertEqual(sepal("inspect", os.path.join(self.directory, "none")).returncode, 1)
+        other = sepal("inspect", "/etc/passwd")
+        self.assertEqual((other.returncode, other.stderr), (1, "sepal inspect: /etc/passwd is no file of Sepal: it begins as none does\n"))
         self.assertEqual(sepal("verify").returncode, 2)
 
 

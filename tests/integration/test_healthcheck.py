@@ -11,14 +11,15 @@ import unittest
 from certificates import Authority
 from client import Client
 from daemon import SEPALD, DaemonTest, free_port
+from permissions import obey_permissions
 
 HEALTHY, NOT_HEALTHY, WRONG_SETTINGS = 0, 1, 2
 
 
-def check(*arguments, environment=None, folder=None):
+def check(*arguments, environment=None, folder=None, prepare=None):
     """The exit status of a check, and the one line that it says."""
     done = subprocess.run([SEPALD, "--healthcheck", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=300, cwd=folder, env=dict(os.environ, **(environment or {})))
+                          timeout=300, cwd=folder, env=dict(os.environ, **(environment or {})), preexec_fn=prepare)
     told, silent = (done.stdout, done.stderr) if done.returncode == 0 else (done.stderr, done.stdout)
     assert silent == "" and told.count("\n") == 1, done
     return done.returncode, told.rstrip("\n")
@@ -56,7 +57,7 @@ class HealthcheckTest(DaemonTest):
         daemon = self.start("--bind", "0.0.0.0", "--protected-mode", "yes")
         self.assert_healthy("0.0.0.0:%d: it answers PONG" % daemon.port, "--dir", self.directory)
         self.assertEqual(daemon.stop(), 0)
-        self.assert_not_healthy("Connection refused", "--dir", self.directory)
+        self.assert_not_healthy("no sepald uses the data directory " + self.directory, "--dir", self.directory)
 
     def test_a_server_that_speaks_only_tls_is_healthy_with_any_certificate(self):
         authority = Authority(self.folder("tls"))
@@ -73,7 +74,7 @@ class HealthcheckTest(DaemonTest):
                 else:
                     self.assert_healthy("it runs, and asks for a certificate", "--dir", data)
                 self.assertEqual(daemon.stop(), 0)
-                self.assert_not_healthy("Connection refused", "--dir", data)
+                self.assert_not_healthy("no sepald uses the data directory " + data, "--dir", data)
 
     def folder(self, name):
         path = os.path.join(self.directory, name)
@@ -98,6 +99,59 @@ class HealthcheckTest(DaemonTest):
                                 "--config", str(file), "--dir", none)
         # The operator's word about the address counts.
         self.assert_healthy("PONG", "--port", str(daemon.port), "--dir", none)
+
+    def config(self, port, data=None):
+        """A file that names a port at which another server listens: checks without its directory would ask there."""
+        file = pathlib.Path(self.directory, "sepald.toml")
+        file.write_text("port = %d\n" % port + ("dir = '%s'\n" % data if data else ""))
+        return str(file)
+
+    def assert_unused(self, data, *arguments):
+        status, told = check(*arguments)
+        self.assertEqual((status, told), (NOT_HEALTHY, "sepald: not healthy: no sepald uses the data directory " + data))
+
+    def test_a_directory_that_no_server_has_used_has_no_server(self):
+        other = self.start(directory=os.path.join(self.directory, "other"))
+        empty = self.folder("empty")
+        self.assert_unused(empty, "--config", self.config(other.port), "--dir", empty)
+        self.assertEqual(os.listdir(empty), [])
+        # The file of the server may serve a check that cannot see the data.
+        self.assert_healthy("PONG", "--config", self.config(other.port, empty))
+
+    def test_a_directory_whose_server_could_not_start_has_no_server(self):
+        other = self.start(directory=os.path.join(self.directory, "other"))
+        data = os.path.join(self.directory, "data")
+        late = self.start("--port", str(other.port), directory=data, wait=False)
+        self.assertEqual(late.wait(), 1)
+        self.assertIn("the port is taken", late.text())
+        self.assert_unused(data, "--config", self.config(other.port), "--dir", data)
+        self.assert_unused(data, "--config", self.config(other.port, data))
+
+    def test_a_directory_whose_server_was_killed_has_no_server_although_another_has_its_port(self):
+        first, second = (os.path.join(self.directory, name) for name in ("first", "second"))
+        killed = self.start(directory=first)
+        port = killed.port
+        killed.kill()
+        self.start("--port", str(port), directory=second)
+        self.assert_unused(first, "--dir", first)
+        self.assert_unused(first, "--config", self.config(port, first))
+        self.assert_healthy("127.0.0.1:%d: it answers PONG" % port, "--dir", second)
+
+    def test_a_directory_that_the_check_may_not_read_is_passed_over(self):
+        other = self.start(directory=os.path.join(self.directory, "other"))
+        data = os.path.join(self.directory, "data")
+        self.assertEqual(self.start(directory=data).stop(), 0)
+        for path in (os.path.join(data, "LOCK"), data):
+            mode = os.stat(path).st_mode
+            os.chmod(path, 0)
+            self.assert_healthy("127.0.0.1:%d: it answers PONG" % other.port, "--config", self.config(other.port), "--dir", data,
+                                prepare=obey_permissions)
+            os.chmod(path, mode)
+
+    def test_a_server_whose_lock_file_was_removed_is_found(self):
+        daemon = self.start()
+        os.remove(os.path.join(self.directory, "LOCK"))
+        self.assert_healthy("PONG", "--config", self.config(daemon.port), "--dir", self.directory)
 
     def test_a_server_is_found_at_its_unix_socket_from_any_folder(self):
         self.start("--unixsocket", os.path.relpath(os.path.join(self.directory, "socket")))
@@ -186,6 +240,9 @@ class HealthcheckTest(DaemonTest):
         self.assert_not_healthy("port is 0", "--dir", missing, "--port", "0")
 
     def test_wrong_settings_are_told_as_at_a_start(self):
+        status, told = check("--requirepass-file", os.path.join(self.directory, "none"))
+        self.assertEqual((status, told), (NOT_HEALTHY, told))
+        self.assertIn("none: the password file cannot be opened", told)
         status, told = check("--prot", "1")
         self.assertEqual((status, told), (WRONG_SETTINGS, "sepald: unknown flag '--prot'; did you mean '--port'?"))
 

@@ -60,7 +60,7 @@ class LostCurrentTest(DaemonTest):
         self.addCleanup(shutil.rmtree, os.path.dirname(into), ignore_errors=True)
         salvaged = sepal("salvage", self.directory, "--into", into)
         self.assertEqual(salvaged.returncode, 3, salvaged.stderr)
-        self.assertIn("saved  1 filters with 2 items", salvaged.stdout)
+        self.assertIn("saved  1 filters and 0 strings with 2 items", salvaged.stdout)
         with Client.of(self.start(directory=into)) as client:
             self.assertEqual(client.call("BF.CARD", "k"), 2)
 

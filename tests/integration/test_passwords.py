@@ -9,7 +9,7 @@ from unittest import mock
 from client import Client, Refused
 from daemon import DaemonTest
 
-WRONG_SETTINGS = 2
+FAILED, WRONG_SETTINGS = 1, 2
 
 
 class PasswordsTest(DaemonTest):
@@ -29,10 +29,11 @@ class PasswordsTest(DaemonTest):
             except Refused:
                 return False
 
-    def refuses_to_start(self, reason, *arguments):
-        daemon = self.serve(*arguments, wait=False)
-        self.assertEqual(daemon.wait(), WRONG_SETTINGS)
-        self.assertIn(reason, daemon.text())
+    def refuses_to_start(self, status, reason, *arguments):
+        for more in ((), ("--check-config",)):
+            daemon = self.serve(*arguments, *more, wait=False)
+            self.assertEqual((daemon.wait(), daemon.text()), (status, daemon.text()))
+            self.assertIn(reason, daemon.text())
 
     def test_the_first_line_of_the_file_is_the_password(self):
         for text in ("sesame", "sesame\n", "sesame\r\nmore\n"):
@@ -46,13 +47,15 @@ class PasswordsTest(DaemonTest):
 
     def test_files_that_give_no_password_are_refused(self):
         path = str(self.file)
-        self.refuses_to_start("cannot be opened", "--requirepass-file", path)
+        self.refuses_to_start(FAILED, "cannot be opened", "--requirepass-file", path)
+        # Another start with this setting fails too, whatever the file has by then.
+        self.refuses_to_start(WRONG_SETTINGS, "port and tls_port are the same", "--requirepass-file", path, "--port", "7", "--tls-port", "7")
         self.file.write_text("\nsesame\n")
-        self.refuses_to_start("has no password in its first line", "--requirepass-file", path)
+        self.refuses_to_start(FAILED, "has no password in its first line", "--requirepass-file", path)
         self.file.write_text("x" * 16_385)
-        self.refuses_to_start("longer than 16384 bytes", "--requirepass-file", path)
-        self.refuses_to_start("cannot be", "--requirepass-file", self.directory)
-        self.refuses_to_start("both set", "--requirepass-file", path, "--requirepass", "x")
+        self.refuses_to_start(FAILED, "longer than 16384 bytes", "--requirepass-file", path)
+        self.refuses_to_start(FAILED, "cannot be", "--requirepass-file", self.directory)
+        self.refuses_to_start(WRONG_SETTINGS, "both set", "--requirepass-file", path, "--requirepass", "x")
         self.file.write_text("x" * 16_384 + "\n")
         self.assertTrue(self.accepts(self.serve("--requirepass-file", path), "x" * 16_384))
 

@@ -1,6 +1,5 @@
 """Starts that cannot succeed: each ends with one line that says why, and with the documented exit status."""
 
-import ctypes
 import getpass
 import os
 import pathlib
@@ -12,6 +11,7 @@ import unittest
 
 from certificates import Authority
 from daemon import SANITIZED, SEPALD, DaemonTest, free_port
+from permissions import obey_permissions
 
 SECONDS_MAX = 300
 FAILED = 1
@@ -72,18 +72,6 @@ WRONG_VALUES = {
     "log_level": ["loud", ""],
     "log_format": ["xml", ""],
 }
-
-PR_CAPBSET_DROP = 24
-CAP_DAC_OVERRIDE = 1
-CAP_DAC_READ_SEARCH = 2
-
-
-def obey_permissions():
-    """Root may read and write everything. This takes that right away."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
-        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
-
 
 def limit(which, value):
     return lambda: resource.setrlimit(which, (value, value))
@@ -224,6 +212,7 @@ class StartErrorTest(DaemonTest):
                 (FAILED, "cannot open the lock file .*/LOCK: Permission denied", ["--dir", locked]),
                 (FAILED, "cannot open the log file .*: Permission denied", ["--log-file", self.file("log", "", 0o400)]),
                 (FAILED, "cannot listen on .*: Permission denied", ["--unixsocket", data + "/socket"]),
+                (FAILED, "the password file cannot be opened: Permission denied", ["--requirepass-file", self.file("secret", "sesame", 0)]),
                 (WRONG_SETTINGS, "cannot be opened: Permission denied", ["--config", self.file("secret.toml", "port = 1\n", 0)])]:
             with self.subTest(pattern):
                 self.check(status, pattern, *arguments, prepare=obey_permissions)

@@ -1,36 +1,23 @@
-"""Runs a program in the system that a folder holds: inside.py [--read-only] [--data FOLDER] [--lonely] ROOT USER PROGRAM [ARGUMENT...]
+"""Runs a program in the system that a folder holds: inside.py [--read-only] [--data FOLDER] ROOT USER PROGRAM [ARGUMENT...]
 
 The program has the mounts of a container: /proc, and with --data a folder of the machine as /data. With --read-only it can
-write nowhere else. With --lonely it has a network of its own, with a loopback address and no server. USER is a name or a number in that system. The process becomes the program, so signals reach it.
+write nowhere else. USER is a name or a number in that system. The process becomes the program, so signals reach it.
 """
 
 import argparse
-import fcntl
 import os
-import socket
-import struct
 import subprocess
 import sys
-
-# Of <linux/sockios.h> and <linux/if.h>.
-SIOCSIFFLAGS = 0x8914
-IFF_UP = 1
 
 
 def mount(*words):
     subprocess.run(["mount", *words], check=True)
 
 
-def raise_loopback():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--read-only", action="store_true")
     parser.add_argument("--data")
-    parser.add_argument("--lonely", action="store_true")
     parser.add_argument("--private", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("root")
     parser.add_argument("user")
@@ -38,10 +25,7 @@ def main():
     arguments = parser.parse_args()
     if not arguments.private:
         # The mounts are this process's own, and are gone with it.
-        own = ["--mount", "--net"] if arguments.lonely else ["--mount"]
-        os.execvp("unshare", ["unshare", *own, sys.executable, __file__, "--private", *sys.argv[1:]])
-    if arguments.lonely:
-        raise_loopback()
+        os.execvp("unshare", ["unshare", "--mount", sys.executable, __file__, "--private", *sys.argv[1:]])
     mount("--bind", arguments.root, arguments.root)
     if arguments.read_only:
         mount("-o", "remount,bind,ro", arguments.root)

@@ -285,6 +285,13 @@ class SimulatedDisk final : public storage::Disk {
     return std::unique_ptr<storage::DirectoryLock>(std::move(held));
   }
 
+  Result<bool> is_locked(const Path& path) override {
+    if (auto allowed = begin("is_locked", path, false); !allowed) return allowed.error();
+    const std::lock_guard lock(mutex_);
+    const auto holder = lock_holders_.find(path.string());
+    return holder != lock_holders_.end() && !holder->second.expired();
+  }
+
  private:
   struct Write {
     std::uint64_t offset = 0;

@@ -11,8 +11,8 @@ namespace sepal::settings {
 // Read if neither requirepass nor requirepass_file is set.
 inline constexpr const char* password_variable = "SEPAL_REQUIREPASS";
 
-// The first line of the file, without its end. Blocks. Errors: not_found, io; invalid_setting if that line is
-// empty or longer than a client may send.
+// The first line of the file, without its end. Blocks. Errors: not_found, also if that line is empty;
+// too_large if it is longer than a client may send; io.
 Result<std::string> read_password_file(const std::string& path);
 
 }  // namespace sepal::settings

@@ -75,7 +75,8 @@ struct Invocation {
 };
 
 // `arguments` come without the program's name; `version` is what --version prints. Errors: invalid_setting,
-// with the file and line or the flag, what was found, and what is allowed.
+// with the file and line or the flag, what was found, and what is allowed; those of read_password_file() when
+// all settings are right.
 Result<Invocation> read_invocation(std::span<const std::string> arguments, std::string_view version);
 
 // One line for each setting that differs from its default: "port = 6380 (default 6379)". Passwords are

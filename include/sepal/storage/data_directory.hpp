@@ -88,6 +88,15 @@ Result<std::optional<std::uint64_t>> read_seed(Disk& disk, const Path& directory
 // LOCK, or where it is too long to be one. Blocks. Errors: those of Disk.
 Result<std::vector<std::string>> read_notes(Disk& disk, const Path& directory);
 
+enum class DirectoryUse : std::uint8_t {
+  none,    // there is no LOCK, and no process has locked the directory
+  former,  // there is a LOCK that no process holds
+  now,     // a process holds it: a daemon, or a tool that writes into the directory
+};
+// Makes no file, and no start fails because of it. Blocks. Errors: those of Disk, for example where LOCK may
+// not be read.
+Result<DirectoryUse> use_of(Disk& disk, const Path& directory);
+
 // Confined to one thread at a time. Blocks.
 class DataDirectory {
  public:

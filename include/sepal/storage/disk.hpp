@@ -118,8 +118,11 @@ class Disk {
   virtual Result<std::uint64_t> free_bytes(const Path& path) = 0;
   virtual Result<void> remove_tree(const Path& directory) = 0;     // fine when it is not there
   virtual Result<void> sync_directory(const Path& directory) = 0;  // names in it survive power loss
-  // Errors: in_use, with the process that holds the lock where it is known.
+  // Errors: in_use, with the process that holds the lock where it is known. Waits a moment for is_locked().
   virtual Result<std::unique_ptr<DirectoryLock>> lock(const Path& path) = 0;
+  // Whether a process holds the lock, this one or another. Needs the right to read the file and its
+  // directory; the file may be missing. Makes no file. A lock() of another process meanwhile is not refused.
+  virtual Result<bool> is_locked(const Path& path) = 0;
 };
 
 // The real disk.

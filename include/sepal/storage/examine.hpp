@@ -58,7 +58,8 @@ struct Finding {
 
 // Verifies what a start would read: CURRENT, SEED, all files of the current generation, and the journal from
 // its cut on. It does not apply the journal's operations, so it cannot tell whether they fit. Memory: a
-// buffer and a few filters. Blocks. Errors: those of Disk.
+// buffer and a few filters. Blocks. Errors: not_found also for a directory without a SEED, a CURRENT, a
+// generation and a journal; those of Disk.
 Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
                                               const ProgressSink& progress);
 
@@ -70,7 +71,8 @@ Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressS
 
 struct SalvageReport {
   std::uint64_t filters = 0;      // saved ones
-  std::uint64_t items = 0;        // in them
+  std::uint64_t strings = 0;      // saved ones
+  std::uint64_t items = 0;        // in the filters
   std::uint64_t operations = 0;   // applied ones of the journal
   std::vector<std::string> lost;  // one line for each loss
 };
@@ -78,7 +80,8 @@ struct SalvageReport {
 // Writes a new data directory `into` with all whole filters of the generation, and with what the journal did
 // to them up to its damage: behind the damage it is unknown what a key names. A generation without a MANIFEST
 // is salvaged without the journal. `into` is new or empty, and not inside `directory`. Memory: all filters.
-// Blocks. Errors: out_of_range (`into`), those of Disk, too_large and out_of_memory.
+// Blocks. Errors: out_of_range (`into`), not_found as verify_directory, those of Disk, too_large and
+// out_of_memory.
 Result<SalvageReport> salvage_directory(Disk& disk, const Path& directory, const Path& into,
                                         std::uint64_t seed_drawn, const ProgressSink& progress);
 

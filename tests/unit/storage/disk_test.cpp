@@ -1,12 +1,15 @@
 #include <sepal/storage/disk.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <fcntl.h>
 #include <set>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -53,6 +56,22 @@ class BoundSocket {
 
  private:
   int number_;
+};
+
+// What is_locked() has for an instant. It ends with this object.
+class SharedLock {
+ public:
+  explicit SharedLock(const Path& path) : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    held_ = ::flock(number_, LOCK_SH | LOCK_NB) == 0;
+  }
+  ~SharedLock() { ::close(number_); }
+  SharedLock(const SharedLock&) = delete;
+  SharedLock& operator=(const SharedLock&) = delete;
+  [[nodiscard]] bool held() const { return held_; }
+
+ private:
+  int number_;
+  bool held_ = false;
 };
 
 bool mentions(const Error& error, const std::string& what) {
@@ -398,6 +417,54 @@ TEST_CASE("a lock still holds when its file is removed or replaced", "[storage]"
   CHECK(mentions(disk->lock(path).error(), "in use by process 12345,"));
   held->reset();
   CHECK(disk->lock(path));
+}
+
+TEST_CASE("a lock is not refused because of those who ask whether it is held", "[storage]") {
+  constexpr int rounds = 200;
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  const Path path = folder.path() / "LOCK";
+  std::atomic<bool> ended = false;
+  std::thread asker([&] {
+    while (!ended) static_cast<void>(disk->is_locked(path));
+  });
+  int refused = 0;
+  for (int round = 0; round < rounds; ++round)
+    if (!disk->lock(path)) ++refused;
+  ended = true;
+  asker.join();
+  CHECK(refused == 0);
+}
+
+TEST_CASE("a lock is refused if another process shares it for long", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto disk = make_posix_disk();
+  const SharedLock stuck(folder.path());
+  const auto taken = disk->lock(folder.path() / "LOCK");
+  REQUIRE(!taken);
+  CHECK(taken.error().code == Errc::in_use);
+}
+
+TEST_CASE("a disk tells whether a lock is held", "[storage]") {
+  const test::TemporaryFolder folder;
+  const auto posix = make_posix_disk();
+  test::SimulatedDisk simulated;
+  REQUIRE(simulated.make_directory("data"));
+  for (auto& [disk, directory] : {std::pair<Disk*, Path>{posix.get(), folder.path()}, {&simulated, "data"}}) {
+    const Path path = directory / "LOCK";
+    CHECK_FALSE(*disk->is_locked(path));
+    CHECK_FALSE(*disk->exists(path));
+    auto held = disk->lock(path);
+    REQUIRE(held);
+    CHECK(*disk->is_locked(path));
+    CHECK(*disk->is_locked(path));
+    held->reset();
+    CHECK_FALSE(*disk->is_locked(path));
+  }
+  auto held = posix->lock(folder.path() / "LOCK");
+  REQUIRE(posix->remove(folder.path() / "LOCK"));
+  CHECK(*posix->is_locked(folder.path() / "LOCK"));
+  CHECK(posix->is_locked(folder.path() / "none" / "LOCK").error().code == Errc::not_found);
 }
 
 TEST_CASE("replacing a file leaves the new contents and no temporary file", "[storage]") {

@@ -154,15 +154,32 @@ TEST_CASE("verify names the file and the offset of damage, wherever it is", "[st
   CHECK(contains(only(directory.verify(), Grade::damaged), folder + "filter-1-0"));
 }
 
-TEST_CASE("verify refuses a missing directory, and accepts an empty one", "[storage][examine]") {
+TEST_CASE("verify and salvage refuse a missing directory, and one without data", "[storage][examine]") {
   SimulatedDisk disk;
-  const auto missing = verify_directory(disk, "data", {});
-  REQUIRE(!missing);
-  CHECK(missing.error().code == Errc::not_found);
+  CHECK(verify_directory(disk, "data", {}).error().code == Errc::not_found);
+  CHECK(salvage_directory(disk, "data", "saved", 5, {}).error().code == Errc::not_found);
+  const std::string sentence = "data is no data directory: it has no SEED, no CURRENT and no journal";
   REQUIRE(disk.make_directory("data"));
-  const auto findings = verify_directory(disk, "data", {});
-  REQUIRE(findings);
-  CHECK_FALSE(any(*findings, Grade::damaged));
+  for (const char* name : {"", "LOCK", "notes", "generation-1", "journal-1"}) {
+    if (*name != '\0') disk.put(Path("data") / name, Bytes(1));
+    CHECK(verify_directory(disk, "data", {}).error().detail == sentence);
+    CHECK(salvage_directory(disk, "data", "saved", 5, {}).error().detail == sentence);
+    CHECK_FALSE(*disk.exists("saved"));
+  }
+}
+
+TEST_CASE("verify and salvage take a directory of which only a part is left", "[storage][examine]") {
+  for (const char* name : {"SEED", "CURRENT", "generation-000000000001/pack-0", "journal-000000000001"}) {
+    INFO(name);
+    Directory directory;
+    std::erase_if(directory.files,
+                  [&](const auto& file) { return file.first != "data/" + std::string(name); });
+    REQUIRE(directory.files.size() == 1);
+    static_cast<void>(directory.verify());
+    SimulatedDisk disk;
+    directory.put(disk);
+    CHECK(salvage_directory(disk, "data", "saved", 5, {}).ok());
+  }
 }
 
 TEST_CASE("inspect prints what each kind of file holds", "[storage][examine]") {
@@ -208,7 +225,8 @@ TEST_CASE("inspect escapes keys, prints the part before damage, and refuses othe
   CHECK(pack.size() > 2);
   CHECK(contains(pack.back(), "error: " + folder + "pack-0 is damaged at offset "));
   directory.files["data/other"] = Bytes(100, std::byte{7});
-  CHECK(contains(inspected(directory.files, "data/other")[0], "begins as no file of sepal does"));
+  CHECK(inspected(directory.files, "data/other")[0] ==
+        "error: data/other is no file of Sepal: it begins as none does");
   directory.files["data/empty"] = Bytes(100);
   CHECK(inspected(directory.files, "data/empty")[0] == "unused bytes=100");
 }
@@ -322,6 +340,7 @@ TEST_CASE("salvage leaves out the journal's changes to lost filters, and all cha
   CHECK(salvaged->items(0, "kept") == 6);
   CHECK(salvaged->report.filters == 1);
   REQUIRE(salvaged->report.lost.size() == 3);
+  for (const std::string& lost : salvaged->report.lost) CHECK_FALSE(contains(lost, "sepal salvage"));
   CHECK(contains(salvaged->report.lost[2],
                  "journal-000000000001 is damaged at offset " + std::to_string(damaged_from)));
   CHECK(contains(salvaged->report.lost[1], "1 items"));
