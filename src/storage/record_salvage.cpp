@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "damage.hpp"
+#include "generation_reader.hpp"
 
 namespace sepal::storage {
 
-Result<void> RecordSalvage::run(const Take& take, const Lose& lose) {
+Result<void> RecordSalvage::run(const format::ListedFile* listed, const Take& take, const Lose& lose) {
   begin_at(0);
   const auto count = records_->read_header();
   if (!count) {
@@ -19,7 +20,10 @@ Result<void> RecordSalvage::run(const Take& take, const Lose& lose) {
     lose(count.error());
     begin_at(std::min<std::uint64_t>(sizeof(format::FilterFileHeader), byte_count_));
   }
+  if (count && listed != nullptr)
+    if (auto right = check_count(*count, *listed); !right) lose(right.error());
   std::uint64_t found = 0;
+  bool whole = count.ok();
   for (; reader_->remaining() > 0; ++found) {
     const std::uint64_t start = reader_->offset();
     auto loaded = records_->read_record();
@@ -29,15 +33,20 @@ Result<void> RecordSalvage::run(const Take& take, const Lose& lose) {
     }
     if (!is_damage(loaded.error()) && loaded.error().code != Errc::too_large) return loaded.error();
     lose(loaded.error());
+    whole = false;
     const auto end = records_->end_of_record();
     const auto next = end ? Result<std::uint64_t>(*end) : next_head(start + 1);
     if (!next) return next.error();
     go_on_at(*next);
   }
   // A file may have been cut where a record begins, and damage may have hidden the heads of some.
-  if (count && found < *count)
-    lose(damaged_at(byte_count_, std::to_string(*count - found) + " of its " + std::to_string(*count) +
+  const std::uint64_t expected = listed != nullptr ? listed->record_count : count ? *count : 0;
+  if (found < expected)
+    lose(damaged_at(byte_count_, std::to_string(expected - found) + " of its " + std::to_string(expected) +
                                      " filters are missing"));
+  // Another file, or an older one, may be whole in itself.
+  if (whole && listed != nullptr && found == expected)
+    if (auto right = check_seal(reader_->seal(), *listed); !right) lose(right.error());
   return {};
 }
 

@@ -27,8 +27,9 @@ class RecordSalvage {
   RecordSalvage(File& file, std::uint64_t byte_count, LoadBuffer& buffer, const ProgressSink& progress)
       : file_(file), byte_count_(byte_count), buffer_(buffer), meter_(progress, byte_count) {}
 
-  // Errors: those of File, of `take`, and out_of_memory.
-  Result<void> run(const Take& take, const Lose& lose);
+  // `listed` says what the MANIFEST says of this file; it is null if no MANIFEST does. Errors: those of File,
+  // of `take`, and out_of_memory.
+  Result<void> run(const format::ListedFile* listed, const Take& take, const Lose& lose);
 
  private:
   void begin_at(std::uint64_t offset);

@@ -56,7 +56,7 @@ class Salvage {
   // A file in a generation's folder.
   struct ListedName {
     std::string name;
-    std::optional<std::uint64_t> filter_count{};  // as the MANIFEST says
+    std::optional<format::ListedFile> listed{};  // as the MANIFEST says
   };
 
   // Reports each loss once, even if several parts are lost for one reason.
@@ -114,10 +114,10 @@ class Salvage {
     if (!number) return number.error();
     if (!*number) return {};
     const Path folder = directory_ / format::generation_name(**number);
-    const auto names = file_names(folder);
+    const auto names = file_names({.folder = folder, .number = **number});
     if (!names) return names.error();
-    for (const ListedName& listed : *names)
-      if (auto read = read_file(folder / listed.name, listed); !read) return read;
+    for (const ListedName& name : *names)
+      if (auto read = read_file(folder / name.name, name.listed); !read) return read;
     for (const keyspace::Mirror& mirror : mirrors_)
       if (!keyspace_.begin_mirror(mirror))
         lose("the mirror from " + key_text(mirror.database, mirror.source) + " to " +
@@ -126,14 +126,16 @@ class Salvage {
   }
 
   // The files that the MANIFEST lists; if it cannot be read, the files that are there.
-  Result<std::vector<ListedName>> file_names(const Path& folder) {
+  Result<std::vector<ListedName>> file_names(const GenerationPlace& place) {
+    const Path& folder = place.folder;
     const auto manifest = read_manifest(damaged_, folder / "MANIFEST");
     std::vector<ListedName> names;
     if (manifest) {
+      if (auto right = check_number(manifest->generation, place); !right) lose(right.error().detail);
       cut_ = manifest->journal_position;
       mirrors_ = manifest->mirrors;
       for (const format::ListedFile& listed : manifest->files)
-        names.push_back({.name = listed.name, .filter_count = listed.record_count});
+        names.push_back({.name = listed.name, .listed = listed});
       return names;
     }
     if (!is_damage(manifest.error()) && manifest.error().code != Errc::not_found) return manifest.error();
@@ -147,12 +149,12 @@ class Salvage {
     return names;
   }
 
-  Result<void> read_file(const Path& path, const ListedName& listed) {
+  Result<void> read_file(const Path& path, const std::optional<format::ListedFile>& listed) {
     auto file = damaged_.open(path);
     if (!file) {
       lose(file.error().detail);
-      if (listed.filter_count)
-        lose(std::to_string(*listed.filter_count) + " filters that " + path.string() +
+      if (listed)
+        lose(std::to_string(listed->record_count) + " filters that " + path.string() +
              " had, as the MANIFEST says");
       return {};
     }
@@ -164,8 +166,10 @@ class Salvage {
       positions_.note(loaded, filter);
       return keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline);
     };
+    const auto lose_here = [&](const Error& error) { lose(about(path.string(), error).detail); };
+    if (auto right = listed ? check_size(*size, *listed) : Result<void>(); !right) lose_here(right.error());
     RecordSalvage records(**file, *size, buffer_, progress_);
-    auto done = records.run(take, [&](const Error& error) { lose(about(path.string(), error).detail); });
+    auto done = records.run(listed ? &*listed : nullptr, take, lose_here);
     return done ? done : Result<void>(about(path.string(), done.error()));
   }
 
