@@ -160,11 +160,8 @@ class Salvage {
     }
     const auto size = (*file)->size();
     if (!size) return size.error();
-    const auto take = [this](LoadedFilter& loaded) {
-      loaded.cut_position = cut_;
-      const filter::Filter& filter = *loaded.filter;
-      positions_.note(loaded, filter);
-      return keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline);
+    const auto take = [&](LoadedFilter& loaded, RecordSalvage::Reached reached) {
+      return this->take(path, loaded, reached);
     };
     const auto lose_here = [&](const Error& error) { lose(about(path.string(), error).detail); };
     if (auto right = listed ? check_size(*size, *listed) : Result<void>(); !right) lose_here(right.error());
@@ -173,18 +170,40 @@ class Salvage {
     return done ? done : Result<void>(about(path.string(), done.error()));
   }
 
+  // Keys are unique in a generation. A client may have made a value that looks like a filter; only a search
+  // finds such a one. So a filter that was reached in order counts more. Among those that a search has found,
+  // the last one counts: what is in a damaged value stands before the filters behind it.
+  Result<void> take(const Path& path, LoadedFilter& loaded, RecordSalvage::Reached reached) {
+    const std::pair name(loaded.database, loaded.key);
+    const keyspace::DatabaseKey key{.database = loaded.database, .key = loaded.key};
+    if (const filter::Filter* const before = keyspace_.find(key)) {
+      const bool replaces = searched_.erase(name) != 0;
+      lose(path.string() + " has " + key_text(loaded.database, loaded.key) + " a second time, at offset " +
+           std::to_string(loaded.offset) +
+           (replaces ? ": the one before was left out" : ": this one was left out"));
+      if (!replaces) return {};
+      positions_.forget(before);
+    }
+    const bool in_order = reached == RecordSalvage::Reached::in_order;
+    if (!in_order) searched_.insert(name);
+    loaded.cut_position = cut_;
+    positions_.note(loaded, *loaded.filter);
+    if (in_order && !loaded.filter->is_string() && loaded.journal_position > cut_)
+      highest_position_ = std::max(highest_position_, loaded.journal_position);
+    return keyspace_.put(key, loaded.filter, loaded.deadline);
+  }
+
   Result<void> read_journal() {
     if (!cut_known_) {
       lose("the journal: without a MANIFEST it is not known where it begins");
       return {};
     }
-    const std::uint64_t highest = positions_.highest();
     const auto synced = read_synced(damaged_, synced_path(directory_));
     if (!synced && !is_damage(synced.error())) return synced.error();
     if (!synced) lose(synced.error().detail);
     auto reader = JournalReader::open(
         damaged_, directory_,
-        {.cut = cut_, .highest_position = highest, .synced = synced ? *synced : std::nullopt});
+        {.cut = cut_, .highest_position = highest_position_, .synced = synced ? *synced : std::nullopt});
     if (!reader) return lose_journal(reader.error(), cut_);
     JournalApplier applier(keyspace_, std::move(positions_), JournalApplier::MissingKeys::lost);
     const auto applied = apply_all(*reader, applier);
@@ -282,7 +301,9 @@ class Salvage {
   std::vector<keyspace::Mirror> mirrors_;
   std::uint64_t cut_ = 0;
   bool cut_known_ = true;
-  std::set<std::string> told_;  // losses that are in the report
+  std::uint64_t highest_position_ = 0;  // behind the cut; only of filters that were reached in order
+  std::set<std::pair<std::uint32_t, std::string>> searched_;  // keys whose filters a search has found
+  std::set<std::string> told_;                                // losses that are in the report
   SalvageReport report_;
 };
 

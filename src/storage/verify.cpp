@@ -115,7 +115,7 @@ class Verification {
     LoadBuffer buffer;
     RecordSalvage records(**file, *size, buffer, progress_);
     const auto done = records.run(
-        nullptr, [](LoadedFilter&) { return Result<void>(); },
+        nullptr, [](LoadedFilter&, RecordSalvage::Reached) { return Result<void>(); },
         [&](const Error& error) { find(about(path.string(), error)); });
     if (!done) find(about(path.string(), done.error()));
   }
