@@ -57,10 +57,7 @@ class GenerationReader {
     const Path manifest_path = place_.folder / "MANIFEST";
     const auto manifest = read_manifest(disk_, manifest_path);
     if (!manifest) return missing_is_damage(manifest.error(), "CURRENT");
-    if (manifest->generation != place_.number)
-      return about(
-          manifest_path.string(),
-          damaged_at(0, "it belongs to " + std::to_string(manifest->generation) + ", another generation"));
+    if (auto right = check_number(manifest->generation, place_); !right) return right.error();
     cut_position_ = manifest->journal_position;
     ProgressMeter meter(progress, manifest->byte_count);
     bool whole = true;
@@ -88,10 +85,7 @@ class GenerationReader {
     if (!file) return missing_is_damage(file.error(), (place_.folder / "MANIFEST").string());
     const auto size = (*file)->size();
     if (!size) return size.error();
-    if (*size != listed.byte_count)
-      return about(path.string(), damaged_at(*size < listed.byte_count ? *size : listed.byte_count,
-                                             "it has " + std::to_string(*size) + " bytes and should have " +
-                                                 std::to_string(listed.byte_count)));
+    if (auto right = check_size(*size, listed); !right) return about(path.string(), right.error());
     SealedReader reader(**file, *size, buffer_);
     return read_records(listed, reader, meter);
   }
@@ -101,8 +95,7 @@ class GenerationReader {
     RecordReader records(reader, limits_, meter, bits_);
     const auto count = records.read_header();
     if (!count) return named(path, count.error());
-    if (*count != listed.record_count)
-      return about(path, damaged_at(0, "its count of filters is not that of the MANIFEST"));
+    if (auto right = check_count(*count, listed); !right) return about(path, right.error());
     FilterState own;
     for (std::uint64_t left = *count; left > 0; left -= batch_.size()) {
       if (auto read = read_batch(records, left); !read) return named(path, read.error());
@@ -114,8 +107,7 @@ class GenerationReader {
     }
     if (reader.remaining() != 0)
       return about(path, damaged_at(reader.offset(), "something stands behind its last filter"));
-    if (reader.seal() != listed.seal)
-      return about(path, damaged_at(0, "its checksums are not those that the MANIFEST sealed"));
+    if (auto right = check_seal(reader.seal(), listed); !right) return about(path, right.error());
     // A pack is never linked, because it has the same name in each generation.
     if (!listed.name.starts_with(pack_prefix)) files_.add(std::move(own), listed);
     return {};
@@ -174,6 +166,29 @@ class GenerationReader {
 };
 
 }  // namespace
+
+Result<void> check_number(std::uint64_t number, const GenerationPlace& place) {
+  if (number == place.number) return {};
+  return about((place.folder / "MANIFEST").string(),
+               damaged_at(0, "it belongs to " + std::to_string(number) + ", another generation"));
+}
+
+Result<void> check_size(std::uint64_t byte_count, const format::ListedFile& listed) {
+  if (byte_count == listed.byte_count) return {};
+  return damaged_at(
+      std::min(byte_count, listed.byte_count),
+      "it has " + std::to_string(byte_count) + " bytes and should have " + std::to_string(listed.byte_count));
+}
+
+Result<void> check_count(std::uint64_t record_count, const format::ListedFile& listed) {
+  if (record_count == listed.record_count) return {};
+  return damaged_at(0, "its count of filters is not that of the MANIFEST");
+}
+
+Result<void> check_seal(std::uint64_t seal, const format::ListedFile& listed) {
+  if (seal == listed.seal) return {};
+  return damaged_at(0, "its checksums are not those that the MANIFEST sealed");
+}
 
 Result<format::Manifest> read_manifest(Disk& disk, const Path& path) {
   auto file = disk.open(path);

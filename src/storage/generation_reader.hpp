@@ -26,6 +26,13 @@ using DamagedFileSink = std::function<void(const Path& path, const Error& error)
 // Errors: damaged and unsupported_version, with the file in the sentence; those of Disk. Blocks.
 Result<format::Manifest> read_manifest(Disk& disk, const Path& path);
 
+// Whether the MANIFEST in this folder is the folder's own. Errors: damaged.
+[[nodiscard]] Result<void> check_number(std::uint64_t number, const GenerationPlace& place);
+// Whether a file is the one that the MANIFEST lists. Errors: damaged, without the file's name.
+[[nodiscard]] Result<void> check_size(std::uint64_t byte_count, const format::ListedFile& listed);
+[[nodiscard]] Result<void> check_count(std::uint64_t record_count, const format::ListedFile& listed);
+[[nodiscard]] Result<void> check_seal(std::uint64_t seal, const format::ListedFile& listed);
+
 // Errors as DataDirectory::load, with the file in the sentence, without advice. If `damaged` is given, it
 // gets the damaged files, and they are no errors. With Bits::checked the sink gets filters without their
 // bits. Blocks.

@@ -93,6 +93,18 @@ Result<format::RecordHead> RecordReader::peek_fixed_head() {
   return head;
 }
 
+Result<bool> RecordReader::sees_head() {
+  if (reader_.remaining() < format::head_bytes<format::RecordHead>(version_)) return false;
+  const auto head = peek_fixed_head();
+  if (!head) return head.error();
+  const bool numbers = head->magic == format::RecordHead::expected_magic &&
+                       head->database < keyspace::database_count && head->bitmap_bytes % 8 == 0 &&
+                       static_cast<keyspace::Deadline>(std::uint64_t{head->deadline}) >= 0;
+  const bool image = head->image_bytes >= filter::image_header_bytes &&
+                     (head->image_bytes - filter::image_header_bytes) % filter::image_layer_bytes == 0;
+  return numbers && image && check_lengths(reader_.offset(), *head).ok();
+}
+
 Result<RecordReader::Head> RecordReader::read_head() {
   const std::uint64_t start = reader_.offset();
   const auto fixed = peek_fixed_head();
@@ -105,7 +117,6 @@ Result<RecordReader::Head> RecordReader::read_head() {
   const auto bytes = take_head(fixed_bytes + key_bytes + fixed->image_bytes, long_head);
   if (!bytes) return bytes.error();
   end_of_record_ = reader_.offset() + format::stored_bitmap_bytes(fixed->bitmap_bytes).value_or(0);
-  if (key_bytes > keyspace::key_bytes_max) return damaged_at(start, "a key is longer than a key may be");
   if (fixed->database >= keyspace::database_count) return damaged_at(start, "there is no such database");
   const auto deadline = static_cast<keyspace::Deadline>(std::uint64_t{fixed->deadline});
   if (deadline < 0) return damaged_at(start, "a deadline lies before all time");
@@ -140,6 +151,9 @@ Result<void> RecordReader::check_lengths(std::uint64_t start, const format::Reco
                                    format::checksum_bytes;
   if (head_bytes > reader_.remaining())
     return damaged_at(start, "a record's key or image header is longer than the file");
+  // Compared before anything is hashed: a damaged or false head must not cost more than a head can.
+  if (head.key_bytes > keyspace::key_bytes_max) return damaged_at(start, "a key is longer than a key may be");
+  if (head_bytes > head_bytes_max_) return damaged_at(start, "an image header is longer than one may be");
   const auto stored = format::stored_bitmap_bytes(head.bitmap_bytes);
   if (!stored || *stored > reader_.remaining() - head_bytes)
     return damaged_at(start, "a record's bitmap is longer than the file");

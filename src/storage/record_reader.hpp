@@ -39,10 +39,20 @@ class RecordReader {
   Result<std::uint64_t> read_header();
   // Errors name the filter if its head is right.
   Result<LoadedFilter> read_record();
+  // Whether the reader stands where a head may begin: magic, numbers and lengths are as those of a head.
+  // Takes and hashes nothing. Errors: those of SealedReader.
+  Result<bool> sees_head();
+  // Longer heads count as damaged from now on.
+  void limit_heads(std::uint64_t byte_count) { head_bytes_max_ = byte_count; }
   // After a failed read_record(): where the record ends, if that is known.
   [[nodiscard]] std::optional<std::uint64_t> end_of_record() const { return end_of_record_; }
 
  private:
+  // No head of any version is longer.
+  static constexpr std::uint64_t head_bytes_max =
+      sizeof(format::RecordHead) + keyspace::key_bytes_max +
+      filter::image_bytes(std::numeric_limits<std::uint16_t>::max()) + format::checksum_bytes;
+
   struct Head {
     std::uint32_t database = 0;
     std::string key;
@@ -66,6 +76,7 @@ class RecordReader {
   ProgressMeter& meter_;
   Bits bits_;
   std::uint32_t version_ = format::version;  // the file's, as its header says
+  std::uint64_t head_bytes_max_ = head_bytes_max;
   std::optional<std::uint64_t> end_of_record_;
 };
 

@@ -3,74 +3,119 @@
 #include <sepal/storage/snapshot_format.hpp>
 
 #include <algorithm>
-#include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "damage.hpp"
+#include "generation_reader.hpp"
 
 namespace sepal::storage {
+namespace {
 
-Result<void> RecordSalvage::run(const Take& take, const Lose& lose) {
-  begin_at(0);
-  const auto count = records_->read_header();
+// False heads may cost this many times the file. Then heads are believed only if they are short, and records
+// that a search has found are left at their ends. So no value makes the work grow faster than the file. A
+// real file comes nowhere near: bytes hardly ever look like a head.
+constexpr std::uint64_t wasted_factor_max = 16;
+constexpr std::uint64_t wasted_bytes_min = std::uint64_t{64} << 20;
+constexpr std::uint64_t short_head_bytes = 4096;
+
+}  // namespace
+
+Result<void> RecordSalvage::run(const format::ListedFile* listed, const Take& take, const Lose& lose) {
+  const auto count = records_.read_header();
   if (!count) {
     if (!is_damage(count.error())) return count.error();
     lose(count.error());
-    begin_at(std::min<std::uint64_t>(sizeof(format::FilterFileHeader), byte_count_));
+    whole_ = false;
+    reader_.go_to(std::min<std::uint64_t>(sizeof(format::FilterFileHeader), byte_count_));
   }
-  std::uint64_t found = 0;
-  for (; reader_->remaining() > 0; ++found) {
-    const std::uint64_t start = reader_->offset();
-    auto loaded = records_->read_record();
-    if (loaded) {
-      if (auto taken = take(*loaded); !taken) return taken;
-      continue;
-    }
-    if (!is_damage(loaded.error()) && loaded.error().code != Errc::too_large) return loaded.error();
-    lose(loaded.error());
-    const auto end = records_->end_of_record();
-    const auto next = end ? Result<std::uint64_t>(*end) : next_head(start + 1);
-    if (!next) return next.error();
-    go_on_at(*next);
-  }
+  if (count && listed != nullptr)
+    if (auto right = check_count(*count, *listed); !right) lose(right.error());
+  if (auto done = read_records(take, lose); !done) return done;
   // A file may have been cut where a record begins, and damage may have hidden the heads of some.
-  if (count && found < *count)
-    lose(damaged_at(byte_count_, std::to_string(*count - found) + " of its " + std::to_string(*count) +
+  const std::uint64_t expected = listed != nullptr ? listed->record_count : count ? *count : 0;
+  if (found_ < expected)
+    lose(damaged_at(byte_count_, std::to_string(expected - found_) + " of its " + std::to_string(expected) +
                                      " filters are missing"));
+  // Another file, or an older one, may be whole in itself.
+  if (whole_ && listed != nullptr && found_ == expected)
+    if (auto right = check_seal(reader_.seal(), *listed); !right) lose(right.error());
   return {};
 }
 
-void RecordSalvage::begin_at(std::uint64_t offset) {
-  reader_.emplace(file_, byte_count_, buffer_);
-  reader_->skip(offset);
-  records_.emplace(*reader_, any_filter, meter_);
-}
-
-// Uses the version that the file's header names, if the header is right.
-void RecordSalvage::go_on_at(std::uint64_t offset) {
-  begin_at(0);
-  if (records_->read_header()) {
-    reader_->skip(offset - reader_->offset());
-  } else {
-    begin_at(offset);
+Result<void> RecordSalvage::read_records(const Take& take, const Lose& lose) {
+  while (reader_.remaining() > 0) {
+    const std::uint64_t start = reader_.offset();
+    auto loaded = records_.read_record();
+    if (loaded) {
+      searching_ = false;
+      ++found_;
+      if (auto taken = take(*loaded, reached_); !taken) return taken;
+      continue;
+    }
+    if (!is_damage(loaded.error()) && loaded.error().code != Errc::too_large) return loaded.error();
+    if (auto left = leave_damaged(start, loaded.error(), lose); !left) return left;
   }
+  return {};
 }
 
-// The next offset, from `from` on, at which a head may begin; the end of the file if there is none.
-Result<std::uint64_t> RecordSalvage::next_head(std::uint64_t from) {
+// Goes on behind a record that begins, or should begin, at `start` and cannot be read.
+Result<void> RecordSalvage::leave_damaged(std::uint64_t start, const Error& error, const Lose& lose) {
+  whole_ = false;
+  const auto end = records_.end_of_record();
+  if (end || !searching_) {
+    ++found_;
+    lose(error);
+  }
+  // A client can make a head that verifies and claims the filters behind it. So the end that a head names
+  // counts only if the head was reached in order.
+  if (end && (reached_ == Reached::in_order || wasted_too_much())) {
+    searching_ = false;
+    reader_.go_to(*end);
+    return {};
+  }
+  wasted_ += std::max(end.value_or(0), reader_.offset()) - start;
+  if (wasted_too_much()) records_.limit_heads(short_head_bytes);
+  reader_.go_to(start + 1);
+  reached_ = Reached::by_search;
+  searching_ = true;
+  return search();
+}
+
+bool RecordSalvage::wasted_too_much() const {
+  return wasted_ > wasted_bytes_min && wasted_ / wasted_factor_max > byte_count_;
+}
+
+// Goes to the next place where a head may begin, or to the end of the file.
+Result<void> RecordSalvage::search() {
+  for (;;) {
+    const auto found = go_to_magic();
+    const auto seen = found && *found ? records_.sees_head() : found;
+    if (!seen && !is_damage(seen.error())) return seen.error();
+    if (seen && *seen) return {};
+    // Without an error there is none up to the end; with one, the file became shorter.
+    if (!seen || !*found) break;
+    reader_.skip(1);
+  }
+  reader_.go_to(byte_count_);
+  return {};
+}
+
+// False where there is none up to the end.
+Result<bool> RecordSalvage::go_to_magic() {
   constexpr auto magic = format::RecordHead::expected_magic;
-  std::vector<char> bytes(format::chunk_bytes);
-  while (from < byte_count_) {
-    const auto read = file_.read_at(from, std::as_writable_bytes(std::span(bytes)));
-    if (!read) return read.error();
-    const auto end = bytes.begin() + static_cast<std::ptrdiff_t>(*read);
-    const auto found = std::search(bytes.begin(), end, magic.begin(), magic.end());
-    if (found != end) return from + static_cast<std::uint64_t>(found - bytes.begin());
-    if (*read < bytes.size()) break;
-    from += *read - magic.size() + 1;  // the magic may lie across two reads
+  while (reader_.remaining() >= magic.size()) {
+    const auto bytes = reader_.peek(std::min<std::uint64_t>(reader_.remaining(), format::chunk_bytes));
+    if (!bytes) return bytes.error();
+    const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    const std::size_t at = text.find(std::string_view(magic.data(), magic.size()));
+    if (at != std::string_view::npos) {
+      reader_.skip(at);
+      return true;
+    }
+    reader_.skip(text.size() - magic.size() + 1);  // the magic may lie across two pieces
   }
-  return byte_count_;
+  return false;
 }
 
 }  // namespace sepal::storage

@@ -56,7 +56,7 @@ class Salvage {
   // A file in a generation's folder.
   struct ListedName {
     std::string name;
-    std::optional<std::uint64_t> filter_count{};  // as the MANIFEST says
+    std::optional<format::ListedFile> listed{};  // as the MANIFEST says
   };
 
   // Reports each loss once, even if several parts are lost for one reason.
@@ -115,10 +115,10 @@ class Salvage {
     if (!number) return number.error();
     if (!*number) return {};
     const Path folder = directory_ / format::generation_name(**number);
-    const auto names = file_names(folder);
+    const auto names = file_names({.folder = folder, .number = **number});
     if (!names) return names.error();
-    for (const ListedName& listed : *names)
-      if (auto read = read_file(folder / listed.name, listed); !read) return read;
+    for (const ListedName& name : *names)
+      if (auto read = read_file(folder / name.name, name.listed); !read) return read;
     for (const keyspace::Mirror& mirror : mirrors_)
       if (!keyspace_.begin_mirror(mirror))
         lose("the mirror from " + key_text(mirror.database, mirror.source) + " to " +
@@ -127,14 +127,16 @@ class Salvage {
   }
 
   // The files that the MANIFEST lists; if it cannot be read, the files that are there.
-  Result<std::vector<ListedName>> file_names(const Path& folder) {
+  Result<std::vector<ListedName>> file_names(const GenerationPlace& place) {
+    const Path& folder = place.folder;
     const auto manifest = read_manifest(damaged_, folder / "MANIFEST");
     std::vector<ListedName> names;
     if (manifest) {
+      if (auto right = check_number(manifest->generation, place); !right) lose(right.error().detail);
       cut_ = manifest->journal_position;
       mirrors_ = manifest->mirrors;
       for (const format::ListedFile& listed : manifest->files)
-        names.push_back({.name = listed.name, .filter_count = listed.record_count});
+        names.push_back({.name = listed.name, .listed = listed});
       return names;
     }
     if (!is_damage(manifest.error()) && manifest.error().code != Errc::not_found) return manifest.error();
@@ -148,26 +150,48 @@ class Salvage {
     return names;
   }
 
-  Result<void> read_file(const Path& path, const ListedName& listed) {
+  Result<void> read_file(const Path& path, const std::optional<format::ListedFile>& listed) {
     auto file = damaged_.open(path);
     if (!file) {
       lose(file.error().detail);
-      if (listed.filter_count)
-        lose(std::to_string(*listed.filter_count) + " filters and strings that " + path.string() +
+      if (listed)
+        lose(std::to_string(listed->record_count) + " filters and strings that " + path.string() +
              " had, as the MANIFEST says");
       return {};
     }
     const auto size = (*file)->size();
     if (!size) return size.error();
-    const auto take = [this](LoadedFilter& loaded) {
-      loaded.cut_position = cut_;
-      const filter::Filter& filter = *loaded.filter;
-      positions_.note(loaded, filter);
-      return keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline);
+    const auto take = [&](LoadedFilter& loaded, RecordSalvage::Reached reached) {
+      return this->take(path, loaded, reached);
     };
+    const auto lose_here = [&](const Error& error) { lose(about(path.string(), error).detail); };
+    if (auto right = listed ? check_size(*size, *listed) : Result<void>(); !right) lose_here(right.error());
     RecordSalvage records(**file, *size, buffer_, progress_);
-    auto done = records.run(take, [&](const Error& error) { lose(about(path.string(), error).detail); });
+    auto done = records.run(listed ? &*listed : nullptr, take, lose_here);
     return done ? done : Result<void>(about(path.string(), done.error()));
+  }
+
+  // Keys are unique in a generation. A client may have made a value that looks like a filter; only a search
+  // finds such a one. So a filter that was reached in order counts more. Among those that a search has found,
+  // the last one counts: what is in a damaged value stands before the filters behind it.
+  Result<void> take(const Path& path, LoadedFilter& loaded, RecordSalvage::Reached reached) {
+    const std::pair name(loaded.database, loaded.key);
+    const keyspace::DatabaseKey key{.database = loaded.database, .key = loaded.key};
+    if (const filter::Filter* const before = keyspace_.find(key)) {
+      const bool replaces = searched_.erase(name) != 0;
+      lose(path.string() + " has " + key_text(loaded.database, loaded.key) + " a second time, at offset " +
+           std::to_string(loaded.offset) +
+           (replaces ? ": the one before was left out" : ": this one was left out"));
+      if (!replaces) return {};
+      positions_.forget(before);
+    }
+    const bool in_order = reached == RecordSalvage::Reached::in_order;
+    if (!in_order) searched_.insert(name);
+    loaded.cut_position = cut_;
+    positions_.note(loaded, *loaded.filter);
+    if (in_order && !loaded.filter->is_string() && loaded.journal_position > cut_)
+      highest_position_ = std::max(highest_position_, loaded.journal_position);
+    return keyspace_.put(key, loaded.filter, loaded.deadline);
   }
 
   Result<void> read_journal() {
@@ -175,13 +199,12 @@ class Salvage {
       lose("the journal: without a MANIFEST it is not known where it begins");
       return {};
     }
-    const std::uint64_t highest = positions_.highest();
     const auto synced = read_synced(damaged_, synced_path(directory_));
     if (!synced && !is_damage(synced.error())) return synced.error();
     if (!synced) lose(synced.error().detail);
     auto reader = JournalReader::open(
         damaged_, directory_,
-        {.cut = cut_, .highest_position = highest, .synced = synced ? *synced : std::nullopt});
+        {.cut = cut_, .highest_position = highest_position_, .synced = synced ? *synced : std::nullopt});
     if (!reader) return lose_journal(reader.error(), cut_);
     JournalApplier applier(keyspace_, std::move(positions_), JournalApplier::MissingKeys::lost);
     const auto applied = apply_all(*reader, applier);
@@ -281,7 +304,9 @@ class Salvage {
   std::vector<keyspace::Mirror> mirrors_;
   std::uint64_t cut_ = 0;
   bool cut_known_ = true;
-  std::set<std::string> told_;  // losses that are in the report
+  std::uint64_t highest_position_ = 0;  // behind the cut; only of filters that were reached in order
+  std::set<std::pair<std::uint32_t, std::string>> searched_;  // keys whose filters a search has found
+  std::set<std::string> told_;                                // losses that are in the report
   SalvageReport report_;
 };
 

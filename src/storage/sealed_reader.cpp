@@ -29,8 +29,18 @@ Result<std::span<const std::byte>> SealedReader::peek(std::size_t count) {
 
 void SealedReader::skip(std::uint64_t count) {
   SEPAL_ASSERT(count <= remaining(), "a place behind the end of the file");
-  begin_ = count < end_ - begin_ ? begin_ + static_cast<std::size_t>(count) : end_;
-  offset_ += count;
+  go_to(offset_ + count);
+}
+
+void SealedReader::go_to(std::uint64_t offset) {
+  SEPAL_ASSERT(offset <= byte_count_, "a place behind the end of the file");
+  const std::uint64_t buffered_from = offset_ - begin_;
+  if (offset >= buffered_from && offset - buffered_from <= end_) {
+    begin_ = static_cast<std::size_t>(offset - buffered_from);
+  } else {
+    begin_ = end_ = 0;
+  }
+  offset_ = offset;
 }
 
 Result<std::string> SealedReader::take_text(std::size_t count) {

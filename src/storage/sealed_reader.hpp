@@ -48,6 +48,10 @@ class SealedReader {
   // Skips `count` bytes that another object has read, at most remaining().
   void skip(std::uint64_t count);
 
+  // Goes on at another place in the file, at most its end. What the buffer still has is not read again. From
+  // then on seal() means nothing.
+  void go_to(std::uint64_t offset);
+
   // Text of any length up to remaining(). It is allocated, so the caller has checked the length.
   Result<std::string> take_text(std::size_t count);
 

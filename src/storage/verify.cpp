@@ -115,8 +115,9 @@ class Verification {
     if (!size) return;
     LoadBuffer buffer;
     RecordSalvage records(**file, *size, buffer, progress_);
-    const auto done = records.run([](LoadedFilter&) { return Result<void>(); },
-                                  [&](const Error& error) { find(about(path.string(), error)); });
+    const auto done = records.run(
+        nullptr, [](LoadedFilter&, RecordSalvage::Reached) { return Result<void>(); },
+        [&](const Error& error) { find(about(path.string(), error)); });
     if (!done) find(about(path.string(), done.error()));
   }
 

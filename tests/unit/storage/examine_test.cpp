@@ -281,6 +281,52 @@ TEST_CASE("verify and salvage report a file that was cut at any byte", "[storage
   }
 }
 
+TEST_CASE("salvage reports a whole file that is not the one of its generation", "[storage][examine]") {
+  const Directory whole;
+  SimulatedDisk disk;
+  test::Filters filters;
+  filters.add(0, "small", 5, {.error_rate = 0.1, .capacity = 10, .seed = 1});
+  const std::uint64_t grown_items = GENERATE(0, 8, 9);  // 0: no such filter; 9: the same lengths and counts
+  if (grown_items != 0) filters.add(3, "grown", grown_items, {.error_rate = 0.1, .capacity = 4, .seed = 2});
+  auto other = DataDirectory::open(disk, "data", 0x1f, std::nullopt, {.own_file_bytes_min = 200});
+  REQUIRE(other);
+  REQUIRE((*other)->save(filters.snapshot(), {}));
+
+  Directory directory = whole;
+  directory.files[folder + "pack-0"] = disk.files().at(folder + "pack-0");
+  REQUIRE(any(directory.verify(), Grade::damaged));
+  const auto salvaged = salvage(directory);
+  CHECK(salvaged->items(3, "grown") == grown_items);  // what is there is taken
+  CHECK(salvaged->items(1, "recorded") == 3);
+  const auto& lost = salvaged->report.lost;
+  const auto told = [&](const std::string& part) {
+    return std::ranges::count_if(lost, [&](const std::string& line) { return contains(line, part); });
+  };
+  CHECK(told(folder + "pack-0 is damaged at offset ") == std::ssize(lost));
+  CHECK(told("its checksums are not those that the MANIFEST sealed") == (grown_items == 0 ? 0 : 1));
+  CHECK(told("1 of its 2 filters are missing") == (grown_items == 0 ? 1 : 0));
+  CHECK(told("and should have") == (grown_items == 0 ? 1 : 0));
+  CHECK(told("its count of filters is not that of the MANIFEST") == (grown_items == 0 ? 1 : 0));
+}
+
+TEST_CASE("salvage reports the MANIFEST of another generation", "[storage][examine]") {
+  SimulatedDisk disk;
+  test::Filters filters;
+  filters.add(0, "a", 5);
+  auto data = DataDirectory::open(disk, "data", 0x1f, std::nullopt);
+  REQUIRE(data);
+  REQUIRE((*data)->save(filters.snapshot(), {}));
+  const FileMap first = disk.files();
+  REQUIRE((*data)->save(filters.snapshot(), {}));
+  Directory directory;
+  directory.files = disk.files();
+  CHECK(salvage(directory)->report.lost.empty());
+  directory.files["data/generation-000000000002/MANIFEST"] = first.at(folder + "MANIFEST");
+  const auto salvaged = salvage(directory);
+  REQUIRE(salvaged->report.lost.size() == 1);
+  CHECK(contains(salvaged->report.lost[0], "MANIFEST is damaged at offset 0: it belongs to 1"));
+}
+
 TEST_CASE("salvage works without a CURRENT, a MANIFEST or a file", "[storage][examine]") {
   for (const std::string& path :
        {std::string("data/CURRENT"), folder + "MANIFEST", folder + "filter-1-0", std::string("data/SEED")}) {
