@@ -472,6 +472,11 @@ Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationRe
                {"bytes", report->bytes},
                {"seconds", seconds_since(start), 3},
                {"position", report->position}});
+  if (report->strings_may_be_torn)
+    log::warn("strings_may_be_torn", "strings may have a part of a change",
+              {{"reason", "they changed while " + loaded.name +
+                              " was saved, and the journal of that time is not there"},
+               {"advice", "take copies with sepal backup, which have the journal"}});
   if (report->resumed || report->cut_bytes > 0)
     log::warn("journal_cut_off", "journal cut off",
               {{"bytes", report->cut_bytes},

@@ -49,16 +49,22 @@ Error at_offset(std::uint64_t offset, const Error& error) {
 
 }  // namespace
 
+void HighestPositions::note(const LoadedFilter& loaded, const filter::Filter& filter) {
+  if (loaded.journal_position <= loaded.cut_position) return;
+  std::uint64_t& highest = filter.is_string() ? strings : filters;
+  highest = std::max(highest, loaded.journal_position);
+}
+
 void FilterPositions::note(const LoadedFilter& loaded, const filter::Filter& filter) {
+  highest_.note(loaded, filter);
   // What is written into a string may be written again, and then has to be from the cut on, in order: the
   // string was read later than its head, so a change may be in it of which a later one is not.
   if (filter.is_string() || loaded.journal_position <= loaded.cut_position) return;
   positions_[&filter] = {.position = loaded.journal_position, .database = loaded.database};
-  highest_ = std::max(highest_, loaded.journal_position);
 }
 
 bool FilterPositions::has(const filter::Filter& filter, std::uint64_t position) const {
-  if (position >= highest_) return false;
+  if (position >= highest_.filters) return false;
   const auto noted = positions_.find(&filter);
   return noted != positions_.end() && position < noted->second.position;
 }

@@ -37,7 +37,7 @@ bool verifies(const format::FrameHead& head, std::uint64_t position, std::span<c
 }  // namespace
 
 Result<JournalReader> JournalReader::open(Disk& disk, const Path& directory, const Start& start) {
-  if (std::max(start.cut, start.highest_position) > format::position_max)
+  if (std::max(start.cut, start.highest.of_all()) > format::position_max)
     return fail(Errc::damaged, "the generation in " + directory.string() +
                                    " names a position in the journal that none can have; " +
                                    std::string(restore_or_salvage));
@@ -57,7 +57,7 @@ Result<JournalReader> JournalReader::open_segment(Disk& disk, const Path& path) 
     return about(path.string(), unsupported(segment->version, format::journal_version));
   if (!segment->begins())
     return about(path.string(), damaged_at(0, "it does not begin as a segment of the journal does"));
-  JournalReader reader(disk, {.cut = segment->first_position, .highest_position = 0});
+  JournalReader reader(disk, {.cut = segment->first_position});
   reader.segments_.push_back(std::move(*segment));
   reader.alone_ = true;
   if (auto entered = reader.enter(0); !entered) return entered.error();
@@ -74,11 +74,14 @@ Result<void> JournalReader::find_start() {
     return with_advice(about(segment.path.string(), unsupported(segment.version, format::journal_version)),
                        restore_or_salvage);
   }
-  if (current_ != none) return enter(current_);
+  if (current_ != none) {
+    begin_ = segments_[current_].first_position;
+    return enter(current_);
+  }
   // If the first segment has lost its header, it may be the one that is looked for.
   if (segments_.empty() || !segments_[0].begins()) return {};
   const SegmentFile& first = segments_[0];
-  if (first.first_position == start_.highest_position) return {};
+  if (may_begin_anew_at(first.first_position)) return {};
   return with_advice(fail(Errc::damaged, first.path.string() + " begins at position " +
                                              std::to_string(first.first_position) +
                                              " of the journal, and the segments before it, from position " +
@@ -185,7 +188,7 @@ Result<bool> JournalReader::go_on() {
           about(segments_[next].path.string(), damaged_at(0, "it begins before the one before it ends")),
           restore_or_salvage);
     const bool nothing_before = current_ == none && next == 0;
-    if (first == position_ || (nothing_before && first == start_.highest_position)) {
+    if (first == position_ || (nothing_before && may_begin_anew_at(first))) {
       position_ = first;
       if (auto entered = enter(next); !entered) return entered.error();
       return true;
@@ -200,14 +203,23 @@ Result<void> JournalReader::find_end() {
   if (became_shorter()) return shorter();
   const auto tail = look_behind(position_);
   if (!tail) return tail.error();
-  // The saver syncs the journal up to its filters' positions before a generation becomes current. So
-  // everything below the highest of them was on disk.
-  const std::uint64_t relied_on = segments_.empty() ? 0 : start_.highest_position;
-  const std::uint64_t synced_position = std::max(tail->synced_position, relied_on);
+  const std::uint64_t synced_position = std::max(tail->synced_position, relied_on());
   if (synced_position > position_ && !alone_) return damage(synced_position);
   if (auto whole = check_mark(); !whole) return whole;
   end_ = make_end(position_, *tail);
   return {};
+}
+
+bool JournalReader::may_begin_anew_at(std::uint64_t position) const {
+  return position == start_.highest.of_all() || position == start_.highest.filters;
+}
+
+// The saver syncs the journal up to the positions of its filters and strings before a generation becomes
+// current. So everything below the highest of them was on disk. But a journal that begins at the cut or
+// behind it may have begun anew, in an earlier version below the strings' positions.
+std::uint64_t JournalReader::relied_on() const {
+  if (segments_.empty()) return 0;
+  return begin_ && *begin_ < start_.cut ? start_.highest.of_all() : start_.highest.filters;
 }
 
 // A file gets its full length before its header is written, so a shorter file has lost bytes. They matter

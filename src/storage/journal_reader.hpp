@@ -7,8 +7,8 @@
 //   the next segment begins at p    reading goes on there
 //   the file is too short           damage: frames may have stood there
 //   everything behind it is zeros   the journal ends
-//   a later frame says that more than p was synced, or the generation has a filter with a position above p
-//                                   p was on disk once: damage
+//   a later frame says that more than p was synced, or the generation has a filter or a string with a
+//   position above p                p was on disk once: damage
 //   SYNCED says that more than p was on disk
 //                                   the same, also where no segment follows
 //   otherwise                       the last writes had not got to the disk: a torn tail, which is cut off
@@ -18,15 +18,17 @@
 //
 // A frame that verifies but reaches beyond the beginning of the next segment is damage, too.
 //
-// One gap is legal: after an operator deletes all segments, the generation may know filters at positions
-// beyond its cut. The new journal begins at the highest of these positions, and a later start with the same
-// generation finds it there.
+// One gap is legal: after an operator deletes all segments, the generation may know filters and strings at
+// positions beyond its cut. The new journal begins at the highest of these positions, and a later start with
+// the same generation finds it there. Earlier versions began it at the highest position of the filters, or at
+// the cut if no filter has one: a journal that begins there need not reach the strings' positions.
 #pragma once
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/result.hpp>
 #include <sepal/storage/disk.hpp>
 #include <sepal/storage/journal_format.hpp>
+#include <sepal/storage/replay.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -62,7 +64,7 @@ class JournalReader {
  public:
   struct Start {
     std::uint64_t cut = 0;               // where reading begins
-    std::uint64_t highest_position = 0;  // the highest that the generation has for a filter
+    HighestPositions highest{};          // those of the generation
     std::optional<SyncedMark> synced{};  // what SYNCED says, if it is there
   };
 
@@ -93,6 +95,10 @@ class JournalReader {
   [[nodiscard]] std::uint64_t position() const { return position_; }
   [[nodiscard]] std::size_t segment_count() const { return segments_.size(); }
 
+  // The generation has strings that were taken behind the cut, and nothing is there of the journal of that
+  // time, which would make them whole.
+  [[nodiscard]] bool strings_may_be_torn() const { return !begin_ && start_.highest.strings != 0; }
+
   // Valid once next() has returned an empty span.
   [[nodiscard]] const JournalEnd& end() const {
     SEPAL_ASSERT(ended_, "the end of the journal is asked for before it is found");
@@ -121,6 +127,8 @@ class JournalReader {
   Result<std::uint64_t> frame_at(std::uint64_t end, JournalFrame& frame);
   Result<bool> go_on();
   Result<void> find_end();
+  [[nodiscard]] bool may_begin_anew_at(std::uint64_t position) const;
+  [[nodiscard]] std::uint64_t relied_on() const;
   Result<void> move_to(const JournalFrame& frame);
   [[nodiscard]] bool became_shorter() const;
   [[nodiscard]] Error shorter() const;
@@ -141,8 +149,9 @@ class JournalReader {
   Disk* disk_;
   Path directory_;  // empty for open_segment()
   Start start_;
-  std::vector<SegmentFile> segments_;  // by number
-  std::size_t current_ = none;         // none: before the first segment
+  std::vector<SegmentFile> segments_;   // by number
+  std::size_t current_ = none;          // none: before the first segment
+  std::optional<std::uint64_t> begin_;  // of the segment that has the cut; none: there is no such segment
   std::uint64_t position_;
   SegmentBytes bytes_;
   std::vector<JournalFrame> frames_;

@@ -114,7 +114,9 @@ class Replay {
     JournalEnd end = reader_.end();
     SEPAL_ASSERT(end.path.empty() == (end.offset == 0), "a journal ends in a segment without a place there");
     const JournalApplier::Counts& counts = applier_.counts();
-    return ReplayReport{.position = std::max(end.position, highest_),
+    // A journal that begins anew begins behind all that the generation has.
+    const std::uint64_t behind = end.path.empty() ? highest_.of_all() : highest_.filters;
+    return ReplayReport{.position = std::max(end.position, behind),
                         .segments = reader_.segment_count(),
                         .frames = frames_,
                         .operations = counts.operations,
@@ -126,7 +128,8 @@ class Replay {
                         .cut_offset = end.offset,
                         .resumed = resumed_.has_value(),
                         .beyond = std::move(end.beyond),
-                        .named = std::move(named_)};
+                        .named = std::move(named_),
+                        .strings_may_be_torn = reader_.strings_may_be_torn()};
   }
 
   Disk& disk_;
@@ -136,7 +139,7 @@ class Replay {
   Gate& gate_;
   const ProgressSink& progress_;
   std::uint64_t cut_;
-  std::uint64_t highest_;
+  HighestPositions highest_;
   JournalApplier applier_;
   FrameGroups groups_;
   std::uint64_t frames_ = 0;
@@ -165,7 +168,7 @@ Result<ReplayReport> replay_journal(Disk& disk, const Path& directory, keyspace:
   const auto synced = read_synced(disk, synced_path(directory));
   if (!synced) return synced.error();
   auto reader = JournalReader::open(
-      disk, directory, {.cut = start.cut, .highest_position = start.positions.highest(), .synced = *synced});
+      disk, directory, {.cut = start.cut, .highest = start.positions.highest(), .synced = *synced});
   if (!reader) return reader.error();
   return Replay(disk, directory, std::move(*reader), keyspace, gate, std::move(start), progress).run();
 }

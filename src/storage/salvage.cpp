@@ -189,8 +189,7 @@ class Salvage {
     if (!in_order) searched_.insert(name);
     loaded.cut_position = cut_;
     positions_.note(loaded, *loaded.filter);
-    if (in_order && !loaded.filter->is_string() && loaded.journal_position > cut_)
-      highest_position_ = std::max(highest_position_, loaded.journal_position);
+    if (in_order) highest_.note(loaded, *loaded.filter);
     return keyspace_.put(key, loaded.filter, loaded.deadline);
   }
 
@@ -203,8 +202,7 @@ class Salvage {
     if (!synced && !is_damage(synced.error())) return synced.error();
     if (!synced) lose(synced.error().detail);
     auto reader = JournalReader::open(
-        damaged_, directory_,
-        {.cut = cut_, .highest_position = highest_position_, .synced = synced ? *synced : std::nullopt});
+        damaged_, directory_, {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt});
     if (!reader) return lose_journal(reader.error(), cut_);
     JournalApplier applier(keyspace_, std::move(positions_), JournalApplier::MissingKeys::lost);
     const auto applied = apply_all(*reader, applier);
@@ -304,7 +302,7 @@ class Salvage {
   std::vector<keyspace::Mirror> mirrors_;
   std::uint64_t cut_ = 0;
   bool cut_known_ = true;
-  std::uint64_t highest_position_ = 0;  // behind the cut; only of filters that were reached in order
+  HighestPositions highest_;                                  // only of filters that were reached in order
   std::set<std::pair<std::uint32_t, std::string>> searched_;  // keys whose filters a search has found
   std::set<std::string> told_;                                // losses that are in the report
   SalvageReport report_;

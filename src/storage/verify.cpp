@@ -74,6 +74,7 @@ class Verification {
     cut_known_ = current.ok();
     if (!current) return current.error();
     if (!current->number) return no_generation();
+    generation_ = *current->number;
     const GenerationPlace place{.folder = directory_ / format::generation_name(*current->number),
                                 .number = *current->number};
     if (current->unnamed)
@@ -81,7 +82,7 @@ class Verification {
                                 " is not there, because the first save has not quite ended: a start ends it");
     const auto look = [this](std::span<LoadedFilter> filters) {
       for (LoadedFilter& loaded : filters) {
-        highest_position_ = std::max(highest_position_, loaded.journal_position);
+        highest_.note(loaded, *loaded.filter);
         ++(loaded.filter->is_string() ? strings_ : filters_);
         loaded.filter = nullptr;
       }
@@ -147,9 +148,12 @@ class Verification {
     if (!synced && !is_damage(synced.error())) return synced.error();
     if (!synced) find(synced.error());
     auto reader = JournalReader::open(
-        disk_, directory_,
-        {.cut = cut_, .highest_position = highest(), .synced = synced ? *synced : std::nullopt});
+        disk_, directory_, {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt});
     if (!reader) return reader.error();
+    if (reader->strings_may_be_torn())
+      find(Grade::harmless, "strings may have a part of a change: they changed while " +
+                                format::generation_name(generation_) +
+                                " was saved, and the journal of that time is not there");
     return journal(*reader);
   }
 
@@ -178,10 +182,6 @@ class Verification {
     find_end(reader.end(), reader.segment_count(), groups.begun());
     return files_without_records();
   }
-
-  // The highest position that the generation has for a filter. Only filters that were taken behind the cut
-  // count.
-  [[nodiscard]] std::uint64_t highest() const { return highest_position_ > cut_ ? highest_position_ : 0; }
 
   Result<void> look_at(const JournalFrame& frame, const Path& segment) {
     if (const auto adopted = adopted_file(frame)) {
@@ -257,8 +257,9 @@ class Verification {
   std::set<std::string> told_;   // texts of findings
   std::set<std::string> named_;  // files that records name, of filters that came whole
   bool cut_known_ = true;
+  std::uint64_t generation_ = 0;
   std::uint64_t cut_ = 0;
-  std::uint64_t highest_position_ = 0;
+  HighestPositions highest_;
   std::uint64_t filters_ = 0;  // whole ones of the generation
   std::uint64_t strings_ = 0;
   std::uint64_t operations_ = 0;

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -42,12 +43,12 @@ class LostJournalTest(DaemonTest):
         told = sepal("inspect", "--json", os.path.join(directory, "SYNCED"))
         return json.loads(told.stdout)["position"] if told.returncode == 0 else 0
 
-    def wait_until_noted(self, client):
+    def wait_until_noted(self, client, directory=None):
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             info = client.info()
             synced = int(info["journal_synced_position"])
-            if int(info["journal_position"]) == synced and self.noted_position(self.directory) >= synced:
+            if int(info["journal_position"]) == synced and self.noted_position(directory or self.directory) >= synced:
                 return
             self.assertLess(time.monotonic(), deadline, "SYNCED is not written")
             time.sleep(0.02)
@@ -119,6 +120,68 @@ class LostJournalTest(DaemonTest):
             self.assertEqual(client.call("EXISTS", "removed", "renamed", "copied"), 1)
             client.call("BF.ADD", "k", "new")
             self.wait_until_noted(client)
+
+    def copy_of_the_generation(self):
+        """`CURRENT` and the folder that it names, as earlier documents said."""
+        copy = os.path.join(tempfile.mkdtemp(prefix="sepal-test-"), "copy")
+        self.addCleanup(shutil.rmtree, os.path.dirname(copy), ignore_errors=True)
+        os.mkdir(copy)
+        for path in glob.glob(os.path.join(self.directory, "generation-*")):
+            shutil.copytree(path, os.path.join(copy, os.path.basename(path)))
+        shutil.copy(os.path.join(self.directory, "CURRENT"), copy)
+        return copy
+
+    def save_while_strings_change(self, client, daemon):
+        """Returns a copy without the journal of a generation whose strings changed behind its cut."""
+        ended = threading.Event()
+
+        def write():
+            with Client.of(daemon) as writer:
+                while not ended.is_set():
+                    writer.pipeline([("SET", "key %d" % number, "later") for number in range(50)])
+
+        client.call("MSET", *(word for number in range(20_000) for word in ("key %d" % number, "value")))
+        client.call("BF.ADD", "filter", "item")
+        deadline = time.monotonic() + SECONDS_MAX
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            while True:
+                client.save()
+                copy = self.copy_of_the_generation()
+                if "strings may have a part of a change" in sepal("verify", copy).stdout:
+                    return copy
+                self.assertLess(time.monotonic(), deadline, "no string changes while saves list them")
+        finally:
+            ended.set()
+            thread.join()
+
+    def test_a_copy_without_the_journal_starts_and_warns_of_strings(self):
+        daemon = self.start("--journal-save-percent", "0")
+        with Client.of(daemon) as client:
+            copy = self.save_while_strings_change(client, daemon)
+        warning = "strings may have a part of a change: reason="
+        for name in ("one", "two"):
+            started = self.start(directory=copy)
+            self.assertIn(warning, started.text())
+            with Client.of(started) as client:
+                self.assertEqual(client.call("BF.EXISTS", "filter", "item"), 1)
+                self.assertEqual(client.call("SET", name, "kept"), b"OK")
+                self.wait_until_noted(client, copy)
+            started.kill()
+            verified = sepal("verify", copy)
+            self.assertEqual(verified.returncode, 0, verified.stdout)
+        whole = os.path.join(os.path.dirname(copy), "whole")
+        self.assertEqual(sepal("backup", "--dir", copy, whole).returncode, 0)
+        started = self.start(directory=copy)
+        with Client.of(started) as client:
+            self.assertEqual(client.call("MGET", "one", "two"), [b"kept", b"kept"])
+            client.save()
+        started.kill()
+        self.assertNotIn(warning, self.start(directory=copy).text())
+        # A killed server's own directory has the journal.
+        daemon.kill()
+        self.assertNotIn(warning, self.start().text())
 
     def test_a_directory_of_a_time_before_SYNCED_starts(self):
         self.leave_directory()

@@ -8,11 +8,23 @@
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/disk.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
 namespace sepal::storage {
+
+// Where the journal of a generation has to reach: the highest positions behind its cut at which its filters
+// and its strings were taken; 0 where none were.
+struct HighestPositions {
+  std::uint64_t filters = 0;
+  std::uint64_t strings = 0;
+
+  void note(const LoadedFilter& loaded, const filter::Filter& filter);
+  // Before the generation became current, the journal was on disk up to here.
+  [[nodiscard]] std::uint64_t of_all() const { return std::max(filters, strings); }
+};
 
 // The filters of a generation that were taken at a position of their own, behind the cut. Confined.
 class FilterPositions {
@@ -28,7 +40,7 @@ class FilterPositions {
   void forget_database(std::uint32_t database);
   void clear() { positions_.clear(); }
 
-  [[nodiscard]] std::uint64_t highest() const { return highest_; }
+  [[nodiscard]] const HighestPositions& highest() const { return highest_; }
 
  private:
   struct Noted {
@@ -36,7 +48,7 @@ class FilterPositions {
     std::uint32_t database = 0;
   };
   std::unordered_map<const filter::Filter*, Noted> positions_;
-  std::uint64_t highest_ = 0;
+  HighestPositions highest_;
 };
 
 struct ReplayStart {
@@ -63,6 +75,10 @@ struct ReplayReport {
   std::vector<Path> beyond;      // segments behind the end
 
   std::vector<NamedFile> named;  // files of filters that came whole
+
+  // The generation has strings that changed while it was saved, and the journal of that time is not there:
+  // each of them may have a part of a change.
+  bool strings_may_be_torn = false;
 };
 
 // Reads the journal in `directory` from the cut on and applies it. Closes the gate for a fraction of a

@@ -1,9 +1,14 @@
 #include <sepal/base/gate.hpp>
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/storage/examine.hpp>
 #include <sepal/storage/replay.hpp>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -467,6 +472,120 @@ TEST_CASE("salvage takes the newest generation if the one that CURRENT names is 
   REQUIRE(left);
   CHECK(left->filters == 1);
   CHECK_FALSE(left->lost.empty());
+}
+
+namespace {
+
+keyspace::Mutation written(std::string_view bytes) {
+  return keyspace::Written{
+      .key = {.database = 0, .key = "string"}, .offset = 0, .bytes = std::as_bytes(std::span(bytes))};
+}
+
+// A generation that was cut at `cut`; its filter and its string were taken later. The journal goes on behind.
+struct SavedWhileChanged {
+  FileMap generation;
+  test::JournalFiles journal{0, 4096};
+  std::uint64_t cut = 0;
+  std::uint64_t filter_position = 0;
+  std::uint64_t string_position = 0;
+
+  SavedWhileChanged() {
+    journal.removed({.database = 0, .key = "before the cut"});
+    journal.end_frame();
+    cut = journal.position();
+    filter_position = write_bytes();
+    string_position = write_bytes();
+    SimulatedDisk disk;
+    test::Filters filters;
+    filters.add(0, "filter", 3);
+    REQUIRE(
+        filters.keyspace.put({.database = 0, .key = "string"}, *filter::BitString::of("text", test::roomy)));
+    auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
+    REQUIRE(directory);
+    Snapshot snapshot = filters.snapshot();
+    snapshot.journal_position = cut;
+    for (std::size_t i = 0; i < snapshot.entries.size(); ++i)
+      snapshot.journal_positions[i] =
+          snapshot.entries[i].filter->is_string() ? string_position : filter_position;
+    REQUIRE((*directory)->save(snapshot, {}));
+    generation = disk.files();
+  }
+
+  std::uint64_t write_bytes() {
+    journal.record(written("TEXT"));
+    journal.end_frame();
+    return journal.position();
+  }
+};
+
+// What a start does with these files: the error that ends it, if any.
+std::optional<Error> start_with(SimulatedDisk& disk) {
+  auto directory = DataDirectory::open(disk, "data", 1, std::nullopt);
+  if (!directory) return directory.error();
+  test::Filters filters;
+  ReplayStart start;
+  const auto take = [&](std::span<LoadedFilter> loaded) -> Result<void> {
+    for (LoadedFilter& each : loaded) {
+      start.positions.note(each, *each.filter);
+      const keyspace::DatabaseKey key{.database = each.database, .key = each.key};
+      if (auto put = filters.keyspace.put(key, std::move(each.filter), each.deadline); !put) return put;
+    }
+    return {};
+  };
+  const auto loaded = (*directory)->load(test::roomy, take, {});
+  if (!loaded) return loaded.error();
+  start.cut = loaded->journal_position;
+  Gate gate(1);
+  const auto replayed = replay_journal(disk, "data", filters.keyspace, gate, std::move(start), {});
+  return replayed ? std::nullopt : std::optional(replayed.error());
+}
+
+}  // namespace
+
+TEST_CASE("verify and a start agree on journals beside strings that were taken behind the cut",
+          "[storage][examine]") {
+  SavedWhileChanged saved;
+  const auto begun_at = [&](std::uint64_t position) {
+    test::JournalFiles journal(position, 4096);
+    journal.record(written("new"));
+    journal.end_frame();
+    return journal.files();
+  };
+  const auto ended_at = [&](std::uint64_t position) {
+    FileMap files = saved.journal.files();
+    Bytes& segment = files.begin()->second;
+    std::fill(segment.begin() + static_cast<std::ptrdiff_t>(sizeof(format::SegmentHeader) + position),
+              segment.end(), std::byte{0});
+    return files;
+  };
+  const struct {
+    const char* what;
+    FileMap journal;
+    bool starts;
+    bool warns = false;  // that strings may be torn
+  } cases[] = {
+      {"the whole journal", saved.journal.files(), true},
+      {"no journal", {}, true, true},
+      {"begun behind the string", begun_at(saved.string_position), true, true},
+      {"begun behind the filter", begun_at(saved.filter_position), true, true},
+      {"begun elsewhere", begun_at(saved.filter_position + 8), false},
+      {"ended before the filter", ended_at(saved.cut), false},
+      {"ended between filter and string", ended_at(saved.filter_position), false},
+  };
+  for (const auto& each : cases) {
+    INFO(each.what);
+    SimulatedDisk disk;
+    for (const auto& [path, contents] : saved.generation) disk.put(path, contents);
+    for (const auto& [name, contents] : each.journal) disk.put("data/" + name, contents);
+    const auto findings = verify_directory(disk, "data", {});
+    REQUIRE(findings);
+    CHECK(std::ranges::none_of(*findings, &Finding::stops_start) == each.starts);
+    const std::string harmless = each.starts ? only(*findings, Grade::harmless) : std::string();
+    CHECK(contains(harmless, "strings may have a part of a change") == each.warns);
+    const auto error = start_with(disk);
+    CHECK(error.has_value() == !each.starts);
+    if (error) CHECK(only(*findings, Grade::damaged) == error->detail);
+  }
 }
 
 }  // namespace examine_test

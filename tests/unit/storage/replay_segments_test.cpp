@@ -1,5 +1,6 @@
 // The segments of a journal: in order, missing, damaged, or left from an earlier time.
 #include <sepal/base/gate.hpp>
+#include <sepal/filter/bit_string.hpp>
 #include <sepal/storage/replay.hpp>
 
 #include <cstring>
@@ -244,6 +245,75 @@ TEST_CASE("a journal that ends before a position that the generation relies on i
   CHECK(replayed->error->code == Errc::damaged);
   CHECK(mentions(*replayed->error,
                  "data/journal-000000000001 is damaged at offset " + std::to_string(sample.journal.used())));
+}
+
+namespace {
+
+// A generation whose strings, and perhaps a filter, were taken behind its cut.
+struct TakenLater {
+  filter::FilterPtr string = *filter::BitString::of("text", test::roomy);
+  test::Filters filters;
+  filter::Filter& filter = filters.add(0, "key", 3);
+
+  [[nodiscard]] ReplayStart start(std::uint64_t cut, std::uint64_t string_position,
+                                  std::uint64_t filter_position = 0) const {
+    ReplayStart start{.cut = cut, .positions = {}};
+    const auto note = [&](const filter::Filter& taken, std::uint64_t position) {
+      start.positions.note(
+          {.database = 0, .key = "key", .filter = nullptr, .cut_position = cut, .journal_position = position},
+          taken);
+    };
+    note(*string, string_position);
+    if (filter_position != 0) note(filter, filter_position);
+    return start;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("without a journal a new one begins behind the strings too, and a later start finds it there",
+          "[storage][replay]") {
+  const TakenLater taken;
+  const bool has_filter = GENERATE(false, true);
+  const auto start = [&] { return taken.start(1000, 1200, has_filter ? 1104 : 0); };
+  test::Filters empty;
+  SimulatedDisk disk;
+  REQUIRE(disk.make_directory("data"));
+  Gate gate(1);
+  const auto report = replay_journal(disk, "data", empty.keyspace, gate, start(), {});
+  REQUIRE(report);
+  CHECK(report->position == 1200);
+  CHECK(report->strings_may_be_torn);
+
+  // Earlier versions began it behind the filters only.
+  for (const std::uint64_t first : {std::uint64_t{1200}, std::uint64_t{has_filter ? 1104U : 1000U}}) {
+    JournalFiles journal(first);
+    create(journal);
+    add(journal, 1);
+    const auto again = replay(journal, start());
+    REQUIRE_FALSE(again->error);
+    CHECK(again->items() == 1);
+    CHECK(again->report.position == journal.position());
+    // A journal from the cut on has everything, as far as anybody can tell.
+    CHECK(again->report.strings_may_be_torn == (first > 1000));
+  }
+}
+
+TEST_CASE("a journal that ends before the position of a string is damaged", "[storage][replay]") {
+  const TakenLater taken;
+  JournalFiles journal;
+  create(journal, {.database = 0, .key = "before the cut"});
+  const std::uint64_t cut = journal.position();
+  create(journal);
+  add(journal, 1);
+  const auto whole = replay(journal, taken.start(cut, journal.position()));
+  REQUIRE_FALSE(whole->error);
+  CHECK_FALSE(whole->report.strings_may_be_torn);
+  const auto replayed = replay(journal, taken.start(cut, journal.position() + 8));
+  REQUIRE(replayed->error);
+  CHECK(replayed->error->code == Errc::damaged);
+  CHECK(mentions(*replayed->error,
+                 "everything before position " + std::to_string(journal.position() + 8) + " was on disk"));
 }
 
 TEST_CASE("a generation that was cut after all segments needs none of them", "[storage][replay]") {
