@@ -109,18 +109,21 @@ class WayOutTest(DiskCase):
             self.fill()
             count = self.add_until_refused(client)
         some = range(0, count, 100)
+        counts = []
         for number in range(STARTS):
             daemon.kill()
             daemon = self.start()
             with Client.of(daemon) as client:
                 self.assertEqual(client.call("BF.EXISTS", "kept", "alice"), 1)
                 self.assertEqual(client.call("BF.MEXISTS", "load", *some), [1] * len(some))
-                self.add_until_refused(client, "kept", ADDS_OF_START_MAX)
+                counts.append(self.add_until_refused(client, "kept", ADDS_OF_START_MAX))
                 if number == 0:
                     self.assertEqual(client.call("DEL", "gone"), 1)
                 # Each start takes a piece of the reserve. If starts follow each other faster than a save ends, none is
                 # left, and a deletion waits for that save.
                 self.eventually("deletions are refused for ever", lambda: client.pipeline([("DEL", "gone")])[0] == 0)
+        # The first start finds no room for an add. Otherwise the disk would not be full.
+        self.assertLess(min(counts), ADDS_OF_START_MAX, counts)
         daemon.kill()
         daemon = self.start()
         with Client.of(daemon) as client:
