@@ -42,10 +42,8 @@ ScriptRunner::~ScriptRunner() {
 
 Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& moment) {
   SEPAL_ASSERT(moment.alone && !suspended(), "scripts of one worker run one after the other, alone");
-  if (!fiber_.prepare()) {
-    request.reply.error(text::no_memory_for_scripts);
-    return {.next = Next::done, .spec = nullptr};
-  }
+  // A transaction ends all the same, and its other commands run.
+  if (!fiber_.prepare()) return dispatcher_.run_whole(request, moment);
   request_client_ = &request.client;
   request_spec_ = request.spec;
   copy_words(request.words);
@@ -134,6 +132,7 @@ Dispatcher::Outcome ScriptRunner::finish(resp::Reply& reply) {
 // --- scripts ---------------------------------------------------------------------------------------------
 
 std::string ScriptRunner::compile(const std::shared_ptr<const script::Source>& source) {
+  if (!fiber_.inside()) return std::string(text::no_memory_for_scripts);
   const std::uint64_t generation = services_.scripts->library.generation();
   if (std::exchange(generation_, generation) != generation) engine_.reset();
   std::string error = engine_.compile(source);

@@ -52,8 +52,9 @@ class ScriptRunner final : public script::Server {
   void end(bool even_after_changes) { ends_ = ends_ || even_after_changes || !has_written_; }
 
   // --- for handlers, on the fiber --------------------------------------------------------------------------
+  // If the system has no memory for the fiber's stack, the handlers run without it, and compile() refuses.
 
-  // The error of a text that cannot be compiled; empty if there is none.
+  // The error of a text that cannot be compiled, or of memory; empty if there is none.
   [[nodiscard]] std::string compile(const std::shared_ptr<const script::Source>& source);
   struct Arguments {
     std::span<const std::string_view> keys;

@@ -1,7 +1,7 @@
 // Memory for Lua, which allocates and frees many small blocks for each script. Freed blocks of a size are
 // kept in a list for the next one of that size; a general allocator takes five times as long.
 //
-//     chunk  [block|block|block|block| ... not used yet ]
+//     chunk  [link|block|block|block|block| ... not used yet ]   the link leads to the chunk before it
 //     lists  16 bytes -> block -> block,  32 bytes -> ..., up to pooled_bytes_max
 //
 // Chunks go back to the system when the pool is destroyed. Larger blocks are the system's own.
@@ -15,16 +15,21 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <utility>
-#include <vector>
 
 namespace sepal::script {
 
 // Confined to its worker. Sizes are above 0; the caller says how long a block is.
 class BlockPool {
  public:
+  BlockPool() = default;
+  ~BlockPool() {
+    while (chunks_ != nullptr) std::free(std::exchange(chunks_, chunks_->next));
+  }
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
   static constexpr std::size_t pooled_bytes_max = 512;
 
   // Null: the system has no memory.
@@ -68,7 +73,7 @@ class BlockPool {
   }
 
   // What the chunks take, with blocks that are free.
-  [[nodiscard]] std::uint64_t chunk_bytes() const { return chunks_.size() * chunk_bytes_each; }
+  [[nodiscard]] std::uint64_t chunk_bytes() const { return chunk_count_ * chunk_bytes_each; }
   // What the pool has from the system.
   [[nodiscard]] std::uint64_t held_bytes() const { return chunk_bytes() + large_bytes_; }
 
@@ -79,7 +84,7 @@ class BlockPool {
   static constexpr std::size_t step_bytes = 16;  // also the alignment of each block
   static constexpr std::size_t chunk_bytes_each = std::size_t{64} << 10;
   static_assert(sizeof(Block) <= step_bytes && pooled_bytes_max % step_bytes == 0);
-  static_assert(chunk_bytes_each % step_bytes == 0 && pooled_bytes_max <= chunk_bytes_each);
+  static_assert(chunk_bytes_each % step_bytes == 0 && step_bytes + pooled_bytes_max <= chunk_bytes_each);
 
   static std::size_t list_of(std::size_t bytes) { return (bytes - 1) / step_bytes; }
 
@@ -87,19 +92,22 @@ class BlockPool {
     SEPAL_ASSERT(list < lists_.size() && used_bytes_ <= chunk_bytes_each,
                  "a block of a size that has no list, or behind the end of its chunk");
     const std::size_t bytes = (list + 1) * step_bytes;
-    if (chunks_.empty() || chunk_bytes_each - used_bytes_ < bytes) {
-      std::unique_ptr<std::byte[]> chunk(new (std::nothrow) std::byte[chunk_bytes_each]);
+    if (chunks_ == nullptr || chunk_bytes_each - used_bytes_ < bytes) {
+      // A list of chunks elsewhere would take memory, too.
+      void* const chunk = std::malloc(chunk_bytes_each);
       if (chunk == nullptr) return nullptr;
-      chunks_.push_back(std::move(chunk));
-      used_bytes_ = 0;
+      chunks_ = new (chunk) Block{chunks_};
+      ++chunk_count_;
+      used_bytes_ = step_bytes;
     }
-    void* const block = chunks_.back().get() + used_bytes_;
+    void* const block = reinterpret_cast<std::byte*>(chunks_) + used_bytes_;
     used_bytes_ += bytes;
     return block;
   }
 
   std::array<Block*, pooled_bytes_max / step_bytes> lists_{};
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  Block* chunks_ = nullptr;  // the last one
+  std::uint64_t chunk_count_ = 0;
   std::size_t used_bytes_ = 0;     // of the last chunk
   std::uint64_t large_bytes_ = 0;  // of blocks that are not pooled
 };

@@ -1,11 +1,12 @@
 """Scripts with the real daemon: one that runs for long, beside other clients, other workers, a save and a stop."""
 
+import resource
 import threading
 import time
 import unittest
 
 from client import Client, Refused
-from daemon import DaemonTest
+from daemon import SANITIZED, DaemonTest
 
 FOR_EVER = "while true do end"
 BUSY = "BUSY Redis is busy running a script"
@@ -66,6 +67,26 @@ class LuaTest(DaemonTest):
         daemon = self.start()
         with Client.of(daemon) as client:
             self.assertEqual(client.call("EXISTS", "k"), 0)
+        self.assertEqual(daemon.stop(), 0)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer ends the process when there is no memory")
+    def test_a_script_is_refused_when_the_system_has_no_memory_for_it(self):
+        daemon = self.start("--threads", "1")
+        refusal = "ERR the system has no memory for scripts"
+        with Client.of(daemon) as client:
+            client.call("SET", "key", "value")
+            with open("/proc/%d/statm" % daemon.process.pid, encoding="ascii") as text:
+                mapped = int(text.read().split()[0]) * resource.getpagesize()
+            # Room for small things, and not for the stack of scripts.
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (mapped + (2 << 20), resource.RLIM_INFINITY))
+            for command in (("EVAL", "return 1", "0"), ("SCRIPT", "LOAD", "return 1")):
+                self.assertEqual(str(client.pipeline([command])[0]), refusal)
+            transaction = [("MULTI",), ("GET", "key"), ("EVAL", "return 1", "0"), ("GET", "key"), ("EXEC",), ("PING",)]
+            *_, answers, pong = client.pipeline(transaction)
+            self.assertEqual([answers[0], str(answers[1]), answers[2], pong], [b"value", refusal, b"value", b"PONG"])
+            self.assertEqual(int(client.info("stats")["total_error_replies"]), 3)
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            self.assertEqual(client.call("EVAL", "return redis.call('GET', 'key')", "0"), b"value")
         self.assertEqual(daemon.stop(), 0)
 
     def test_many_clients_run_scripts_at_once(self):
