@@ -1,6 +1,7 @@
 #include "merge.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/checked.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/storage/filter_file.hpp>
 
@@ -82,6 +83,19 @@ struct Counts {
   std::uint64_t sum = 0;
 };
 
+constexpr std::uint64_t count_max = std::numeric_limits<std::uint64_t>::max();
+
+// A client's bitmap may be said to have any number of items.
+std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) {
+  return checked_add(a, b).value_or(count_max);
+}
+
+// `estimate` may be infinite; it is not negative.
+std::uint64_t whole_number(double estimate) {
+  constexpr double rounded_max = 0x1p63;  // std::llround() takes less than that
+  return estimate < rounded_max ? static_cast<std::uint64_t>(std::llround(estimate)) : count_max;
+}
+
 class Merger {
  public:
   Merger(storage::Disk& disk, const MergeRequest& request, Progress& progress)
@@ -136,7 +150,7 @@ class Merger {
     SEPAL_ASSERT(counts_.size() == header.layers.size(), "filters of different layers are counted");
     for (std::size_t i = 0; i < counts_.size(); ++i) {
       counts_[i].largest = std::max(counts_[i].largest, header.layers[i].item_count);
-      counts_[i].sum += header.layers[i].item_count;
+      counts_[i].sum = saturating_sum(counts_[i].sum, header.layers[i].item_count);
     }
   }
 
@@ -152,11 +166,10 @@ class Merger {
       const std::uint64_t most = std::min(counts_[i].sum, plan.capacity);
       SEPAL_ASSERT(counts_[i].largest <= most,
                    "one filter has more items than all of them, or than its room");
-      const double bounded =
-          std::clamp(estimate, static_cast<double>(counts_[i].largest), static_cast<double>(most));
-      merged_.header.layers[i].item_count = std::min(static_cast<std::uint64_t>(std::llround(bounded)), most);
-      report_.item_estimate += merged_.header.layers[i].item_count;
-      report_.item_sum += counts_[i].sum;
+      const std::uint64_t items = std::clamp(whole_number(estimate), counts_[i].largest, most);
+      merged_.header.layers[i].item_count = items;
+      report_.item_estimate = saturating_sum(report_.item_estimate, items);
+      report_.item_sum = saturating_sum(report_.item_sum, counts_[i].sum);
     }
     return {};
   }

@@ -1,8 +1,12 @@
 #include "../../../src/tools/merge.hpp"
 
+#include <sepal/filter/bit_string.hpp>
+#include <sepal/filter/client_bitmap.hpp>
 #include <sepal/storage/filter_file.hpp>
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <string>
 
 #include "support/catch.hpp"
@@ -37,6 +41,24 @@ void put_filter(SimulatedDisk& disk, const storage::Path& path, const FilterOpti
   disk.put(path, {});
   REQUIRE(storage::write_filter_file(
       disk, path, {.key = path.stem(), .filter = *filter, .header = filter::header_of(**filter)}, {}));
+}
+
+// A client's bitmap that is said to have room for so many items, and to be full.
+void put_bitmap(SimulatedDisk& disk, const storage::Path& path, std::uint64_t item_count) {
+  const auto string = filter::BitString::of(std::string(120, 'U'), test::roomy);
+  REQUIRE(string);
+  const auto filter = filter::filter_of_bitmap(
+      **string,
+      {.bits = {.scheme = filter::Scheme::murmur3_128, .bit_count = 960, .probe_count = 4, .first_seed = 0},
+       .capacity = item_count,
+       .error_rate = 0.01},
+      test::roomy, {});
+  REQUIRE(filter);
+  filter::ImageHeader header = filter::header_of(**filter);
+  header.layers[0].item_count = item_count;
+  disk.put(path, {});
+  REQUIRE(
+      storage::write_filter_file(disk, path, {.key = path.stem(), .filter = *filter, .header = header}, {}));
 }
 
 Result<MergeReport> merge_files(SimulatedDisk& disk, const std::vector<storage::Path>& inputs) {
@@ -122,6 +144,18 @@ TEST_CASE("filters that grew are merged layer by layer", "[tools]") {
   REQUIRE(merged);
   CHECK(merged->filter->layer_count() == 2);
   for (int i = 0; i < 2000; ++i) REQUIRE(test::contains(*merged->filter, "item " + std::to_string(i)));
+}
+
+TEST_CASE("counts of items whose sum is beyond 64 bits do not wrap", "[tools]") {
+  SimulatedDisk disk;
+  put_bitmap(disk, "out/a", std::uint64_t{1} << 63);
+  const auto report = merge_files(disk, {"out/a", "out/a"});
+  REQUIRE(report);
+  CHECK(report->item_sum == std::numeric_limits<std::uint64_t>::max());
+  CHECK(report->item_estimate == std::uint64_t{1} << 63);
+  const auto merged = storage::read_filter_file(disk, "out/c", test::roomy, {});
+  REQUIRE(merged);
+  CHECK(merged->filter->item_count() == std::uint64_t{1} << 63);
 }
 
 }  // namespace merge_test
