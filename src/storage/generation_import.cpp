@@ -28,12 +28,14 @@ class GenerationImport {
   Result<GenerationReport> run(const ProgressSink& progress) {
     Result<void> done = for_each([this](const StreamedFilter& filter) { return count(filter); });
     if (!done) return done.error();
+    manifest_.filter_count = counted_.filters;
+    manifest_.item_count = counted_.items;
     own_left_ = own_count_;
     packed_left_ = packed_count_;
-    ProgressMeter meter(progress, bitmap_bytes_);
+    ProgressMeter meter(progress, counted_.bitmap_bytes);
     if (packed_count_ != 0) done = begin_pack(meter);
     if (done) done = for_each([&](const StreamedFilter& filter) { return write(filter, meter); });
-    if (done && (own_left_ != 0 || packed_left_ != 0)) done = changed();
+    if (done && written_ != counted_) done = changed();
     if (done && pack_) done = end_file(packed_name, packed_count_, *pack_);
     if (!done) return done.error();
     return write_manifest(disk_, place_, std::move(manifest_));
@@ -41,6 +43,22 @@ class GenerationImport {
 
  private:
   static constexpr const char* packed_name = "pack-0";
+
+  // What one pass has seen.
+  struct Seen {
+    std::uint64_t filters = 0;
+    std::uint64_t items = 0;
+    std::uint64_t bitmap_bytes = 0;
+
+    void add(const StreamedFilter& filter) {
+      ++filters;
+      bitmap_bytes += filter.header->bitmap_bytes();
+      // A string counts no items: its layer has the string's length there.
+      if (filter.header->options.hash == filter::ItemHash::none) return;
+      for (const auto& layer : filter.header->layers) items += layer.item_count;
+    }
+    bool operator==(const Seen&) const = default;
+  };
 
   template <class Work>
   Result<void> for_each(const Work& work) {
@@ -58,11 +76,7 @@ class GenerationImport {
   }
 
   Result<void> count(const StreamedFilter& filter) {
-    ++manifest_.filter_count;
-    bitmap_bytes_ += filter.header->bitmap_bytes();
-    // A string counts no items: its layer has the string's length there.
-    if (filter.header->options.hash != filter::ItemHash::none)
-      for (const auto& layer : filter.header->layers) manifest_.item_count += layer.item_count;
+    counted_.add(filter);
     const bool own = is_large(filter) && own_count_ + 1 < format::manifest_files_max;  // one is the pack's
     ++(own ? own_count_ : packed_count_);
     return {};
@@ -81,6 +95,7 @@ class GenerationImport {
   }
 
   Result<void> write(const StreamedFilter& filter, ProgressMeter& meter) {
+    written_.add(filter);
     const bool own = is_large(filter) && own_left_ != 0;
     std::uint64_t& left = own ? own_left_ : packed_left_;
     if (left == 0) return changed();
@@ -113,7 +128,8 @@ class GenerationImport {
   SaveBuffer own_buffer_;
   std::optional<SealedWriter> pack_;
   format::Manifest manifest_;
-  std::uint64_t bitmap_bytes_ = 0;
+  Seen counted_;
+  Seen written_;
   std::uint64_t packed_count_ = 0;
   std::uint64_t own_count_ = 0;
   std::uint64_t own_left_ = 0;

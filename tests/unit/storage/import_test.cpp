@@ -27,10 +27,19 @@ class NoBits final : public BitStream {
   }
 };
 
-// Empty filters of these capacities. The second pass may give others.
+// A filter of a stream: an empty one that is said to have these items.
+struct Given {
+  // NOLINTNEXTLINE(google-explicit-constructor): most filters are named by their capacity alone.
+  Given(std::uint64_t capacity, std::uint64_t item_count = 0) : capacity(capacity), item_count(item_count) {}
+
+  std::uint64_t capacity = 0;
+  std::uint64_t item_count = 0;
+};
+
+// The second pass may give other filters.
 class Passes final : public FilterStream {
  public:
-  Passes(std::vector<std::uint64_t> first, std::vector<std::uint64_t> second)
+  Passes(std::vector<Given> first, std::vector<Given> second)
       : passes_{std::move(first), std::move(second)} {}
 
   Result<void> rewind() override {
@@ -39,18 +48,19 @@ class Passes final : public FilterStream {
     return {};
   }
   Result<const StreamedFilter*> next() override {
-    const std::vector<std::uint64_t>& capacities = passes_.at(pass_ - 1);
-    if (at_ == capacities.size()) return nullptr;
-    filter_ =
-        *filter::Filter::create({.error_rate = 0.01, .capacity = capacities[at_], .seed = 1}, test::roomy);
+    const std::vector<Given>& filters = passes_.at(pass_ - 1);
+    if (at_ == filters.size()) return nullptr;
+    filter_ = *filter::Filter::create({.error_rate = 0.01, .capacity = filters[at_].capacity, .seed = 1},
+                                      test::roomy);
     header_ = filter::header_of(*filter_);
+    header_.layers[0].item_count = filters[at_].item_count;
     key_ = "key " + std::to_string(++at_);
     streamed_ = {.database = 0, .key = key_, .header = &header_, .bits = &bits_};
     return &streamed_;
   }
 
  private:
-  std::vector<std::vector<std::uint64_t>> passes_;
+  std::vector<std::vector<Given>> passes_;
   std::size_t pass_ = 0;
   std::size_t at_ = 0;
   keyspace::FilterPtr filter_;
@@ -60,8 +70,7 @@ class Passes final : public FilterStream {
   StreamedFilter streamed_;
 };
 
-Result<GenerationReport> import_of(SimulatedDisk& disk, std::vector<std::uint64_t> first,
-                                   std::vector<std::uint64_t> second) {
+Result<GenerationReport> import_of(SimulatedDisk& disk, std::vector<Given> first, std::vector<Given> second) {
   const auto directory = DataDirectory::open(disk, "data", 1, std::nullopt, {.own_file_bytes_min = 1000});
   REQUIRE(directory);
   Passes filters(std::move(first), std::move(second));
@@ -82,13 +91,15 @@ TEST_CASE("an import writes the filters of a stream", "[storage]") {
 
 TEST_CASE("an import of filters that change between its passes fails, and leaves nothing", "[storage]") {
   struct Change {
-    std::vector<std::uint64_t> first;
-    std::vector<std::uint64_t> second;
+    std::vector<Given> first;
+    std::vector<Given> second;
   };
   const auto [first, second] = GENERATE(
       Change{{10, large_capacity}, {}}, Change{{10, large_capacity}, {10}},
       Change{{10, large_capacity}, {large_capacity}}, Change{{10, large_capacity}, {10, large_capacity, 20}},
-      Change{{10, large_capacity}, {10, 20}}, Change{{large_capacity, large_capacity}, {large_capacity, 10}});
+      Change{{10, large_capacity}, {10, 20}}, Change{{large_capacity, large_capacity}, {large_capacity, 10}},
+      Change{{Given(10, 3), large_capacity}, {Given(10, 4), large_capacity}},
+      Change{{10, Given(large_capacity, 500)}, {10, Given(large_capacity, 10)}}, Change{{10, 20}, {10, 500}});
   SimulatedDisk disk;
   const auto report = import_of(disk, first, second);
   REQUIRE_FALSE(report);
