@@ -57,13 +57,14 @@ void ClientLog::failed_login(const command::ClientState& client, std::string_vie
             {{"user", logged_part(user)}, {"address", client.address}, {"id", client.id}});
 }
 
-void ClientLog::administration(const command::ClientState& client, std::string_view words) {
+void ClientLog::administration(const command::ClientState& client,
+                               const command::Administration& administration) {
   if (!log::is_on(log::Level::info)) return;
   const MutexLock lock(mutex_);
   if (!takes(commands_, of_commands)) return;
   log::info("client_administers", "a client administers",
-            {{"command", logged_part(words)},
-             {"user", logged_part(client.user->name())},
+            {{"command", logged_part(administration.words)},
+             {"user", logged_part(administration.user)},
              {"address", client.address},
              {"id", client.id}});
 }

@@ -31,7 +31,7 @@ class ClientLog {
  public:
   void script(script::LogLevel level, std::string_view text);
   void failed_login(const command::ClientState& client, std::string_view user);
-  void administration(const command::ClientState& client, std::string_view words);
+  void administration(const command::ClientState& client, const command::Administration& administration);
   void http_request(const command::ClientState& client);
   // Says how many lines were left out in periods that are over at `now`, if no line has said so yet.
   void tell_left_out(SteadyTime now);

@@ -155,7 +155,7 @@ Result<void> Daemon::run() {
        {&Daemon::read_users, &Daemon::read_tls, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
     Result<void> done = (this->*step)();
     if (done) continue;
-    log::error("start_failed", done.error().detail);
+    log_start_failed(done.error().detail);
     pages_.reset();
     if (serving_ != nullptr) serving_->server.stop(flush_patience);
     return done;
@@ -356,15 +356,12 @@ Result<void> Daemon::load() {
   const auto report = loader.load(*data_);
   if (stop_signal_.requested()) return {};
   if (!report) return report.error();
-  if (report->name.empty()) {
-    log::info("nothing_to_load", "nothing to load", {{"dir", facts_.data_directory}});
-  } else {
+  if (!report->name.empty())
     log::info("loaded", "loaded",
               {{"filters", report->filters},
                {"bytes", report->bytes},
                {"seconds", seconds_since(start), 3},
                {"generation", report->name}});
-  }
   const std::uint64_t changes_loaded = changes();
   const auto replayed = replay(loader, *report);
   if (stop_signal_.requested()) return {};
@@ -465,6 +462,12 @@ Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationRe
   const SteadyTime start = std::chrono::steady_clock::now();
   auto report = loader.replay(*disk_, data_->path(), loaded);
   if (!report) return report.error();
+  // Only now: the journal of a server that was killed before its first save has all of its data.
+  if (loaded.name.empty() && report->frames == 0) {
+    log::info("nothing_to_load", "nothing to load", {{"dir", facts_.data_directory}});
+  } else if (loaded.name.empty()) {
+    log::info("no_save_yet", "no save yet: the data is in the journal", {{"dir", facts_.data_directory}});
+  }
   if (report->segments > 0)
     log::info("journal_replayed", "journal replayed",
               {{"frames", report->frames},

@@ -130,8 +130,9 @@ class Daemon final : private command::Persistence, private command::ServerContro
     client_log_.failed_login(client, user);
   }
   void log_http_request(const command::ClientState& client) override { client_log_.http_request(client); }
-  void log_administration(const command::ClientState& client, std::string_view words) override {
-    client_log_.administration(client, words);
+  void log_administration(const command::ClientState& client,
+                          const command::Administration& administration) override {
+    client_log_.administration(client, administration);
   }
   Result<void> save_users_for(std::uint64_t id, std::string users) override;
   Result<void> load_users_for(std::uint64_t id) override;

@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <memory>
@@ -35,6 +36,15 @@ Error cannot_open(const std::string& path, int error_number) {
                                        : std::generic_category().message(error_number)));
 }
 
+// By another name it may be the same file, pipe or terminal: /dev/stderr, for example.
+bool are_one(int descriptor, int other) {
+  struct stat status {};
+  struct stat other_status {};
+  if (::fstat(descriptor, &status) != 0 || ::fstat(other, &other_status) != 0) return false;
+  return (status.st_dev == other_status.st_dev && status.st_ino == other_status.st_ino) ||
+         (::isatty(descriptor) == 1 && ::isatty(other) == 1);
+}
+
 // Appends lines to a file. The file can be opened anew while other threads log.
 class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
  public:
@@ -47,6 +57,10 @@ class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
     set_crash_descriptor(opened.number());
     std::swap(descriptor_, opened);
     return {};
+  }
+  bool is_at(int descriptor) {
+    const std::lock_guard lock(mutex_);
+    return are_one(descriptor_.number(), descriptor);
   }
 
  protected:
@@ -67,6 +81,16 @@ class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
   std::string path_;
   Descriptor descriptor_;
 };
+
+LogFile* log_file() {
+  return dynamic_cast<LogFile*>(spdlog::default_logger_raw()->sinks().front().get());
+}
+
+void complain_beside_log(const std::string& reason) {
+  LogFile* const file = log_file();
+  if (file == nullptr || file->is_at(STDERR_FILENO)) return;
+  std::fprintf(stderr, "sepald: %s\n", reason.c_str());
+}
 
 // log::body_of() makes the rest of a line.
 std::string pattern_of(log::Format format) {
@@ -96,7 +120,7 @@ Result<void> start_logging(const settings::LogOptions& options, command::LogLeve
 }
 
 Result<Reopened> reopen_log() {
-  auto* const file = dynamic_cast<LogFile*>(spdlog::default_logger_raw()->sinks().front().get());
+  LogFile* const file = log_file();
   if (file == nullptr) return Reopened::no;
   if (const auto opened = file->open(); !opened) return opened.error();
   return Reopened::yes;
@@ -104,6 +128,16 @@ Result<Reopened> reopen_log() {
 
 void set_log_level(command::LogLevel level) {
   spdlog::set_level(spdlog::level::from_str(std::string(name_of(level))));
+}
+
+void log_start_failed(const std::string& reason) {
+  log::error("start_failed", reason);
+  complain_beside_log(reason);
+}
+
+void log_too_little(const std::string& reason) {
+  log::error("too_little", "the system gave too little", {{"reason", reason}});
+  complain_beside_log("the system gave too little: " + reason);
 }
 
 }  // namespace sepal::app

@@ -3,6 +3,8 @@
 #include <sepal/base/result.hpp>
 #include <sepal/settings/settings.hpp>
 
+#include <string>
+
 namespace sepal::app {
 
 // Makes the default logger. Errors: io if the log file cannot be opened.
@@ -16,5 +18,11 @@ enum class Reopened : bool { no, yes };
 Result<Reopened> reopen_log();
 
 void set_log_level(command::LogLevel level);
+
+// Says why sepald ends without having served: on standard error, too, if the log goes elsewhere. Whoever
+// starts it by hand looks there. `start_failed` takes the sentence of an error, `too_little` that of an
+// exception.
+void log_start_failed(const std::string& reason);
+void log_too_little(const std::string& reason);
 
 }  // namespace sepal::app

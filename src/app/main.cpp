@@ -62,7 +62,7 @@ int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) 
     sepal::app::Daemon daemon(std::move(settings), stop_signal, manager, privileges);
     return daemon.run() ? 0 : exit_failed;
   } catch (const std::exception& problem) {
-    sepal::log::error("too_little", "the system gave too little", {{"reason", problem.what()}});
+    sepal::app::log_too_little(problem.what());
     return exit_failed;
   }
 }
@@ -97,7 +97,7 @@ int main(int argc, char** argv) {
   const auto begun =
       privileges.begin(settings.user, {.log = settings.log.file, .data_directory = settings.data_directory});
   if (!begun) {
-    sepal::log::error("start_failed", begun.error().detail);
+    sepal::app::log_start_failed(begun.error().detail);
     return exit_failed;
   }
   if (privileges.is_root_unasked())

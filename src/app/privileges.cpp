@@ -115,6 +115,7 @@ Result<void> Privileges::begin(const std::string& user, const Files& files) {
 Result<void> Privileges::make_directory(const std::string& path) const {
   std::vector<std::filesystem::path> missing;
   std::error_code code;
+  if (std::filesystem::is_regular_file(path, code)) return fail(Errc::io, path + " is a file, no folder");
   for (auto at = std::filesystem::absolute(path, code).lexically_normal();
        !at.empty() && !std::filesystem::exists(at, code); at = at.parent_path())
     missing.push_back(at);

@@ -82,11 +82,10 @@ void StopSignal::hang_up() {
 void StopSignal::request(command::StopMode mode) {
   {
     const MutexLock lock(mutex_);
-    if (requested_) return;
+    if (requested_ || shut_down_) return;
     mode_ = mode;
-    requested_ = true;
+    shut_down_ = true;
   }
-  changed_.notify_all();
   pthread_kill(thread_.native_handle(), wake_signal);
 }
 
@@ -98,6 +97,7 @@ std::optional<command::StopMode> StopSignal::wait_for(std::chrono::seconds patie
   return mode_;
 }
 
+// The log says it first: another thread begins the stop, and logs its steps.
 void StopSignal::note(const std::string& reason) {
   log::info("stop_requested", "stop requested", {{"by", reason}});
   {
@@ -133,10 +133,10 @@ void StopSignal::run() {
       asked_by(received);
     } else if (received == SIGHUP) {
       hang_up();
-    } else if (received == wake_signal && requested_) {
+    } else if (received == wake_signal && shut_down_ && !requested_) {
       // Logged on this thread: the worker that ran SHUTDOWN is inside the gate, where no thread may wait for
       // the log.
-      log::info("stop_requested", "stop requested", {{"by", "SHUTDOWN"}});
+      note("SHUTDOWN");
     } else if (received < 0 && errno == EAGAIN && requested_) {
       end_at_once("stopping took longer than stop_seconds_max");
     }

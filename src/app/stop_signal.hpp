@@ -27,7 +27,8 @@ class StopSignal {
   StopSignal(std::chrono::seconds stop_max, ServiceManager& manager);
   ~StopSignal();
 
-  // Asks for a stop, as a signal does. A later request does not change the mode.
+  // Asks for a stop, as a signal does: it begins soon, on the thread of signals. A later request does not
+  // change the mode.
   void request(command::StopMode mode);
 
   // Notes whether the journal has all changes that the last save lacks; the log of an immediate end says so.
@@ -56,7 +57,8 @@ class StopSignal {
   std::function<bool()> reload_ SEPAL_GUARDED_BY(mutex_);
   Condition changed_;
   command::StopMode mode_ SEPAL_GUARDED_BY(mutex_) = command::StopMode::save;
-  std::atomic<bool> requested_{false};
+  std::atomic<bool> shut_down_{false};  // request() was called
+  std::atomic<bool> requested_{false};  // the log says so
   std::atomic<bool> changes_are_kept_{true};
   std::atomic<bool> ending_{false};
   int first_signal_ = 0;  // the signal that asked for the stop, and when. Confined to thread_.

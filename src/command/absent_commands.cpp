@@ -46,8 +46,8 @@ constexpr AbsentGroup absent_table[] = {
     {"streams", filters_only,
      "xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup "
      "xrevrange xsetid xtrim"},
-    {"INCRBYFLOAT and LCS", "strings are kept for filters that clients have in their bits",
-     "incrbyfloat lcs"},
+    {"INCRBYFLOAT and LCS", "strings are kept for filters that clients have in their bits", "incrbyfloat lcs",
+     "neither INCRBYFLOAT nor LCS"},
     {"t-digests", filters_only, "tdigest.*"},
     {"time series", filters_only, "ts.*"},
     {"top-k lists", filters_only, "topk.*"},
@@ -111,8 +111,9 @@ const AbsentGroup* find_absent(std::string_view name) {
 }
 
 std::string absent_command(const AbsentGroup& group) {
-  std::string text = "ERR Sepal has no ";
-  text.append(group.what).append(": ").append(group.reason);
+  std::string text = "ERR Sepal has ";
+  text.append(group.lacks.empty() ? "no " + std::string(group.what) : std::string(group.lacks));
+  text.append(": ").append(group.reason);
   text.append(" (docs/protocol.md, \"What Sepal does not have\")");
   return text;
 }

@@ -16,6 +16,7 @@ struct AbsentGroup {
   std::string_view what;    // "lists"
   std::string_view reason;  // of its absence
   std::string_view names;  // lower case, sorted, blank separated; "cf.*" stands for all that begin with "cf."
+  std::string_view lacks{};  // what the error says instead of "no " and `what`; empty: those
 };
 
 [[nodiscard]] std::span<const AbsentGroup> absent_groups();

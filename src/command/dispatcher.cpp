@@ -541,9 +541,24 @@ Next Dispatcher::run_handler(Context& context) {
     stats_.commands[command_row(context.spec)].failed.add();
     count_errors(context.reply.last_error(), errors);
   } else if (context.spec.flags.has(Flag::administers)) {
-    services_.control.log_administration(client, joined(slow_words(context.words, 1)));
+    note_administration(context, next);
   }
   return next;
+}
+
+// A command that is answered later may still fail.
+void Dispatcher::note_administration(const Context& context, Next next) {
+  auto noted = std::make_unique<const Administration>(
+      Administration{.user = context.client.user->name(), .words = joined(slow_words(context.words, 1))});
+  context.client.administration = std::move(noted);
+  if (next != Next::wait) end_administration(context.client, true);
+}
+
+// Not const, because it changes the log.
+// NOLINTNEXTLINE(readability-make-member-function-const)
+void Dispatcher::end_administration(ClientState& client, bool is_logged) {
+  const auto ended = std::move(client.administration);
+  if (ended != nullptr && is_logged) services_.control.log_administration(client, *ended);
 }
 
 Dispatcher::Outcome Dispatcher::run_unknown(const Request& request) {

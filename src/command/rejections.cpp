@@ -9,7 +9,7 @@ std::vector<Rejection> rejections(const Services& services) {
   return {{"maxclients", services.clients.rejected_count()},
           {"protected_mode", services.clients.denied_count()},
           {"maxmemory_clients", services.buffers.closed_count()},
-          {"not_logged_in", services.buffers.strangers_closed()},
+          {"not_logged_in", services.buffers.slow_strangers() + services.buffers.large_strangers()},
           {"request_too_long", sum_of(services, &WorkerStats::too_long_requests)},
           {"http_request", sum_of(services, &WorkerStats::http_requests)},
           {"acl_login", denials.count_of(AclReason::authentication)},

@@ -119,7 +119,8 @@ inline constexpr CommandSpec config_rows[] = {
      .arity = 2,
      .flags = config_flags | Flag::alone | Flag::outside_multi | Flag::administers,
      .categories = admin_categories,
-     .summary = "Writes changed parameters into the configuration file",
+     .summary = "Writes each setting whose value differs from the file, those of flags too, into the "
+                "configuration file",
      .since = "2.8.0",
      .group = "server",
      .complexity = "O(1)",

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <sys/socket.h>
@@ -147,8 +148,12 @@ Result<void> make_room(const std::string& path, const sockaddr_un& address) {
   const std::string start = "cannot listen on " + path + ": ";
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT) return {};
-    return fail(Errc::io, start + system_text(errno));
+    const int reason = errno;
+    const std::string folder = std::filesystem::path(path).parent_path();
+    if (reason == ENOENT && !folder.empty() && ::access(folder.c_str(), F_OK) != 0)
+      return fail(Errc::io, start + "there is no folder " + folder);
+    if (reason == ENOENT) return {};
+    return fail(Errc::io, start + system_text(reason));
   }
   if (!S_ISSOCK(status.st_mode)) {
     return fail(Errc::in_use, start + "a file that is no socket is there; move it, or choose another path");

@@ -385,14 +385,20 @@ void Worker::sweep() {
 
 // One worker logs for all, and not each client: strangers may come in storms.
 void Worker::log_strangers(SteadyTime now) {
-  const std::uint64_t closed = services_.buffers.strangers_closed();
-  if (closed == strangers_logged_ || now < strangers_log_due_) return;
-  strangers_log_due_ = now + strangers_log_period;
-  log::warn(
-      "strangers_closed", "clients closed that had not logged in",
-      {{"count", closed - std::exchange(strangers_logged_, closed)},
-       {"bytes_max", command::strangers_bytes_max},
-       {"reason", "they took longer than login_timeout, or sent more than all such clients may together"}});
+  if (const auto count = slow_strangers_.take(services_.buffers.slow_strangers(), now))
+    log::warn("strangers_closed", "clients closed that had not logged in",
+              {{"count", count}, {"reason", "they took longer than login_timeout"}});
+  if (const auto count = large_strangers_.take(services_.buffers.large_strangers(), now))
+    log::warn("strangers_closed", "clients closed that had not logged in",
+              {{"count", count},
+               {"bytes_max", command::strangers_bytes_max},
+               {"reason", "they sent more than all such clients may together"}});
+}
+
+std::uint64_t Worker::StrangersLogged::take(std::uint64_t closed, SteadyTime now) {
+  if (closed == count || now < due) return 0;
+  due = now + strangers_log_period;
+  return closed - std::exchange(count, closed);
 }
 
 // The client with most may be of another worker. Its figures are read with the gate closed, which is rare

@@ -140,8 +140,15 @@ class Worker {
   std::optional<SteadyTime> pause_awaited_;  // the time that pause_timer_ waits for
   bool stopping_ = false;
   RefusalLog refusals_;
-  std::uint64_t strangers_logged_ = 0;
-  SteadyTime strangers_log_due_{};
+  // What the log has said of strangers that were closed for one reason.
+  struct StrangersLogged {
+    std::uint64_t count = 0;
+    SteadyTime due{};  // of the next line
+    // How many a line has to tell of now; 0: there is no line.
+    std::uint64_t take(std::uint64_t closed, SteadyTime now);
+  };
+  StrangersLogged slow_strangers_;
+  StrangersLogged large_strangers_;
   std::thread thread_;
 };
 

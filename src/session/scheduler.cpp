@@ -450,7 +450,7 @@ bool Scheduler::is_over(const Client& client, SteadyTime now, const Patience& pa
   if (client.state == State::lingering)
     return now >= client.lingers_until || (stopping_ && client.stream->all_is_acknowledged());
   if (has_not_logged_in(client, now, patience)) {
-    environment_.services.buffers.stranger_closed();
+    environment_.services.buffers.slow_stranger_closed();
     return true;
   }
   if (patience.idle.count() == 0 || client.session.is_monitor()) return false;
@@ -556,7 +556,7 @@ void Scheduler::close(Client& client) {
 // the caller, outside the gate.
 Scheduler::Clients::node_type Scheduler::unlist(Client& client) {
   const GateEntered inside(environment_.gate, environment_.gate_side);
-  client.session.settle_figures();
+  client.session.leaves();
   environment_.services.buffers.sub_replies(client.outbox.byte_count() + client.pushed.size());
   auto node = clients_.extract(client.id());
   SEPAL_ASSERT(!node.empty(), "a client is listed until it lingers or is gone");

@@ -522,7 +522,7 @@ void Session::count_requests() {
 void Session::bound_stranger() {
   command::ClientBuffers& buffers = environment_.services.buffers;
   if (strangers_counted_ == 0 || buffers.strangers() <= command::strangers_bytes_max) return;
-  buffers.stranger_closed();
+  buffers.large_stranger_closed();
   reply_.error("ERR clients that have not logged in have sent too much; log in first");
   closing_ = true;
   input_.clear();
@@ -620,9 +620,11 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
   const std::uint64_t errors_before = reply_.error_count();
   const std::size_t reply_bytes = reply_.size();
   append(reply_);
-  if (reply_.error_count() != errors_before) {
+  const bool has_failed = reply_.error_count() != errors_before;
+  if (has_failed || client_.administration != nullptr) {
     const GateEntered inside(environment_.gate, environment_.gate_side);
-    environment_.dispatcher.count_error(reply_.last_error(), client_.last_command);
+    if (has_failed) environment_.dispatcher.count_error(reply_.last_error(), client_.last_command);
+    environment_.dispatcher.end_administration(client_, !has_failed);
   }
   if (client_.replies != command::Replies::all) drop_reply(reply_bytes);
   // Replies of the batch before are still held: the answer waits behind them.
@@ -633,6 +635,12 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
     step_when_released_ = Step::run_again;
   }
   return true;
+}
+
+// A client that goes without its answer must not hide what it has done.
+void Session::leaves() {
+  settle_figures();
+  environment_.dispatcher.end_administration(client_, true);
 }
 
 void Session::settle_figures() {

@@ -31,7 +31,11 @@ Result<void> make_if_missing(const std::string& path) {
 
 Result<std::string> read_acl_file(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) return acl_file_error(path, "the ACL file cannot be opened");
+  if (!file.is_open()) {
+    const Error error = acl_file_error(path, "the ACL file cannot be opened");
+    const bool is_missing = error.code == Errc::not_found;
+    return fail(error.code, error.detail + (is_missing ? "; create it (it may be empty)" : ""));
+  }
   std::string text;
   std::array<char, 65536> piece;
   for (;;) {

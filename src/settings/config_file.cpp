@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -206,6 +207,11 @@ std::string bare_value_text(const Setting& setting, const std::string& value,
 // such lines have a text without quotes.
 std::string not_toml_text(std::string_view line, const std::string& description) {
   const std::size_t equals = line.find('=');
+  // Such lines are those of redis.conf, for example.
+  const std::string_view name_first = trimmed(line);
+  if (equals == std::string_view::npos && !name_first.empty() &&
+      std::isalpha(static_cast<unsigned char>(name_first.front())) != 0)
+    return description + "; a line is NAME = VALUE, as in port = 6379";
   // The line alone is fine if a setting stands twice, for example.
   if (equals == std::string_view::npos || is_toml(line)) return description;
   const Setting* setting = find_setting(trimmed(line.substr(0, equals)));

@@ -94,6 +94,33 @@ bool is_address(std::string_view text) {
   return inet_pton(AF_INET6, address.c_str(), &ignored) == 1;
 }
 
+std::string toml_string(std::string_view text) {
+  std::string written = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      written += '\\';
+      written += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      std::array<char, 8> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\u%04X", byte);
+      written += escaped.data();
+    } else {
+      written += c;
+    }
+  }
+  return written + '"';
+}
+
+// Which of the addresses is wrong. Empty: none is, so there are too many.
+std::string wrong_address_text(const std::vector<std::string>& addresses) {
+  const auto wrong = std::find_if_not(addresses.begin(), addresses.end(), is_address);
+  if (wrong == addresses.end()) return "";
+  const bool is_numeric = wrong->find_first_not_of("-0123456789.") == std::string::npos;
+  return "; " + toml_string(wrong->substr(0, host_name_length_max)) + " is no address" +
+         (is_numeric ? "" : " and no host name");
+}
+
 bool in_range(const Setting& setting, const Value& value) {
   const auto within = [&](std::uint64_t number) {
     return number >= setting.range.min && number <= setting.range.max;
@@ -121,24 +148,6 @@ bool in_range(const Setting& setting, const Value& value) {
     default:
       return within(std::get<std::uint64_t>(value));
   }
-}
-
-std::string toml_string(std::string_view text) {
-  std::string written = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      written += '\\';
-      written += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      std::array<char, 8> escaped{};
-      std::snprintf(escaped.data(), escaped.size(), "\\u%04X", byte);
-      written += escaped.data();
-    } else {
-      written += c;
-    }
-  }
-  return written + '"';
 }
 
 // A quantity without a unit needs no quotes.
@@ -182,6 +191,9 @@ Result<Value> check_range(const Setting& setting, Value value) {
   if (in_range(setting, value)) return value;
   // A number has the right kind already, so only its range was wrong.
   if (setting.kind == Kind::count) return fail(Errc::invalid_setting, "must be " + between(setting));
+  if (setting.kind == Kind::addresses)
+    return fail(Errc::invalid_setting,
+                allowed_text(setting) + wrong_address_text(std::get<std::vector<std::string>>(value)));
   return refuse(setting);
 }
 
@@ -190,7 +202,8 @@ std::string allowed_text(const Setting& setting) {
     case Kind::count:
       return "must be a whole number " + between(setting);
     case Kind::bytes:
-      return "must be bytes, as in 1048576 or \"64mb\", " + between(setting);
+      return "must be bytes, as in 1048576 or \"64mb\" (kb, mb, gb of 1024; k, m, g of 1000), " +
+             between(setting);
     case Kind::seconds:
       return "must be seconds, as in 90, \"5m\" or \"1h\", " + between(setting);
     case Kind::permissions:

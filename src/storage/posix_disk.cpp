@@ -390,7 +390,8 @@ class PosixDisk final : public Disk {
     if (error_number != EEXIST) return failed("create the directory", path, error_number);
     std::error_code code;
     if (std::filesystem::is_directory(path, code)) return {};
-    return failed("create the directory", path, code ? code.value() : ENOTDIR);
+    if (code) return failed("create the directory", path, code.value());
+    return fail(Errc::io, "cannot create the directory " + path.string() + ": it is a file, no folder");
   }
 
   Result<std::vector<std::string>> list(const Path& directory) override {

@@ -54,9 +54,7 @@ class Migration {
     if (done) done = check_rules(*target_, request_.bitmaps);
     if (done) done = find_databases();
     if (done) done = look();
-    if (done && !request_.only_report) done = move();
-    if (done && !request_.only_report) done = check_samples();
-    if (done && !request_.only_report && !request_.bitmaps.empty()) done = import();
+    if (done && !request_.only_report) done = copy();
     if (!done) return done.error();
     return std::move(report_);
   }
@@ -64,6 +62,15 @@ class Migration {
  private:
   using Keys = std::vector<std::string>;
   using RemoteKeys = std::vector<RemoteKey>;
+
+  // Only errors from here on leave something behind. To repeat a run cures few of the others.
+  Result<void> copy() {
+    Result<void> done = move();
+    if (done) done = check_samples();
+    if (done && !request_.bitmaps.empty()) done = import();
+    if (done) return done;
+    return fail(done.error().code, done.error().detail + "; what was copied stays: run this again to go on");
+  }
 
   // --- before ---------------------------------------------------------------------------------------------
 

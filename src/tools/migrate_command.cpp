@@ -76,8 +76,7 @@ int migrate_with(MigrateArguments& arguments) {
   Progress progress(stderr, progress_style(arguments.quiet));
   const auto report = migrate(request, progress);
   progress.end();
-  if (!report)
-    return refuse("migrate", report.error().detail + "; what was copied stays: run this again to go on");
+  if (!report) return refuse("migrate", report.error().detail);
   if (!arguments.quiet) print(request, *report);
   return report->keys.refused.empty() ? exit_good : exit_incomplete;
 }

@@ -55,7 +55,7 @@ class NoControl final : public command::ServerControl {
   void log_from_script(script::LogLevel, std::string_view) override {}
   void log_failed_login(const command::ClientState&, std::string_view) override {}
   void log_http_request(const command::ClientState&) override {}
-  void log_administration(const command::ClientState&, std::string_view) override {}
+  void log_administration(const command::ClientState&, const command::Administration&) override {}
   void give_memory_back() override {}
   void request_stop(command::StopMode) override {}
   std::uint64_t clients_possible() override { return 0; }

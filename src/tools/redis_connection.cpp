@@ -70,7 +70,10 @@ RedisConnection::RedisConnection(redisContext* context, std::string name)
 RedisConnection::~RedisConnection() = default;
 
 Error RedisConnection::problem() const {
-  return fail(Errc::io, name_ + ": " + context_->errstr);
+  const bool ended = context_->err == REDIS_ERR_EOF || context_->err == REDIS_ERR_PROTOCOL ||
+                     (context_->err == REDIS_ERR_IO && errno == ECONNRESET);
+  return fail(Errc::io, name_ + ": " + context_->errstr +
+                            (may_need_tls_ && ended ? " (if it speaks TLS: rediss://)" : ""));
 }
 
 Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddress& address,
@@ -83,6 +86,7 @@ Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddres
   std::unique_ptr<RedisConnection> connection(new RedisConnection(context, address.text()));
   if (context->err != 0) return connection->problem();
   if (redisSetTimeout(context, answer_time_max) != REDIS_OK) return connection->problem();
+  connection->may_need_tls_ = !address.tls && !address.host.empty();
   if (address.tls) {
     SEPAL_ASSERT(tls != nullptr, "TLS without certificates");
     if (auto done = connection->shake_hands(*tls, address.host); !done) return done.error();
@@ -199,6 +203,7 @@ Result<RedisReply> RedisConnection::receive() {
     return RedisReply(static_cast<redisReply*>(reply));
   }
   if (redisGetReply(context_.get(), &reply) != REDIS_OK) return problem();
+  may_need_tls_ = false;
   return RedisReply(static_cast<redisReply*>(reply));
 }
 

@@ -96,6 +96,8 @@ class RedisConnection {
   std::unique_ptr<tls::Connection> tls_;  // null: no TLS. It uses the descriptor of context_
   std::string unsent_;                    // requests, with TLS; without, context_ has them
   std::string name_;
+  // A server that speaks TLS ends a connection without TLS, or answers with bytes that are no reply.
+  bool may_need_tls_ = false;
 };
 
 // A reply that is no error. Errors: io, also where the server answers an error.

@@ -1,5 +1,6 @@
 """Clients that guess passwords, and what the log says about them and about those who administer the server."""
 
+import os
 import re
 import unittest
 
@@ -41,21 +42,29 @@ class GuessingTest(DaemonTest):
         self.assertEqual(sum(map(int, told)) + len(lines), GUESSES)
 
     def test_the_log_says_who_administers(self):
-        daemon = self.start()
+        imports, users = os.path.join(self.directory, "imports"), os.path.join(self.directory, "users.acl")
+        os.mkdir(imports)
+        open(users, "w").close()
+        daemon = self.start("--import-dir", imports, "--aclfile", users, directory=os.path.join(self.directory, "data"))
         with Client.of(daemon) as client:
             client.call("ACL", "SETUSER", "root", "on", ">sesame", "+@all", "~*")
             client.call("AUTH", "root", "sesame")
             client.call("CONFIG", "SET", "requirepass", "mustard", "timeout", "77")
             client.call("FLUSHALL")
-            with self.assertRaises(Refused):
-                client.call("SWAPDB", "0", "x")
+            client.call("BF.RESERVE", "k", "0.01", "100")
+            client.call("BF.EXPORT", "k", "f")
+            with open(users, "w") as file:
+                file.write("user default on nopass ~* +@all\nuser bob +@nosuch\n")
+            for failing in (("SWAPDB", "0", "x"), ("BF.EXPORT", "k", "f"), ("BF.IMPORT", "a", "nothere"), ("ACL", "LOAD")):
+                with self.assertRaises(Refused):
+                    client.call(*failing)
             client.call("CONFIG", "GET", "timeout")
         self.assertEqual(daemon.stop(), 0)
         lines = [line.partition("a client administers: ")[2] for line in daemon.text().splitlines()]
         lines = [line.partition(" address=127.0.0.1:")[0] for line in lines if line]
         self.assertEqual(lines, ['command="ACL SETUSER (redacted) (redacted) (redacted) (redacted) (redacted)" user=default',
                                  'command="CONFIG SET requirepass (redacted) timeout 77" user=root',
-                                 'command=FLUSHALL user=root'])
+                                 'command=FLUSHALL user=root', 'command="BF.EXPORT k f" user=root'])
         self.assertNotIn("sesame", daemon.text())
         self.assertNotIn("mustard", daemon.text())
 

@@ -68,7 +68,8 @@ class LimitsTest(DaemonTest):
         if not SANITIZED:
             self.assertLess(resident_bytes(daemon) - before, STRANGER_MEMORY_MAX)
         self.eventually("most strangers still hold memory", lambda: self.told(connections) > STRANGERS // 2)
-        self.assertIn("count=", daemon.wait_for_line("clients closed that had not logged in"))
+        line = daemon.wait_for_line("clients closed that had not logged in")
+        self.assertRegex(line, r'count=\d+ bytes_max=\d+ reason="they sent more than all such clients may together"')
 
     def test_a_client_that_does_not_log_in_is_closed_in_time(self):
         daemon = self.start("--requirepass", "secret", "--login-timeout", "1")
@@ -78,7 +79,8 @@ class LimitsTest(DaemonTest):
             client.call("AUTH", "secret")
             self.assertEqual(self.closed(stranger), b"")
             self.assertEqual(client.call("PING"), b"PONG")
-        daemon.wait_for_line("clients closed that had not logged in")
+        line = daemon.wait_for_line("clients closed that had not logged in")
+        self.assertRegex(line, 'count=1 reason="they took longer than login_timeout"')
 
     def test_unread_long_replies_are_bounded(self):
         daemon = self.start("--maxmemory-clients", "16mb", "--threads", "2")

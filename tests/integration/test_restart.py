@@ -98,6 +98,30 @@ class RestartTest(DaemonTest):
         self.assertEqual(daemon.wait(), 0)
         self.assertEqual(ask(self.start(), "BF.EXISTS", "k", "a"), b":1")
 
+    def test_the_log_says_where_the_data_is(self):
+        daemon = self.start()
+        self.assertIn("nothing to load: ", daemon.text())
+        daemon.kill()
+        daemon = self.start()
+        self.assertIn("nothing to load: ", daemon.text())
+        ask(daemon, "BF.ADD", "k", "a")
+        daemon.kill()
+        daemon = self.start()
+        self.assertIn("no save yet: the data is in the journal", daemon.text())
+        self.assertNotIn("nothing to load", daemon.text())
+        self.assertEqual(daemon.stop(), 0)
+        self.assertNotRegex(self.start().text(), "no save yet|nothing to load")
+
+    def test_shutdown_is_asked_for_before_the_stop_begins(self):
+        for _ in range(5):
+            daemon = self.start()
+            with daemon.connect() as connection:
+                connection.sendall(encode("SHUTDOWN", "NOSAVE"))
+                self.assertEqual(daemon.wait(), 0)
+            text = daemon.text()
+            self.assertEqual(text.count("stop requested: by=SHUTDOWN"), 1)
+            self.assertLess(text.index("stop requested: "), text.index("stopping: "))
+
     def test_nothing_answered_is_lost_by_a_stop_under_load(self):
         connections, batch = 50, 20
         daemon = self.start("--threads", "2")

@@ -149,14 +149,14 @@ class StartErrorTest(DaemonTest):
     def test_folders_and_files_that_are_not_there_or_no_such_thing(self):
         plain = self.file("plain")
         self.check_all(FAILED, [
-            ("cannot create the directory .*/plain: Not a directory", ["--dir", plain]),
-            ("cannot create the directory .*/plain.*: Not a directory", ["--dir", plain + "/data"]),
+            ("cannot create the directory .*/plain: it is a file, no folder$", ["--dir", plain]),
+            ("cannot create the directory .*/plain: it is a file, no folder$", ["--dir", plain + "/data"]),
             ("there is no folder .*/none", ["--import-dir", self.path("none")]),
             ("plain .*is no folder", ["--import-dir", plain]),
             ("import_dir must not be the data directory", ["--import-dir", self.data]),
             ("cannot open the log file .*/none/log: there is no folder .*/none", ["--log-file", self.path("none/log")]),
             ("cannot open the log file .*: Is a directory", ["--log-file", self.folder("logs")]),
-            ("cannot listen on .*/none/socket: No such file", ["--unixsocket", self.path("none/socket")]),
+            ("cannot listen on .*/none/socket: there is no folder .*/none$", ["--unixsocket", self.path("none/socket")]),
             ("cannot listen on .*/plain: a file that is no socket", ["--unixsocket", plain]),
         ])
         self.assertFalse(os.path.exists(self.path("none")))
@@ -171,7 +171,7 @@ class StartErrorTest(DaemonTest):
                 ('user: there is no user "nosuch"', ["--user", "nosuch"]),
                 ("there is no folder .*/none", ["--import-dir", self.path("none")]),
                 ("plain .*is no folder", ["--import-dir", plain]),
-                ("none.acl", ["--aclfile", self.path("none.acl")]),
+                ("none.acl: .*No such file or directory; create it .it may be empty.$", ["--aclfile", self.path("none.acl")]),
                 ("users.acl:2: .*nosuch", ["--aclfile", users]),
                 ("none.key", [*tls, self.path("none.key")]),
                 ("other.key", [*tls, other.key]),
@@ -186,6 +186,30 @@ class StartErrorTest(DaemonTest):
                               capture_output=True, text=True, timeout=SECONDS_MAX)
         self.assertEqual((done.returncode, done.stderr, done.stdout.split("\n")[0]), (0, "", "configuration ok"))
         self.assertFalse(os.path.exists(self.path("nowhere")))
+
+    def test_with_a_log_file_standard_error_says_why_too(self):
+        log, plain, users = self.path("log"), self.file("plain"), self.file("users.acl", "user bob +@nosuch\n")
+        starts = [("is a file, no folder", ["--dir", plain]),
+                  ("users.acl:1: .*nosuch", ["--aclfile", users]),
+                  ("no such address; correct --bind", ["--bind", "192.0.2.1"]),
+                  ('there is no user "nosuch"', ["--user", "nosuch"])]
+        for pattern, arguments in starts:
+            with self.subTest(pattern):
+                done = self.failed_start("--log-file", log, *arguments)
+                self.assertRegex(done, "^sepald: .*%s.*\n$" % pattern)
+                with open(log) as file:
+                    self.assertRegex(file.read().splitlines()[-1], "error .*" + pattern)
+        for name in ("/dev/stderr", "/proc/self/fd/2"):
+            with self.subTest(name):
+                done = self.failed_start("--log-file", name, "--dir", plain)
+                self.assertEqual(done.count("is a file, no folder"), 1, done)
+
+    def failed_start(self, *arguments):
+        """What it says on standard error."""
+        done = subprocess.run([SEPALD, "--port", str(free_port()), "--dir", self.data, *arguments], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=SECONDS_MAX)
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        return done.stderr
 
     def test_addresses_that_cannot_be_listened_on(self):
         with socket.socket() as taken, socket.socket(socket.AF_UNIX) as taken_path:

@@ -41,6 +41,12 @@ class Lifeline {
   std::shared_ptr<std::atomic<bool>> gone_;
 };
 
+// A command that administers the server, for the log.
+struct Administration {
+  std::string user;   // that sent it; the user may be gone when the command has its answer
+  std::string words;  // without secrets
+};
+
 // Which replies CLIENT REPLY lets a client have. The session drops the others.
 enum class Replies : std::uint8_t {
   all,
@@ -79,6 +85,8 @@ struct ClientState {
   std::shared_ptr<keyspace::Watch> watch;     // null: the client watches no key
   std::unique_ptr<Monitoring> monitoring;     // null: the client is no monitor
   Lifeline lifeline;                          // tied while the client waits for a job that ends with it
+  // A command that has no answer yet (Next::wait); null: the client waits for the answer of no such command.
+  std::unique_ptr<const Administration> administration;
   // Whether the next requests have replies that differ from each other, so that they cannot run together.
   [[nodiscard]] bool skips_a_reply() const { return replies > Replies::none; }
 

@@ -273,6 +273,10 @@ class Dispatcher {
   // later; null: the bytes were no request. Inside the gate.
   void count_error(std::string_view text, const CommandSpec* failed);
 
+  // The client's request was answered later, or the client is gone. If the request administers the server, it
+  // is logged now, unless it has failed. Inside the gate.
+  void end_administration(ClientState& client, bool is_logged);
+
  private:
   friend class ScriptRunner;
   // Whether the words behind the key are equal, but for the one at `index`.
@@ -316,6 +320,7 @@ class Dispatcher {
   [[nodiscard]] std::uint64_t transaction_record_bytes(const Transaction& transaction, Context& context);
   Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context);
   Next run_handler(Context& context);
+  void note_administration(const Context& context, Next next);
   Outcome run_unknown(const Request& request);
   void show(const Request& request, const Moment& moment);
   void show_always(const Request& request, const Moment& moment);

@@ -119,9 +119,13 @@ class ClientBuffers {
   [[nodiscard]] std::uint64_t closed_count() const { return closed_count_.load(std::memory_order_relaxed); }
 
   // Clients that were closed because they did not log in: in time, or before they sent much.
-  void stranger_closed() { strangers_closed_.fetch_add(1, std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t strangers_closed() const {
-    return strangers_closed_.load(std::memory_order_relaxed);
+  void slow_stranger_closed() { slow_strangers_.fetch_add(1, std::memory_order_relaxed); }
+  void large_stranger_closed() { large_strangers_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t slow_strangers() const {
+    return slow_strangers_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t large_strangers() const {
+    return large_strangers_.load(std::memory_order_relaxed);
   }
 
  private:
@@ -130,7 +134,8 @@ class ClientBuffers {
   std::atomic<std::uint64_t> strangers_{0};
   std::atomic<std::uint64_t> chosen_{0};  // no client has this id
   std::atomic<std::uint64_t> closed_count_{0};
-  std::atomic<std::uint64_t> strangers_closed_{0};
+  std::atomic<std::uint64_t> slow_strangers_{0};
+  std::atomic<std::uint64_t> large_strangers_{0};
 };
 
 // The requests of all clients that have not logged in and must, together.
@@ -310,10 +315,10 @@ class ServerControl {
   [[nodiscard]] virtual BackgroundStatus background() const = 0;
   // Inside the gate. Writes a line of a script to the log. Some are left out when there are many.
   virtual void log_from_script(script::LogLevel level, std::string_view text) = 0;
-  // Inside the gate. Writes to the log who has tried to log in as `user` and failed, or who sends a command
-  // that administers the server. `words` has no secret. Some lines are left out when there are many.
+  // Inside the gate. Writes to the log who has tried to log in as `user` and failed, or who has administered
+  // the server. Some lines are left out when there are many.
   virtual void log_failed_login(const ClientState& client, std::string_view user) = 0;
-  virtual void log_administration(const ClientState& client, std::string_view words) = 0;
+  virtual void log_administration(const ClientState& client, const Administration& administration) = 0;
   // Inside the gate. Logs the address of a client that sent HTTP. Some lines are left out when there are
   // many.
   virtual void log_http_request(const ClientState& client) = 0;

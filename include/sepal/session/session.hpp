@@ -187,6 +187,8 @@ class Session {
   [[nodiscard]] SteadyTime last_run_until() const { return last_run_until_; }
   // Brings the counts of bytes up to date. Inside the gate; the session calls it at every batch.
   void settle_figures();
+  // Call it when the client goes. Inside the gate.
+  void leaves();
 
   // Whether an unfinished request, or the rest of a long reply, takes more memory since the last call.
   [[nodiscard]] bool take_grew() { return std::exchange(grew_, false); }

@@ -82,6 +82,7 @@ TEST_CASE("a command about another type says so and names the document", "[comma
       "-ERR Sepal has no channels: clients can neither publish nor subscribe (docs/protocol.md, \"What Sepal "
       "does not have\")");
   CHECK(world.send({"CF.ADD", "k", "a"}).starts_with("-ERR Sepal has no Cuckoo filters: "));
+  CHECK(world.send({"INCRBYFLOAT", "k", "1"}).starts_with("-ERR Sepal has neither INCRBYFLOAT nor LCS: "));
   CHECK(world.send({"MULTI"}) == "+OK");
   CHECK(world.send({"LPUSH", "k", "a"}) == no_lists);
   CHECK(world.send({"EXEC"}) == "-EXECABORT Transaction discarded because of previous errors.");

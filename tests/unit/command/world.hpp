@@ -89,8 +89,8 @@ class FakeControl final : public ServerControl {
   void log_failed_login(const ClientState& client, std::string_view user) override {
     failed_logins.push_back(client.address + " " + std::string(user));
   }
-  void log_administration(const ClientState& client, std::string_view words) override {
-    administration.push_back(client.user->name() + ": " + std::string(words));
+  void log_administration(const ClientState&, const Administration& done) override {
+    administration.push_back(done.user + ": " + done.words);
   }
 
   Result<void> save_users_for(std::uint64_t id, std::string users) override {

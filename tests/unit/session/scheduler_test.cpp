@@ -334,7 +334,8 @@ TEST_CASE("a client that must log in and has not is closed when its time is over
   world.scheduler.sweep(StandingClock::now() + std::chrono::seconds(61), patience);
   CHECK(world.gone == 1);
   CHECK(world.peer(2).destroyed);
-  CHECK(world.services.buffers.strangers_closed() == 1);
+  CHECK(world.services.buffers.slow_strangers() == 1);
+  CHECK(world.services.buffers.large_strangers() == 0);
 }
 
 TEST_CASE("the unfinished requests of strangers are bounded together, those of others are not", "[session]") {
@@ -351,7 +352,8 @@ TEST_CASE("the unfinished requests of strangers are bounded together, those of o
     world.turn(all);
     CHECK(world.services.buffers.strangers() <= command::strangers_bytes_max);
     CHECK(world.services.buffers.strangers() == world.services.buffers.requests());
-    CHECK(world.services.buffers.strangers_closed() > 0);
+    CHECK(world.services.buffers.large_strangers() > 0);
+    CHECK(world.services.buffers.slow_strangers() == 0);
     CHECK(world.peer(count - 1).received.starts_with("-ERR clients that have not logged in"));
     // The one that is closed is the one that sent too much: the first ones go on.
     CHECK(world.state(0) == State::reading);
@@ -361,7 +363,7 @@ TEST_CASE("the unfinished requests of strangers are bounded together, those of o
     world.turn(all);
     CHECK(world.services.buffers.strangers() == 0);
     CHECK(world.services.buffers.requests() >= count * bytes_each);
-    CHECK(world.services.buffers.strangers_closed() == 0);
+    CHECK(world.services.buffers.large_strangers() == 0);
   }
 }
 

@@ -381,6 +381,31 @@ TEST_CASE("a request without a name does not change the calls of the subcommand 
   CHECK(stats_of(world, *row).calls.get() == 1);
 }
 
+TEST_CASE("a command that administers and is answered later is logged if its answer is no error",
+          "[session]") {
+  SessionWorld world;
+  const std::string load = request({"ACL", "LOAD"});
+  const std::vector<std::string>& logged = world.ground.control.administration;
+  REQUIRE(world.give(load) == Step::wait);
+  REQUIRE(world.session.answer([](resp::Reply& reply) { reply.error("ERR users.acl:4: no such command"); }));
+  REQUIRE(world.run() == Step::read);
+  CHECK(logged.empty());
+  REQUIRE(world.give(load) == Step::wait);
+  CHECK(logged.empty());
+  REQUIRE(world.session.answer([](resp::Reply& reply) { reply.ok(); }));
+  CHECK(logged == std::vector<std::string>{"default: ACL LOAD"});
+  REQUIRE(world.run() == Step::read);
+  world.session.leaves();
+  CHECK(logged.size() == 1);
+}
+
+TEST_CASE("a command that administers is logged if its client goes before the answer", "[session]") {
+  SessionWorld world;
+  REQUIRE(world.give(request({"ACL", "LOAD"})) == Step::wait);
+  world.session.leaves();
+  CHECK(world.ground.control.administration == std::vector<std::string>{"default: ACL LOAD"});
+}
+
 TEST_CASE("errors that come from no handler are in the statistics, too", "[session]") {
   SessionWorld world;
   REQUIRE(world.give(request({"SAVE"})) == Step::wait);

@@ -49,9 +49,13 @@ class NoControl final : public command::ServerControl {
   void log_from_script(script::LogLevel, std::string_view) override {}
   void log_failed_login(const command::ClientState&, std::string_view) override {}
   void log_http_request(const command::ClientState&) override {}
-  void log_administration(const command::ClientState&, std::string_view) override {}
+  void log_administration(const command::ClientState&, const command::Administration& done) override {
+    administration.push_back(done.user + ": " + done.words);
+  }
   Result<void> save_users_for(std::uint64_t, std::string) override { return {}; }
   Result<void> load_users_for(std::uint64_t) override { return {}; }
+
+  std::vector<std::string> administration;
 
  private:
   command::ServerFacts facts_;

@@ -215,7 +215,7 @@ TEST_CASE("the error for a value of the wrong kind says what was found and what 
         "777");
   CHECK(file_error("bind = [\"127.0.0.256\"]") ==
         "sepald.toml:1: bind is an array: must be at most 16 addresses or host names, as in \"127.0.0.1\", "
-        "\"::1\" or \"*\"");
+        "\"::1\" or \"*\"; \"127.0.0.256\" is no address");
   CHECK(file_error("log_level = \"loud\"") ==
         "sepald.toml:1: log_level is the text \"loud\": must be one of trace debug info warning error");
   CHECK(file_error("seed = -1") ==
@@ -244,9 +244,10 @@ TEST_CASE("the error for a text without quotes names the setting and shows the l
         "sepald.toml:1: protected_mode is True: must be one of no yes; a text stands in double quotes");
   CHECK(file_error("journal = true") ==
         "sepald.toml:1: journal is true: must be one of off everysec always; a text stands in double quotes");
-  CHECK(file_error("maxmemory = 2 parsecs")
-            .starts_with(
-                "sepald.toml:1: maxmemory is 2 parsecs: must be bytes, as in 1048576 or \"64mb\", between"));
+  CHECK(
+      file_error("maxmemory = 2 parsecs")
+          .starts_with("sepald.toml:1: maxmemory is 2 parsecs: must be bytes, as in 1048576 or \"64mb\" (kb, "
+                       "mb, gb of 1024; k, m, g of 1000), between"));
   CHECK(file_error("port = 6380x") ==
         "sepald.toml:1: port is 6380x: must be a whole number between 0 and 65535");
   CHECK(file_error("port =") ==
@@ -264,6 +265,9 @@ TEST_CASE("no error shows a password that stands without quotes", "[settings]") 
 }
 
 TEST_CASE("a file that is no TOML is refused, and the error names the line", "[settings]") {
+  const std::string of_redis = file_error("# of Redis\nport 6379\n");
+  CHECK(of_redis.starts_with("sepald.toml:2: "));
+  CHECK(of_redis.ends_with("; a line is NAME = VALUE, as in port = 6379"));
   CHECK(file_error("port = 1\nport = 2\n").rfind("sepald.toml:2: ", 0) == 0);
   CHECK(file_error("port = 1\n\nbind = [1,").rfind("sepald.toml:3: ", 0) == 0);
   CHECK(file_error("\xff\xfe").rfind("sepald.toml:1: ", 0) == 0);
@@ -332,7 +336,14 @@ TEST_CASE("an address is a number, a name or a star", "[settings]") {
   for (const std::string bad : {"1.2.3", "1.2.3.4.5", "-", "a/b", "::1::", "1.2.3.4:6379", "[::1]", "**"}) {
     INFO(bad);
     CHECK(error_of({"--bind", bad}).find("must be at most 16 addresses or host names") != std::string::npos);
+    CHECK(error_of({"--bind", "127.0.0.1 " + bad}).find("; \"" + bad + "\" is no address") !=
+          std::string::npos);
   }
+  CHECK(error_of({"--bind", "300.1.1.1"}).ends_with("; \"300.1.1.1\" is no address"));
+  CHECK(error_of({"--bind", "a/b"}).ends_with("; \"a/b\" is no address and no host name"));
+  std::string many;
+  for (int i = 0; i < 17; ++i) many += "localhost ";
+  CHECK(error_of({"--bind", many}).ends_with("\"*\""));
 }
 
 TEST_CASE("a server that no client could reach is refused", "[settings]") {
