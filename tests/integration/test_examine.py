@@ -177,6 +177,22 @@ class ExamineTest(DaemonTest):
                 os.rename(aside, path)
         self.assertEqual(ask(self.start(), ("BF.CARD", "saved")), [b":150"])
 
+    def test_verify_says_of_a_folder_in_the_place_of_a_file_without_data_what_the_start_says(self):
+        self.leave_directory()
+        for name in ("LOCK", "reserve-1", "adopted-000000000009"):
+            path = os.path.join(self.directory, name)
+            if os.path.exists(path):
+                os.unlink(path)
+            os.mkdir(path)
+            sentence = path + (": Is a directory" if "adopted" in name else ": it is not a regular file but a folder")
+            self.assertRegex(self.verify(1), "DAMAGED +cannot [a-z]+ " + re.escape(sentence))
+            refused = self.start(wait=False)
+            self.assertEqual(refused.wait(), 1)
+            self.assertIn(sentence, refused.text())
+            os.rmdir(path)
+        self.verify(0)
+        self.assertEqual(ask(self.start(), ("BF.CARD", "saved")), [b":150"])
+
     def test_inspect_prints_every_kind_of_file_and_refuses_others(self):
         self.leave_directory()
         for path in contents(self.directory):
