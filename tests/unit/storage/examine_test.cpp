@@ -367,11 +367,24 @@ TEST_CASE("salvage works without a CURRENT, a MANIFEST or a file", "[storage][ex
         directory.files[path].back() ^= std::byte{1};
       }
       const auto salvaged = salvage(directory);
-      CHECK((salvaged->report.lost.empty() == (gone && path == "data/SEED")));
+      const bool spare = path == "data/SEED" || path == "data/CURRENT";
+      CHECK(salvaged->report.lost.empty() == spare);
+      CHECK(salvaged->report.noted.empty() == (!spare || (gone && path == "data/SEED")));
       CHECK(salvaged->items(3, "grown") == 9);
       CHECK((salvaged->items(1, "recorded") == 3) == (path != folder + "MANIFEST"));
     }
   }
+}
+
+TEST_CASE("salvage reports a damaged CURRENT as a loss if a newer generation is not whole",
+          "[storage][examine]") {
+  Directory directory;
+  directory.files["data/CURRENT"].back() ^= std::byte{1};
+  directory.files["data/generation-000000000002/MANIFEST"] = Bytes(10);
+  const auto salvaged = salvage(directory);
+  CHECK(salvaged->report.noted.empty());
+  CHECK(salvaged->report.lost.size() == 2);
+  CHECK(salvaged->items(1, "recorded") == 3);
 }
 
 TEST_CASE("salvage leaves out the journal's changes to lost filters, and all changes behind damage",
