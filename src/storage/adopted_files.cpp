@@ -12,17 +12,12 @@
 #include "damage.hpp"
 
 namespace sepal::storage {
-namespace {
-
-// What an interrupted write_filter_file() leaves behind, in this version and in earlier ones.
-bool is_unfinished(std::string_view name) {
+bool is_unfinished_filter_file(std::string_view name) {
   constexpr std::string_view suffix = ".tmp";
   if (is_aside_name(name)) return true;
   if (!name.ends_with(suffix)) return false;
   return format::adopted_number(name.substr(0, name.size() - suffix.size())).has_value();
 }
-
-}  // namespace
 
 AdoptedFiles::AdoptedFiles(Disk& disk, Path directory, std::vector<NamedFile> named)
     : disk_(disk), directory_(std::move(directory)), named_(std::move(named)) {}
@@ -40,7 +35,7 @@ Result<void> AdoptedFiles::remove_remains() {
   for (const std::string& name : *names) {
     const auto number = format::adopted_number(name);
     if (number) next_number_ = std::max(next_number_, *number + 1);
-    if (!(number && !is_named(*number)) && !is_unfinished(name)) continue;
+    if (!(number && !is_named(*number)) && !is_unfinished_filter_file(name)) continue;
     log::info("remains_removed", "remains removed", {{"file", (directory_ / name).native()}});
     if (auto removed = disk_.remove(directory_ / name); !removed) return removed;
   }

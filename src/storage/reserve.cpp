@@ -14,7 +14,17 @@ std::uint64_t whole_pages(std::uint64_t byte_count) {
   return byte_count + (0 - byte_count) % piece_bytes_unit;
 }
 
+std::string piece_name(std::size_t piece) {
+  return "reserve-" + std::to_string(piece + 1);
+}
+
 }  // namespace
+
+bool Reserve::is_piece(std::string_view name) {
+  for (std::size_t piece = 0; piece < piece_count; ++piece)
+    if (name == piece_name(piece)) return true;
+  return false;
+}
 
 Reserve::Reserve(Disk& disk, Path directory, std::uint64_t byte_count)
     : disk_(disk), directory_(std::move(directory)), piece_bytes_(whole_pages(byte_count / piece_count)) {}
@@ -27,7 +37,7 @@ Result<std::unique_ptr<Reserve>> Reserve::open(Disk& disk, Path directory, std::
 
 Path Reserve::path(std::size_t piece) const {
   SEPAL_ASSERT(piece < piece_count, "a piece that the reserve does not have");
-  return directory_ / ("reserve-" + std::to_string(piece + 1));
+  return directory_ / piece_name(piece);
 }
 
 Result<void> Reserve::look() {

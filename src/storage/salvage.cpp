@@ -39,7 +39,7 @@ class Freeing final : public keyspace::Housekeeper {
 class Salvage {
  public:
   Salvage(Disk& disk, const Path& directory, const ProgressSink& progress)
-      : disk_(disk), damaged_(disk), directory_(directory), progress_(progress) {}
+      : disk_(disk), damaged_(disk), spare_(disk), directory_(directory), progress_(progress) {}
 
   Result<SalvageReport> run(const Path& into, std::uint64_t seed_drawn) {
     if (auto empty = require_empty(into); !empty) return empty.error();
@@ -48,6 +48,7 @@ class Salvage {
     if (auto read = read_journal(); !read) return read.error();
     const std::uint64_t seed = find_seed(seed_drawn);
     for (std::string& sentence : damaged_.unreadable()) lose(std::move(sentence));
+    for (std::string& sentence : spare_.unreadable()) note(std::move(sentence));
     if (auto written = write(into, seed); !written) return written.error();
     return std::move(report_);
   }
@@ -65,6 +66,11 @@ class Salvage {
     if (told_.insert(what).second) report_.lost.push_back(std::move(what));
   }
 
+  // The same for what is damaged, and costs no data.
+  void note(std::string what) {
+    if (told_.insert(what).second) report_.noted.push_back(std::move(what));
+  }
+
   Result<void> require_empty(const Path& into) {
     const auto there = disk_.exists(into);
     if (!there) return there.error();
@@ -78,25 +84,31 @@ class Salvage {
   // The generation that CURRENT names, if its folder is there. Otherwise the newest one whose MANIFEST
   // verifies, and without such a one the highest number.
   Result<std::optional<std::uint64_t>> choose_generation() {
-    const auto current = read_current_generation(damaged_, directory_);
+    const auto current = read_current_generation(spare_, directory_);
     if (!current && !is_damage(current.error())) return current.error();
     const auto names = disk_.list(directory_);
     if (!names) return names.error();
     if (current && *current && std::ranges::count(*names, format::generation_name(**current)) > 0)
       return *current;
-    if (!current) lose(current.error().detail);
     if (current && *current) lose(format::generation_name(**current) + ", which CURRENT names, is not there");
     auto taken = newest_whole_generation(damaged_, directory_);
     if (!taken) return taken.error();
+    // Nothing is lost with CURRENT if its generation is there: the newest of all, and whole.
+    std::uint64_t highest = 0;
+    for (const std::string& name : *names)
+      highest = std::max(highest, format::generation_number(name).value_or(0));
+    const bool none_newer = *taken && **taken == highest && !(current && *current);
+    const auto tell = none_newer ? &Salvage::note : &Salvage::lose;
+    if (!current) (this->*tell)(current.error().detail);
     if (!*taken) {
       const auto needless = current && !*current ? journal_has_all() : Result<bool>(false);
       if (!needless) return needless.error();
       if (*needless) return std::optional<std::uint64_t>();
-      for (const std::string& name : *names)
-        if (const auto number = format::generation_number(name)) *taken = std::max(*taken, number);
+      if (highest != 0) *taken = highest;
     }
     if (*taken)
-      lose("CURRENT names no generation: took " + format::generation_name(**taken) + ", the newest there is");
+      (this->*tell)("CURRENT names no generation: took " + format::generation_name(**taken) +
+                    ", the newest there is");
     return taken;
   }
 
@@ -273,8 +285,8 @@ class Salvage {
   }
 
   std::uint64_t find_seed(std::uint64_t seed_drawn) {
-    const auto seed = read_seed(damaged_, directory_);
-    if (!seed) lose(seed.error().detail);
+    const auto seed = read_seed(spare_, directory_);
+    if (!seed) note(seed.error().detail + "; new filters get a new seed");
     return seed ? seed->value_or(seed_drawn) : seed_drawn;
   }
 
@@ -293,6 +305,7 @@ class Salvage {
 
   Disk& disk_;
   TolerantDisk damaged_;  // the same disk, as a tolerant view for reading `directory_`
+  TolerantDisk spare_;    // another one, for SEED and CURRENT: a salvage can do without them
   const Path& directory_;
   const ProgressSink& progress_;
   Freeing housekeeper_;

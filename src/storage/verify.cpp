@@ -1,6 +1,7 @@
 #include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
 #include <sepal/storage/filter_file.hpp>
+#include <sepal/storage/reserve.hpp>
 
 #include <algorithm>
 #include <set>
@@ -33,12 +34,13 @@ Finding finding_of(const Error& error) {
 class Verification {
  public:
   Verification(Disk& disk, const Path& directory, const ProgressSink& progress)
-      : disk_(disk), directory_(directory), progress_(progress) {}
+      : whole_disk_(disk), disk_(disk), directory_(directory), progress_(progress) {}
 
   // A part that cannot be read counts as damaged; the other parts are still checked.
-  Result<std::vector<Finding>> run(Disk& whole_disk) {
-    if (auto data = require_data_directory(whole_disk, directory_); !data) return data.error();
-    for (const auto step : {&Verification::seed, &Verification::generation, &Verification::journal}) {
+  Result<std::vector<Finding>> run() {
+    if (auto data = require_data_directory(whole_disk_, directory_); !data) return data.error();
+    for (const auto step : {&Verification::seed, &Verification::generation, &Verification::journal,
+                            &Verification::files_without_data}) {
       const auto done = (this->*step)();
       if (!done && !is_damage(done.error())) return done.error();
       if (!done) find(done.error());
@@ -217,8 +219,31 @@ class Verification {
     const auto names = disk_.list(directory_);
     if (!names) return names.error();
     for (const std::string& name : *names)
-      if (format::adopted_number(name) && !named_.contains(name))
-        find(Grade::harmless, (directory_ / name).string() + " is needed no more: a start removes it");
+      if (format::adopted_number(name) ? !named_.contains(name) : is_unfinished_filter_file(name))
+        find_needless(directory_ / name);
+    return {};
+  }
+
+  // A start removes such a file, and ends if it cannot.
+  void find_needless(const Path& path) {
+    if (whole_disk_.list(path)) {
+      find(Grade::damaged, "cannot remove " + path.string() + ": Is a directory");
+    } else {
+      find(Grade::harmless, path.string() + " is needed no more: a start removes it");
+    }
+  }
+
+  // A start opens these files, and ends if it cannot. It makes those that are missing.
+  Result<void> files_without_data() {
+    const auto names = disk_.list(directory_);
+    if (!names) return names.error();
+    for (const std::string& name : *names) {
+      const bool is_lock = name == "LOCK";
+      if (!is_lock && !Reserve::is_piece(name)) continue;
+      const auto file = disk_.open(directory_ / name);
+      const bool gone = !file && file.error().code == Errc::not_found;  // or a link to nothing
+      if (!file && (is_lock || !gone)) find(Grade::damaged, file.error().detail);
+    }
     return {};
   }
 
@@ -250,7 +275,8 @@ class Verification {
                           std::to_string(segments) + " segments");
   }
 
-  TolerantDisk disk_;
+  Disk& whole_disk_;
+  TolerantDisk disk_;  // a view of it
   const Path& directory_;
   const ProgressSink& progress_;
   std::vector<Finding> findings_;
@@ -270,7 +296,7 @@ class Verification {
 
 Result<std::vector<Finding>> verify_directory(Disk& disk, const Path& directory,
                                               const ProgressSink& progress) {
-  return Verification(disk, directory, progress).run(disk);
+  return Verification(disk, directory, progress).run();
 }
 
 static std::string contents_of(const filter::Filter& filter) {

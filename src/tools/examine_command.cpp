@@ -87,6 +87,7 @@ int salvage(const SalvageRequest& request) {
   const auto disk = storage::make_posix_disk();
   const auto report = storage::salvage_directory(*disk, request.directory, request.into, drawn_seed(), {});
   if (!report) return refuse("salvage", report.error().detail);
+  for (const std::string& noted : report->noted) std::printf("noted  %s\n", noted.c_str());
   for (const std::string& lost : report->lost) std::printf("lost   %s\n", lost.c_str());
   std::printf("saved  %llu filters and %llu strings with %llu items, ", wide(report->filters),
               wide(report->strings), wide(report->items));

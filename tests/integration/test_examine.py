@@ -153,6 +153,18 @@ class ExamineTest(DaemonTest):
                              re.escape(segment))
             self.assertNotIn("sepal salvage", salvaged.stdout)
 
+    def test_salvage_ends_with_0_if_only_seed_and_current_are_damaged(self):
+        self.leave_directory()
+        for name in ("SEED", "CURRENT"):
+            flip(os.path.join(self.directory, name), 20)
+        with tempfile.TemporaryDirectory(prefix="sepal-test-") as into:
+            salvaged = sepal("salvage", self.directory, "--into", into)
+            self.assertEqual(salvaged.returncode, 0, salvaged.stdout + salvaged.stderr)
+            self.assertNotIn("lost ", salvaged.stdout)
+            for name in ("SEED", "CURRENT"):
+                self.assertIn("noted  %s is damaged" % os.path.join(self.directory, name), salvaged.stdout)
+            self.assertEqual(ask(self.start(directory=into), ("BF.CARD", "saved")), [b":150"])
+
     def test_a_folder_or_pipe_in_the_place_of_a_file_blocks_nothing_and_loses_no_other_file(self):
         segments = self.leave_directory()
         [pack] = glob.glob(os.path.join(self.directory, "generation-*", "pack-0"))
@@ -175,6 +187,22 @@ class ExamineTest(DaemonTest):
                 self.assertIn(sentence, refused.text())
                 os.rmdir(path) if kind == "folder" else os.unlink(path)
                 os.rename(aside, path)
+        self.assertEqual(ask(self.start(), ("BF.CARD", "saved")), [b":150"])
+
+    def test_verify_says_of_a_folder_in_the_place_of_a_file_without_data_what_the_start_says(self):
+        self.leave_directory()
+        for name in ("LOCK", "reserve-1", "adopted-000000000009"):
+            path = os.path.join(self.directory, name)
+            if os.path.exists(path):
+                os.unlink(path)
+            os.mkdir(path)
+            sentence = path + (": Is a directory" if "adopted" in name else ": it is not a regular file but a folder")
+            self.assertRegex(self.verify(1), "DAMAGED +cannot [a-z]+ " + re.escape(sentence))
+            refused = self.start(wait=False)
+            self.assertEqual(refused.wait(), 1)
+            self.assertIn(sentence, refused.text())
+            os.rmdir(path)
+        self.verify(0)
         self.assertEqual(ask(self.start(), ("BF.CARD", "saved")), [b":150"])
 
     def test_inspect_prints_every_kind_of_file_and_refuses_others(self):

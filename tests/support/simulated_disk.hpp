@@ -206,6 +206,7 @@ class SimulatedDisk final : public storage::Disk {
     const std::lock_guard lock(mutex_);
     const auto node = find(directory);
     if (!node) return missing(directory);
+    if (!node->directory) return fail(Errc::io, "cannot list " + directory.string() + ": Not a directory");
     std::vector<std::string> names;
     for (const auto& [name, child] : node->names) names.push_back(name);
     return names;

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace sepal::storage {
@@ -62,6 +63,10 @@ class AdoptedFiles {
   Mutex mutex_;                    // Lock order: after the gate; nothing is locked inside.
   std::vector<NamedFile> named_ SEPAL_GUARDED_BY(mutex_);
 };
+
+// Whether an interrupted write_filter_file() leaves files of this name, in this version or in an earlier one.
+// A start removes them from the data directory.
+[[nodiscard]] bool is_unfinished_filter_file(std::string_view name);
 
 // Reads the file that a record names. Blocks. Errors: damaged, with the file's name, also where the file is
 // missing or is another file; those of read_filter_file.

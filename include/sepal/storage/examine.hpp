@@ -70,11 +70,12 @@ Result<Finding> verify_filter_file(Disk& disk, const Path& path, const ProgressS
 // --- what can be saved of a damaged directory --------------------------------------------------------------
 
 struct SalvageReport {
-  std::uint64_t filters = 0;      // saved ones
-  std::uint64_t strings = 0;      // saved ones
-  std::uint64_t items = 0;        // in the filters
-  std::uint64_t operations = 0;   // applied ones of the journal
-  std::vector<std::string> lost;  // one line for each loss
+  std::uint64_t filters = 0;       // saved ones
+  std::uint64_t strings = 0;       // saved ones
+  std::uint64_t items = 0;         // in the filters
+  std::uint64_t operations = 0;    // applied ones of the journal
+  std::vector<std::string> lost;   // one line for each loss
+  std::vector<std::string> noted;  // one line for each thing that was damaged and has cost no data
 };
 
 // Writes a new data directory `into` with all whole filters of the generation, and with what the journal did

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace sepal::storage {
 
@@ -29,6 +30,9 @@ class Reserve {
   // The reserve has about so many bytes; 0: no reserve is kept. Removes pieces of another size, makes no
   // pieces. Blocks. Errors: those of Disk.
   static Result<std::unique_ptr<Reserve>> open(Disk& disk, Path directory, std::uint64_t byte_count);
+
+  // Whether a file of this name is a piece of a reserve.
+  [[nodiscard]] static bool is_piece(std::string_view name);
 
   [[nodiscard]] std::uint64_t piece_bytes() const { return piece_bytes_; }
   [[nodiscard]] std::uint64_t byte_count() const;  // that is there

@@ -159,6 +159,34 @@ TEST_CASE("verify names the file and the offset of damage, wherever it is", "[st
   CHECK(contains(only(directory.verify(), Grade::damaged), folder + "filter-1-0"));
 }
 
+TEST_CASE("verify reports a folder in the place of a file without data", "[storage][examine]") {
+  const std::string opened = ": it is not a regular file but a folder";
+  const auto [name, text] = GENERATE_COPY(table<std::string, std::string>(
+      {{"LOCK", "cannot open data/LOCK" + opened},
+       {"reserve-1", "cannot open data/reserve-1" + opened},
+       {"reserve-4", "cannot open data/reserve-4" + opened},
+       {"adopted-000000000009", "cannot remove data/adopted-000000000009: Is a directory"},
+       {"adopted-000000000009.tmp", "cannot remove data/adopted-000000000009.tmp: Is a directory"}}));
+  SimulatedDisk disk;
+  Directory().put(disk);
+  for (const bool folder_there : {false, true}) {
+    if (folder_there) REQUIRE(disk.make_directory("data/" + name));
+    const auto findings = verify_directory(disk, "data", {});
+    REQUIRE(findings);
+    CHECK(only(*findings, Grade::damaged) == (folder_there ? text : ""));
+  }
+}
+
+TEST_CASE("verify says that a start removes what is needed no more", "[storage][examine]") {
+  const std::string name =
+      GENERATE(as<std::string>(), "adopted-000000000009", "adopted-000000000009.tmp", aside_name(7));
+  INFO(name);
+  Directory directory;
+  directory.files["data/journal-000000000001"][directory.torn_from + 30] ^= std::byte{1};  // not torn
+  directory.files["data/" + name] = Bytes(10);
+  CHECK(contains(only(directory.verify(), Grade::harmless), name + " is needed no more: a start removes it"));
+}
+
 TEST_CASE("verify and salvage refuse a missing directory, and one without data", "[storage][examine]") {
   SimulatedDisk disk;
   CHECK(verify_directory(disk, "data", {}).error().code == Errc::not_found);
@@ -344,11 +372,24 @@ TEST_CASE("salvage works without a CURRENT, a MANIFEST or a file", "[storage][ex
         directory.files[path].back() ^= std::byte{1};
       }
       const auto salvaged = salvage(directory);
-      CHECK((salvaged->report.lost.empty() == (gone && path == "data/SEED")));
+      const bool spare = path == "data/SEED" || path == "data/CURRENT";
+      CHECK(salvaged->report.lost.empty() == spare);
+      CHECK(salvaged->report.noted.empty() == (!spare || (gone && path == "data/SEED")));
       CHECK(salvaged->items(3, "grown") == 9);
       CHECK((salvaged->items(1, "recorded") == 3) == (path != folder + "MANIFEST"));
     }
   }
+}
+
+TEST_CASE("salvage reports a damaged CURRENT as a loss if a newer generation is not whole",
+          "[storage][examine]") {
+  Directory directory;
+  directory.files["data/CURRENT"].back() ^= std::byte{1};
+  directory.files["data/generation-000000000002/MANIFEST"] = Bytes(10);
+  const auto salvaged = salvage(directory);
+  CHECK(salvaged->report.noted.empty());
+  CHECK(salvaged->report.lost.size() == 2);
+  CHECK(salvaged->items(1, "recorded") == 3);
 }
 
 TEST_CASE("salvage leaves out the journal's changes to lost filters, and all changes behind damage",
