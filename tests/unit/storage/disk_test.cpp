@@ -245,7 +245,7 @@ TEST_CASE("system errors name the operation, the path and the reason", "[storage
   const auto not_a_directory = disk->make_directory(folder.path() / "file");
   REQUIRE(!not_a_directory);
   CHECK(not_a_directory.error().code == Errc::io);
-  CHECK(mentions(not_a_directory.error(), "Not a directory"));
+  CHECK(mentions(not_a_directory.error(), "it is a file, no folder"));
   CHECK(disk->list(folder.path() / "absent").error().code == Errc::not_found);
   CHECK(disk->rename(folder.path() / "absent", folder.path() / "x").error().code == Errc::not_found);
   CHECK(disk->sync_directory(folder.path() / "file").error().code == Errc::io);
