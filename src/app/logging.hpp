@@ -19,8 +19,8 @@ Result<Reopened> reopen_log();
 
 void set_log_level(command::LogLevel level);
 
-// Says why sepald ends without having served: on standard error, too, if the log goes elsewhere. Whoever
-// starts it by hand looks there. `start_failed` takes the sentence of an error, `too_little` that of an
+// Says why sepald ends without having served: on standard error, too, if the log goes elsewhere. A person
+// who starts it by hand looks there. `start_failed` takes the sentence of an error, `too_little` that of an
 // exception.
 void log_start_failed(const std::string& reason);
 void log_too_little(const std::string& reason);
