@@ -23,19 +23,21 @@ STOP_SECONDS_MAX = 300
 EVENTUALLY_SECONDS_MAX = 300
 
 
-def free_port():
-    """A TCP port of the loopback address that was free a moment ago.
+def free_port(offset=0):
+    """A TCP port of the loopback address that was free a moment ago, and so was the port `offset` above it.
 
-    It is below the ports that the system gives to clients. Otherwise a client of another test could take the port while
+    Both are below the ports that the system gives to clients. Otherwise a client of another test could take a port while
     the test starts its server again."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as text:
         first_of_clients = int(text.read().split()[0])
-    ports = range(10_000, first_of_clients) if first_of_clients > 11_000 else range(1024, 65_536)
+    ports = range(10_000, first_of_clients - offset) if first_of_clients - offset > 11_000 else range(1024, 65_536 - offset)
     while True:
         port = random.choice(ports)
-        with socket.socket() as probe:
+        with socket.socket() as probe, socket.socket() as other:
             try:
                 probe.bind(("127.0.0.1", port))
+                if offset:
+                    other.bind(("127.0.0.1", port + offset))
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
                     raise

@@ -163,7 +163,9 @@ class ExamineTest(DaemonTest):
             self.assertNotIn("lost ", salvaged.stdout)
             for name in ("SEED", "CURRENT"):
                 self.assertIn("noted  %s is damaged" % os.path.join(self.directory, name), salvaged.stdout)
-            self.assertEqual(ask(self.start(directory=into), ("BF.CARD", "saved")), [b":150"])
+            daemon = self.start(directory=into)
+            self.assertEqual(ask(daemon, ("BF.CARD", "saved")), [b":150"])
+            daemon.kill()
 
     def test_a_folder_or_pipe_in_the_place_of_a_file_blocks_nothing_and_loses_no_other_file(self):
         segments = self.leave_directory()

@@ -28,6 +28,8 @@ systems.require_root_and("mmdebstrap", "buildah", "chroot", "dpkg-shlibdeps", "r
 BASE = systems.base()
 FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="sepal-image-"))
 UID = 6379
+# How far above its port a node of a cluster listens for the other nodes.
+BUS_OFFSET = 10_000
 
 
 def store(driver):
@@ -199,7 +201,7 @@ class ClusterTest(unittest.TestCase):
         ports = {}
         for service in services.values():
             address = service["networks"]["cluster"]["ipv4_address"]
-            port = ports[address] = free_port()
+            port = ports[address] = free_port(offset=BUS_OFFSET)
             data = FOLDER / ("data-%d" % port)
             data.mkdir()
             os.chown(data, UID, UID)
