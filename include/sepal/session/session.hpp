@@ -29,8 +29,8 @@
 //
 // Between batches a session holds the bytes that it has not run: the beginning of a request, or requests that
 // wait for their turn, for the journal or for the end of a pause. It also holds replies that wait for the
-// journal. The memory to read into and to reply into belongs to the worker, and is
-// lent for the length of a batch.
+// journal. The memory to read into and to reply into belongs to the worker, and is lent for the length of a
+// batch.
 #pragma once
 
 #include <sepal/base/assert.hpp>

@@ -74,9 +74,9 @@ class Journal {
     // On the journal's thread, without a lock: durable_position() or the room has grown, or the journal
     // accepts or refuses changes from now on.
     std::function<void()> on_progress;
-    // On the journal's thread, without a lock: from now on nothing is promised until a generation
-    // is finished that is cut after this. Called once each time that something went missing; a save that runs
-    // already is not enough.
+    // On the journal's thread, without a lock: from now on nothing is promised until a
+    // generation is finished that is cut after this. Called once each time that something went missing; a
+    // save that runs already is not enough.
     std::function<void()> on_save_needed;
     // On the journal's thread, without a lock: the journal cannot grow, and a save would give it room. It may
     // be called again before a save has succeeded.
