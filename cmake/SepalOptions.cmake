@@ -39,6 +39,6 @@ if(SEPAL_SANITIZE)
   endif()
 endif()
 if(SEPAL_FUZZ)
-  target_compile_options(sepal_flags INTERFACE -fsanitize=fuzzer-no-link)
+  # The modules are compiled with counters that guide libFuzzer; each program that links them needs this.
   target_link_options(sepal_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()

@@ -31,8 +31,6 @@ class RdbFilters final : public storage::FilterStream {
 
   // Since the last rewind().
   [[nodiscard]] const MovedKeys& keys() const { return keys_; }
-  // The bytes of the RDB file, once next() has given null.
-  [[nodiscard]] std::uint64_t rdb_bytes() const { return rdb_->offset(); }
 
  private:
   // Reads the bits of the key at hand. Behind the last string come zeros, up to a whole word.

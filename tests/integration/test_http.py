@@ -303,7 +303,7 @@ class HostileTest(HttpTest):
             self.assertNotIn(b"sepal_", self.answer_to(request))
         self.assert_serves()
 
-    def test_slow_clients_stop_nobody(self):
+    def test_slow_clients_stop_no_other_client(self):
         slow = [self.connect() for _ in range(200)]
         for connection in slow:
             try:
@@ -325,7 +325,7 @@ class HostileTest(HttpTest):
             connection.close()
         self.assert_serves()
 
-    def test_clients_that_do_not_read_stop_nobody(self):
+    def test_clients_that_do_not_read_stop_no_other_client(self):
         deaf = []
         for _ in range(64):
             connection = self.connect()

@@ -47,7 +47,7 @@ class LimitsTest(DaemonTest):
                 count += 1
         return count
 
-    def test_strangers_hold_little_and_keep_nobody_out(self):
+    def test_strangers_hold_little_and_keep_no_client_out(self):
         daemon = self.start("--requirepass", "secret")
         before = resident_bytes(daemon)
         connections = []

@@ -51,7 +51,7 @@ class LoadingTest(DaemonTest):
                 return daemon, Client.at_path(self.socket_path)
             except OSError:
                 time.sleep(0.001)
-        raise AssertionError("nobody listens; it said:\n%s" % daemon.text())
+        raise AssertionError("no server listens; it said:\n%s" % daemon.text())
 
     def in_time(self, attempt):
         """Calls `attempt` until it returns that it began before the end of the load."""

@@ -126,7 +126,7 @@ class ServiceManagerTest(DaemonTest):
         manager.wait_for("STOPPING")
         self.assertFalse([message for message in manager.messages if "WATCHDOG" in message])
 
-    def test_a_socket_that_nobody_reads_from_is_one_warning(self):
+    def test_a_socket_without_a_reader_is_one_warning(self):
         daemon = self.start("--dir", os.path.join(self.directory, "data"),
                             environment={"NOTIFY_SOCKET": os.path.join(self.directory, "none")})
         daemon.wait_for_line("ready")

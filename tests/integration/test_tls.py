@@ -283,7 +283,7 @@ class TlsTest(DaemonTest):
             connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             return answer.read().decode()
 
-    def test_half_open_connections_stop_nobody(self):
+    def test_half_open_connections_stop_no_other_client(self):
         http_port = free_port()
         daemon = self.serve("--maxclients", "20", "--http-port", str(http_port))
         daemon.http_port = http_port
@@ -368,7 +368,7 @@ class TlsTest(DaemonTest):
         self.assertEqual(alice.call("BF.ADD", "a:key", "item"), 1)
         with self.assertRaisesRegex(Refused, "NOPERM"):
             alice.call("BF.ADD", "b:key", "item")
-        # Without a certificate, or with one of nobody, the client has to log in, as all others.
+        # Without a certificate, or with one that names no user, the client has to log in, as all others.
         for signed in (None, self.ca.sign("bob", "bob"), self.ca.sign("off", "off"), self.ca.sign("nameless", "")):
             with self.assertRaisesRegex(Refused, "NOAUTH"):
                 self.client(daemon, signed).call("PING")
