@@ -1,7 +1,11 @@
 // Handlers of the commands on the bits of strings.
 //
 // SETBIT to 1 is what filters of clients do all day. It runs in the shared gate, as BF.ADD does, where the
-// bit lies within the string and its page has memory. All else that changes a string closes the gate.
+// bit lies within the string and its page has memory. All else that changes a string closes the gate: such
+// changes do not commute, and the closed gate gives them the order of the journal (decisions/0027).
+//
+// BITCOUNT and BITPOS of a long string run in parts of part_bits, and keep their place in a PartialRun. BITOP
+// makes a new string: a short one at once, a long one by a job outside the workers.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
@@ -64,6 +68,8 @@ constexpr std::uint8_t mask_in_byte(std::uint64_t position) {
 // With the gate closed. Writes the byte of a bit; the string is made or grows if it has to.
 Next write_bit(Context& context, const FoundString& found, std::uint64_t position, bool value) {
   const std::uint64_t at = position / 8;
+  // The whole byte is written, so it is read first. No other worker sets a bit of it in between, because the
+  // gate is closed.
   std::byte byte{0};
   if (at < found.length()) found.string().read(at, {&byte, 1});
   const std::byte mask{mask_in_byte(position)};
@@ -87,6 +93,7 @@ struct AskedRange {
 std::string_view parse(Words words, AskedRange& range) {
   constexpr std::size_t words_max = 3;
   if (words.size() > words_max) return text::syntax;
+  // BITPOS takes a start without an end. BITCOUNT refuses that itself.
   range.has_end = words.size() >= 2;
   const auto first = words.empty() ? 0 : parse_integer(words[0]);
   const auto last = range.has_end ? parse_integer(words[1]) : -1;
@@ -112,8 +119,9 @@ BitRange bits_of(const AskedRange& range, std::uint64_t length) {
 // So many bits are looked at in one part of a request: in about a millisecond.
 constexpr std::uint64_t part_bits = std::uint64_t{8} << 20;
 
-// The next part of a range, behind what the parts before it have looked at. The string may have become
-// shorter meanwhile, so the part may be empty.
+// The next part of a range, behind what the parts before it have looked at. Between two parts other clients
+// may change the string's length, and so the range: each part gets it anew, and the part may be empty.
+// `cursor` is a position in the string, and parts end at its multiples of part_bits.
 BitRange next_part(Context& context, const BitRange& whole) {
   if (context.partial == nullptr && whole.end - whole.begin <= part_bits) return whole;
   if (context.partial == nullptr) context.partial = std::make_unique<PartialRun>();
@@ -164,6 +172,7 @@ struct Sources {
   // Bytes [offset, offset + to.size()) of the result. `other` is as long.
   void read(std::uint64_t offset, std::span<std::byte> to, std::span<std::byte> other) const {
     for (std::size_t at = 0; at < strings.size(); ++at) {
+      // A source that ends earlier, or is missing, counts as zeros up to the longest one, as in Redis.
       const std::span<std::byte> bytes = at == 0 ? to : other;
       std::ranges::fill(bytes, std::byte{0});
       if (strings[at] != nullptr) {
@@ -171,6 +180,7 @@ struct Sources {
         const std::uint64_t left = string.length() - std::min(string.length(), offset);
         if (left > 0) string.read(offset, bytes.first(std::min<std::uint64_t>(left, bytes.size())));
       }
+      // NOT changes its only source. The other operations begin with the second one.
       if (at == 0 && operation != BitOperation::inverse) continue;
       for (std::size_t byte = 0; byte < to.size(); ++byte)
         to[byte] = combined(operation, to[byte], other[byte]);
@@ -179,6 +189,7 @@ struct Sources {
   // The result as a string. Outside the gate as well.
   [[nodiscard]] Result<FilterPtr> result(const filter::FilterLimits& limits,
                                          const filter::GoOn& go_on) const {
+    // In the job, clients may write to the sources meanwhile: the result has what they write, or has it not.
     constexpr std::size_t piece_bytes = 65536;
     const std::uint64_t byte_count = length();
     auto made = BitString::with_room(byte_count, limits);
@@ -200,11 +211,13 @@ std::optional<Sources> sources_of(Context& context, BitOperation operation, Word
   for (const std::string_view key : keys) {
     const FoundString found = find_string(context, key);
     if (found.is_filter) return std::nullopt;
+    // A reference is counted in the filter itself. The bits are only read.
     sources.strings.emplace_back(const_cast<Filter*>(found.value));
   }
   return sources;
 }
 
+// The sources are references, so the job works on these strings even if their keys are removed meanwhile.
 Next put_result(Context& context, Sources sources, std::string_view target) {
   const std::uint64_t length = sources.length();
   Adoption adoption{.what = "bitop",
@@ -216,6 +229,8 @@ Next put_result(Context& context, Sources sources, std::string_view target) {
                       if (outcome) return reply.integer_unsigned(length);
                       reply.error(reason_text(outcome.error()));
                     }};
+  // The image has a header, and a string may have more room than its length: with half of the bound the image
+  // fits into a record, and adopt() needs no job.
   if (length <= keyspace::recorded_image_bytes_max / 2) {
     auto made = sources.result(context.services.keyspace.machine_limits(), {});
     if (made) return adopt(context, std::move(*made), std::move(adoption));
@@ -247,6 +262,7 @@ struct BitField {
   [[nodiscard]] std::uint64_t end() const { return position + bits; }
 };
 
+// An unsigned field ends at 63 bits, as in Redis: the reply is a signed integer of 64 bits.
 bool parse_type(std::string_view word, BitField& field) {
   constexpr std::int64_t signed_bits_max = 64;
   if (word.empty() || (word[0] != 'i' && word[0] != 'u')) return false;
@@ -293,6 +309,8 @@ std::optional<Overflow> parse_overflow(std::string_view word) {
   return std::nullopt;
 }
 
+// All operations are parsed before the first one runs, so a request with a wrong word changes nothing.
+// OVERFLOW is for all operations behind it, until the next OVERFLOW.
 std::string_view parse_fields(Words words, std::vector<BitField>& fields) {
   Overflow overflow = Overflow::wrap;
   for (std::size_t at = 0; at < words.size();) {
@@ -319,6 +337,7 @@ Wide value_of(const FoundString& found, const BitField& field) {
   for (std::uint64_t at = field.position; at < field.end(); ++at)
     bits = bits << 1 | (found.value != nullptr && found.string().bit(at) ? 1 : 0);
   if (!field.is_signed) return static_cast<Wide>(bits);
+  // The shift to the right copies the sign into the unused bits.
   const std::uint32_t unused = 64 - field.bits;
   return static_cast<Wide>(static_cast<std::int64_t>(bits << unused) >> unused);
 }
@@ -351,6 +370,8 @@ std::optional<Wide> value_after(const BitField& field, Wide before) {
 
 // Writes a number into a field. False: an error was answered.
 bool write_field(Context& context, const FoundString& found, const BitField& field, Wide value) {
+  // The first and the last byte may have bits of other fields, so they are read before they are written. Bits
+  // go from the highest to the lowest, in the number and in the string.
   constexpr std::size_t bytes_max = 9;  // 64 bits that do not begin at a byte
   const std::uint64_t first = field.position / 8;
   const std::uint64_t count = (field.end() + 7) / 8 - first;
@@ -387,7 +408,8 @@ bool run_field(Context& context, const BitField& field) {
   return true;
 }
 
-// Makes the string as long as its fields need. False: an error was answered.
+// Makes the string as long as its fields need, before any field is written. So a string that may not grow
+// fails the request as a whole. False: an error was answered.
 bool make_room(Context& context, const FoundString& found, std::span<const BitField> fields) {
   std::uint64_t length = 0;
   for (const BitField& field : fields)
@@ -400,10 +422,12 @@ bool make_room(Context& context, const FoundString& found, std::span<const BitFi
 Next run_fields(Context& context, std::span<const BitField> fields) {
   const bool writes =
       std::ranges::any_of(fields, [](const BitField& field) { return field.kind != BitField::Kind::get; });
+  // BITFIELD_RO shares this handler. Its row says that it only reads, so it is not admitted to the journal.
   if (writes && context.spec.flags.has(Flag::read_only)) return refuse(context, text::bitfield_read_only);
   const FoundString found = find_string(context, context.words[1]);
   if (found.is_filter) return Next::done;
   if (writes && !context.alone) return Next::need_alone;
+  // After a crash, the fields of one request are written together or not at all.
   std::optional<StringGroup> group;
   if (writes) group.emplace(context);
   if (writes && !make_room(context, found, fields)) return Next::done;
@@ -412,6 +436,8 @@ Next run_fields(Context& context, std::span<const BitField> fields) {
   const bool all =
       std::ranges::all_of(fields, [&](const BitField& field) { return run_field(context, field); });
   if (!all) {
+    // A page had no memory. The client has been promised an array: it gets the error in place of it. What the
+    // fields before have written stays.
     const std::string error(context.reply.last_error());
     context.reply.truncate(reply_bytes);
     context.reply.error(error);
@@ -430,6 +456,8 @@ Next set_bit(Context& context) {
   const FoundString found = find_string(context, context.words[1]);
   if (found.is_filter) return Next::done;
   if (found.value != nullptr) {
+    // A bit that is clear already needs no change. Beyond the end the string must grow even for a 0, as in
+    // Redis.
     const bool within = *position / 8 < found.length();
     if (!value && within && !found.string().bit(*position)) {
       context.reply.integer(0);
@@ -467,10 +495,13 @@ Next set_bit_together(Context& context, Words positions, std::span<bool> were_se
   if (context.words[3] != "1" || value == nullptr || !value->is_string() || !numbers.parse(positions) ||
       !context.changes.try_set_bits(key, *value, numbers.all(), were_set))
     return Next::need_alone;
-  if (std::ranges::find(were_set, true) != were_set.end()) context.record.answered_known = true;
+  const auto known_count = std::ranges::count(were_set, true);
+  if (known_count > 0) context.record.answered_known = true;
+  context.stats.bits_set.add(were_set.size() - static_cast<std::size_t>(known_count));
   return Next::done;
 }
 
+// The hit is counted at the end: if the requests have to run one by one, each counts its own.
 Next get_bit_together(Context& context, Words positions, std::span<bool> bits) {
   const Filter* const value = find(context, context.words[1]);
   Positions numbers;
@@ -479,6 +510,7 @@ Next get_bit_together(Context& context, Words positions, std::span<bool> bits) {
     std::ranges::fill(bits, false);
   } else {
     const BitString string(*value);
+    // All words are asked for before the first one is looked at, so the waits for memory overlap.
     for (const std::uint64_t position : numbers.all()) string.prefetch(position);
     std::ranges::transform(numbers.all(), bits.begin(),
                            [&](std::uint64_t position) { return string.bit(position); });
@@ -539,6 +571,8 @@ Next combine_bits(Context& context) {
   if (!operation) return refuse(context, text::syntax);
   const Words keys = context.words.subspan(3);
   if (*operation == BitOperation::inverse && keys.size() != 1) return refuse(context, text::bitop_not);
+  // With the gate closed all sources are found at one instant. For a short result, the bits are of that
+  // instant, too.
   if (!context.alone) return Next::need_alone;
   auto sources = sources_of(context, *operation, keys);
   if (!sources) return Next::done;
@@ -546,6 +580,7 @@ Next combine_bits(Context& context) {
   if (is_target(context.services.keyspace, target, context.now))
     return refuse(context, text::target_of_mirror);
   if (sources->length() != 0) return put_result(context, std::move(*sources), target.key);
+  // As in Redis, an empty result removes the key.
   context.changes.remove(target);
   context.reply.integer(0);
   return Next::done;

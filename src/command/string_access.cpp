@@ -28,6 +28,7 @@ FoundString checked(Context& context, const filter::Filter* value) {
   return {.value = nullptr, .is_filter = true};
 }
 
+// The texts of Redis for strings. Filters have texts of their own for the same codes (error_texts.cpp).
 std::string_view string_refusal(Errc code) {
   switch (code) {
     case Errc::too_large:
@@ -40,6 +41,9 @@ std::string_view string_refusal(Errc code) {
   }
 }
 
+// Has a job put the string. The job outlives the request's words and the handler, so everything that it uses
+// is a copy. Other clients run before the job ends: it looks again, with the gate closed, whether the
+// condition is still true (`replace` for free, `still_wanted` for taken).
 Next adopt_long(Context& context, NewString string) {
   if (context.moment.in_transaction) return refuse(context, text::long_string_in_transaction);
   Adoption adoption{.what = "set",
@@ -62,6 +66,7 @@ Next adopt_long(Context& context, NewString string) {
   adoption.answer = [answer = std::move(string.answer), otherwise = std::move(string.answer_otherwise)](
                         resp::Reply& reply, const Result<void>& outcome) {
     if (outcome) return answer(reply);
+    // The condition is false now. So the client is answered as if its request had come after the change.
     const Errc code = outcome.error().code;
     if (otherwise && (code == Errc::key_exists || code == Errc::no_such_key)) return otherwise(reply);
     reply.error(code == Errc::memory_limit ? std::string(text::over_memory) : reason_text(outcome.error()));
@@ -74,6 +79,7 @@ Next adopt_long(Context& context, NewString string) {
 
 StringGroup::StringGroup(const Context& context) {
   SEPAL_ASSERT(context.alone, "a group of changes begins while other workers record theirs");
+  // Groups do not nest: EXEC, or the script, has one open.
   if (!context.moment.in_transaction) log_ = context.record.log;
   if (log_ != nullptr) log_->begin_group();
 }
@@ -103,6 +109,7 @@ bool refuse_length(Context& context, std::uint64_t offset, std::uint64_t byte_co
 bool write_string(Context& context, std::string_view key, std::uint64_t offset,
                   std::span<const std::byte> bytes) {
   SEPAL_ASSERT(context.alone, "a string is written while other workers may set its bits");
+  // Without a group, a crash could leave the first pieces of a write in the journal and lose the rest.
   std::optional<StringGroup> group;
   if (needs_group(bytes.size())) group.emplace(context);
   const auto written =
@@ -111,6 +118,9 @@ bool write_string(Context& context, std::string_view key, std::uint64_t offset,
   return written.ok();
 }
 
+// The order of the checks matters. What is under the key is looked at with the gate closed only, because a
+// look before that could be outdated. A target of a mirror stays, also if the new string would be gone at
+// once.
 Next put_string(Context& context, NewString string) {
   if (!context.alone) return Next::need_alone;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = string.key};
@@ -131,18 +141,23 @@ Next put_string(Context& context, NewString string) {
   return Next::done;
 }
 
-Next answer_string(Context& context, const FoundString& found, std::uint64_t offset,
-                   std::uint64_t byte_count) {
+Next answer_string(Context& context, const FoundString& found, std::uint64_t offset, std::uint64_t byte_count,
+                   After after) {
   SEPAL_ASSERT(found.value != nullptr && offset <= found.length() && byte_count <= found.length() - offset,
                "a part of a string reaches behind its end");
+  // EXEC and scripts cannot wait for a job: the replies of the next commands stand behind this one.
   if (byte_count <= string_at_once_max || context.moment.in_transaction) {
     context.reply.bulk(found.string().text(offset, byte_count));
     return Next::done;
   }
-  const auto run = [held = keyspace::FilterPtr(const_cast<filter::Filter*>(found.value)), offset,
-                    byte_count](const Making& making) -> Answer {
-    if (auto room = making.hold(byte_count); !room)
-      return [error = room.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
+  // The job holds the string, so the caller may remove the key at once. A reference is counted in the filter
+  // itself, so it cannot be const. The bytes are copied piece by piece, because Reply::bulk_later() frees
+  // each piece when it has left.
+  const auto run = [held = keyspace::FilterPtr(const_cast<filter::Filter*>(found.value)), offset, byte_count,
+                    after](const Making& making) -> Answer {
+    if (after == After::stays)
+      if (auto room = making.hold(byte_count); !room)
+        return [error = room.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
     auto pieces = std::make_shared<std::vector<std::string>>();
     const filter::BitString string(*held);
     for (std::uint64_t done = 0; done < byte_count; done += string_at_once_max)

@@ -80,8 +80,10 @@ Next put_string(Context& context, NewString string);
 
 // Answers bytes [offset, offset + byte_count) of the string, which lie within it. Within EXEC and scripts all
 // of them are copied at once. Else many bytes are copied by a job outside the workers: what clients write
-// meanwhile may be among them or not.
-Next answer_string(Context& context, const FoundString& found, std::uint64_t offset,
-                   std::uint64_t byte_count);
+// meanwhile may be among them or not. The job refuses if there is no memory for the copy, unless the caller
+// removes the string: then the copy is all that is left of it, and its memory is free.
+enum class After : std::uint8_t { stays, is_removed };
+Next answer_string(Context& context, const FoundString& found, std::uint64_t offset, std::uint64_t byte_count,
+                   After after = After::stays);
 
 }  // namespace sepal::command

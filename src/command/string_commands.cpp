@@ -1,4 +1,9 @@
 // Handlers of the commands on strings as wholes and on their bytes.
+//
+// Whatever replaces or writes a string runs with the gate closed. Most handlers that can tell their answer
+// without a change (a key of another type, SETNX of a taken key, a number that is none) give it in the shared
+// gate, and ask for the closed gate only then. Bytes beyond string_at_once_max are put and copied by a job,
+// or written in parts.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/error_texts.hpp>
@@ -65,6 +70,7 @@ std::optional<Deadline> deadline_of(Context& context, const Expiry& expiry) {
     context.reply.error(text::not_an_integer);
     return std::nullopt;
   }
+  // As in Redis, 0 and negative numbers are errors, also as times since 1970. EXPIRE takes them.
   const auto time = *number > 0 ? time_of(*number, *expiry.timing, context.now) : std::nullopt;
   if (!time) context.reply.error(bad_expire_time(context.spec.name));
   return time;
@@ -128,12 +134,16 @@ bool was_last(const Context& context, std::string_view bytes) {
 
 // What INCR and its like add to: the number in the string, 0 where there is none.
 std::optional<std::int64_t> number_in(const FoundString& found) {
+  // A longer string is no number of 64 bits. Without the test, each INCR would copy it to find that out.
   constexpr std::uint64_t digits_max = 20;
   if (found.value == nullptr) return 0;
   if (found.length() > digits_max) return std::nullopt;
   return parse_integer(found.string().text());
 }
 
+// Runs once in the shared gate, where it finds errors, and again with the gate closed, where it reads the
+// number anew: two increments of different workers do not read the same number. INCR keeps the deadline, as
+// in Redis, and put_string() would drop it.
 Next add_number(Context& context, std::int64_t amount) {
   const std::string_view key = context.words[1];
   const FoundString found = find_string(context, key);
@@ -167,6 +177,7 @@ bool all_free(const Context& context, Words keys_and_values) {
 // Puts all strings of MSET and MSETNX. Answers only an error; then false. A string that is refused is the
 // first one, or those before it stay.
 bool put_all(Context& context, Words keys_and_values) {
+  // MSET is atomic for clients because the gate is closed, and after a crash because of the group.
   const StringGroup group(context);
   const std::uint64_t errors = context.reply.error_count();
   for (std::size_t at = 0; at < keys_and_values.size(); at += 2) {
@@ -205,6 +216,10 @@ Next get(Context& context) {
 
 Next get_many(Context& context) {
   const Words keys = context.words.subspan(1);
+  // A request of a few bytes may name a long string many times, so the reply needs a bound of its own.
+  const std::uint64_t reply_bytes_max = context.services.options.clients_memory_max;
+  const std::size_t reply_bytes = context.reply.size();
+  // No WRONGTYPE, as in Redis: the reply has a null for each key that names no string.
   context.reply.array(keys.size());
   for (const std::string_view key : keys) {
     const filter::Filter* const value = find_counted(context, key);
@@ -213,6 +228,9 @@ Next get_many(Context& context) {
     } else {
       context.reply.bulk(filter::BitString(*value).text());
     }
+    if (reply_bytes_max == 0 || context.reply.size() - reply_bytes <= reply_bytes_max) continue;
+    context.reply.truncate(reply_bytes);
+    return refuse(context, text::strings_reply_too_long);
   }
   return Next::done;
 }
@@ -225,7 +243,9 @@ Next get_and_delete(Context& context) {
     context.reply.null();
     return Next::done;
   }
-  const Next next = answer_string(context, found, 0, found.length());
+  // The string is answered before its key goes: `found` is a view of it. The job that copies a long string
+  // holds it.
+  const Next next = answer_string(context, found, 0, found.length(), After::is_removed);
   context.changes.remove({.database = context.client.database, .key = context.words[1]});
   return next;
 }
@@ -246,12 +266,15 @@ Next get_and_expire(Context& context) {
     context.reply.null();
     return Next::done;
   }
+  // Behind the look-up, as in Redis: a missing key is a null even if the time is wrong.
   std::optional<Deadline> deadline = keyspace::no_deadline;
   if (expiry.timing && !(deadline = deadline_of(context, expiry))) return Next::done;
-  const Next next = answer_string(context, found, 0, found.length());
+  // As in GETDEL, the string is answered before its key may go.
+  const bool goes = expiry.given() && keyspace::is_past(*deadline, context.now);
+  const Next next = answer_string(context, found, 0, found.length(), goes ? After::is_removed : After::stays);
   if (!expiry.given()) return next;
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  if (keyspace::is_past(*deadline, context.now)) {
+  if (goes) {
     context.changes.remove(key);
   } else {
     context.changes.set_deadline(key, *deadline);
@@ -263,6 +286,7 @@ Next get_and_set(Context& context) {
   if (!context.alone) return Next::need_alone;
   const FoundString found = find_string_counted(context, context.words[1]);
   if (found.is_filter) return Next::done;
+  // A copy: put_string() replaces the string, and perhaps only after this handler has returned.
   const auto old = found.value == nullptr ? std::nullopt : std::optional(found.string().text());
   return put_string(context,
                     {.key = context.words[1], .bytes = context.words[2], .answer = [old](resp::Reply& reply) {
@@ -282,6 +306,7 @@ Next set(Context& context) {
   if (!context.alone) return Next::need_alone;
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   std::optional<std::string> old;
+  // The old value is copied before it is replaced, and its WRONGTYPE comes before any change.
   if (options.get) {
     const FoundString found = find_string_counted(context, key.key);
     if (found.is_filter) return Next::done;
@@ -358,9 +383,12 @@ Next append(Context& context) {
   const FoundString found = find_string(context, context.words[1]);
   if (found.is_filter) return Next::done;
   const std::string_view bytes = context.words[2];
+  // A long request runs in parts. Other clients may append between them, so each part looks at the end of the
+  // string anew, and at whether the rest still fits.
   const std::size_t done = context.partial == nullptr ? 0 : context.partial->cursor;
   if (refuse_length(context, found.length(), bytes.size() - done)) return Next::done;
   if (!context.alone) return Next::need_alone;
+  // Nothing changes. If the key is free, APPEND of no bytes makes an empty string, as in Redis.
   if (bytes.empty() && found.value != nullptr) {
     context.reply.integer_unsigned(found.length());
     return Next::done;
@@ -381,6 +409,7 @@ Next set_range(Context& context) {
   const FoundString found = find_string(context, context.words[1]);
   if (found.is_filter) return Next::done;
   const std::string_view bytes = context.words[3];
+  // As in Redis, no bytes change nothing: no string is made, and none grows to the offset.
   if (bytes.empty()) {
     context.reply.integer_unsigned(found.length());
     return Next::done;
@@ -390,6 +419,7 @@ Next set_range(Context& context) {
   if (!context.alone) return Next::need_alone;
   const std::uint64_t length = std::max(found.length(), begin + bytes.size());
   const std::string_view part = next_bytes(context, bytes);
+  // `part` is a view into `bytes`: its distance from the begin is what the parts before it have written.
   const auto before = static_cast<std::uint64_t>(part.data() - bytes.data());
   if (!write_string(context, context.words[1], begin + before, as_bytes(part))) return Next::done;
   if (!was_last(context, bytes)) return Next::more;
@@ -427,6 +457,7 @@ Next increment_by(Context& context) {
 Next decrement_by(Context& context) {
   const auto amount = parse_integer(context.words[2]);
   if (!amount) return refuse(context, text::not_an_integer);
+  // This number has no positive counterpart: to negate it would overflow.
   if (*amount == std::numeric_limits<std::int64_t>::min()) return refuse(context, text::decrement_overflow);
   return add_number(context, -*amount);
 }

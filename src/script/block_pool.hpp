@@ -25,6 +25,7 @@ class BlockPool {
  public:
   BlockPool() = default;
   ~BlockPool() {
+    // Blocks are not freed one by one: Lua has ended, and none is in use.
     while (chunks_ != nullptr) std::free(std::exchange(chunks_, chunks_->next));
   }
   BlockPool(const BlockPool&) = delete;
@@ -54,19 +55,29 @@ class BlockPool {
     list = new (block) Block{list};
   }
 
-  // As allocate(); the block keeps its contents. Null: it stays as it was.
+  // As allocate(); the block keeps its contents. Null: it stays as it was. Never null where the block gets
+  // smaller: Lua relies on that.
   void* resize(void* block, std::size_t old_bytes, std::size_t new_bytes) {
     if (old_bytes > pooled_bytes_max && new_bytes > pooled_bytes_max) {
       SEPAL_ASSERT(large_bytes_ >= old_bytes, "a large block is resized that the pool does not have");
       void* const moved = std::realloc(block, new_bytes);
-      if (moved != nullptr) large_bytes_ += new_bytes - old_bytes;
-      return moved;
+      if (moved == nullptr && new_bytes > old_bytes) return nullptr;
+      large_bytes_ += new_bytes - old_bytes;
+      return moved == nullptr ? block : moved;
     }
+    // The block is as long as its list says, so a small change of size changes nothing.
     if (old_bytes <= pooled_bytes_max && new_bytes <= pooled_bytes_max &&
         list_of(old_bytes) == list_of(new_bytes))
       return block;
+    // Allocated before the old block is freed: if there is no memory, the old block must stay as it was.
     void* const moved = allocate(new_bytes);
-    if (moved == nullptr) return nullptr;
+    if (moved == nullptr) {
+      if (new_bytes > old_bytes) return nullptr;
+      // The block stays, and joins the list of its new size when it is freed. What was a large block is then
+      // the process's for ever: that is less than losing track of its size.
+      if (old_bytes > pooled_bytes_max) large_bytes_ -= old_bytes;
+      return block;
+    }
     std::memcpy(moved, block, std::min(old_bytes, new_bytes));
     free(block, old_bytes);
     return moved;
@@ -98,6 +109,8 @@ class BlockPool {
       if (chunk == nullptr) return nullptr;
       chunks_ = new (chunk) Block{chunks_};
       ++chunk_count_;
+      // The link takes a whole step, so that the blocks behind it keep their alignment. What was left of
+      // the chunk before stays unused.
       used_bytes_ = step_bytes;
     }
     void* const block = reinterpret_cast<std::byte*>(chunks_) + used_bytes_;

@@ -10,7 +10,27 @@
 #include "state.hpp"
 
 namespace sepal::script {
+// How a script runs. Lua tells errors by exceptions. An error outside of a protected call would end the
+// process, so each way into Lua is one:
+//
+//     run()              lua_pcall: catches what fails around the script, such as memory for ARGV
+//       run_protected()  lua_pcall with handle_error: catches what fails in the script, and notes its line
+//         the script     count_hook asks the Server at intervals; redis.call runs commands
+//       tell_protected() lua_pcall: tells the error that run() has caught
+//
+// An error that a script must not catch is noted in ends_because_. It is raised again wherever the script
+// could have caught it: at its next line, and behind pcall, xpcall and coroutine.resume (sandbox.cpp).
 namespace {
+
+// Whether the error on top of the stack has been counted by the command that failed. Raw: the table may be
+// one of the script's own, with a metatable.
+bool was_counted(lua_State* lua) {
+  lua_pushliteral(lua, "ignore_error_stats_update");
+  lua_rawget(lua, -2);
+  const bool counted = lua_toboolean(lua, -1) != 0;
+  lua_pop(lua, 1);
+  return counted;
+}
 
 // How many instructions of Lua lie between two questions to the Server: about a millisecond.
 constexpr int instructions_per_question = 100'000;
@@ -26,21 +46,20 @@ constexpr std::uint64_t left_bytes_max = std::uint64_t{4} << 20;
 // much behind takes longer than to compile many.
 constexpr std::uint64_t bloat_bytes_max = std::uint64_t{8} << 20;
 
-// Compiled scripts that the library has forgotten are dropped when there are this many more than before.
-constexpr std::size_t forgotten_max = 1024;
-
 }  // namespace
 
 struct State::Task {
   State& state;
   const Source* source = nullptr;  // to compile, or to run
   int reference = LUA_NOREF;       // of the compiled function
+  int status = 0;                  // of the error to tell
   Engine::Outcome outcome{};
 };
 
 std::unique_ptr<State> State::make(std::uint64_t memory_bytes_max) {
   std::unique_ptr<State> state(new (std::nothrow) State(memory_bytes_max));
   if (state == nullptr || state->lua_ == nullptr) return nullptr;
+  // The sandbox takes memory, and may find none.
   if (lua_cpcall(state->lua_, open_protected, nullptr) != 0) return nullptr;
   state->memory_bytes_max_ = 0;
   return state;
@@ -62,6 +81,8 @@ void State::open() {
   handler_ = keep_on_top();
   lua_pushcfunction(lua_, run_protected);
   runner_ = keep_on_top();
+  lua_pushcfunction(lua_, tell_protected);
+  teller_ = keep_on_top();
   lua_pushliteral(lua_, "KEYS");
   keys_name_ = keep_on_top();
   lua_pushliteral(lua_, "ARGV");
@@ -78,6 +99,7 @@ State::~State() {
   SEPAL_ASSERT(run_ == nullptr, "Lua ends while a script runs");
   memory_bytes_max_ = 0;
   if (lua_ != nullptr) lua_close(lua_);
+  // Lua says the size of each block that it frees, so the sum must come out even.
   SEPAL_ASSERT(memory_bytes_ == 0, "Lua has ended, and has not freed all of its memory");
 }
 
@@ -96,6 +118,8 @@ void* State::allocate(void* self, void* block, std::size_t old_bytes, std::size_
     return nullptr;
   }
   const std::uint64_t bytes_after = state.memory_bytes_ - old_bytes + new_bytes;
+  // Lua relies on it that a block can be made smaller, so only growth is refused. A refusal is an error
+  // that the script may catch.
   if (new_bytes > old_bytes && state.memory_bytes_max_ != 0 && bytes_after > state.memory_bytes_max_)
     return nullptr;
   void* const moved =
@@ -106,7 +130,10 @@ void* State::allocate(void* self, void* block, std::size_t old_bytes, std::size_
 
 std::string State::compile(const std::shared_ptr<const Source>& source) {
   if (compiled_.contains(source.get())) return {};
-  if (compiled_.size() >= forgotten_max) drop_forgotten();
+  if (compiled_.size() >= look_at_) {
+    drop_forgotten();
+    look_at_ = std::max(forgotten_max, 2 * compiled_.size());
+  }
   Task task{.state = *this, .source = source.get()};
   std::string error;
   if (const int status = lua_cpcall(lua_, compile_protected, &task); status != 0) {
@@ -128,6 +155,7 @@ int State::compile_protected(lua_State* lua) {
     lua_pushliteral(lua, "user_script: a script is text, not bytecode");
     return lua_error(lua);
   }
+  // Compiled once, and kept by Lua under a number: a script that runs again costs one look-up.
   if (luaL_loadbuffer(lua, code.data(), code.size(), chunk_name) != 0) return lua_error(lua);
   task.reference = luaL_ref(lua, LUA_REGISTRYINDEX);
   return 0;
@@ -135,7 +163,7 @@ int State::compile_protected(lua_State* lua) {
 
 void State::drop_forgotten() {
   std::erase_if(compiled_, [this](const auto& each) {
-    if (each.second.source.use_count() > 1) return false;
+    if (!each.second.source->forgotten) return false;
     luaL_unref(lua_, LUA_REGISTRYINDEX, each.second.reference);
     return true;
   });
@@ -147,12 +175,19 @@ Engine::Outcome State::run(const Engine::Run& run) {
   begin_run(run);
   Task task{.state = *this, .source = &run.source, .reference = compiled->second.reference};
   const std::size_t reply_before = run.reply.size();
+  // Pushed from the registry: a new C function would be garbage behind each run.
   push_kept(runner_);
   lua_pushlightuserdata(lua_, &task);
   if (const int status = lua_pcall(lua_, 1, 0, 0); status != 0) {
+    // The error replaces what was appended of the value.
     run.reply.truncate(reply_before);
-    memory_bytes_max_ = 0;  // to tell the error takes memory too, and nothing catches a failure here
-    answer_error(status, task.outcome);
+    memory_bytes_max_ = 0;  // to tell the error takes memory too
+    task.status = status;
+    push_kept(teller_);
+    lua_insert(lua_, -2);
+    lua_pushlightuserdata(lua_, &task);
+    if (lua_pcall(lua_, 2, 0, 0) != 0)
+      run.reply.error("ERR Error running script " + run.source.sha + ", not enough memory");
   }
   end_run();
   return task.outcome;
@@ -162,12 +197,16 @@ void State::begin_run(const Engine::Run& run) {
   SEPAL_ASSERT(run_ == nullptr, "a script runs within another");
   run_ = &run;
   memory_bytes_max_ = run.limits.memory_bytes_max;
+  // redis.setresp of the run before ends with it.
   command_reply_.set_version(resp::Version::resp2);
+  // Anew for each run: end() has changed the hook if the run before was ended. Coroutines inherit it when
+  // they are made.
   lua_sethook(lua_, count_hook, LUA_MASKCOUNT, instructions_per_question);
 }
 
 void State::end_run() {
   lua_settop(lua_, 0);
+  // The limit is of a run. Behind it Lua must be able to clean up.
   memory_bytes_max_ = 0;
   // What a script has left behind in large amounts goes at once; the rest goes step by step, as Lua works.
   if (memory_bytes_ > 2 * collected_bytes_ + left_bytes_max) {
@@ -187,7 +226,10 @@ int State::run_protected(lua_State* lua) {
   lua_settop(lua, 0);
   state.push_kept(state.sandbox_);
   lua_pushvalue(lua, -1);
+  // The thread's globals, for code that the script loads.
   lua_replace(lua, LUA_GLOBALSINDEX);
+  // By raw access: scripts have a guard as their globals, and it refuses new names. A script may assign to
+  // KEYS and ARGV, which stand in the guard itself, so each run sets them anew.
   state.set_global_list(state.keys_name_, run.keys);
   state.set_global_list(state.arguments_name_, run.arguments);
   state.push_kept(state.handler_);
@@ -199,11 +241,9 @@ int State::run_protected(lua_State* lua) {
     state.answer_error(status, task.outcome);
     return 0;
   }
-  if (lua_istable(lua, -1)) {
-    lua_getfield(lua, -1, "ignore_error_stats_update");
-    task.outcome.failed_in_command = lua_toboolean(lua, -1) != 0;
-    lua_pop(lua, 1);
-  }
+  // A table that redis.pcall gave, and the script returns, is an error that the command has counted
+  // already.
+  if (lua_istable(lua, -1)) task.outcome.failed_in_command = was_counted(lua);
   const std::size_t reply_before = run.reply.size();
   if (!append_value(lua, state.version(), run.limits.reply_bytes_max, run.reply)) {
     run.reply.truncate(reply_before);
@@ -224,6 +264,14 @@ void State::set_global_list(int name, std::span<const std::string_view> words) {
   lua_rawset(lua_, 1);
 }
 
+// The error and the task are all there is on the stack.
+int State::tell_protected(lua_State* lua) {
+  Task& task = *static_cast<Task*>(lua_touserdata(lua, 2));
+  lua_settop(lua, 1);
+  task.state.answer_error(task.status, task.outcome);
+  return 0;
+}
+
 // The error is on top of the stack. Errors that no handler saw (of memory) are strings.
 void State::answer_error(int status, Engine::Outcome& outcome) {
   resp::Reply& reply = run_->reply;
@@ -234,6 +282,7 @@ void State::answer_error(int status, Engine::Outcome& outcome) {
                 std::string(text == nullptr ? known : std::string_view(text)));
     return;
   }
+  // Raw: the error may be a table of the script's own, whose metatable would run code of the script here.
   const auto field = [this](const char* name) {
     lua_pushstring(lua_, name);
     lua_rawget(lua_, -2);
@@ -251,9 +300,7 @@ void State::answer_error(int status, Engine::Outcome& outcome) {
   const std::string source = field("source");
   if (const std::string line = field("line"); !source.empty() && !line.empty())
     text += " script: " + run_->source.sha + ", on " + source + ":" + line + ".";
-  lua_getfield(lua_, -1, "ignore_error_stats_update");
-  outcome.failed_in_command = lua_toboolean(lua_, -1) != 0;
-  lua_pop(lua_, 1);
+  outcome.failed_in_command = was_counted(lua_);
   reply.error(text);
 }
 
@@ -271,11 +318,14 @@ int State::handle_error(lua_State* lua) {
     push_error(lua, "ERR " + std::string(text), false);
     lua_replace(lua, 1);
   }
+  // Raw, for the same reason as in answer_error().
   if (found) {
+    lua_pushliteral(lua, "source");
     lua_pushstring(lua, place.source);
-    lua_setfield(lua, 1, "source");
+    lua_rawset(lua, 1);
+    lua_pushliteral(lua, "line");
     lua_pushinteger(lua, place.currentline);
-    lua_setfield(lua, 1, "line");
+    lua_rawset(lua, 1);
   }
   lua_settop(lua, 1);
   return 1;
@@ -291,8 +341,11 @@ void State::count_hook(lua_State* lua, lua_Debug*) {
 }
 
 int State::end(lua_State* lua, std::string_view text) {
+  // The first reason stays: later calls only raise it again.
   if (ends_because_.empty()) ends_because_ = text;
   SEPAL_ASSERT(is_ending(), "a script is ended without a reason, and would go on");
+  // This thread of Lua raises the error with each further line. Its other coroutines still have the hook
+  // that counts, which raises it too (is_ending).
   lua_sethook(lua, count_hook, LUA_MASKLINE, 0);
   push_error(lua, ends_because_, false);
   return lua_error(lua);
@@ -342,6 +395,7 @@ std::string Engine::compile(const std::shared_ptr<const Source>& source) {
 Engine::Outcome Engine::run(const Run& run) {
   SEPAL_ASSERT(state_ != nullptr, "a script is compiled before it runs");
   const Outcome outcome = state_->run(run);
+  // Only behind the run: while a script runs, its State must stay.
   if (state_->is_bloated()) state_.reset();
   return outcome;
 }

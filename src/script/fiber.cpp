@@ -12,11 +12,23 @@
 
 namespace sepal::script {
 
-// The stack, and who runs on it. The body of the fiber waits for work, does it, and switches back.
+// The stack of a fiber, and the switch between it and the thread's own stack:
+//
+//     the thread                         the fiber
+//     run(work) -> enter() ------------> body(): work()
+//     returns false <------------------    suspend() -> leave()
+//     resume() -> enter() ------------->   suspend() returns, the work goes on
+//     returns true <-------------------  the work has ended -> leave()
+//
+// One of the two stacks runs, and `other_` is the place at which the other one goes on. A switch makes the
+// old value invalid and gives a new one, so each switch stores it anew, on the side that was entered.
+//
+// The body of the fiber waits for work, does it, and switches back.
 class Fiber::Stack {
  public:
   explicit Stack(std::size_t stack_bytes)
       : allocator_(stack_bytes), memory_(allocator_.allocate()), switch_(bottom(), memory_.size) {
+    // The stack is allocated here and not by the fiber, because StackSwitch has to know where it lies.
     const boost::context::preallocated place(memory_.sp, memory_.size, memory_);
     switch_.before_start();
     other_ =
@@ -25,6 +37,8 @@ class Fiber::Stack {
     switch_.behind_start();
   }
   ~Stack() {
+    // The body must return, which frees the stack. Boost would unwind it by an exception otherwise, through
+    // whatever runs there.
     ends_ = true;
     enter();
   }
@@ -58,6 +72,7 @@ class Fiber::Stack {
     while (!ends_) {
       SEPAL_ASSERT(work_, "a fiber is entered without work");
       work_();
+      // Destroyed on the fiber's stack, behind its last use. It also tells enter() that the work has ended.
       work_ = nullptr;
       leave();
     }
@@ -87,6 +102,8 @@ bool Fiber::prepare() {
     stack_ = std::make_unique<Stack>(stack_bytes_);
     return true;
   } catch (const std::bad_alloc&) {
+    // Boost maps the stack, and throws if the system has no memory for it. The client gets an error, and
+    // the server goes on.
     return false;
   }
 }

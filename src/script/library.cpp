@@ -75,6 +75,7 @@ std::shared_ptr<const Source> Library::use(std::string_view sha) {
   const auto found = entries_.find(sha);
   if (found == entries_.end()) return nullptr;
   const Entry& entry = found->second;
+  // Moves the node to the end without a copy: `place` stays valid.
   if (entry.passing) passing_.splice(passing_.end(), passing_, entry.place);
   return entry.source;
 }
@@ -83,6 +84,7 @@ void Library::add(const std::shared_ptr<const Source>& source, bool passing) {
   SEPAL_ASSERT(source != nullptr && source->sha.size() == sha_digits, "a script without its name");
   if (const auto known = entries_.find(source->sha); known != entries_.end()) {
     Entry& entry = known->second;
+    // SCRIPT LOAD makes a passing script stay. EVAL of a script that stays changes nothing.
     if (entry.passing && !passing) passing_.erase(entry.place);
     entry.passing = entry.passing && passing;
     return;
@@ -103,6 +105,9 @@ void Library::evict_oldest() {
   SEPAL_ASSERT(oldest->second.passing && byte_count_ >= freed,
                "a script is evicted that was loaded to stay, or that takes more memory than all");
   byte_count_ -= freed;
+  // A worker that has compiled it keeps its text until it looks for forgotten scripts
+  // (State::drop_forgotten).
+  oldest->second.source->forgotten = true;
   entries_.erase(oldest);
   passing_.pop_front();
   ++evicted_count_;

@@ -12,6 +12,8 @@ namespace {
 constexpr const char* followed_version = "7.4.0";
 constexpr int followed_version_number = 0x00070400;
 
+// Does not return: lua_error() throws. So callers write `return raise(...)` only to end the function for
+// the compiler.
 int raise(lua_State* lua, std::string_view text) {
   push_error(lua, text, false);
   return lua_error(lua);
@@ -25,14 +27,17 @@ bool run_command(lua_State* lua) {
     push_error(lua, "ERR Please specify at least one argument for this redis lib call", false);
     return true;
   }
+  // Views of the strings on Lua's stack, so the stack stays as it is until the command has run.
   const std::span<const std::string_view> words = state.words(lua);
   if (words.empty()) {
     push_error(lua, "ERR Lua redis lib command arguments must be strings or integers", false);
     return true;
   }
   resp::Reply& reply = state.command_reply();
+  // Throws, past the rest of this function and past all of the script.
   if (!state.server().call(words, reply)) state.end(lua, "ERR the script ends");
   std::string_view encoded = reply.bytes();
+  // Read before push_reply(), which takes the bytes away.
   const bool failed = encoded.starts_with('-');
   lua_settop(lua, 0);
   push_reply(lua, encoded);
@@ -61,6 +66,7 @@ int redis_status_reply(lua_State* lua) {
   return 1;
 }
 
+// As in the reference: it returns an error, and raises none. A wrong call also returns one.
 int redis_error_reply(lua_State* lua) {
   if (lua_gettop(lua) != 1 || lua_type(lua, 1) != LUA_TSTRING) {
     push_error(lua, "ERR wrong number or type of arguments", false);
@@ -70,6 +76,7 @@ int redis_error_reply(lua_State* lua) {
   const char* const bytes = lua_tolstring(lua, 1, &size);
   std::string_view text(bytes, size);
   if (text.starts_with('-')) text.remove_prefix(1);
+  // The first word of an error is its code. A text of one word is no code, and gets the general one.
   const bool has_code = text.find(' ') != std::string_view::npos;
   push_error(lua, has_code ? std::string(text) : "ERR " + std::string(text), false);
   return 1;
@@ -95,6 +102,7 @@ int redis_log(lua_State* lua) {
   for (int at = 2; at <= count; ++at) {
     std::size_t size = 0;
     const char* const bytes = lua_tolstring(lua, at, &size);
+    // As in the reference: what is no text is left out.
     if (bytes == nullptr) continue;
     if (!text.empty()) text.push_back(' ');
     text.append(bytes, size);
@@ -105,6 +113,7 @@ int redis_log(lua_State* lua) {
 
 int redis_setresp(lua_State* lua) {
   if (lua_gettop(lua) != 1) return raise(lua, "ERR redis.setresp() requires one argument.");
+  // What is no number becomes 0, and is refused below.
   const lua_Integer version = lua_tointeger(lua, 1);
   if (version != 2 && version != 3) return raise(lua, "ERR RESP version must be 2 or 3.");
   State::of(lua).set_version(static_cast<resp::Version>(version));

@@ -9,6 +9,16 @@
 
 #include "state.hpp"
 
+// What a script must not do, and what prevents it:
+//
+//     change what the next script sees      guards: empty tables in front of each library and of the globals.
+//                                           Functions that write raw refuse them (rawset, table.insert)
+//     reach memory by bytecode              load and loadstring take text only
+//     go on after it was ended              pcall, xpcall and coroutine.resume raise the end again
+//     loop where no hook is called          no newproxy; the handler of xpcall runs behind the error
+//     use up the stack, or write beyond     a limit for patterns; a limit for the digits of bit.tohex
+//
+// The real functions stay below: a function in front of one has it as its upvalue (wrap, call_original).
 extern "C" {
 int luaopen_bit(lua_State* lua);
 int luaopen_cjson(lua_State* lua);
@@ -23,6 +33,8 @@ constexpr std::size_t pattern_bytes_max = 4096;
 
 bool is_guarded(lua_State* lua, int table) {
   lua_pushvalue(lua, table);
+  // The list of guards is in the registry, which no script reaches. A mark in the guard itself could be
+  // taken away by a script.
   lua_pushlightuserdata(lua, &registry_keys.guarded);
   lua_rawget(lua, LUA_REGISTRYINDEX);
   lua_insert(lua, -2);
@@ -70,6 +82,7 @@ int load_text(lua_State* lua) {
   const char* const name = luaL_optstring(lua, 2, text);
   const bool is_bytecode = size > 0 && text[0] == LUA_SIGNATURE[0];
   if (!is_bytecode && luaL_loadbuffer(lua, text, size, name) == 0) return 1;
+  // As Lua's: nil and the text of the error. luaL_loadbuffer() has left its own text on the stack.
   if (is_bytecode) lua_pushliteral(lua, "a script is text, not bytecode");
   lua_pushnil(lua);
   lua_insert(lua, -2);
@@ -90,6 +103,7 @@ int load_pieces(lua_State* lua) {
       return luaL_error(lua, "reader function must return a string");
     if (size == 0) break;
     text.append(piece, size);
+    // These bytes are not in Lua's memory, so no allocation of Lua counts them.
     if (text.size() > State::of(lua).current().limits.memory_bytes_max)
       return luaL_error(lua, "not enough memory");
     lua_pop(lua, 1);
@@ -143,6 +157,7 @@ int to_hex(lua_State* lua) {
 // reference had such tables.
 int protected_call(lua_State* lua) {
   luaL_checkany(lua, 1);
+  // go_on_ending() comes before anything is done with the error: the script must not see it.
   const int status = lua_pcall(lua, lua_gettop(lua) - 1, LUA_MULTRET, 0);
   go_on_ending(lua);
   if (status != 0 && lua_istable(lua, -1)) {
@@ -230,7 +245,9 @@ void replace(lua_State* lua, const char* name, lua_CFunction function) {
   lua_setfield(lua, -2, name);
 }
 
-// Replaces the table on top of the stack by one that shows it, and that a script cannot change.
+// Replaces the table on top of the stack by one that shows it, and that a script cannot change. The new
+// table, the guard, stays empty (but for KEYS and ARGV). So each assignment reaches its metatable, which
+// refuses, also for a name that the library has. The metatable is hidden, because a script could change it.
 void guard(lua_State* lua) {
   lua_newtable(lua);
   lua_newtable(lua);
@@ -260,6 +277,8 @@ void push_missing_library(lua_State* lua, const char* name) {
   lua_setmetatable(lua, -2);
 }
 
+// Neither io nor package nor debug: a script must not reach files, nor other code, nor the registry. Of os,
+// only a clock is shown (push_os).
 void open_libraries(lua_State* lua) {
   open_library(lua, "", luaopen_base);
   open_library(lua, LUA_TABLIBNAME, luaopen_table);
@@ -328,6 +347,9 @@ void copy_globals(lua_State* lua, std::initializer_list<const char*> names, bool
 
 }  // namespace
 
+// The steps: open the libraries in Lua's own globals; put our functions in front of theirs; then copy what
+// scripts may have into a new table, each library behind a guard, and guard that table as well. Lua's own
+// globals stay out of reach.
 void open_sandbox(lua_State* lua) {
   lua_pushlightuserdata(lua, &registry_keys.guarded);
   lua_newtable(lua);
@@ -362,6 +384,7 @@ void open_sandbox(lua_State* lua) {
   lua_pushvalue(lua, -1);
   guard(lua);  // the globals of scripts
   lua_pushvalue(lua, -1);
+  // Into the table behind the guard: _G leads a script to the guard, and not past it.
   lua_setfield(lua, -3, "_G");
   lua_insert(lua, 1);
   lua_settop(lua, 1);

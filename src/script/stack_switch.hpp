@@ -46,6 +46,7 @@ class StackSwitch {
     __sanitizer_start_switch_fiber(&fiber_fake_, thread_bottom_, thread_size_);
   }
   void leave_fiber_for_ever() {
+    // Null in place of a fake stack: the fiber never runs again, and its fake stack is freed.
     __sanitizer_start_switch_fiber(nullptr, thread_bottom_, thread_size_);
   }
   void back_on_thread() {
@@ -88,6 +89,7 @@ class StackSwitch {
     ended_ = true;
   }
   SEPAL_PART_OF_CALLER void back_on_thread() {
+    // Only now, since the fiber's functions have returned.
     if (ended_) __tsan_switch_to_fiber(thread_, 0);
   }
 #undef SEPAL_PART_OF_CALLER

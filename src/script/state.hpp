@@ -34,6 +34,7 @@ class State {
 
   [[nodiscard]] std::string compile(const std::shared_ptr<const Source>& source);
   Engine::Outcome run(const Engine::Run& run);
+  [[nodiscard]] std::size_t compiled_count() const { return compiled_.size(); }
   [[nodiscard]] std::uint64_t held_bytes() const { return pool_.held_bytes(); }
   // A script has left so much free memory behind that this State is to be replaced by a new one.
   [[nodiscard]] bool is_bloated() const;
@@ -68,11 +69,14 @@ class State {
   static int open_protected(lua_State* lua);
   static int compile_protected(lua_State* lua);
   static int run_protected(lua_State* lua);
+  static int tell_protected(lua_State* lua);
   static int handle_error(lua_State* lua);
   static void count_hook(lua_State* lua, lua_Debug* activation);
   void set_global_list(int name, std::span<const std::string_view> words);
   void open();
   int keep_on_top();
+  // The registry has what each run needs again. A number from luaL_ref() leads to a value without a look-up
+  // by name.
   void push_kept(int reference) { lua_rawgeti(lua_, LUA_REGISTRYINDEX, reference); }
   void begin_run(const Engine::Run& run);
   void end_run();
@@ -85,11 +89,16 @@ class State {
   std::uint64_t collected_bytes_ = 0;   // after the last whole collection
   lua_State* lua_;                      // null in make() only
   std::unordered_map<const Source*, Compiled> compiled_;
+  // From so many compiled scripts on, the next one first drops those that the library has forgotten. Twice of
+  // what stays, so that scripts that stay are not looked through again and again.
+  static constexpr std::size_t forgotten_max = 1024;
+  std::size_t look_at_ = forgotten_max;
   // References to values that each run needs: names, and functions of this class.
   int keys_name_ = LUA_NOREF;
   int arguments_name_ = LUA_NOREF;
   int handler_ = LUA_NOREF;
   int runner_ = LUA_NOREF;
+  int teller_ = LUA_NOREF;
   int sandbox_ = LUA_NOREF;
   const Engine::Run* run_ = nullptr;
   std::string_view ends_because_;  // a constant text: the script does not go on. Empty: it does

@@ -98,7 +98,8 @@ void push_verbatim(lua_State* lua, std::string_view bytes) {
   in_table(lua, "verbatim_string");
 }
 
-// Appends one value, with all that is in it, to a reply.
+// Appends one value, with all that is in it, to a reply. Tables are read raw: a metatable's function would
+// run code of the script, and the table could change between the count of its values and the values.
 class Appender {
  public:
   Appender(lua_State* lua, resp::Version version, std::size_t bytes_max, resp::Reply& reply)
@@ -106,6 +107,7 @@ class Appender {
 
   // Pops the value.
   void append() {
+    // The place of the value gets the error, so the reply around it stays well formed.
     if (level_ == levels_max || lua_checkstack(lua_, places) == 0) {
       reply_.error("ERR reached lua stack limit");
     } else {
@@ -182,6 +184,7 @@ class Appender {
 
   // RESP2 has no type for it.
   void append_big_number(std::string_view digits) {
+    // The script chose these bytes: a line end among them would make another reply of the rest.
     std::string line(digits);
     for (char& letter : line)
       if (letter == '\r' || letter == '\n') letter = ' ';
@@ -200,6 +203,7 @@ class Appender {
       reply_.bulk(bytes);
     } else {
       constexpr std::size_t format_size = 3;
+      // A format has exactly three letters in RESP.
       std::string name = (format + "   ").substr(0, format_size);
       reply_.raw("=" + std::to_string(bytes.size() + format_size + 1) + "\r\n" + name + ":");
       reply_.raw(bytes);
@@ -210,10 +214,14 @@ class Appender {
   }
 
   void append_map() {
+    // RESP wants the count before the values, and Lua knows it only by a walk.
     reply_.map(count_pairs());
     lua_pushnil(lua_);
     while (lua_next(lua_, -2) != 0) {
+      // The reply is cut in the middle here: append_value() says so, and the caller drops it. On the stack
+      // are the map, a key and its value.
       if (too_long()) return lua_pop(lua_, 3);
+      // lua_next() needs the key once more, and as it is: a copy is appended, and then the value.
       lua_pushvalue(lua_, -2);
       append();
       append();
@@ -279,6 +287,7 @@ void push_reply(lua_State* lua, std::string_view& encoded) {
   luaL_checkstack(lua, places, "the reply of a command is nested too deeply");
   const char type = encoded.front();
   const std::string_view line = take_line(encoded);
+  // For types whose line is no number this is 0, and not used.
   const auto count = number_in<std::int64_t>(line);
   switch (type) {
     case '+':

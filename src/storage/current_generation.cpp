@@ -18,6 +18,8 @@ Path manifest_path(const Path& directory, std::uint64_t number) {
   return directory / format::generation_name(number) / "MANIFEST";
 }
 
+// An error of the disk is returned and not taken for damage: otherwise a disk that fails for a moment would
+// make a caller choose an older generation.
 Result<bool> has_whole_manifest(Disk& disk, const Path& directory, std::uint64_t number) {
   const auto manifest = read_manifest(disk, manifest_path(directory, number));
   if (manifest) return manifest->generation == number;
@@ -27,14 +29,15 @@ Result<bool> has_whole_manifest(Disk& disk, const Path& directory, std::uint64_t
 
 Result<bool> is_whole_generation(Disk& disk, const Path& directory, std::uint64_t number) {
   const GenerationPlace place{.folder = directory / format::generation_name(number), .number = number};
+  // The filters are dropped as they come: only the checksums matter here. The load reads them again.
   const auto let_go = [](std::span<LoadedFilter>) { return Result<void>(); };
-  const auto read = read_generation(disk, place, any_filter, let_go, {});
+  const auto read = read_generation(disk, place, any_filter, let_go, {}, {}, Bits::checked);
   if (read) return true;
   if (is_damage(read.error()) || read.error().code == Errc::not_found) return false;
   return read.error();
 }
 
-// Quotes a path for a shell.
+// Quotes a path for a shell. The advice below is copied into one, and the path may have any characters.
 std::string quoted_path(const Path& path) {
   std::string text = "'";
   for (const char c : path.string()) {
@@ -44,7 +47,9 @@ std::string quoted_path(const Path& path) {
   return text + "'";
 }
 
-// `number` is a generation that was saved.
+// `number` is a generation that was saved. The advice has the whole line for CURRENT, because an operator
+// cannot compute its checksum. The generation in it may be another one than `number`: the newest whose
+// MANIFEST verifies.
 Error current_lost(Disk& disk, const Path& directory, std::uint64_t number) {
   const Path path = directory / "CURRENT";
   const auto whole = newest_whole_generation(disk, directory);
@@ -71,12 +76,15 @@ Result<CurrentGeneration> find_current_generation(Disk& disk, const Path& direct
   const auto numbers = list_generations(disk, directory);
   if (!numbers) return numbers.error();
   const auto first = read_first_generation(disk, directory);
+  // A FIRST that is damaged names nothing. Then a MANIFEST counts as that of a finished save, as if FIRST
+  // were not there: the start asks the operator, and removes nothing.
   if (!first && !is_damage(first.error())) return first.error();
   CurrentGeneration found;
   for (const std::uint64_t number : *numbers) {
     const auto saved = disk.exists(manifest_path(directory, number));
     if (!saved) return saved.error();
     if (!*saved) continue;
+    // With CURRENT gone, it is unknown which of several generations was current. So a start chooses none.
     if (!first || *first != number) return current_lost(disk, directory, number);
     const auto whole = is_whole_generation(disk, directory, number);
     if (!whole) return whole.error();
@@ -101,6 +109,8 @@ Result<std::vector<std::uint64_t>> list_generations(Disk& disk, const Path& dire
   const auto names = disk.list(directory);
   if (!names) return names.error();
   std::vector<std::uint64_t> numbers;
+  // Disk::list() sorts the names. All numbers have the same number of digits, so the numbers are sorted as
+  // well.
   for (const std::string& name : *names)
     if (const auto number = format::generation_number(name)) numbers.push_back(*number);
   return numbers;

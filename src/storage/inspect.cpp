@@ -83,6 +83,8 @@ void tell(Fact& fact, std::string_view name, format::DeadlineShape /*shape*/, ke
 }
 
 void add_image(Fact& fact, std::span<const std::byte> bytes) {
+  // An image that does not decode is told of by its length only: the frame around it verifies, and the other
+  // operations can still be told.
   fact.number("image_bytes", bytes.size());
   const auto image = filter::decode_image_header(bytes, any_filter.layers_max);
   if (!image) return;
@@ -129,6 +131,8 @@ Fact fact_of(const Change& change, const DecodedOperation& operation) {
     fact.number("database", operation.key.database);
   if constexpr (format::HasKey<Change>) fact.text("key", operation.key.key);
   if (operation.count != 0) fact.number("items", operation.count);
+  // Two rounds over the fields: those from told_first on, and then those before it. So the order of the text
+  // may differ from that of the bytes.
   const auto tell_fields = [&](bool first_ones) {
     std::size_t index = 0;
     format::each_field<Change>([&](const auto& field) {
@@ -148,6 +152,8 @@ class Inspection {
       : file_(file), byte_count_(byte_count), sink_(sink) {}
 
   Result<void> run(Disk& disk, const Path& path) {
+    // The contents decide, and not the name: an operator may inspect a copy with any name. Zeros stand in for
+    // the bytes that a shorter file lacks, so an empty file counts as unused.
     std::string begin(magic_bytes, '\0');
     const auto read = file_.read_at(0, std::as_writable_bytes(std::span(begin.data(), begin.size())));
     if (!read) return read.error();
@@ -161,6 +167,7 @@ class Inspection {
       sink_(Fact("unused").number("bytes", byte_count_));
       return {};
     }
+    // LOCK is plain text without a magic, so its name is all there is to tell it by.
     if (path.filename() == "LOCK")
       return fail(Errc::out_of_range, path.string() +
                                           " has no data: it names the process that uses the directory, and "
@@ -175,6 +182,8 @@ class Inspection {
     if (!read) return read.error();
     text.resize(*read);
     constexpr std::string_view prefix = "SEPAL-";
+    // Taken from the text itself, so that the line is decoded as what it says it is. Without a blank the kind
+    // is the rest of the text, and the decoder refuses it.
     const std::string kind =
         text.substr(prefix.size(), text.find(' ') - std::min(text.find(' '), prefix.size()));
     const auto value = format::decode_sealed_line(kind, text);
@@ -219,7 +228,7 @@ class Inspection {
     SealedReader reader(file_, byte_count_, buffer);
     const ProgressSink no_sink;
     ProgressMeter meter(no_sink, byte_count_);
-    RecordReader records(reader, any_filter, meter);
+    RecordReader records(reader, any_filter, meter, Bits::checked);
     const auto count = records.read_header();
     if (!count) return count.error();
     sink_(Fact("filters").number("count", *count).number("bytes", byte_count_));
@@ -278,6 +287,8 @@ class Inspection {
               .number("number", reader->segment().number)
               .number("first_position", reader->segment().first_position)
               .number("bytes", byte_count_));
+    // A group may go on in the next segment, which is not looked at here. Then the fact at the end has the
+    // group's position, so that it can be found there.
     bool in_group = false;  // the last frame continues
     std::uint64_t group_position = 0;
     for (;;) {

@@ -8,6 +8,7 @@
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/filter_file.hpp>
+#include <sepal/storage/journal_format.hpp>
 #include <sepal/storage/snapshot.hpp>
 
 #include <algorithm>
@@ -27,8 +28,8 @@ namespace sepal::tools {
 namespace {
 
 constexpr std::size_t filled_at_once = 1 << 20;
-// As Redis, which loads no key as past its deadline while commands follow: they may change the deadline, and
-// Redis wrote a deletion when it removed a key.
+// Redis removes no key for its deadline while it loads commands: a later command may change the deadline, and
+// if Redis removed a key, a command says so. The same holds here (decisions/0028).
 constexpr WallTime before_all_deadlines{};
 
 // Filters are freed at once: a program that runs once has no other thread for it.
@@ -52,6 +53,8 @@ class Converter {
   Result<ConvertReport> run() {
     auto files = redis_files(disk_, request_.input);
     if (!files) return files.error();
+    // Only commands can change a key that was read. Without any, bits go from file to file and take no
+    // memory.
     const bool is_one_rdb = files->size() == 1 && files->front().commands_from == files->front().byte_count;
     auto done = is_one_rdb ? stream(files->front()) : replay(*files);
     if (!done) return done.error();
@@ -76,6 +79,8 @@ class Converter {
                                                    : RdbFilters::Strings::taken;
   }
 
+  // Reads the whole file before anything is written. At its end RdbFilters has verified the checksum, and has
+  // counted all that is to be written.
   static Result<void> check(RdbFilters& filters) {
     if (auto done = filters.rewind(); !done) return done;
     for (;;) {
@@ -88,9 +93,15 @@ class Converter {
   Result<std::unique_ptr<storage::DataDirectory>> new_directory() {
     auto directory = storage::DataDirectory::open(disk_, request_.folder, request_.seed, std::nullopt);
     if (!directory) return directory;
-    const auto has_data = disk_.exists(request_.folder / "CURRENT");
-    if (!has_data) return has_data.error();
-    if (*has_data)
+    // The open directory is locked, so no sepald can save into it behind this look.
+    const auto names = disk_.list(request_.folder);
+    if (!names) return names.error();
+    // The journal alone may be the data: that of a server that ended before its first save. A start would
+    // apply it to the converted filters.
+    const bool has_data = std::ranges::any_of(*names, [](const std::string& name) {
+      return name == "CURRENT" || storage::format::segment_number(name);
+    });
+    if (has_data)
       return fail(Errc::in_use, request_.folder.string() + " has data already; name a new folder");
     return directory;
   }
@@ -119,6 +130,8 @@ class Converter {
 
   // --- with commands --------------------------------------------------------------------------------------
 
+  // The files follow each other as Redis loads them. The first one may be, or begin with, an RDB file.
+  // `commands` keeps the selected database and an unfinished transaction from one file to the next.
   Result<void> replay(std::vector<RedisFile>& files) {
     keyspace_.emplace(keyspace::KeyspaceOptions{.seed = request_.seed, .key_seed = request_.seed},
                       housekeeper_);
@@ -129,6 +142,7 @@ class Converter {
       if (auto done = commands.run(*source.file, source.name, source.commands_from); !done) return done;
     }
     report_.replay = commands.counts();
+    // Deadlines count only now, when no command can change them any more.
     remove_past();
     return write_keyspace();
   }
@@ -145,6 +159,7 @@ class Converter {
       if (*filter == nullptr) break;
       if (auto done = put(**filter); !done) return done;
     }
+    // The reasons of keys that were left out stay in the report. count() replaces the other numbers.
     report_.keys = filters.keys();
     return {};
   }
@@ -155,6 +170,7 @@ class Converter {
       return fail(filter.error().code, readable_key(std::string(stored.key)) + ": there is no memory for it");
     std::vector<std::byte> piece(
         static_cast<std::size_t>(std::min<std::uint64_t>(filled_at_once, stored.header->bitmap_bytes())));
+    // In pieces: the memory is that of the filter, and one piece.
     for (std::uint64_t at = 0; at < stored.header->bitmap_bytes();) {
       const auto part = std::span(piece).first(static_cast<std::size_t>(
           std::min<std::uint64_t>(piece.size(), stored.header->bitmap_bytes() - at)));
@@ -214,6 +230,7 @@ class Converter {
   Result<void> write_files(const storage::Snapshot& snapshot) {
     if (auto done = disk_.make_directory(request_.folder); !done) return done;
     for (const keyspace::CutEntry& entry : snapshot.entries) {
+      // A filter file holds a filter; count_string() has counted the string as left out.
       if (entry.filter->is_string()) continue;
       const storage::FilterFile file{
           .key = std::string(entry.key), .filter = entry.filter, .header = filter::header_of(*entry.filter)};
@@ -240,6 +257,8 @@ Result<ConvertReport> convert(storage::Disk& disk, const ConvertRequest& request
 
 std::string filter_file_name(std::uint32_t database, std::string_view key) {
   constexpr std::size_t name_bytes_max = 200;  // of 255, so that there is room for a digest and the ending
+  // Neither '/' nor '%' is plain. So a key cannot lead out of the folder, and two keys never get the same
+  // name.
   constexpr std::string_view plain = "-_.";
   std::string name = std::to_string(database) + "-";
   for (const char letter : key) {

@@ -269,6 +269,14 @@ class ConvertTest(DaemonTest):
         self.assertFalse(os.path.exists(self.path("files")))
         self.convert(0, recorded("rdb.rdb"), "--data", self.path("data"))
         self.assertIn("has data already", self.convert(1, recorded("rdb.rdb"), "--data", self.path("data")))
+        # Without CURRENT the journal may have all there is: that of a server that was killed before its first save.
+        os.remove(os.path.join(self.path("data"), "CURRENT"))
+        shutil.rmtree(os.path.join(self.path("data"), "generation-000000000001"))
+        with open(os.path.join(self.path("data"), "journal-000000000001"), "wb") as file:
+            file.write(bytes(4096))
+        self.assertIn("has data already", self.convert(1, recorded("rdb.rdb"), "--data", self.path("data")))
+        shutil.rmtree(self.path("data"))
+        self.convert(0, recorded("rdb.rdb"), "--data", self.path("data"))
         self.assertIn("needs one of", self.convert(2, recorded("rdb.rdb")))
         self.assertIn("cannot open", self.convert(1, self.path("absent"), "--dry-run"))
         self.assertIn("no manifest", self.convert(1, self.path("data"), "--dry-run"))

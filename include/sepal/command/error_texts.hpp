@@ -131,6 +131,8 @@ inline constexpr std::string_view long_string_in_transaction =
     "or script";
 inline constexpr std::string_view long_string_among_others =
     "ERR MSET takes strings of at most 1048576 bytes; put a longer one with SET";
+inline constexpr std::string_view strings_reply_too_long =
+    "ERR the strings together are longer than maxmemory-clients; ask for fewer of them at once";
 
 // BF commands, those of this host alone.
 inline constexpr std::string_view too_many_keys = "ERR the server holds as many keys as its limit allows";

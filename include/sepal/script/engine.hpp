@@ -3,8 +3,9 @@
 // (https://redis.io/docs/latest/develop/interact/programmability/ lua-api/).
 //
 // A script sees only the tables of the sandbox, which it cannot change. Nothing of one run is seen by the
-// next. It can read no file, load no bytecode, and take no more memory than Limits says. A script that runs
-// for long asks the Server, again and again, whether it goes on: the Server may suspend the fiber it runs on.
+// next, except the state of math.random and the settings of cjson, as with the reference. A script can read
+// no file, load no bytecode, and take no more memory than Limits says. A script that runs for long asks the
+// Server, again and again, whether it goes on: the Server may suspend the fiber it runs on.
 #pragma once
 
 #include <sepal/resp/reply.hpp>

@@ -30,6 +30,8 @@ struct Source {
   std::string text;  // whole, as the client sent it
   Declared declared;
   std::size_t code_at = 0;  // behind the first line's declaration: its line end stays, for the line numbers
+  // The library has evicted it, so the workers that have compiled it may drop it. Guarded by the gate.
+  mutable bool forgotten = false;
 };
 
 // The error is what the client is told, without "ERR".

@@ -444,6 +444,47 @@ TEST_CASE("a long string is put only where NX and XX are still right", "[command
   CHECK(told(3, fail(Errc::no_such_key)) == "$null");
 }
 
+TEST_CASE("a long string that is taken away is answered also when memory is short", "[command]") {
+  World world;
+  const std::string bytes(2'000'000, 'x');
+  const command::Making no_room{
+      .limits = {}, .hold = [](std::uint64_t) { return fail(Errc::memory_limit); }, .go_on = {}};
+  const auto told = [&](std::size_t at) {
+    resp::Reply reply;
+    world.adoptions.waiting.at(at).errand.run(no_room)(reply);
+    reply.fill_whole();
+    return std::string(reply.bytes());
+  };
+  const auto make = [&] {
+    world.send({"DEL", "k"});
+    for (int i = 0; i < 2; ++i) world.send({"APPEND", "k", std::string(1'000'000, 'x')});
+    REQUIRE(world.send({"STRLEN", "k"}) == ":2000000");
+  };
+  make();
+  world.send({"GET", "k"});
+  CHECK(told(0).starts_with("-"));
+  world.send({"GETDEL", "k"});
+  CHECK(world.send({"EXISTS", "k"}) == ":0");
+  CHECK(told(1).find(bytes) != std::string::npos);
+  make();
+  world.send({"GETEX", "k", "EX", "100"});
+  CHECK(told(2).starts_with("-"));
+  world.send({"GETEX", "k", "PXAT", "1"});
+  CHECK(world.send({"EXISTS", "k"}) == ":0");
+  CHECK(told(3).find(bytes) != std::string::npos);
+}
+
+TEST_CASE("MGET answers no more than maxmemory_clients", "[command]") {
+  World world;
+  world.options.clients_memory_max = 10'000;
+  world.send({"SET", "k", std::string(4'000, 'x')});
+  CHECK(world.send({"MGET", "k", "k"}).starts_with("*[$"));
+  CHECK(world.send({"MGET", "k", "k", "k"}) ==
+        "-ERR the strings together are longer than maxmemory-clients; ask for fewer of them at once");
+  world.options.clients_memory_max = 0;
+  CHECK(world.send({"MGET", "k", "k", "k"}).starts_with("*[$"));
+}
+
 TEST_CASE("memory that a string would take beyond maxmemory is refused", "[command]") {
   World world;
   world.keyspace.set_memory_max(world.keyspace.memory_used() + 600'000);

@@ -270,6 +270,34 @@ TEST_CASE("script: an error of a library is told with the script's line") {
   CHECK(has(world.run("\nreturn string.find(('('):rep(100), ('('):rep(50))"), ", on @user_script:2."));
 }
 
+TEST_CASE("script: errors and results whose metatables fail do not end the process") {
+  World world;
+  const std::string failing = "local m = {}; m.__index = function() error(setmetatable({}, m)) end; ";
+  CHECK(has(world.run(failing + "error(setmetatable({}, m))"), "-ERR unknown error"));
+  CHECK(world.run(failing + "return setmetatable({}, m)") == "*0\r\n");
+  const std::string endless = "local m = {__index = function() while true do end end}; ";
+  CHECK(has(world.run(endless + "error(setmetatable({}, m))"), "-ERR unknown error"));
+  CHECK(world.run(endless + "return setmetatable({}, m)") == "*0\r\n");
+  const std::string refusing = "local m = {__newindex = function() error('no') end}; ";
+  CHECK(has(world.run(refusing + "error(setmetatable({err = 'MINE x'}, m))"), "-MINE x"));
+  CHECK(world.run("return 1") == ":1\r\n");
+}
+
+TEST_CASE(
+    "script: scripts that the library has evicted are dropped, also if two workers have compiled them") {
+  Library library;
+  const auto first = State::make();
+  const auto second = State::make();
+  for (int i = 0; i < 5000; ++i) {
+    const auto source = parse_source("return " + std::to_string(i)).source;
+    library.add(source, true);
+    CHECK(first->compile(source).empty());
+    CHECK(second->compile(source).empty());
+  }
+  CHECK(first->compiled_count() <= 2 * Library::passing_max + 100);
+  CHECK(second->compiled_count() <= 2 * Library::passing_max + 100);
+}
+
 TEST_CASE("script: a script that takes too much memory ends") {
   for (const std::string text : {"local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end",
                                  "return ('x'):rep(1e9)", "local s = 'x' while true do s = s .. s end",
