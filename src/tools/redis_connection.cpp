@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <new>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -79,18 +80,25 @@ Error RedisConnection::problem() const {
 Result<std::unique_ptr<RedisConnection>> RedisConnection::open(const RedisAddress& address,
                                                                const std::string& password,
                                                                const tls::Context* tls) {
+  // hiredis writes with write(): a server that has closed the connection is to be an error that names it, and
+  // not a signal that ends the program without a word.
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   redisContext* const context =
       address.host.empty() ? redisConnectUnixWithTimeout(address.path.c_str(), connect_time_max)
                            : redisConnectWithTimeout(address.host.c_str(), address.port, connect_time_max);
   if (context == nullptr) return fail(Errc::out_of_memory, "there is no memory for a connection");
   std::unique_ptr<RedisConnection> connection(new RedisConnection(context, address.text()));
   if (context->err != 0) return connection->problem();
+  // The timeouts belong to the socket. So they hold for TLS as well, which uses the same descriptor.
   if (redisSetTimeout(context, answer_time_max) != REDIS_OK) return connection->problem();
+  // Only a guess is possible: hiredis sees an end or strange bytes if the port speaks TLS. problem() then
+  // adds the hint.
   connection->may_need_tls_ = !address.tls && !address.host.empty();
   if (address.tls) {
     SEPAL_ASSERT(tls != nullptr, "TLS without certificates");
     if (auto done = connection->shake_hands(*tls, address.host); !done) return done.error();
   }
+  // The handshake is done before, so with TLS the password is sent encrypted.
   if (password.empty()) return connection;
   auto welcome = address.user.empty() ? connection->ask({"AUTH", password})
                                       : connection->ask({"AUTH", address.user, password});
@@ -108,6 +116,7 @@ void RedisConnection::add(std::span<const std::string_view> words) {
     lengths.push_back(word.size());
   }
   if (tls_ != nullptr) {
+    // hiredis would write to the socket itself, without TLS. So it only makes the bytes of the request.
     char* bytes = nullptr;
     const int size =
         redisFormatCommandArgv(&bytes, static_cast<int>(words.size()), pointers.data(), lengths.data());
@@ -164,6 +173,7 @@ Result<void> RedisConnection::read_encrypted() {
 Result<void> RedisConnection::flush() {
   if (tls_ != nullptr) return write_encrypted(std::exchange(unsent_, {}));
   int done = 0;
+  // A call writes once, and the kernel may take only a part.
   while (done == 0)
     if (redisBufferWrite(context_.get(), &done) != REDIS_OK) return problem();
   return {};
@@ -171,6 +181,8 @@ Result<void> RedisConnection::flush() {
 
 Result<void> RedisConnection::write_all(std::string_view bytes, bool more) {
   if (tls_ != nullptr) return write_encrypted(bytes);
+  // MSG_MORE lets the kernel join the short heads of words with the bytes behind them. With MSG_NOSIGNAL, a
+  // connection that has ended is an error, and no SIGPIPE that ends the program.
   while (!bytes.empty()) {
     const ssize_t count =
         ::send(context_->fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | (more ? MSG_MORE : 0));
@@ -181,6 +193,8 @@ Result<void> RedisConnection::write_all(std::string_view bytes, bool more) {
   return {};
 }
 
+// Writes the request word by word, because redisAppendCommandArgv() would copy the bytes of a piece. `head`
+// ends the word before and begins the next one.
 Result<void> RedisConnection::send(std::initializer_list<std::string_view> words) {
   if (auto done = flush(); !done) return done;
   std::string head = "*" + std::to_string(words.size()) + "\r\n";
@@ -196,13 +210,16 @@ Result<void> RedisConnection::send(std::initializer_list<std::string_view> words
 Result<RedisReply> RedisConnection::receive() {
   void* reply = nullptr;
   if (tls_ != nullptr) {
+    // redisGetReply() of the other way sends what was added. Here flush() does.
     if (auto done = flush(); !done) return done.error();
+    // No reply and no error: the reader has not got a whole reply yet.
     while (redisGetReplyFromReader(context_.get(), &reply) == REDIS_OK && reply == nullptr)
       if (auto done = read_encrypted(); !done) return done.error();
     if (reply == nullptr) return problem();
     return RedisReply(static_cast<redisReply*>(reply));
   }
   if (redisGetReply(context_.get(), &reply) != REDIS_OK) return problem();
+  // A reply came, so the port speaks no TLS, and later errors need no hint.
   may_need_tls_ = false;
   return RedisReply(static_cast<redisReply*>(reply));
 }

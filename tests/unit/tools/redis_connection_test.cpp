@@ -1,0 +1,54 @@
+#include "../../../src/tools/redis_connection.hpp"
+
+#include <cstring>
+#include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "support/catch.hpp"
+#include "unit/server/folder.hpp"
+
+namespace sepal::test::redis_connection {
+
+// A server in the test's own thread: it listens, and the test accepts.
+class Listener {
+ public:
+  explicit Listener(const std::string& path) : descriptor_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    REQUIRE(path.size() < sizeof(address.sun_path));
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    REQUIRE(::bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+    REQUIRE(::listen(descriptor_, 1) == 0);
+  }
+  ~Listener() { ::close(descriptor_); }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  void accept_and_close() const {
+    const int client = ::accept(descriptor_, nullptr, nullptr);
+    REQUIRE(client >= 0);
+    ::close(client);
+  }
+
+ private:
+  int descriptor_;
+};
+
+TEST_CASE("a server that has closed the connection is an error, and ends no program", "[tools]") {
+  const server::test::Folder folder;
+  const std::string path = folder.file("socket");
+  const Listener listener(path);
+  tools::RedisAddress address;
+  address.path = path;
+  auto connection = tools::RedisConnection::open(address, "");
+  REQUIRE(connection);
+  listener.accept_and_close();
+  (*connection)->add({"PING"});
+  const auto sent = (*connection)->flush();
+  REQUIRE_FALSE(sent);
+  CHECK(sent.error().code == Errc::io);
+}
+
+}  // namespace sepal::test::redis_connection
