@@ -38,6 +38,7 @@ void Adopter::stop() {
   stopping_ = true;
   {
     const MutexLock lock(mutex_);
+    // The daemon stops the server first, so no client waits for these jobs.
     waiting_.clear();
   }
   changed_.notify_all();
@@ -54,6 +55,7 @@ void Adopter::journal_progressed() {
 void Adopter::adopt(command::ClientState& client, command::Adoption adoption) {
   SEPAL_ASSERT(adoption.make && adoption.answer, "an adoption without a filter, or without an answer");
   const std::string_view what = adoption.what;
+  // The job shares the adoption with its answer, which runs later, on the client's worker.
   enqueue(client, what,
           [this, held = std::make_shared<command::Adoption>(std::move(adoption))](const Job& job) {
             const Result<void> outcome = make_and_adopt(job, *held);
@@ -76,6 +78,7 @@ void Adopter::enqueue(command::ClientState& client, std::string_view what,
     const MutexLock lock(mutex_);
     waiting_.push_back({.what = what,
                         .client_id = client.id,
+                        // The flag outlives the client. A job whose client has gone is given up.
                         .client_gone = client.lifeline.tie(),
                         .perform = std::move(perform)});
   }
@@ -106,6 +109,7 @@ void Adopter::serve() {
   for (Job job; next(job); job = {}) {
     command::Answer answer;
     if (!given_up(job)) answer = job.perform(job);
+    // A job that put its filter under a key holds nothing any more. This is for all other ends of a job.
     release_all();
     // Cleared before the client gets its answer, because the client may look then.
     show_nothing();
@@ -133,6 +137,7 @@ command::Making Adopter::making(const Job& job) {
 
 Result<void> Adopter::hold(std::uint64_t byte_count) {
   const GateClosed closed(parts_->gate);
+  // The memory counts as used before the filter is made, so requests cannot take it meanwhile.
   if (auto held = parts_->keyspace.hold(byte_count); !held) return held;
   held_bytes_ += byte_count;
   bytes_total_.store(held_bytes_, std::memory_order_relaxed);
@@ -166,14 +171,17 @@ Result<void> Adopter::settle_in(const Job& job, const command::Adoption& adoptio
     }
     {
       const GateClosed closed(parts_->gate);
+      // The journal was switched on since the check above: the file has to be written first.
       if (!in_record && file.number == 0 && parts_->log.recording()) continue;
       outcome = try_adopt(adoption, filter, file);
     }
     if (outcome) continue;
+    // The journal has no room for the record yet.
     const MutexLock lock(mutex_);
     changed_.wait_for(mutex_, journal_pause);
   }
   if (!outcome) outcome = abandoned();
+  // No record names the file if the adoption failed, or if the journal was switched off meanwhile.
   if (file.number != 0 && (!*outcome || !parts_->files.is_named(file.number)))
     parts_->files.drop(file.number);
   return *outcome;
@@ -197,6 +205,8 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
                                                const keyspace::FilterPtr& filter,
                                                const keyspace::ImageFile& file) {
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
+  // The gate was open while the filter was made, so everything is asked again. The journal is asked before
+  // anything changes: with `later`, the whole step is done once more.
   if (adoption.still_wanted && !adoption.still_wanted()) return fail(Errc::no_such_key);
   keyspace::WorkerLog* const log = parts_->log.recording() ? &parts_->log : nullptr;
   if (log != nullptr) {
@@ -214,6 +224,7 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
     adopted = mutator.adopt(key, filter, adoption.deadline, file);
   }
   if (log == nullptr) return adopted;
+  // Also after a failure: the key may have expired above, and that is recorded.
   log->commit();
   // Noted before the gate opens, so that no generation can be cut between the record and the note.
   if (adopted && file.number != 0)

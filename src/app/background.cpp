@@ -40,6 +40,8 @@ void Background::post(Task task) {
 // A task's destruction frees what the task holds, unless a save still uses it.
 void Background::dispose(keyspace::FilterPtr filter) {
   SEPAL_ASSERT(filter != nullptr, "no filter is disposed of");
+  // Only a big filter can wait in settling_. Without this, each deletion of a small one would lead to a look
+  // at all big ones.
   const bool may_settle = filter->has_pieces();
   disposals_begun_.fetch_add(1);
   post([this, held = std::move(filter), may_settle] {
@@ -70,6 +72,7 @@ void Background::drain() {
 void Background::give_memory_back() {
   if (asked_for_memory_.exchange(true)) return;
   post([this] {
+    // Before the work: a client that asks while it runs may have freed more, and gets a run of its own.
     asked_for_memory_ = false;
     return_all_free_memory();
   });
@@ -79,7 +82,10 @@ void Background::run() {
   name_this_thread("background");
   while (true) {
     std::vector<Task> tasks = next_tasks();
+    // Outside the lock: a task may write a file, and post() must not wait for it.
     for (const Task& task : tasks) task();
+    // Frees what the tasks hold, before it counts as freed, and before settling_ looks which filters only it
+    // holds.
     tasks.clear();
     disposals_done_.fetch_add(std::exchange(disposals_of_round_, 0));
     SEPAL_ASSERT(disposals_done_.load() <= disposals_begun_.load(), "more is freed than was disposed of");
@@ -108,6 +114,7 @@ std::vector<Background::Task> Background::next_tasks() {
     if (changed_.wait_for(mutex_, free_memory_period) == std::cv_status::timeout) break;
   }
   given_up_ = false;
+  // Set with the lock that empties the list, so that drain() does not return before these tasks have run.
   busy_ = !waiting_.empty();
   return std::exchange(waiting_, {});
 }

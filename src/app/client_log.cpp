@@ -18,6 +18,7 @@ log::Level level_of(script::LogLevel level) {
   return log::Level::warn;
 }
 
+// The kinds have a bound each: a flood of one kind leaves room for lines of another.
 constexpr std::string_view of_scripts = "scripts";
 constexpr std::string_view of_logins = "failed logins";
 constexpr std::string_view of_commands = "commands";
@@ -44,6 +45,7 @@ std::string_view logged_part(std::string_view text) {
 }  // namespace
 
 void ClientLog::script(script::LogLevel level, std::string_view text) {
+  // The level comes first: a line that it leaves out must not take the place of one that it shows.
   if (!log::is_on(level_of(level))) return;
   const MutexLock lock(mutex_);
   if (!takes(scripts_, of_scripts)) return;

@@ -126,6 +126,7 @@ void write_report(int number, const siginfo_t& info) {
   to.line("", crash_version.view()).line("", failed_assertion()).line("thrown: ", thrown.view());
   to.text("settings that differ from their defaults:\n").text(crash_settings.view());
   to.text("stack (addr2line -Cfpie sepald +OFFSET names the lines):\n");
+  // backtrace_symbols_fd() writes the stack itself, so what is gathered leaves before it.
   to.write_to(descriptor);
   std::array<void*, frames_max> frames{};
   const int count = backtrace(frames.data(), frames_max);
@@ -138,6 +139,7 @@ void on_crash(int number, siginfo_t* info, void* /*context*/) {
   const long thread = ::syscall(SYS_gettid);
   long none = 0;
   if (reporting_thread.compare_exchange_strong(none, thread)) {
+    // SIGALRM has no handler, so its default action ends a report that hangs.
     alarm(seconds_max);
     write_report(number, *info);
   } else if (none != thread) {
@@ -145,6 +147,7 @@ void on_crash(int number, siginfo_t* info, void* /*context*/) {
     for (;;) pause();
   }
   // The signal is blocked until the handler returns. Then its default action ends the process.
+  // A thread that crashes within its own report comes here at once, without a second report.
   static_cast<void>(::signal(number, SIG_DFL));
   static_cast<void>(::raise(number));
 }
@@ -176,6 +179,7 @@ void install_crash_report(const std::string& version) {
   // The first call loads a library and takes memory.
   std::array<void*, 1> frame{};
   static_cast<void>(backtrace(frame.data(), 1));
+  // on_terminate() ends in abort(), so SIGABRT writes the report.
   std::set_terminate(on_terminate);
   struct sigaction action {};
   action.sa_sigaction = on_crash;

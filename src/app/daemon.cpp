@@ -33,6 +33,7 @@ double seconds_since(SteadyTime start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// The journal rounds the size of its segments up in the same way.
 std::uint64_t whole_pages(std::uint64_t bytes) {
   constexpr std::uint64_t page_bytes = 4096;
   return (bytes + page_bytes - 1) / page_bytes * page_bytes;
@@ -100,6 +101,7 @@ void warn_of_open_port(const settings::Settings& settings, bool is_open, std::ui
          {"advice",
           "set requirepass or an aclfile, or protected_mode = \"no\" if no stranger can reach the port"}});
   } else if (port != 0 || settings.tls.auth_clients != tls::AuthClients::yes) {
+    // No line if the only port demands certificates: it keeps strangers out by itself.
     log::warn("open_to_all", "every client that reaches the port may do everything",
               {{"protected_mode", "no"},
                {"advice", "set requirepass or an aclfile, unless no stranger can reach the port"}});
@@ -134,6 +136,7 @@ Daemon::Daemon(settings::Settings settings, StopSignal& stop_signal, ServiceMana
       privileges_(privileges),
       facts_(facts_of(settings_)),
       disk_(storage::make_posix_disk()),
+      // The threads `http` and `watch` share one side.
       gate_(settings_.server.worker_count + (has_http() ? 1 : 0)),
       worker_stats_(settings_.server.worker_count),
       import_folder_(*disk_, settings_.import_directory) {}
@@ -151,11 +154,17 @@ Result<void> Daemon::run() {
   for (const std::string& line : settings::differences_from_defaults(settings_))
     log::info("setting", "setting: " + line);
   prepare_crash_settings(settings_);
+  // The order of a start:
+  //
+  //   - The files of users and certificates come first: a wrong one ends the start at once.
+  //   - Then comes the data directory: a second sepald that uses it ends here, before it opens a port.
+  //   - The ports come before the load, so clients get an answer meanwhile.
   for (const auto step :
        {&Daemon::read_users, &Daemon::read_tls, &Daemon::open_data, &Daemon::listen, &Daemon::load}) {
     Result<void> done = (this->*step)();
     if (done) continue;
     log_start_failed(done.error().detail);
+    // The pages read what the server owns, so their thread ends first.
     pages_.reset();
     if (serving_ != nullptr) serving_->server.stop(flush_patience);
     return done;
@@ -166,6 +175,7 @@ Result<void> Daemon::run() {
 command::StopMode Daemon::wait_for_stop() {
   for (;;) {
     if (const auto mode = stop_signal_.wait_for(left_out_period)) return *mode;
+    // Lines that were left out are told with the next line of their kind. If none comes, they are told here.
     client_log_.tell_left_out(std::chrono::steady_clock::now());
   }
 }
@@ -179,6 +189,7 @@ Result<void> Daemon::read_users() {
   if (!users) return users.error();
   log::info("users_read", "users read", {{"file", settings_.acl_file}, {"users", users->size()}});
   users_at_start_ = std::move(*users);
+  // A later SIGHUP compares the file with this text (reload_users).
   users_text_ = *text;
   return {};
 }
@@ -225,6 +236,7 @@ Result<void> Daemon::open_data() {
   share_memory();
   share_disk();
   settings_.keyspace.seed = data_->seed();
+  // Drawn at each start, and told to no client: a client that knew it could choose keys that collide.
   settings_.keyspace.key_seed = random_number();
   settings_.keyspace.worker_count = settings_.server.worker_count;
   keyspace_ = std::make_unique<keyspace::Keyspace>(settings_.keyspace, background_);
@@ -260,6 +272,7 @@ settings::Settings Daemon::settings_to_write() const {
   settings::Settings written = settings_;
   std::uint64_t& clients = written.runtime.clients_memory_max;
   std::uint64_t& scripts = written.runtime.script_memory_max;
+  // A value that a client has set since then differs from the share, and is written as it is.
   if (clients == memory_shares_.clients) clients = memory_asked_.clients;
   if (scripts == memory_shares_.scripts) scripts = memory_asked_.scripts;
   return written;
@@ -269,6 +282,7 @@ void Daemon::share_disk() {
   disk_reserve_bytes_ = settings_.disk_reserve_bytes;
   std::error_code unknown;
   const auto space = std::filesystem::space(settings_.data_directory, unknown);
+  // Without the size of the disk, the settings hold as they are.
   if (unknown) return;
   const settings::DiskShares shares = settings::disk_shares(space.capacity, settings_);
   if (shares.journal_segment == settings_.journal_segment_bytes &&
@@ -313,6 +327,7 @@ Result<void> Daemon::listen() {
     facts_.port = serving_->server.port();
     facts_.tls_port = settings_.server.tls_port;
   }
+  // A reload changes the users, which are there since the services were made.
   stop_signal_.at_hang_up([this] { return reload(); });
   listeners_ = listeners_of(settings_.server, facts_.port);
   log::info("listening", "listening", {{"address", listening_text(listeners_)}});
@@ -337,6 +352,7 @@ void Daemon::note_listeners() {
 
 // Called with the gate closed: the threads that begin here run no request before the privileges are dropped.
 Result<void> Daemon::open_ports() {
+  // Root until this function returns: it may open ports below 1024, and give the socket's file to the user.
   const Privileges::AsRoot root(privileges_);
   if (auto started = serving_->server.start(); !started) return started;
   const std::string& socket = settings_.server.unix_socket;
@@ -354,6 +370,7 @@ Result<void> Daemon::load() {
   Loader loader(gate_, *keyspace_, serving_->services.load, manager_,
                 [this] { return stop_signal_.requested(); });
   const auto report = loader.load(*data_);
+  // A stop during the load is no error: wait_for_stop() returns at once.
   if (stop_signal_.requested()) return {};
   if (!report) return report.error();
   if (!report->name.empty())
@@ -362,6 +379,8 @@ Result<void> Daemon::load() {
                {"bytes", report->bytes},
                {"seconds", seconds_since(start), 3},
                {"generation", report->name}});
+  // Between the load and the replay: no generation has what is replayed, so it counts as changed since the
+  // last save.
   const std::uint64_t changes_loaded = changes();
   const auto replayed = replay(loader, *report);
   if (stop_signal_.requested()) return {};
@@ -379,6 +398,7 @@ Result<void> Daemon::load() {
 }
 
 Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::uint64_t position) {
+  // The saver may ask for the journal's position before there is a journal.
   journal_view_.begins_at(position);
   storage::JournalPolicy policy{};
   {
@@ -387,7 +407,10 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
   }
   auto reserve = storage::Reserve::open(*disk_, data_->path(), disk_reserve_bytes_);
   if (!reserve) return reserve.error();
+  // The journal and the saver use the reserve, so it comes before both.
   reserve_ = std::move(*reserve);
+  // The saver and the journal become members when both are there, so an error leaves neither. The saver is
+  // made first, because the journal's thread may call it at once.
   auto saver = std::make_unique<storage::Saver>(*data_, *keyspace_, gate_, saver_callbacks(), loaded);
   // There are two logs more than workers: one for the thread `expiry`, one for the thread `adopter`.
   const std::size_t expiry_log = settings_.server.worker_count;
@@ -404,6 +427,7 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
                                          .bytes_max = [this] { return segment_bytes_max(); }},
                                         reserve_.get());
   if (!journal) return journal.error();
+  // The workers see all that follows at once: no request finds a log without a saver.
   const GateClosed closed(gate_);
   SEPAL_ASSERT(serving_->services.logs.size() == settings_.server.worker_count && saver_ == nullptr,
                "the service begins once, and each worker has a place for its log");
@@ -429,6 +453,7 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
                       }});
   // Clients may have changed the settings since they were read.
   settings_changed();
+  // Last: when the gate opens, the dispatcher admits all commands.
   serving_->services.load.running = false;
   return {};
 }
@@ -441,6 +466,8 @@ storage::SaverCallbacks Daemon::saver_callbacks() {
           .sync_journal = [this](std::uint64_t at) { return journal_view_.sync_until(at); },
           .saved =
               [this](std::uint64_t at) {
+                // First the journal and the files make room. Then the adopter, which may wait for that room,
+                // looks again.
                 journal_view_.generation_saved(at);
                 adopted_files_->generation_saved(at);
                 note_saved(at);
@@ -453,6 +480,8 @@ storage::SaverCallbacks Daemon::saver_callbacks() {
               },
           .lend_reserve =
               [this](std::uint64_t bytes_left) {
+                // If the reserve is too small for the rest, the save fails anyway, and the reserve stays for
+                // other ways out.
                 return bytes_left <= reserve_->byte_count() && reserve_->lend();
               },
           .reserve_returned = [this] { reserve_->returned(); }};
@@ -487,6 +516,7 @@ Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationRe
                {"offset", report->cut_offset},
                {"reason", report->resumed ? "the journal was off before, and no save has ended since"
                                           : "what was written last had not got to the disk"}});
+  // Before begin_service(), which begins a new segment where the replay has ended.
   if (const auto removed = storage::remove_beyond(*disk_, data_->path(), *report); !removed)
     return removed.error();
   auto files = storage::AdoptedFiles::open(*disk_, data_->path(), std::move(report->named));
@@ -533,14 +563,19 @@ Result<void> Daemon::stop(command::StopMode mode) {
   if (pages_ != nullptr) pages_->stopping();
   log::info("stopping", "stopping", {{"connections", serving_->server.count()}});
   stop_signal_.at_hang_up({});
+  // No further reload is posted. What the last one has posted ends in drain().
   manager_.stopping("Stops: clients get their replies, then the last save");
+  // Before the workers end: the watchdog would wait for a task that a stopped worker never runs.
   watchdog_.end();
   serving_->server.stop(flush_patience);
+  // The server has stopped, so no command runs. These are the other threads that change keys or finish work
+  // of clients. After them nothing changes any more, and the last save is exact.
   background_.expiry().stop();
   adopter_.stop();
   background_.drain();
   client_log_.tell_left_out(SteadyTime::max());
   log::info("connections_closed", "connections closed", {{"seconds", seconds_since(start), 3}});
+  // A generation would have only the part of the data that is loaded so far.
   if (saver_ == nullptr) {
     log::info("stopped_while_loading", "stopped while loading; what was saved is as it was",
               {{"seconds", seconds_since(start), 3}});
@@ -554,6 +589,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
     });
     if (!saved) outcome = saved.error();
   } else {
+    // No worker runs any more, so the settings can be read outside the gate.
     const bool kept = settings_.runtime.journal != storage::JournalPolicy::off;
     log::write(kept ? log::Level::info : log::Level::warn, "stopping_without_save",
                "stopping without a save, as asked",
@@ -564,6 +600,7 @@ Result<void> Daemon::stop(command::StopMode mode) {
   const auto stopped = journal_->stop();
   if (!stopped)
     log::error("journal_not_synced", "the journal could not be synced", {{"reason", stopped.error().detail}});
+  // After a save that succeeded, nothing depends on the last sync: the generation has everything.
   if (!stopped && (mode == command::StopMode::no_save || !outcome)) outcome = stopped;
   log::info("stopped", "stopped", {{"seconds", seconds_since(start), 3}});
   return outcome;
@@ -659,6 +696,8 @@ std::optional<Result<void>> Daemon::room_for_adopted(std::uint64_t byte_count) {
                            std::to_string(bytes_max);
   if (room == storage::Room::never) return fail(Errc::not_recorded, need);
   const storage::SaverStatus saver = saver_->status();
+  // The save is asked for in any case. If the last one has failed, the client hears why, instead of waiting
+  // for a try that may fail as well.
   saver_->make_room();
   if (!saver.running && !saver.last_ok)
     return fail(Errc::not_recorded, need + "; the last save failed: " + saver.last_error);
@@ -696,6 +735,7 @@ void Daemon::settings_changed() {
   keyspace_->set_defaults(limits.error_rate, limits.capacity, limits.expansion);
   set_log_level(options.log_level);
   prepare_crash_settings(settings_);
+  // While the data is loaded, the rest has to wait: begin_service() calls this function once more.
   if (saver_ == nullptr) return;
   saver_->set_options(saver_options(options));
   {
@@ -715,12 +755,14 @@ void Daemon::note_policy(storage::JournalPolicy policy) {
 }
 
 void Daemon::note_saved(std::uint64_t position) {
+  // A generation that was cut before the end of the gap lacks changes that the journal lacks, too.
   if (journal_on_ && position >= journal_view_.gap()) stop_signal_.set_changes_are_kept(true);
 }
 
 Result<void> Daemon::rewrite_config_for(std::uint64_t id) {
   if (settings_.config_file.empty()) return fail(Errc::not_found);
   background_.post(
+      // A copy of this moment, taken with the gate closed. The background thread writes it later.
       [this, id, current = settings_to_write()] { answer(id, settings::rewrite_config_file(current)); });
   return {};
 }
@@ -729,6 +771,7 @@ Result<void> Daemon::save_users_for(std::uint64_t id, std::string users) {
   if (settings_.acl_file.empty()) return fail(Errc::not_found);
   background_.post([this, id, text = std::move(users)] {
     const auto written = settings::write_acl_file(settings_.acl_file, text);
+    // sepald itself has changed the file: that is no reason to read it anew at SIGHUP.
     if (written) users_text_ = text;
     answer(id, written);
   });
@@ -746,11 +789,13 @@ Result<void> Daemon::load_users_for(std::uint64_t id) {
 bool Daemon::reload() {
   const bool has_tls = settings::uses_tls(settings_);
   if (settings_.password_file.empty() && settings_.acl_file.empty() && !has_tls) return false;
+  // One wrong file does not keep the remaining files from being read.
   background_.post([this, has_tls] {
     if (has_tls)
       if (const auto done = reload_tls(); !done)
         log::error("certificates_not_read", "certificates not read anew, the old ones stay in use",
                    {{"reason", done.error().detail}});
+    // The password comes before the users: their file may leave the password of `default` to it.
     if (const auto done = reload_password(); !done)
       log::error("password_not_read", "password not read anew", {{"reason", done.error().detail}});
     if (const auto done = reload_users(); !done)
@@ -775,6 +820,7 @@ Result<void> Daemon::reload_tls() {
   tls::Options options;
   {
     const GateClosed closed(gate_);
+    // A copy: the files are read outside the gate.
     options = settings_.tls;
   }
   auto context = tls::Context::load(options);
@@ -815,6 +861,7 @@ Result<void> Daemon::adopt_users(const std::string& text) {
     const GateClosed closed(gate_);
     command::Services& services = serving_->services;
     removed = services.users->adopt(std::move(*users), settings_.runtime.password);
+    // Before the gate opens: clients have pointers to the removed users, which end with this function.
     command::dismiss(removed, services.clients, nullptr);
   }
   log::info("users_loaded", "users loaded",

@@ -58,6 +58,7 @@ Result<Descriptors> Descriptors::plan(const server::ServerOptions& options, std:
 }
 
 void Descriptors::look_again() {
+  // An operator may have lowered the limit below what the process has open (prlimit). Then no client fits.
   limit_ = std::max(raise_limit(), reserved_);
 }
 

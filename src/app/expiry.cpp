@@ -46,6 +46,7 @@ class Removal {
   bool remove_few() {
     for (int count = 0; count < keys_at_once; ++count) {
       const std::optional<keyspace::NamedKey> due = keyspace_.next_due(now_);
+      // A key whose removal is not admitted stays. Requests do not find it, because it is past its deadline.
       if (!due || !admitted(due->key)) return false;
       mutator_.expire({.database = due->database, .key = due->key}, now_);
     }
@@ -115,6 +116,7 @@ Expiry::Pause Expiry::remove_some(const Parts& parts) {
   SteadyTime now = start;
   for (bool more = true; more && now - start < closed_max; now = std::chrono::steady_clock::now())
     more = removal.remove_few();
+  // Before the gate opens, as for a worker: what other threads see is in the journal.
   parts.log.commit();
   parts.uploads.expire(std::chrono::system_clock::now());
   const auto closed_for = std::chrono::duration_cast<microseconds>(now - start);
@@ -125,10 +127,12 @@ Expiry::Pause Expiry::remove_some(const Parts& parts) {
 
 bool Expiry::wait(const Pause& pause) {
   const SteadyTime earliest_end = std::chrono::steady_clock::now() + pause.at_least;
+  // A request may have set a deadline meanwhile: next_ becomes the earlier one.
   due_at(pause.until);
   const MutexLock lock(mutex_);
   while (!stopping_) {
     const auto pause_left = earliest_end - std::chrono::steady_clock::now();
+    // due_at() may end the wait, but it does not end the pause: requests need the gate.
     if (pause_left > SteadyTime::duration::zero()) {
       changed_.wait_for(mutex_, pause_left);
       continue;

@@ -59,6 +59,7 @@ std::vector<FilterHistory::Point> FilterWatch::history_of(std::uint32_t database
 
 std::optional<command::FilterDetail> FilterWatch::look_at(std::uint32_t database,
                                                           const std::string& key) const {
+  // A key that the metrics leave out is not shown here either (decisions/0029).
   if (key.size() > watched_key_bytes_max || !command::matches(options_.pattern, key)) return std::nullopt;
   filter::FilterPtr filter;
   command::FilterDetail detail;
@@ -75,6 +76,8 @@ std::optional<command::FilterDetail> FilterWatch::look_at(std::uint32_t database
   detail.seen.database = database;
   detail.seen.key = metrics::printable(key);
   detail.seen.key_bytes = key;
+  // The views are valid only while `filter` is held, so they do not leave with the result. The bits are read
+  // outside the gate: that takes long, and the reference keeps the filter alive.
   const std::vector<filter::LayerView> layers = std::exchange(detail.seen.facts.layers, {});
   detail.seen.layer_count = layers.size();
   detail.seen.measured = filter::measure(layers, watched_bytes_max);
@@ -96,6 +99,7 @@ void FilterWatch::run() {
 }
 
 void FilterWatch::round() {
+  // Read before the walk: a key that comes or goes during it leads to another walk.
   const std::uint64_t changes = keyspace_.structure_changes();
   if (!walked_ || changes != walked_at_) {
     walk();
@@ -114,6 +118,8 @@ void FilterWatch::walk() {
       const auto begun = Clock::now();
       {
         const GateEntered inside(gate_, side_);
+        // A step of a few keys for each entry into the gate: while this thread is inside, no thread can close
+        // it.
         const keyspace::ScanStep step =
             keyspace_.scan(database, cursor, keys_a_step, std::chrono::system_clock::now());
         visit(database, step.keys);
@@ -141,6 +147,7 @@ void FilterWatch::keep(Candidate candidate) {
     return one.byte_count > other.byte_count;
   };
   if (largest_.size() == options_.filters_max) {
+    // The smallest of them is in front. So nearly every key costs one comparison.
     if (candidate.byte_count <= largest_.front().byte_count) return;
     std::ranges::pop_heap(largest_, larger);
     largest_.pop_back();
@@ -166,9 +173,11 @@ void FilterWatch::measure_all() {
       filter = keyspace_.find({.database = each.database, .key = each.key}, std::chrono::system_clock::now());
       if (filter != nullptr && !filter->is_string()) found.facts = bloom::facts_of(*filter, Clock::now());
     }
+    // Since the walk the key may have gone, or may name a string.
     if (filter == nullptr || filter->is_string()) continue;
     found.layer_count = found.facts.layers.size();
     found.measured = filter::measure(std::exchange(found.facts.layers, {}), watched_bytes_max);
+    // The list shows no layers. look_at() measures them again for one filter.
     found.measured.layers.clear();
     seen->push_back(std::move(found));
     if (!pause_after(Clock::now() - begun)) return;

@@ -65,6 +65,7 @@ Result<Descriptor> connected(const Listener& listener, const sockaddr* address, 
     if (::setsockopt(socket.number(), SOL_SOCKET, direction, &patience, sizeof patience) != 0)
       return failed_call(listener, errno);
   }
+  // The bound on sends is the bound of connect() as well.
   if (::connect(socket.number(), address, length) != 0) return failed_call(listener, errno);
   return socket;
 }

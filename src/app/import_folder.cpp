@@ -37,6 +37,7 @@ Result<void> require_import_folder(const storage::Path& folder) {
 
 Result<void> check_import_folder(const storage::Path& folder, const storage::Path& data) {
   std::error_code wrong;
+  // Canonical paths, so that a link does not hide that the two meet.
   const storage::Path canonical_data = std::filesystem::canonical(data, wrong);
   if (wrong) return fail(Errc::io, "cannot look at " + data.string() + ": " + wrong.message());
   const auto found = find_import_folder(folder);
@@ -78,6 +79,7 @@ Result<keyspace::FilterPtr> ImportFolder::read(const std::string& name, const co
   auto read = storage::read_filter_file(**file, path, making.limits, [&](const storage::Progress& progress) {
     return making.go_on(progress.bytes_done);
   });
+  // A whole file with no filter or several: for the client it is as good as damaged.
   if (!read && read.error().code == Errc::out_of_range) return fail(Errc::damaged, read.error().detail);
   if (!read) return read.error();
   if (read->filter->is_string())

@@ -12,6 +12,7 @@ void JournalView::show(storage::Journal& journal) {
   journal_ = &journal;
 }
 
+// Each member reads the pointer once: between two reads it may turn from null to the journal.
 std::uint64_t JournalView::position() const {
   const storage::Journal* const journal = journal_;
   return journal == nullptr ? begin_.load() : journal->position();

@@ -57,6 +57,7 @@ std::optional<Listener> listener_of(std::string_view note) {
   static_assert(tls_word.size() == tcp_word.size());
   note.remove_prefix(tcp_word.size());
   const std::size_t blank = note.find(' ');
+  // The file may be damaged or of another version, so nothing in a line is taken on trust.
   if (blank == 0 || blank == std::string_view::npos) return std::nullopt;
   Listener listener{.path = {}, .address = std::string(note.substr(0, blank)), .tls = tls};
   const std::string_view digits = note.substr(blank + 1);

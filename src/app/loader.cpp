@@ -51,6 +51,7 @@ Result<storage::GenerationReport> Loader::load(storage::DataDirectory& data) {
   auto report = data.load(
       limits, [this](std::span<storage::LoadedFilter> filters) { return take(filters); },
       [this](const storage::Progress& progress) { return note(progress); });
+  // The replay adds its own progress to these bytes.
   if (report) static_cast<void>(note({.bytes_done = report->bytes, .bytes_total = report->bytes}));
   return report;
 }
@@ -63,6 +64,7 @@ Result<void> Loader::take(std::span<storage::LoadedFilter> filters) {
         keyspace_.put({.database = loaded.database, .key = loaded.key}, loaded.filter, loaded.deadline);
     if (!done) return done;
     positions_.note(loaded, *loaded.filter);
+    // It was taken. After an error, the reader names the first filter that is left as the refused one.
     loaded.filter = nullptr;
     ++status_.filters;
   }
@@ -89,6 +91,7 @@ bool Loader::note(const storage::Progress& progress) {
     status_.duration = std::chrono::duration_cast<std::chrono::milliseconds>(steady_now() - start_);
     log_due = log_is_due();
   }
+  // Outside the gate: the log, and the socket of the service manager, may make this thread wait.
   if (log_due) log_progress(progress, std::chrono::duration<double>(steady_now() - start_).count());
   manager_.loading(progress.bytes_done, progress.bytes_total);
   return !give_up_();

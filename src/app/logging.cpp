@@ -50,6 +50,8 @@ class LogFile final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit LogFile(std::string path) : path_(std::move(path)) {}
   Result<void> open() {
+    // Opened before the lock, and the old file is closed after it: threads that log do not wait for the disk.
+    // After an error, the old file stays in use.
     Descriptor opened(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, log_file_mode));
     if (!opened.is_open()) return cannot_open(path_, errno);
     const std::lock_guard lock(mutex_);
@@ -88,6 +90,7 @@ LogFile* log_file() {
 
 void complain_beside_log(const std::string& reason) {
   LogFile* const file = log_file();
+  // The line is on standard error already.
   if (file == nullptr || file->is_at(STDERR_FILENO)) return;
   std::fprintf(stderr, "sepald: %s\n", reason.c_str());
 }

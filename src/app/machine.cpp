@@ -37,6 +37,7 @@ void add_main_thread(command::ProcessUsage& usage) {
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const long ticks = sysconf(_SC_CLK_TCK);
   const std::size_t name_end = text.rfind(')');
+  // The name may hold blanks and brackets, so its end is the last bracket.
   if (name_end == std::string::npos || ticks <= 0) return;
   std::istringstream words(text.substr(name_end + 1));
   std::string skipped;

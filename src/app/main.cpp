@@ -57,6 +57,8 @@ int check_config(const sepal::settings::Invocation& invocation) {
 // If the system gives no thread or no memory, the libraries throw. That ends here.
 int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) {
   try {
+    // In this order: the manager reads the environment, and the signals are blocked, before another thread
+    // starts.
     sepal::app::ServiceManager manager;
     sepal::app::StopSignal stop_signal(std::chrono::seconds(settings.stop_seconds_max), manager);
     sepal::app::Daemon daemon(std::move(settings), stop_signal, manager, privileges);
@@ -73,6 +75,7 @@ int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) 
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using sepal::settings::Invocation;
+  // Both before anything else: no thread runs yet, and no file is written yet.
   sepal::app::prepare_allocator();
   ::umask(only_for_its_user);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -91,6 +94,7 @@ int main(int argc, char** argv) {
     return complain(logging.error(), exit_failed);
   }
   sepal::app::install_crash_report(sepal::version_line("sepald"));
+  // Before any other thread, because threads inherit it (decisions/0016).
   if (const auto asked = sepal::ask_for_short_slices(); !asked)
     sepal::log::info("no_short_slices", "no short slices", {{"reason", asked.error().detail}});
   sepal::app::Privileges privileges;

@@ -84,8 +84,10 @@ void OperatorPages::loaded() {
   watch_owner_ = std::make_unique<FilterWatch>(
       gate_, side_, services_.keyspace,
       FilterWatch::Options{.filters_max = options_.metrics_filters_max, .pattern = options_.metrics_pattern});
+  // The thread of HTTP reads this pointer, and finds a watch that is complete.
   watch_ = watch_owner_.get();
   Stage loading = Stage::loading;
+  // stopping() may have come first; then its stage stays.
   stage_.compare_exchange_strong(loading, Stage::serving);
 }
 
@@ -99,6 +101,7 @@ std::vector<http::Route> OperatorPages::routes() {
       {.path = "/api/filter", .answer = [this](const http::Request& request) { return filter(request); }},
       {.path = "/api/plan", .answer = planned}};
   for (const PageFile& file : page_files()) {
+    // Made once. All answers share the bytes.
     http::Response response{.content_type = std::string(file.content_type),
                             .body = std::make_shared<const std::string>(file.bytes)};
     table.push_back(
@@ -146,6 +149,7 @@ http::Response OperatorPages::filters() {
   const FilterWatch* const watch = watch_;
   if (watch == nullptr) return json_response(200, command::filters_json({}));
   auto seen = watch->seen();
+  // A round does not change, so its text is made once, however often it is asked for.
   if (rendered_filters_.seen != seen) {
     rendered_filters_.text = std::make_shared<const std::string>(command::filters_json(*seen));
     rendered_filters_.seen = std::move(seen);
@@ -175,6 +179,7 @@ std::string OperatorPages::render(metrics::Format format) const {
     command::append_server_metrics(services_, moment, exposition);
   }
   const FilterWatch* const watch = watch_;
+  // Outside the gate: a finished round of the watch does not change any more.
   if (watch != nullptr) command::append_filter_metrics(*watch->seen(), exposition);
   return std::move(exposition).finish();
 }

@@ -119,6 +119,8 @@ void PageSettling::take_added() {
       filters_.splice(filters_.end(), added, first);
     } else {
       known->layers.splice(known->layers.end(), first->layers);
+      // This frees nothing on this thread, because `known` holds the filter as well. The empty entry is freed
+      // by the other thread.
       first->filter.reset();
       emptied.splice(emptied.end(), added, first);
     }
@@ -130,6 +132,7 @@ void PageSettling::give_up_dropped() {
   Filters dropped;
   for (auto each = filters_.begin(); each != filters_.end();) {
     const auto next = std::next(each);
+    // No other thread has a reference, so none can make another one.
     if (each->filter->use_count() == 1) dropped.splice(dropped.end(), filters_, each);
     each = next;
   }
@@ -142,6 +145,7 @@ void PageSettling::give_up(Filters filters) {
     const MutexLock lock(mutex_);
     given_up_.splice(given_up_.end(), filters);
   }
+  // Outside the lock: the callback takes a lock of its own.
   on_given_up_();
 }
 
@@ -172,6 +176,7 @@ bool PageSettling::move_a_piece() {
     SEPAL_ASSERT(layer->moved < layer->in_use, "a piece is moved that is not in use");
     layer->view.move_to_huge_page(layer->moved);
     ++layer->moved;
+    // The entry stays until all of its layers are settled, because it stands for the whole filter.
     if (!std::ranges::all_of(each->layers, &Layer::settled)) return true;
     Filters settled;
     settled.splice(settled.end(), filters_, each);
@@ -187,6 +192,8 @@ bool PageSettling::look_at(Layer& layer) {
   SEPAL_ASSERT(layer.moved <= known && known <= layer.view.piece_count(),
                "more pieces were moved than are in use, or more are in use than there are");
   const std::uint64_t end = std::min(known + looked_at_in_step, layer.view.piece_count());
+  // Pieces count from the first on: a layer is ready only when no piece is left out, because requests that
+  // still touch a piece for the first time would wait for its move (decisions/0010).
   while (layer.in_use < end && layer.view.in_use(layer.in_use)) ++layer.in_use;
   return layer.in_use > known;
 }

@@ -101,6 +101,8 @@ Result<void> Privileges::begin(const std::string& user, const Files& files) {
     if (auto given = give(files.log); !given) return given;
   if (auto made = make_directory(files.data_directory); !made) return made;
   if (auto became = become(); !became) return became;
+  // AT_EACCESS: the effective user counts. Without it the system would ask for the real one, which is still
+  // root.
   if (::faccessat(AT_FDCWD, files.data_directory.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) == 0) return {};
   const std::string refusal =
       "the user " + user + " may not write to the data directory " + files.data_directory;
@@ -129,12 +131,14 @@ Result<void> Privileges::make_directory(const std::string& path) const {
 }
 
 Result<void> Privileges::give(const std::string& path) const {
+  // lchown() gives a link itself, and not the file behind it.
   if (!changes_ || ::lchown(path.c_str(), user_, group_) == 0) return {};
   return system_refuses("give " + path + " to the user " + name_);
 }
 
 Result<void> Privileges::become() const {
   static_cast<void>(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0));
+  // The groups come first: only root may change them, and the process is not root after seteuid().
   if (initgroups(name_.c_str(), group_) != 0) return system_refuses("take the groups of the user " + name_);
   if (setegid(group_) != 0 || seteuid(user_) != 0) return system_refuses("become the user " + name_);
   allow_cores();
@@ -143,8 +147,11 @@ Result<void> Privileges::become() const {
 
 Result<void> Privileges::drop() {
   if (!changes_) return {};
+  // Root once more, because only for root setgid() and setuid() change the saved ids as well. The group comes
+  // first, for the same reason as in become().
   if (seteuid(root) != 0 || setgid(group_) != 0 || setuid(user_) != 0)
     return system_refuses("become the user " + name_ + " for good");
+  // It is tried, not assumed: a process that serves clients must not find its way back.
   if (setuid(root) == 0 || seteuid(root) == 0)
     return fail(Errc::io, "the process could become root again after it has become the user " + name_);
   changes_ = false;

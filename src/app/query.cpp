@@ -19,6 +19,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
     unsigned char byte = 0;
     const char* const end = text.data() + escape_length;
     const auto read = std::from_chars(text.data() + 1, end, byte, hexadecimal);
+    // from_chars() is content with one digit.
     if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
     bytes += static_cast<char>(byte);
     text.remove_prefix(escape_length);

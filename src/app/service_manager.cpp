@@ -80,6 +80,7 @@ ServiceManager::ServiceManager() {
               {{"reason", std::generic_category().message(errno)}});
     return;
   }
+  // Without the bound, a send may wait longer. That is no reason to tell the manager nothing.
   static_cast<void>(
       ::setsockopt(socket_.number(), SOL_SOCKET, SO_SNDTIMEO, &send_time_max, sizeof send_time_max));
   watchdog_period_ = watchdog_of_environment();
@@ -114,6 +115,7 @@ void ServiceManager::stopping(const std::string& status) {
   const MutexLock lock(mutex_);
   SEPAL_ASSERT(phase_ != Phase::stopping, "a server stops once");
   phase_ = Phase::stopping;
+  // The first message of the last save is due at once, also right after one of the load.
   due_at_ = {};
   send("STOPPING=1\nSTATUS=" + status);
 }
@@ -141,6 +143,7 @@ void ServiceManager::send(std::string_view message) {
     const ssize_t sent = ::sendto(socket_.number(), message.data(), message.size(), MSG_NOSIGNAL,
                                   reinterpret_cast<const sockaddr*>(&address_), address_bytes_);
     if (sent >= 0 || errno != EINTR) {
+      // Once: a manager that is gone would fill the log with one line a second.
       if (sent < 0 && !std::exchange(failed_, true))
         log::warn("manager_not_told", "service manager not told",
                   {{"reason", std::generic_category().message(errno)}});

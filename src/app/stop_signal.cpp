@@ -32,6 +32,8 @@ constexpr std::chrono::milliseconds same_signal_within{250};
 StopSignal::StopSignal(std::chrono::seconds stop_max, ServiceManager& manager)
     : stop_max_(stop_max), manager_(manager) {
   const sigset_t signals = watched_signals();
+  // Threads inherit the mask, so only sigtimedwait() takes these signals. While they are blocked they stay
+  // pending: a signal that comes before the thread waits is not lost.
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   // A write to a client that has gone gives an error code, not a signal.
   signal(SIGPIPE, SIG_IGN);
@@ -52,6 +54,7 @@ void StopSignal::end_at_once(const char* reason) const {
                  ? "stopped at once; nothing is lost: the journal has what changed since the last save"
                  : "stopped at once; what changed since the last save is lost",
              {{"reason", reason}});
+  // No destructors: threads still run, and may be stuck.
   _exit(1);
 }
 
@@ -67,6 +70,7 @@ void StopSignal::hang_up() {
   bool reloads = false;
   {
     const MutexLock lock(mutex_);
+    // Inside the lock, so that at_hang_up() does not return while the old one runs.
     reloads = reload_ && reload_();
   }
   if (!reopened) {
@@ -76,12 +80,14 @@ void StopSignal::hang_up() {
   } else if (!reloads) {
     log::info("hang_up_ignored", "SIGHUP ignored: the log goes to standard error");
   }
+  // If there is a reload, the background thread says so when it has read the files.
   if (!reloads) manager_.reloaded();
 }
 
 void StopSignal::request(command::StopMode mode) {
   {
     const MutexLock lock(mutex_);
+    // The first request decides how the server stops, and wakes the thread once.
     if (requested_ || shut_down_) return;
     mode_ = mode;
     shut_down_ = true;
@@ -122,6 +128,7 @@ void StopSignal::run() {
   auto deadline = std::chrono::steady_clock::time_point::max();
   while (!ending_) {
     const auto now = std::chrono::steady_clock::now();
+    // Each stop is noted on this thread, so the next turn of this loop sees it and sets the deadline.
     if (requested_ && deadline == std::chrono::steady_clock::time_point::max()) deadline = now + stop_max_;
     // Before a stop there is no deadline, so any long wait will do.
     const auto left =

@@ -19,6 +19,8 @@ void Watchdog::end() {
     ending_ = true;
   }
   changed_.notify_all();
+  // The thread may wait for workers or for the manager. ending_ ends the first wait, and the second has a
+  // bound.
   if (thread_.joinable()) thread_.join();
 }
 
@@ -45,6 +47,7 @@ bool Watchdog::wait_for(std::chrono::microseconds period) {
 bool Watchdog::workers_answer() {
   {
     const MutexLock lock(mutex_);
+    // Before the question: the answer may come at once.
     answered_ = false;
   }
   ask_([this] {

@@ -23,6 +23,7 @@ std::optional<std::int64_t> parse_integer(std::string_view word) {
   constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
   const bool negative = word.starts_with('-');
   const auto size = parse_unsigned(word.substr(negative ? 1 : 0));
+  // The least integer has no positive counterpart, so the limit of a negative number is one higher.
   if (!size || *size > most + (negative ? 1 : 0) || (negative && *size == 0)) return std::nullopt;
   return static_cast<std::int64_t>(negative ? 0 - *size : *size);
 }
@@ -33,6 +34,7 @@ std::optional<std::uint64_t> parse_unsigned(std::string_view word) {
   if (word.empty() || (word.size() > 1 && word.front() == '0')) return std::nullopt;
   std::uint64_t value = 0;
   for (const char each : word) {
+    // Both tests come before the arithmetic that would wrap.
     if (each < '0' || each > '9' || value > most / 10) return std::nullopt;
     const auto digit = static_cast<std::uint64_t>(each - '0');
     value *= 10;
@@ -46,6 +48,7 @@ std::optional<double> parse_real(std::string_view word) {
   // from_chars knows neither a plus sign nor the prefix of hexadecimal numbers.
   const bool negative = word.starts_with('-');
   if (negative || word.starts_with('+')) word.remove_prefix(1);
+  // from_chars takes a minus sign, so a second sign would pass.
   if (word.starts_with('-')) return std::nullopt;
   auto format = std::chars_format::general;
   if (word.starts_with("0x") || word.starts_with("0X")) {

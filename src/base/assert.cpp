@@ -14,6 +14,8 @@ std::array<char, 512> failed_text{};
 }  // namespace
 
 void assertion_failed(const char* claim, const char* message, const char* file, int line) {
+  // The text goes into memory of the program, not of the heap, which may be broken. The handler of SIGABRT
+  // reads it there for the crash report.
   static_cast<void>(std::snprintf(failed_text.data(), failed_text.size(),
                                   "broken invariant at %s:%d: %s (%s)", file, line, message, claim));
   std::fprintf(stderr, "sepal: %s\n", failed_text.data());

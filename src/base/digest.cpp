@@ -11,6 +11,7 @@ std::string hex_digest(const EVP_MD* algorithm, std::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int size = 0;
   const int done = EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, algorithm, nullptr);
+  // No input makes a digest fail: only a libcrypto without the algorithm does.
   SEPAL_ASSERT(done == 1, "libcrypto cannot compute a digest");
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;

@@ -12,11 +12,15 @@ void Gate::enter(std::size_t side) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
   // Sequentially consistent, as the increment in close() is: either this load sees the closer and the worker
   // waits behind it, or the closer finds this side taken. Both are correct; the first keeps the closer from
   // starving.
+  // A worker waits only while the gate is closed, not while a closer waits: closers may wait long for a
+  // reservation to end, and workers must enter meanwhile, to answer that the server is busy.
   if (closers_.load() != 0) {
     wait_count_.fetch_add(1, std::memory_order_relaxed);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !closed_; });
   }
+  // In the steady state no other thread takes this mutex. A closer that came in between holds it, or waits
+  // for it.
   sides_[side].mutex.lock();
 }
 
@@ -34,26 +38,34 @@ bool Gate::close_unless_reserved() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
 }
 
 bool Gate::close(bool waits_for_reservation) SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  // Announced before the first wait: from here on, no worker passes enter() without a look at closed_.
   closers_.fetch_add(1);
   {
     std::unique_lock lock(mutex_);
     const auto is_of_another = [this] {
       return reserver_ != std::thread::id() && reserver_ != std::this_thread::get_id();
     };
+    // Ends in one of two ways: another thread has a reservation and the caller does not wait for it, or the
+    // gate is this thread's to close.
     changed_.wait(
         lock, [&] { return (is_of_another() && !waits_for_reservation) || (!closed_ && !is_of_another()); });
     if (is_of_another()) {
       closers_.fetch_sub(1);
       return false;
     }
+    // Set before the sides are taken. So workers wait for changed_ and not in the queue of their side, and
+    // two closers never hold some sides each.
     closed_ = true;
   }
+  // Without mutex_: a side may take as long as the batch that is running there. The order of index is the
+  // order of these locks for all closers.
   for (std::size_t side = 0; side < side_count_; ++side) sides_[side].mutex.lock();
   closing_count_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 void Gate::open() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
+  // The sides first: a thread that changed_ wakes then finds its side free.
   for (std::size_t side = side_count_; side-- > 0;) sides_[side].mutex.unlock();
   const std::size_t closers_before = closers_.fetch_sub(1);
   SEPAL_ASSERT(closers_before > 0, "the gate is opened more often than it was closed");
@@ -61,6 +73,7 @@ void Gate::open() SEPAL_NO_THREAD_SAFETY_ANALYSIS {
     const std::lock_guard lock(mutex_);
     closed_ = false;
   }
+  // All: workers and closers wait for one variable. Each tests its own condition.
   changed_.notify_all();
 }
 

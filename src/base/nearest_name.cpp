@@ -41,6 +41,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 NearestName::NearestName(std::string_view wanted)
+    // One letter more than is compared, so that a longer name is still seen to be too long.
     : wanted_(plain(wanted.substr(0, name_length_max + 1))),
       // More wrong letters would suggest a name that the user did not mean.
       distance_end_(std::max<std::size_t>(1, wanted_.size() / 3) + 1) {}
@@ -49,6 +50,7 @@ bool NearestName::is_nearer(std::string_view name) {
   if (wanted_.empty() || wanted_.size() > name_length_max) return false;
   const std::size_t distance = edit_distance(wanted_, plain(name));
   if (distance >= distance_end_) return false;
+  // The next name must be nearer than this one. Of equally near names the first wins.
   distance_end_ = distance;
   return true;
 }

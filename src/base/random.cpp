@@ -9,6 +9,9 @@ namespace sepal {
 
 void draw_random(std::span<std::uint64_t> numbers) {
   SEPAL_ASSERT(numbers.size() <= random_numbers_max, "more random numbers than the system gives at once");
+  // getentropy() gives all bytes or none, and at most 256 at once. The call may stand in an assertion,
+  // because assertions stay on in every build. There is no way out: numbers that an attacker can guess must
+  // not be used.
   SEPAL_ASSERT(getentropy(numbers.data(), numbers.size_bytes()) == 0, "the system gives no random numbers");
 }
 
@@ -21,6 +24,7 @@ std::uint64_t random_number() {
 std::string random_hex(std::size_t digit_count) {
   constexpr std::string_view hex = "0123456789abcdef";
   std::string digits;
+  // A byte makes two digits: one may be too many, and is cut off below.
   digits.reserve(digit_count + 1);
   while (digits.size() < digit_count) {
     std::array<std::uint64_t, 8> drawn{};

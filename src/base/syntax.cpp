@@ -42,6 +42,7 @@ SyntaxArgument single(std::string_view word) {
 }
 
 // Makes one argument of the arguments between two bars. Several become a block; a leading token names it.
+// The caller has at least one argument.
 SyntaxArgument joined(std::vector<SyntaxArgument> arguments) {
   if (arguments.size() == 1) return std::move(arguments.front());
   SyntaxArgument block{.name = arguments.front().name, .type = "block"};
@@ -84,6 +85,7 @@ class Parser {
 
  private:
   // Whether the bracket at at_ encloses only words, of which the last is "...".
+  // No test of the end: the syntax comes from the table of commands, and each bracket there is closed.
   [[nodiscard]] bool repeats() const {
     std::size_t end = at_ + 1;
     while (words_[end] != "]" && words_[end] != "[") ++end;
@@ -95,6 +97,8 @@ class Parser {
     std::ptrdiff_t count = 0;
     for (++at_; words_[at_] != "..."; ++at_) ++count;
     at_ += 2;  // "..." and "]"
+    // The arguments to be repeated have been parsed already, as single ones. They are taken back from the
+    // end of the list.
     std::vector<SyntaxArgument> tail(std::make_move_iterator(arguments.end() - count),
                                      std::make_move_iterator(arguments.end()));
     arguments.erase(arguments.end() - count, arguments.end());

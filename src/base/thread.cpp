@@ -46,11 +46,13 @@ Error refused(const char* call) {
 }
 
 Result<void> change_scheduling(const std::function<void(SchedulingAttributes&)>& change) {
+  // The present attributes are read first, changed, and written back: sched_setattr() sets them all.
   constexpr int this_thread = 0;
   constexpr unsigned no_flags = 0;
   SchedulingAttributes attributes;
   if (::syscall(SYS_sched_getattr, this_thread, &attributes, sizeof(attributes), no_flags) != 0)
     return refused("sched_getattr");
+  // The operator may have chosen another class for the process: it stays.
   if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH)
     return fail(Errc::io, "another class of the scheduler was chosen");
   if ((attributes.flags & reset_on_fork) != 0)
@@ -65,9 +67,12 @@ class SignalStack {
  public:
   SignalStack() {
     const stack_t stack{.ss_sp = memory_.get(), .ss_flags = 0, .ss_size = byte_count};
+    // An error is ignored: the thread works without the stack. Only a crash that used up the thread's own
+    // stack goes unreported.
     static_cast<void>(sigaltstack(&stack, nullptr));
   }
   ~SignalStack() {
+    // The kernel must forget the memory before it is freed.
     const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
     static_cast<void>(sigaltstack(&none, nullptr));
   }
@@ -82,6 +87,7 @@ class SignalStack {
 }  // namespace
 
 void name_this_thread(const char* name) {
+  // A name that the system refuses is no reason to fail: it is for people only.
   static_cast<void>(pthread_setname_np(pthread_self(), name));
 #ifndef SEPAL_SANITIZED
   // A sanitizer has such stacks itself.

@@ -1,3 +1,6 @@
+// The short way of a filter that comes whole: a worker puts it under its key, if one record has room for its
+// image or no journal is kept. The long way is a job of Adoptions, which writes the filter to a file first
+// (docs/architecture.md, "Life of a filter that comes whole").
 #include "adopting.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -14,6 +17,7 @@ namespace {
 
 Result<void> adopt_now(Context& context, keyspace::FilterPtr filter, const Adoption& adoption) {
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
+  // The dispatcher has expired keys of the client's database only. COPY may name another one.
   context.changes.expire(key, context.now);
   if (auto may = may_adopt(context.services.keyspace, key, adoption.replace); !may) return may;
   auto outcome = context.changes.adopt(key, std::move(filter), adoption.deadline);
@@ -40,12 +44,14 @@ Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
   }
   if (!at_once) {
     adoption.make = [made = std::move(filter)](const Making& making) -> Result<keyspace::FilterPtr> {
+      // The filter is made already. Its memory is in no account before this.
       if (auto room = making.hold(made->byte_count()); !room) return room.error();
       return made;
     };
     context.services.adoptions.adopt(context.client, std::move(adoption));
     return Next::wait;
   }
+  // The handler runs again from the start, and makes the filter anew: its source may have changed.
   if (!context.alone) return Next::need_alone;
   adoption.answer(context.reply, adopt_now(context, std::move(filter), adoption));
   return Next::done;

@@ -98,6 +98,7 @@ void append_outcomes(Context& context, Shape shape) {
 // is then shorter than the request.
 void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
+  // A refused creation is one error, also for BF.MADD: no item was tried.
   if (filter == nullptr) {
     const Result<Filter*> created = context.changes.create(key, addition.options);
     if (!created) return context.reply.error(text_of(created.error().code));
@@ -110,8 +111,12 @@ void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
   append_outcomes(context, addition.shape);
 }
 
-// Answers an add to a full filter without closing the gate: a full filter does not change any more. Returns
-// false, without an answer, if the target of its mirror needs the gate closed.
+// Answers an add to a full filter without closing the gate: a full filter does not change any more, and each
+// add to it would stop all workers. Returns false, without an answer, if the target of its mirror needs the
+// gate closed.
+//
+// The answer is that of add_and_grow(): it ends at the first item that is refused. The filter is asked before
+// the mirror, because the target must get only the items in front of that one.
 bool add_to_full(Context& context, const Filter& filter, const Addition& addition) {
   const std::span<bool> present = context.scratch.flags(addition.items.size());
   filter.contains(addition.items, present);
@@ -127,6 +132,10 @@ bool add_to_full(Context& context, const Filter& filter, const Addition& additio
   return true;
 }
 
+// The ways of an add, the cheap ones first: try_add(), which most adds need; the answer of a full filter;
+// with the gate closed, add_and_grow(). Without the closed gate the request plans what it can, and asks for
+// it. Then it runs again from the start, because another client may have created or replaced the filter
+// meanwhile.
 Next add(Context& context, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   Filter* const filter = find(context, addition.key);
@@ -194,6 +203,7 @@ void append_one_field(resp::Reply& reply, const bloom::InfoField& field, const F
 // With the gate closed.
 void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::Deadline deadline) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  // The gate is closed: no client, and no cut of a save, sees the filter without its deadline.
   const auto created = context.changes.create(key, request.options);
   if (!created) return context.reply.error(text_of(created.error().code));
   if (deadline != keyspace::no_deadline) context.changes.set_deadline(key, deadline);
@@ -202,6 +212,8 @@ void reserve(Context& context, const bloom::ReserveRequest& request, keyspace::D
 
 }  // namespace
 
+// The checks stand in the order of the reference: the options come before the key. So a wrong request gets
+// the same error whether the key is taken or not. A taken key is answered without closing the gate.
 Next bf_reserve(Context& context) {
   if (context.words.size() > bloom::reserve_words_max(context.words)) {
     context.reply.error(wrong_arity(context.spec.name));
@@ -242,6 +254,7 @@ Next bf_add(Context& context) {
 Next bf_add_together(Context& context, Words items, std::span<bool> added) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   Filter* const filter = find(context, key.key);
+  // One by one, the requests create the filter, or each of them answers WRONGTYPE.
   if (filter == nullptr || filter->is_string()) return Next::need_alone;
   if (!context.changes.try_add(key, *filter, items, added)) return Next::need_alone;
   count_added(context, *filter, added);
@@ -271,6 +284,9 @@ Next bf_insert(Context& context) {
                        .create = request.create});
 }
 
+// Agrees with bloom::parse_insert(): the first word ITEMS ends the options. If it stands where the value of
+// an option should, the request is wrong, and its first part says so. The dispatcher asks before it checks
+// the arity, so even the key may be missing.
 std::size_t items_of_insert(Words words) {
   const auto is_items = [](std::string_view word) { return equal_ignoring_case(word, "ITEMS"); };
   const auto options = words.subspan(std::min<std::size_t>(words.size(), 2));
@@ -286,6 +302,7 @@ Next bf_exists(Context& context) {
 }
 
 Next bf_exists_together(Context& context, Words items, std::span<bool> present) {
+  // Each request counts a hit or a miss of its key, as if it had come alone.
   look_up(context, items, present, items.size());
   return Next::done;
 }

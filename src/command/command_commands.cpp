@@ -50,6 +50,8 @@ struct KeySpec {
   int last = 0;            // the position of the last key, from the first one; negative: from the end
 };
 
+// The reference has one entry for all keys that a command treats alike. A '/' in `access` makes two: of the
+// first key, and of the second one. A last key that is relative to the end is negative in both forms.
 std::vector<KeySpec> key_specs(const KeyRange& keys) {
   if (keys.count_at != 0) return {{.flags = keys.access, .index = keys.count_at}};
   if (keys.first == 0) return {};
@@ -78,6 +80,8 @@ void append_key_finder(resp::Reply& reply, const KeySpec& spec, const KeyRange& 
   reply.bulk("spec");
   reply.map(3);
   reply.bulk(counted ? "keynumidx" : "lastkey");
+  // Counted keys are described from the word with their number, which is the begin of the search: that word
+  // is 0, and the first key 1.
   reply.integer(counted ? 0 : spec.last);
   reply.bulk(counted ? "firstkey" : "keystep");
   reply.integer(counted ? 1 : keys.step);
@@ -151,6 +155,7 @@ KeyQuestion ask_for_keys(Words words) {
   if (row == nullptr) return {.row = nullptr, .refused = text::invalid_command};
   if (row->keys.first == 0 && row->keys.count_at == 0) return {.row = row, .refused = text::no_key_arguments};
   if (!arity_fits(*row, words.size())) return {.row = row, .refused = text::invalid_argument_count};
+  // The arity fits, so the word with the number is there.
   if (row->keys.count_at != 0 && !counted_keys(*row, words))
     return {.row = row, .refused = text::invalid_argument_count};
   return {.row = row};
@@ -213,6 +218,7 @@ Next command_list(Context& context) {
     context.reply.error(text::syntax);
     return Next::done;
   }
+  // Their number stands in front of them, so they are collected first.
   std::vector<std::string_view> names;
   for_each_row([&](const CommandSpec& row) {
     if ((*filter)(row)) names.push_back(row.name);

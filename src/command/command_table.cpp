@@ -69,7 +69,8 @@ static_assert(sorted_and_unique(memory_rows) && sorted_and_unique(object_rows));
 static_assert(sorted_and_unique(function_rows) && sorted_and_unique(script_rows));
 static_assert(sorted_and_unique(latency_rows) && sorted_and_unique(slow_log_rows));
 
-// All arrays of rows, in the order in which rows are numbered.
+// All arrays of rows, in the order in which rows are numbered. The numbers live in memory only (statistics
+// and sets of rows), so a new array may stand anywhere.
 constexpr std::span<const CommandSpec> row_spans[] = {
     table,        acl_rows,    client_rows, command_rows, config_rows, function_rows,
     latency_rows, memory_rows, module_rows, object_rows,  script_rows, slow_log_rows};
@@ -90,7 +91,8 @@ constexpr bool has_right_keys(const KeyRange& keys) {
   return keys.first > 0 && keys.step > 0 && (keys.last == -1 || keys.last >= keys.first);
 }
 // What the dispatcher relies on: it looks at the first argument of a request that writes, and at the word in
-// which requests differ that run together.
+// which requests differ that run together. Only commands that write are admitted to the journal, so a row
+// that records bytes in some way must be one of them.
 constexpr bool is_right(const CommandSpec& row) {
   const bool writes = row.flags.has(Flag::write);
   if (row.arity == 0 || (row.run == nullptr && row.subcommands.empty()) || !has_right_keys(row.keys))
@@ -136,6 +138,8 @@ constexpr Index index = [] {
   }
   return made;
 }();
+// The bound is for names of the table. The search for another name ends at an empty slot, and at least half
+// of the slots are empty.
 static_assert(index.probes_max <= 3, "choose other factors");
 
 // The names of the table are in lower case.
@@ -174,6 +178,7 @@ const CommandSpec* row_for(std::span<const std::string_view> words) {
   const CommandSpec* const command = find_command(words[0]);
   if (command == nullptr || command->subcommands.empty() || words.size() == 1) return command;
   const CommandSpec* const subcommand = find_subcommand(*command, words[1]);
+  // The command's own row stands for an unknown subcommand: obstacle_to() in dispatcher.cpp knows it by that.
   return subcommand != nullptr ? subcommand : command;
 }
 
@@ -185,6 +190,7 @@ std::size_t command_row(const CommandSpec& spec) {
   std::size_t first = 0;
   for (const auto rows : row_spans) {
     const CommandSpec* const begin = rows.data();
+    // The language orders pointers into different arrays only with std::less.
     if (!std::less<>()(&spec, begin) && std::less<>()(&spec, begin + rows.size()))
       return first + static_cast<std::size_t>(&spec - begin);
     first += rows.size();

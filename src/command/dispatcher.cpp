@@ -1,3 +1,14 @@
+// The ways of a request through this file:
+//
+//     run() --+-- waits_for_pause()     it waits for the end of a pause
+//             +-- run_part()            one part of a long request, which run_whole() runs like a short one
+//             +-- ScriptRunner::run()   a script with the gate closed, on a fiber that leads to run_whole()
+//             +-- run_whole()           obstacle, queue, alone, admit, handler
+//     run_together(), run_singles()     several requests of one row: all of them are answered, or none is
+//
+// A request may come here several times. After need_alone, later, paused and delayed the session runs it
+// again from its first check, because the keyspace may have changed meanwhile. So a request is counted when
+// it ends, and not when it comes.
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
 #include <sepal/command/dispatcher.hpp>
@@ -20,6 +31,7 @@ namespace {
 
 std::string unknown_command(std::span<const std::string_view> words) {
   std::string arguments;
+  // The text is the reference's, but it is bounded: it need not repeat the whole request.
   for (const std::string_view word : words.subspan(1)) {
     if (arguments.size() >= echoed_bytes_max) break;
     const std::size_t room = echoed_bytes_max - arguments.size();
@@ -61,7 +73,8 @@ bool must_log_in(const Services& services, const ClientState& client) {
   return !client.authenticated && !services.users->open();
 }
 
-// What keeps a request from its handler. For most requests that is nothing, so the text is made apart.
+// What keeps a request from its handler. Nearly every request meets no obstacle, so the text is made apart
+// (obstacle_text()): this path runs for each request, and allocates nothing.
 enum class Obstacle : std::uint8_t { none, subcommand, arity, log_in, permission, memory, loading, script };
 
 // The part of obstacle_to() that depends on the client's user. Not called for a client that may do
@@ -72,6 +85,7 @@ enum class Obstacle : std::uint8_t { none, subcommand, arity, log_in, permission
   return request.client.user->denied(spec, request.words) ? Obstacle::permission : Obstacle::none;
 }
 
+// The order is the reference's: a request with several faults gets the same error from both.
 Obstacle obstacle_to(const Services& services, const Request& request, const Moment& moment) {
   const CommandSpec& spec = *request.spec;
   if (!spec.subcommands.empty() && request.words.size() > 1) return Obstacle::subcommand;
@@ -109,8 +123,9 @@ std::string obstacle_text(Obstacle obstacle, const Request& request) {
   return {};
 }
 
-// For a command that changes strings. Each word may be put under a key, or be an operation that writes a few
-// bytes; or all of them together are such an operation.
+// For a command that changes strings: is_right() in command_table.cpp sees to it that words[1] is there. Each
+// word may be put under a key, or be an operation that writes a few bytes; or all of them together are such
+// an operation.
 std::uint64_t record_bytes_of_words(std::span<const std::string_view> words) {
   std::uint64_t bytes = 0;
   std::size_t longest = 0;
@@ -118,6 +133,8 @@ std::uint64_t record_bytes_of_words(std::span<const std::string_view> words) {
     bytes += 2 * word.size() + keyspace::record_bytes_max;
     longest = std::max(longest, word.size());
   }
+  // Each record repeats its key. In MSET any other word may be that key. There is at most one record for each
+  // word, and one more for each written_bytes_max of the bytes.
   const std::size_t key_bytes = std::min(std::max(words[1].size(), longest), keyspace::key_bytes_max);
   const std::uint64_t keys_named = words.size() + bytes / keyspace::written_bytes_max;
   return bytes + keys_named * key_bytes + keyspace::record_bytes_of_string(key_bytes, 0);
@@ -140,14 +157,19 @@ constexpr std::size_t looked_ahead_bytes_max = 1024;
 static_assert(part_items_max > 0 && part_bytes_max > 0 && part_items_max <= whole_items_max);
 
 inline bool is_cut(const Request& request) {
+  // Every request is asked, and nearly all are short: the test that ends here comes first.
   if (request.words.size() <= whole_items_max && request.byte_count <= whole_bytes_max) return false;
   if (request.spec == nullptr || request.spec->items_at == nullptr) return false;
   const std::size_t items_at = request.spec->items_at(request.words);
+  // A wrong request runs whole: its handler has the error.
   if (items_at == 0 || items_at >= request.words.size()) return false;
+  // Only items can be cut off. Words in front of them do not count.
   return request.words.size() - items_at > whole_items_max || request.byte_count > whole_bytes_max;
 }
 
-// Whether a part of the request has run.
+// Whether a part of the request has run. If the dispatcher cuts the request, `partial` is there before the
+// first part, and that part may still be put off: `next_word` tells. Otherwise a handler makes `partial` when
+// it has run a part.
 bool has_begun(const Request& request) {
   return request.partial != nullptr && (request.partial->next_word != 0 || !is_cut(request));
 }
@@ -181,12 +203,15 @@ std::size_t end_of_part(std::span<const std::string_view> words, std::size_t fir
   std::size_t bytes = 0;
   for (std::size_t at = begin; at < end_max; ++at) {
     bytes += words[at].size();
+    // An item is never cut, so the last one may exceed the bound.
     if (bytes >= bytes_max) return at + 1;
   }
   return end_max;
 }
 
-// Removes the request's keys that are past their deadline, before the request changes something under them.
+// Removes the request's keys that are past their deadline. The handler does not find such a key, but the key
+// table still has it: without the removal, a new filter would find its key taken. A row may count an option
+// as a key (BF.MIRROR): that is harmless, because only what is past its deadline goes.
 void expire_keys(Context& context) {
   const KeyRange& keys = context.spec.keys;
   if (keys.first == 0) return;
@@ -249,9 +274,13 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment
     return {.next = Next::paused, .spec = request.spec};
   // A transaction queues a long request whole.
   const bool is_queued = request.client.transaction != nullptr;
+  // Without the closed gate no script runs, so no fiber is needed: run_whole() refuses the request, or
+  // answers need_alone.
   const Outcome outcome = !is_queued && is_cut(request)             ? run_part(request, moment)
                           : moment.alone && may_run_script(request) ? scripts_->run(request, moment)
                                                                     : run_whole(request, moment);
+  // Only a request that has ended is counted and shown to monitors. Any other request runs again, and would
+  // count twice. For the session, a request with `partial` goes on, so the state goes with the last part.
   switch (outcome.next) {
     case Next::done:
     case Next::wait:
@@ -270,14 +299,19 @@ Dispatcher::Outcome Dispatcher::run(const Request& request, const Moment& moment
   return outcome;
 }
 
-// While a pause runs. What would be refused is refused at once.
+// While a pause runs. What would be refused is refused at once. A long request of which a part has run goes
+// on.
 bool Dispatcher::waits_for_pause(const Request& request, const Moment& moment) const {
   if (request.spec == nullptr || has_begun(request) || request.client.monitoring != nullptr) return false;
   return (services_.pause.of_all() || may_change(request)) &&
          obstacle_to(services_, request, moment) == Obstacle::none;
 }
 
-// Runs one part of a request that is cut. The outcomes need_alone and later are those of the part.
+// Runs one part of a request that is cut. The outcomes need_alone and later are those of the part:
+// `next_word` stays where it is, so the same part runs again.
+//
+// The words of the part are the first words of the request (the key, and options) and some of its items. So
+// the handler gets an ordinary request, and knows nothing of parts (decisions/0022).
 Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& moment) {
   const std::span<const std::string_view> words = request.words;
   if (request.partial == nullptr) request.partial = std::make_unique<PartialRun>();
@@ -291,6 +325,8 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
   scratch_->part_words.assign(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(items_at));
   scratch_->part_words.insert(scratch_->part_words.end(), words.begin() + static_cast<std::ptrdiff_t>(begin),
                               words.begin() + static_cast<std::ptrdiff_t>(end));
+  // The part needs a reply of its own: join() reads it as one whole value, and the client's reply already
+  // holds the answers to other requests.
   resp::Reply& reply = scratch_->part_reply;
   reply.truncate(0);
   reply.set_version(request.reply.version());
@@ -304,6 +340,8 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
   if (outcome.next != Next::done) return outcome;
   partial.join(reply.bytes());
   partial.next_word = end;
+  // An error ends the request: what is left of the items must not run. The count of errors goes on over all
+  // requests of the worker, so it is compared.
   if (end < words.size() && reply.error_count() == errors_before) {
     outcome.next = Next::more;
   } else {
@@ -313,6 +351,11 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
 }
 
 // `has_begun`: a part of the request has run before this one.
+//
+// The order matters. What the client may not do is refused before it is queued, so EXEC fails early. The gate
+// comes before the journal: with the gate closed the request may record more, so it is admitted then, for all
+// of that. The journal comes before the handler: a change that is made cannot be refused any more, so its
+// record must find room.
 Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& moment, bool has_begun) {
   if (request.spec == nullptr) return run_unknown(request);
   const CommandSpec& spec = *request.spec;
@@ -333,9 +376,13 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& 
       return {.next = Next::later, .spec = &spec};
   }
   Context context = context_of(request, log, moment);
+  // All parts of a request with one key look up that key, which counts once. Where the items are keys, each
+  // part has keys of its own.
   context.counts_keys = !has_begun || spec.keys.last != 1;
   if (moment.alone && spec.flags.has(Flag::write)) expire_keys(context);
   const Next next = run_handler(context);
+  // The worker with the suspended script has reserved the gate. This request would wait for it as long as the
+  // script runs.
   if (next == Next::need_alone && services_.busy) return reject(request, text::busy_script, has_begun);
   return {.next = next, .spec = &spec};
 }
@@ -349,6 +396,9 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
                                              const Moment& moment) {
   SEPAL_ASSERT(first.spec != nullptr && first.partial == nullptr && !last_words.empty(),
                "requests run together that have no row, or one of them is long");
+  // One by one, run() answers or holds each of them as it should. EXEC itself has waited for the pause, so
+  // its commands do not. All of them have one client, row and key, so an obstacle to the first is an obstacle
+  // to all.
   const bool is_paused = services_.pause.runs(moment.steady_now) && !moment.in_transaction;
   if (is_paused || obstacle_to(services_, first, moment) != Obstacle::none)
     return {.next = Next::need_alone, .spec = first.spec};
@@ -367,6 +417,7 @@ Dispatcher::Outcome Dispatcher::run_together(const Request& first,
 Next Dispatcher::answer_together(const Request& first, std::span<const std::string_view> last_words,
                                  std::span<bool> answers, const Moment& moment) {
   keyspace::WorkerLog* const log = log_of(*first.spec);
+  // Refused, or no room yet: one by one, run_whole() answers each or puts it off.
   if (admit(log, first, last_words.size(), moment) != keyspace::Admission::granted) return Next::need_alone;
   Context context = context_of(first, log, moment);
   return first.spec->run_together(context, last_words, answers);
@@ -377,6 +428,7 @@ bool Dispatcher::run_singles(std::span<const Request> requests, const Moment& mo
   SEPAL_ASSERT(!moment.alone, "requests of several clients share the gate");
   if (services_.pause.runs(moment.steady_now)) return false;
   std::array<std::string_view, singles_max> last_words;
+  // Each client has a user and a transaction of its own, so all are asked before any of them runs.
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (obstacle_to(services_, requests[i], moment) != Obstacle::none ||
         requests[i].client.transaction != nullptr)
@@ -408,7 +460,9 @@ void Dispatcher::prefetch(const ClientState& client, std::span<const std::string
 }
 
 // Only for commands that may run together: they spend most of their time waiting for the item's block. A long
-// key or item is left out: most of its time is spent on hashing, which the look ahead would do once more.
+// key or item is left out: most of its time is spent on hashing, which the look ahead would do once more. The
+// result is a hint (decisions/0018). So the key is looked up without the time: a key that is past its
+// deadline costs a useless prefetch.
 void Dispatcher::collect_lines(const ClientState& client, const CommandSpec* spec,
                                std::span<const std::string_view> words, LinesAhead& lines) const {
   if (!runs_together(spec, words.size())) return;
@@ -418,8 +472,9 @@ void Dispatcher::collect_lines(const ClientState& client, const CommandSpec* spe
   if (filter != nullptr) filter->collect_lines(words.back(), lines);
 }
 
-// A request of which a part has run is a call that failed. A refused command ends in the failure of the
-// transaction that it was to be part of; a refused EXEC ends the transaction.
+// A request of which a part has run is a call that failed: only then the session gets the row, and adds the
+// time to it. A refused command ends in the failure of the transaction that it was to be part of; a refused
+// EXEC ends the transaction.
 Dispatcher::Outcome Dispatcher::reject(const Request& request, std::string_view text, bool has_begun) {
   if (is_exec(*request.spec)) {
     end_transaction(request.client);
@@ -476,15 +531,19 @@ keyspace::WorkerLog* Dispatcher::recording_log() const {
 keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& request,
                                       std::size_t item_count, const Moment& moment) {
   if (log == nullptr) return keyspace::Admission::granted;
+  // EXEC was admitted for all of its commands, and a script asks before each (ScriptRunner::make_room).
   if (moment.in_transaction) {
     record_.log = log;
     return keyspace::Admission::granted;
   }
   const CommandSpec& spec = *request.spec;
+  // Layers that a filter grows, and targets of mirrors, take further records. Most requests do not pay for
+  // that sum.
   const bool more = moment.alone || !services_.keyspace.mirrors().empty();
   const std::uint64_t bytes_max = more ? most_record_bytes(request, item_count, moment.alone)
                                        : record_bytes_of(spec, request.words, item_count, 0);
   const auto admission = log->admit(bytes_max, change_of(request, moment.now));
+  // After the batch the session settles with this log.
   if (admission == keyspace::Admission::granted) record_.log = log;
   return admission;
 }
@@ -532,10 +591,12 @@ Next Dispatcher::run_handler(Context& context) {
   const CommandSpec* const previous = std::exchange(client.last_command, &context.spec);
   const std::uint64_t errors_before = context.reply.error_count();
   const Next next = context.spec.run(context);
+  // The request runs again, and until then CLIENT LIST shows the command before it.
   if (next == Next::need_alone || next == Next::delayed) {
     client.last_command = previous;
     return next;
   }
+  // EXEC and scripts have counted the errors of their commands already.
   if (const std::uint64_t errors = context.reply.error_count() - errors_before - context.errors_told;
       errors != 0) {
     stats_.commands[command_row(context.spec)].failed.add();
@@ -546,7 +607,8 @@ Next Dispatcher::run_handler(Context& context) {
   return next;
 }
 
-// A command that is answered later may still fail.
+// A command that is answered later may still fail, so the note stays with the client until then. slow_words()
+// hides secrets, and bounds the length.
 void Dispatcher::note_administration(const Context& context, Next next) {
   auto noted = std::make_unique<const Administration>(
       Administration{.user = context.client.user->name(), .words = joined(slow_words(context.words, 1))});
@@ -610,6 +672,7 @@ void Dispatcher::count_calls(const CommandSpec& spec, std::uint64_t times,
   CommandStats& row = stats_.commands[command_row(spec)];
   row.calls.add(times);
   row.nanoseconds.add(nanoseconds);
+  // Requests that were measured together count with their mean.
   if (services_.options.latency_tracking) row.latency.add(nanoseconds / times, times);
 }
 

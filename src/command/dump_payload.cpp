@@ -25,6 +25,7 @@ Result<filter::FilterPtr> filter_of_rdb_dump(std::span<const std::byte> bytes,
                                              const filter::FilterLimits& limits, const Hold& hold) {
   const auto dump = filter::decode_rdb_dump(bytes, limits.layers_max);
   if (!dump) return dump.error();
+  // The fields are read, and nothing of the filter is allocated yet: a client may claim any size.
   if (auto room = held(hold, dump->memory_bytes()); !room) return room.error();
   return filter::filter_of(*dump, limits);
 }
@@ -50,6 +51,7 @@ Result<filter::FilterPtr> filter_of_payload(std::string_view payload, const filt
   if (bytes.size() < footer_bytes) return fail(Errc::damaged);
   const auto sealed = bytes.first(bytes.size() - checksum_bytes);
   const auto image = bytes.first(bytes.size() - footer_bytes);
+  // The checksum comes first: without it, nothing that follows in the payload can be believed.
   if (load_little_endian<std::uint64_t>(bytes.data() + sealed.size()) != Checksum::of(sealed))
     return fail(Errc::damaged);
   if (load_little_endian<std::uint16_t>(bytes.data() + image.size()) != payload_version)
@@ -57,6 +59,8 @@ Result<filter::FilterPtr> filter_of_payload(std::string_view payload, const filt
   if (auto room = held(hold, image.size()); !room) return room.error();
   auto filter = filter::filter_of(image, limits);
   if (filter) return filter;
+  // The checksum is right, so these bytes are as they were written: the payload is not damaged, but holds no
+  // possible filter. RESTORE has different texts for the two.
   const Errc code = filter.error().code;
   const bool absurd = code == Errc::damaged || code == Errc::unsupported_version;
   return absurd ? fail(Errc::out_of_range, filter.error().detail) : filter.error();

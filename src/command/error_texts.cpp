@@ -12,9 +12,12 @@
 namespace sepal::command {
 namespace {
 
+// The texts are constants, so they cannot be made from the limits that they name.
 static_assert(keyspace::key_bytes_max == 65536, "text::key_too_long names it");
 static_assert(keyspace::mirrors_max == 256, "text::too_many_mirrors names it");
 
+// Where a code means something else in some command, that handler has a text of its own (refused_upload(),
+// answer_restore(), ...), and asks this table for the other codes.
 constexpr std::pair<Errc, std::string_view> texts[] = {
     {Errc::out_of_range, text::cannot_create},
     {Errc::too_large, text::no_memory_for_filter},
@@ -46,6 +49,7 @@ std::string_view text_of(Errc code) {
 
 std::string transaction_discarded(std::string_view reason) {
   constexpr std::string_view code = "ERR ";
+  // EXECABORT takes the place of ERR. Another code (MISCONF, OOM) stays, because it says more.
   if (reason.starts_with(code)) reason.remove_prefix(code.size());
   return "EXECABORT Transaction discarded because of: " + std::string(reason);
 }
@@ -59,6 +63,7 @@ std::string no_permission(std::string_view reason) {
 }
 
 std::string no_permission_at_exec(const Denial& denial) {
+  // The text is the reference's, and clients match on it.
   const bool is_key = denial.reason == Denial::Reason::key;
   return no_permission(
       std::string("ACLs rules changed between the moment the transaction was accumulated and the EXEC call. "
@@ -97,6 +102,8 @@ std::string unknown_scheme() {
   return text;
 }
 
+// With these codes a disk or a file has failed, and only the detail says how. The other codes have a text
+// that clients know.
 std::string reason_text(const Error& error) {
   switch (error.code) {
     case Errc::not_recorded:

@@ -1,4 +1,7 @@
-// Handlers of commands on deadlines.
+// Handlers of commands on deadlines. A deadline that is not in the future removes the key at once, as in
+// Redis. Such requests free memory and disk, so the journal admits them on a full disk too
+// (CommandSpec::frees). The tests for that are at the end: they must agree with set_deadline(), since a
+// request that is admitted as a removal uses room kept for removals.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
@@ -70,12 +73,14 @@ Next set_deadline(Context& context, Timing timing) {
     return Next::done;
   }
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  // Whatever changes nothing is answered here, without closing the gate.
   if (find(context, key.key) == nullptr ||
       !holds(condition, context.services.keyspace.deadline(key), *time)) {
     context.reply.integer(0);
     return Next::done;
   }
   if (!context.alone) return Next::need_alone;
+  // Such a deadline is never stored: it may be 0, which stands for no deadline, or negative.
   if (*time <= keyspace::deadline_at(context.now)) {
     context.changes.remove(key);
   } else {
@@ -92,6 +97,7 @@ std::int64_t in_seconds(std::int64_t milliseconds) {
 }
 
 Next tell_deadline(Context& context, Timing timing) {
+  // The numbers are the reference's.
   constexpr std::int64_t no_such_key = -2;
   constexpr std::int64_t stays = -1;
   if (find_counted(context, context.words[1]) == nullptr) {
@@ -109,7 +115,8 @@ Next tell_deadline(Context& context, Timing timing) {
   return Next::done;
 }
 
-// Whether the time is not in the future, so that the request removes the key.
+// Whether the time is not in the future, so that the request removes the key, if it removes anything. The
+// dispatcher asks before the handler checks the number, so the words may be wrong.
 bool removes_at_once(std::span<const std::string_view> words, Timing timing, WallTime now) {
   const std::optional<std::int64_t> number = parse_integer(words[2]);
   const std::optional<std::int64_t> time = number ? time_of(*number, timing, now) : std::nullopt;

@@ -1,6 +1,8 @@
-// A `*` needs no recursion. If the rest of the pattern does not match at this byte, the last `*` takes one
-// byte more. An earlier `*` is never tried again, because the last one can take every byte that the earlier
-// one could. So the cost is at most pattern times text, for any number of stars.
+// A `*` needs no recursion: the matcher notes where the last `*` ends in the pattern, and where its bytes end
+// in the text. If the rest of the pattern does not match there, the last `*` takes one byte more, and the
+// rest is tried behind it. An earlier `*` is never tried again, because the last one can take every byte that
+// the earlier one could. So the cost is at most pattern times text, for any number of stars. A recursion
+// would try a pattern like `*a*a*a*b` in exponentially many ways.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/glob.hpp>
@@ -30,6 +32,7 @@ class Element {
   }
 
  private:
+  // Reads the class to its end even if a member has matched, because `at` must stand behind it.
   bool class_takes(unsigned char byte) {
     const bool negated = at_ < pattern_.size() && pattern_[at_] == '^';
     if (negated) ++at_;
@@ -46,6 +49,8 @@ class Element {
     }
     unsigned char from = folded(pattern_[at_], letters_);
     unsigned char to = from;
+    // As in Redis, a `]` right behind the `-` is the end of the range and not of the class. A range may be
+    // given backward.
     if (at_ + 2 < pattern_.size() && pattern_[at_ + 1] == '-') {
       to = folded(pattern_[at_ + 2], letters_);
       at_ += 2;
@@ -81,6 +86,7 @@ bool matches(std::string_view pattern, std::string_view text, Case letters) {
     in_pattern = behind_star;
     in_text = ++star_took_to;
   }
+  // The text has ended: what is left of the pattern has to match nothing.
   while (in_pattern < pattern.size() && pattern[in_pattern] == '*') ++in_pattern;
   return in_pattern == pattern.size();
 }

@@ -1,5 +1,9 @@
 // BF.IMPORTBITMAP: makes a filter of a string in which a client program kept a Bloom filter of its own. As
 // for COPY, a small one is made at once, with the gate closed, and a large one by a job outside the workers.
+//
+// The bits do not tell their scheme, so the client has to (decisions/0030). Each scheme needs some numbers
+// and knows the rest. A number too many is refused like one too few: it would be ignored, and the client
+// would take it for true.
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/options.hpp>
 #include <sepal/command/adoptions.hpp>
@@ -46,6 +50,7 @@ std::string_view parse_in(std::string_view word, std::uint64_t smallest, std::ui
 
 std::string parse_scheme(std::string_view word, BitmapRequest& request) {
   request.has_scheme = true;
+  // Without a scheme the string is in Guava's form: this is how all that follows tells the two apart.
   request.scheme = nullptr;
   request.bitmap.form = filter::BitmapForm::guava;
   if (equal_ignoring_case(word, guava_form)) return {};
@@ -76,6 +81,8 @@ std::string parse_option(std::string_view option, std::string_view value, Bitmap
   if (is("ERROR")) return std::string(bloom::read_rate(value, request.bitmap.error_rate));
   if (is("EXPANSION")) {
     const auto wrong = bloom::read_expansion(value, request.bitmap.expansion);
+    // The bitmap takes no items (filter/client_bitmap.hpp), so a filter that does not scale could not take
+    // any.
     return std::string(wrong.empty() && request.bitmap.expansion == 0 ? text::bitmap_expansion_range : wrong);
   }
   return std::string(text::syntax);
@@ -86,6 +93,7 @@ std::string_view check_scheme(BitmapRequest& request) {
   if (!request.has_scheme || request.bitmap.capacity == 0) return text::bitmap_incomplete;
   const bool guava = request.scheme == nullptr;
   const std::uint32_t fixed = guava ? 0 : request.scheme->probe_count;
+  // The head of Guava's form has all numbers. They are read when the gate is closed.
   if (request.bits.has_value() == guava) return guava ? text::bitmap_bits_known : text::bitmap_needs_bits;
   const bool needs_hashes = !guava && fixed == 0;
   if (request.hashes.has_value() != needs_hashes)
@@ -115,6 +123,7 @@ std::string parse(std::span<const std::string_view> words, BitmapRequest& reques
 
 void answer_import_bitmap(resp::Reply& reply, const Result<void>& outcome) {
   if (outcome) return reply.ok();
+  // Both say that BITS is another number than the program's. Other wrong numbers cannot be seen.
   switch (outcome.error().code) {
     case Errc::out_of_range:
       return reply.error(text::bitmap_beyond_bits);
@@ -132,6 +141,7 @@ std::uint64_t bytes_of(const filter::ClientBitmap& bitmap) {
 
 // With the gate closed. The bitmap's key names `string`.
 Next adopt_bitmap(Context& context, FilterPtr string, const filter::ClientBitmap& bitmap, Adoption adoption) {
+  // The filter has one layer, so its image has this length, and adopt() can record it at once.
   if (filter::image_bytes(1) + bytes_of(bitmap) <= keyspace::recorded_image_bytes_max) {
     auto made = filter::filter_of_bitmap(*string, bitmap, context.services.keyspace.filter_limits(), {});
     if (made) return adopt(context, std::move(*made), std::move(adoption));
@@ -158,6 +168,7 @@ Next bf_import_bitmap(Context& context) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
   BitmapRequest request;
   request.bitmap.error_rate = keyspace.options().error_rate;
+  // The setting may be 0, for filters that do not scale. This filter has to.
   request.bitmap.expansion = std::max<std::uint32_t>(keyspace.options().expansion, 1);
   request.bitmap.seed = keyspace.options().seed;
   if (const auto wrong = parse(context.words.subspan(3), request); !wrong.empty())
@@ -175,6 +186,7 @@ Next bf_import_bitmap(Context& context) {
     if (!bits) return refuse(context, text::bitmap_not_of_guava);
     request.bitmap.bits = *bits;
   }
+  // The reference keeps the string: REPLACE may name its own key.
   return adopt_bitmap(context, FilterPtr(string), request.bitmap,
                       {.what = "import",
                        .database = key.database,

@@ -1,4 +1,5 @@
-// Handlers of commands on keys.
+// Handlers of commands on keys. All commands of this file that change keys have Flag::alone, so their
+// handlers never ask for the closed gate themselves.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
@@ -51,6 +52,9 @@ Next type(Context& context) {
   return Next::done;
 }
 
+// RENAME of a target to its source is what BF.MIRROR COMMIT does, so it is refused while that mirror is
+// broken: the target lacks items. No other filter may take the place of a target. That is refused only if
+// there is something to rename, because `no such key` comes first, as in Redis.
 Next rename(Context& context) {
   const filter::Filter* const replaced = find(context, context.words[2]);
   const keyspace::Mirrors::Link* const link =
@@ -104,6 +108,8 @@ Next move(Context& context) {
   } else if (*to_database == from.database) {
     context.reply.error(text::same_object);
   } else {
+    // The dispatcher expires keys in the client's own database only, and an expired key must not block the
+    // move.
     context.changes.expire({.database = *to_database, .key = from.key}, context.now);
     context.reply.integer(context.changes.move(from, *to_database) ? 1 : 0);
   }
@@ -151,6 +157,7 @@ Next flush_database(Context& context) {
     return Next::done;
   }
   context.changes.flush(context.client.database);
+  // An upload from before the flush must not get its key after it.
   context.services.uploads->flush(context.client.database);
   context.reply.ok();
   return Next::done;

@@ -8,7 +8,8 @@
 
 namespace sepal::command {
 
-// Null if nothing is under the key, or if the key is past its deadline.
+// Null if nothing is under the key, or if the key is past its deadline. Such a key is still in the table,
+// unless the dispatcher has removed it (with the gate closed, before a request that writes).
 [[nodiscard]] inline filter::Filter* find(const Context& context, std::string_view key) {
   return context.services.keyspace.find({.database = context.client.database, .key = key}, context.now);
 }

@@ -1,5 +1,9 @@
 // BF.MIRROR: items that are added to one filter (the source) are added to another one (the target) as well,
-// until the target takes the place of the source.
+// until the target takes the place of the source (decisions/0014).
+//
+// The handlers change the keyspace in ordinary ways: COMMIT is a rename, ABORT a removal. The keyspace ends
+// the mirror by itself, and frees its Link. So the name of the target is copied before such a change, and no
+// Link is used behind it.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
@@ -20,6 +24,7 @@ Action action_of(std::span<const std::string_view> words) {
   constexpr std::size_t option_at = 2;
   constexpr std::size_t words_max = 4;
   if (words.size() == option_at) return Action::tell;
+  // The words of options are no targets: a key with such a name has to be renamed first.
   const bool commit = equal_ignoring_case(words[option_at], "COMMIT");
   if (words.size() == words_max && commit && equal_ignoring_case(words[option_at + 1], "FORCE"))
     return Action::force;
@@ -40,6 +45,7 @@ const Mirrors::Link* mirror_from(const Context& context, const filter::Filter& s
 const Mirrors::Link* living_mirror_from(Context& context, const filter::Filter& source) {
   const Mirrors::Link* const link = context.services.keyspace.mirrors().from(source);
   if (link == nullptr) return nullptr;
+  // A copy: if the target has expired, the Link is gone.
   const std::string target = link->mirror.target;
   const bool expired =
       context.changes.expire({.database = context.client.database, .key = target}, context.now);
@@ -83,6 +89,7 @@ void begin(Context& context, const filter::Filter& source, std::string_view targ
   const Mirrors::Link* const link = living_mirror_from(context, source);
   if (link != nullptr && link->mirror.target == target && link->mirror.state == keyspace::MirrorState::whole)
     return context.reply.ok();
+  // A target that was past its deadline is gone by now, so its source may get another one.
   const Result<void> begun = context.changes.begin_mirror(context.client.database, context.words[1], target);
   if (begun) return context.reply.ok();
   context.reply.error(refusal_of(begun.error().code));

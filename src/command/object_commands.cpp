@@ -1,4 +1,5 @@
-// Handlers of OBJECT and MEMORY.
+// Handlers of OBJECT and MEMORY. Tools ask for much that Sepal does not have: eviction, replicas, buffers of
+// its own allocator. Such figures are 0, or have the one value that they can have here.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
@@ -27,6 +28,7 @@ bool names_filter(Context& context) {
 
 // How the reference would keep the value.
 std::string_view encoding_of(const filter::Filter& value) {
+  // The bounds are the reference's: tools tell from the encoding how it keeps a short string.
   constexpr std::uint64_t embedded_bytes_max = 44;
   constexpr std::uint64_t digits_max = 20;
   if (!value.is_string()) return "raw";
@@ -140,6 +142,7 @@ Next memory_usage(Context& context) {
 Next memory_statistics(Context& context) {
   const Numbers numbers = numbers_of(context);
   const std::uint64_t per_key = numbers.key_count == 0 ? 0 : numbers.used / numbers.key_count;
+  // Pages that no request has touched count as used, but are not resident. So the difference may be negative.
   const std::uint64_t overhead = numbers.resident - std::min(numbers.resident, numbers.used);
   constexpr std::size_t field_count = 17;
   context.reply.map(field_count);
@@ -170,6 +173,7 @@ Next memory_doctor(Context& context) {
 }
 
 Next memory_purge(Context& context) {
+  // A background job does it: no worker waits for the heap.
   context.services.control.give_memory_back();
   context.reply.ok();
   return Next::done;

@@ -1,3 +1,7 @@
+// A part of a request answers as a whole request does, and its encoded reply is taken apart here. Only the
+// first line matters: '*' gives the number of elements, and all bytes behind it are elements; ':' is a number
+// to add up; anything else is an error. The elements are never decoded. The head of the array is written at
+// the end, when their number is known.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/command/partial_run.hpp>
@@ -37,6 +41,7 @@ void PartialRun::join(std::string_view reply) {
     kind_ = Kind::sum;
     sum_ += number_in(first_line);
   } else if (kind_ == Kind::array) {
+    // The array has begun, so the error becomes its last element. No part runs behind it.
     ++element_count;
     elements.raw(reply);
   } else {
@@ -45,11 +50,15 @@ void PartialRun::join(std::string_view reply) {
   }
 }
 
+// Each piece is an allocation of its own, which goes back to the system when its bytes have left
+// (base/free_memory.hpp).
 void PartialRun::keep() {
   if (elements.size() < mapped_allocation_min) return;
   elements.swap_out(pieces.emplace_back());
 }
 
+// A short array is copied into the reply. The pieces of a long one are handed over, and the reply is filled
+// from them later, so that no other client waits for one long copy.
 void PartialRun::append_elements(resp::Reply& reply) {
   if (pieces.empty()) return reply.raw(elements.bytes());
   elements.swap_out(pieces.emplace_back());

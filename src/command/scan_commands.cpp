@@ -1,4 +1,9 @@
-// KEYS and SCAN.
+// KEYS and SCAN. Both visit keys in parts of part_items_max, and other clients run between the parts. The
+// keyspace's cursor makes sure that a key that stays is visited exactly once, whatever comes and goes
+// meanwhile.
+//
+// SCAN parses its options once, before its first part. The PartialRun keeps the indexes of words, and no
+// views of them: the bytes of the request may move between two parts.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/parsed.hpp>
@@ -70,6 +75,7 @@ bool visit_keys(Context& context, PartialRun& run) {
   const std::uint64_t count = std::min<std::uint64_t>(run.keys_left, part_items_max);
   const keyspace::ScanStep step =
       context.services.keyspace.scan(context.client.database, run.cursor, count, context.now);
+  // The pattern comes first: TYPE looks the key up once more.
   for (const std::string& key : step.keys) {
     if (run.pattern_word != 0 && !matches(context.words[run.pattern_word], key)) continue;
     if (run.type_word != 0 &&
@@ -80,6 +86,7 @@ bool visit_keys(Context& context, PartialRun& run) {
   }
   run.keep();
   run.cursor = step.cursor;
+  // A step may visit more keys than it was asked for. COUNT is a hint, so what was asked for is counted.
   run.keys_left -= count;
   return run.cursor == 0 || run.keys_left == 0;
 }

@@ -18,7 +18,8 @@ namespace sepal::command {
 // Confined to its worker.
 class Scratch {
  public:
-  // `count` flags with unspecified values; valid until the next call.
+  // `count` flags with unspecified values; valid until the next call. They are no std::vector<bool>, whose
+  // elements are bits, and are not cleared: each handler writes all of them.
   std::span<bool> flags(std::size_t count) {
     if (count <= few_.size()) return std::span(few_).first(count);
     if (count > many_count_) {

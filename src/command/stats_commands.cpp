@@ -28,7 +28,8 @@ std::optional<bloom::StatsOfHost::Mirror> mirror_of(const Context& context, cons
                                     .whole = link->mirror.state == keyspace::MirrorState::whole};
 }
 
-// `ago`: a moment of the steady clock.
+// `ago`: a moment of the steady clock, with which Usage counts. Clients get a time of the wall clock,
+// reckoned back from now.
 std::uint64_t seconds_of_moment(const Context& context, SteadyTime ago) {
   return stats_seconds_of(context.now -
                           std::chrono::duration_cast<WallTime::duration>(context.steady_now - ago));
@@ -48,6 +49,7 @@ Next bf_stats(Context& context) {
   bloom::StatsOfHost host{.mirror = mirror_of(context, *filter)};
   if (facts.usage && facts.usage->last_added)
     host.last_change = seconds_of_moment(context, *facts.usage->last_added);
+  // Before the first save, last_success is the start of the process.
   if (save.saves_done > 0) host.last_save = stats_seconds_of(save.last_success);
   bloom::append_stats(context.reply, bloom::stats_of(facts, host));
   return Next::done;

@@ -22,7 +22,8 @@ namespace {
 
 using keyspace::Uploads;
 
-// A number that tells pieces dumped by this process from pieces of another process.
+// A number that tells pieces dumped by this process from pieces of another process. The identity of a filter
+// is unique within a process only.
 std::uint64_t process_of(const Context& context) {
   return hash64(context.services.control.facts().run_id, 0);
 }
@@ -63,7 +64,10 @@ Result<void> begin_upload(Context& context, keyspace::DatabaseKey key, std::span
 
 Next adopt_upload(Context& context, keyspace::DatabaseKey key) {
   Uploads& uploads = *context.services.uploads;
+  // From here on, pieces of this upload are refused until the filter has its key. A client that repeats its
+  // last piece must not hear OK while the adoption may still fail.
   keyspace::FilterPtr filter = uploads.take(key, context.now);
+  // The views of `key` end with the request, and `note` may run later. The address is only compared.
   const auto note = [&uploads, database = key.database, name = std::string(key.key), taken = filter.get()] {
     uploads.adopted({.database = database, .key = name}, *taken);
   };
@@ -78,7 +82,10 @@ Next adopt_upload(Context& context, keyspace::DatabaseKey key) {
 }
 
 Next load_header(Context& context, keyspace::DatabaseKey key, std::span<const std::byte> header) {
+  // With the gate closed: an upload that the key may have is replaced, and no worker is inside it.
   if (!context.alone) return Next::need_alone;
+  // The client hears of it at the header, and not after it has sent the whole filter. The adoption asks
+  // again.
   if (is_target(context.services.keyspace, key, context.now)) {
     context.reply.error(text::target_of_mirror);
     return Next::done;
@@ -91,6 +98,9 @@ Next load_header(Context& context, keyspace::DatabaseKey key, std::span<const st
   return Next::done;
 }
 
+// Most pieces run in the shared gate. The one that makes the filter whole, and the first one of another dump,
+// run again with the gate closed. The piece is then loaded a second time: bits that are there already stay as
+// they are.
 Next load_data(Context& context, keyspace::DatabaseKey key, const keyspace::UploadPiece& piece) {
   Uploads& uploads = *context.services.uploads;
   Uploads::Outcome outcome = uploads.load(key, piece, context.now);
@@ -104,6 +114,8 @@ Next load_data(Context& context, keyspace::DatabaseKey key, const keyspace::Uplo
     outcome = uploads.load(key, piece, context.now);
   }
   if (outcome == Uploads::Outcome::whole) return adopt_upload(context, key);
+  // A client that lost its connection before the answer may repeat a piece: that is +OK if its filter is
+  // there.
   const bool loaded_before = outcome == Uploads::Outcome::known_already && find(context, key.key) != nullptr;
   if (outcome == Uploads::Outcome::taken || loaded_before) {
     context.reply.ok();
@@ -135,6 +147,7 @@ Next bf_scan_dump(Context& context) {
   if (data) {
     append_piece(context.reply, 1 + data->end, data->piece);
   } else {
+    // The end of the dump, and also the answer to an iterator that is behind it, as in RedisBloom.
     append_piece(context.reply, 0, {});
   }
   return Next::done;

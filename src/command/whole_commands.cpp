@@ -1,6 +1,12 @@
 // Handlers of commands that copy, dump, restore, import or export a whole filter. A small filter is handled
-// at once, with the gate closed, so that its layers and counts are of one moment. A job outside
-// the workers handles large filters and all files (adoptions.hpp).
+// at once, with the gate closed, so that its layers and counts are of one moment. A job outside the workers
+// handles large filters and all files (adoptions.hpp).
+//
+// The handlers of large filters have one pattern. They check what they can, and close the gate only to take a
+// Frozen, which holds the filter and notes its counts. Everything that the job uses is copied or held: the
+// request's words and the handler's context are gone when it runs. The key may have changed by then, so
+// may_adopt() looks again before the filter gets its place. EXEC and scripts cannot wait for a job, so there
+// the request is refused.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
@@ -57,7 +63,9 @@ std::string_view parse(Words words, CopyOptions& options) {
   return {};
 }
 
-// Why the source may not take the place of the target; empty if it may.
+// Why the source may not take the place of the target; empty if it may. A COPY with REPLACE may do what
+// BF.MIRROR COMMIT does. While that mirror is broken, the source of the COPY lacks items of the filter that
+// it would replace.
 std::string copy_refusal(const Context& context, const DatabaseKey& source, const DatabaseKey& target) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
   const filter::Filter* const replaced = keyspace.find(target, context.now);
@@ -67,6 +75,8 @@ std::string copy_refusal(const Context& context, const DatabaseKey& source, cons
 }
 
 void answer_copy(resp::Reply& reply, const Result<void>& outcome) {
+  // Also for a job: another client took the key first (key_exists), or a flush removed the source
+  // (no_such_key). As in Redis, these are no errors of COPY.
   if (outcome || outcome.error().code == Errc::key_exists || outcome.error().code == Errc::no_such_key) {
     reply.integer(outcome ? 1 : 0);
   } else {
@@ -85,6 +95,7 @@ Next dump_string(Context& context, FilterPtr string) {
   }
   if (context.moment.in_transaction) return refuse(context, text::long_string_in_transaction);
   const auto run = [held = std::move(string), byte_count](const Making& making) -> Answer {
+    // The text and its payload are in memory together.
     if (auto room = making.hold(2 * byte_count); !room)
       return [error = room.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
     auto pieces = std::make_shared<std::vector<std::string>>();
@@ -166,6 +177,8 @@ bool copied_whole(Context& context, std::string_view payload) {
 }
 
 Next restore_payload(Context& context, std::string_view payload, Adoption adoption) {
+  // The bound is what the filter may take, and not how long the payload is: a packed dump of few bytes can
+  // unpack to a large filter, and that takes long.
   if (is_small(restored_bytes_max(payload, context.services.keyspace.filter_limits().layers_max))) {
     auto filter = filter_of_payload(payload, context.services.keyspace.filter_limits(), {});
     if (filter) return adopt(context, std::move(*filter), std::move(adoption));
@@ -173,6 +186,7 @@ Next restore_payload(Context& context, std::string_view payload, Adoption adopti
     return Next::done;
   }
   if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
+  // Refusals come first: what is refused need not be copied.
   if (!copied_whole(context, payload)) return Next::more;
   adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
                       const Making& making) -> Result<FilterPtr> {
@@ -204,6 +218,8 @@ std::string_view parse(const Context& context, TransferRequest& request) {
 
 }  // namespace
 
+// A client chooses the name, and it must not lead out of the folder. Each rule has a text of its own, because
+// the error names the rule.
 std::string_view wrong_with_name(std::string_view name) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
   if (name.empty()) return text::file_name_empty;
@@ -222,6 +238,7 @@ Next copy(Context& context) {
   const DatabaseKey target{.database = options.database, .key = context.words[2]};
   if (source.database == target.database && source.key == target.key)
     return refuse(context, text::same_objects);
+  // A missing source and a taken target are answered without closing the gate.
   filter::Filter* const filter = find(context, source.key);
   const bool taken = !options.replace && context.services.keyspace.find(target, context.now) != nullptr;
   if (filter == nullptr || taken) {
@@ -240,6 +257,7 @@ Next copy(Context& context) {
                     .replace = options.replace,
                     .make = {},
                     .answer = answer_copy};
+  // This is the instant of the copy, so the gate is closed.
   const Frozen frozen{FilterPtr(filter)};
   if (is_small(frozen.image_byte_count())) {
     auto made = frozen.copy(context.services.keyspace.filter_limits(), {});
@@ -262,6 +280,7 @@ Next copy(Context& context) {
 }
 
 Next dump(Context& context) {
+  // A missing key needs no closed gate. It is not counted here, because the second run counts it.
   if (!context.alone && find(context, context.words[1]) != nullptr) return Next::need_alone;
   filter::Filter* const filter = find_counted(context, context.words[1]);
   if (filter == nullptr) {
@@ -271,6 +290,7 @@ Next dump(Context& context) {
   if (filter->is_string()) return dump_string(context, FilterPtr(filter));
   const Frozen frozen{FilterPtr(filter)};
   const std::uint64_t byte_count = filter::rdb_dump_bytes(frozen);
+  // RESTORE could not take a longer payload as one word.
   if (byte_count > context.services.options.parser.bulk_bytes_max)
     return refuse(context, text::dump_too_large);
   if (is_small(byte_count)) {
@@ -299,6 +319,7 @@ Next restore(Context& context) {
   if (const auto wrong = parse(context.words.subspan(4), options); !wrong.empty())
     return refuse(context, wrong);
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
+  // As in Redis, a taken key is told before a wrong time to live.
   const bool taken = find(context, key.key) != nullptr;
   if (taken && !options.replace) return refuse(context, text::busy_key);
   const auto time = parse_integer(context.words[2]);
@@ -330,6 +351,8 @@ Next bf_import(Context& context) {
                     .replace = request.replace,
                     .make = {},
                     .answer = answer_adoption};
+  // Nothing of the keyspace is read, so the gate stays open. The job reads the file, and may_adopt() looks at
+  // the key again.
   adoption.make = [&transfers = context.services.transfers, file = request.file](const Making& making) {
     return transfers.read(file, making);
   };
@@ -344,6 +367,7 @@ Next bf_export(Context& context) {
   if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr) return refuse(context, text::filter_not_found);
   if (!context.alone) return Next::need_alone;
+  // The Frozen is taken with the gate closed. The file is written by a job, which waits for the disk.
   const OutgoingFile file{.name = request.file,
                           .key = std::string(context.words[1]),
                           .filter = Frozen(FilterPtr(filter)),

@@ -48,6 +48,8 @@ bool names_this_server(std::string_view host, std::string_view arrived_at,
   if (name.empty()) return false;
   if (same(name, "localhost")) return true;
   if (std::ranges::any_of(hosts, [&](const std::string& each) { return same(each, name); })) return true;
+  // A page that has its name rebound to this server sends that name as Host. An address cannot be rebound, so
+  // the address at which the connection arrived is good.
   boost::system::error_code none;
   const ip::address address = ip::make_address(name, none);
   if (none) return false;

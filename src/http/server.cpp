@@ -137,6 +137,7 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
   }
 
   void leave() override {
+    // Only once: place_ names no entry of the list after that.
     if (std::exchange(left_, true)) return;
     error_code none;
     socket().close(none);
@@ -153,6 +154,7 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
 
   // Until the client has sent something.
   void wait() {
+    // A client may have sent several requests at once. What is in the buffer already leads to no event.
     if (buffer_.size() == 0) {
       stepped(idle_max);
       return receive(&ConnectionOver::begin_request);
@@ -172,6 +174,7 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
 
   void begin_request() {
     stepped(request_time_max);
+    // A parser is for one request.
     parser_.emplace();
     parser_->header_limit(request_bytes_max);
     request_bytes_ = 0;
@@ -205,6 +208,7 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
     keeps_ = request.keep_alive();
     if (parser_->chunked() || parser_->content_length().value_or(0) > 0)
       return refuse(text_response(413, "a request has no body"));
+    // Before the path is looked at: a page of another site learns nothing, not even which paths exist.
     if (request.count(wire::field::host) != 1 ||
         !names_this_server(view(request[wire::field::host]), arrived_at_, shared_.options.hosts))
       return refuse(text_response(421, "the Host header does not name this server; http_hosts allows names"));
@@ -241,6 +245,7 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
     if (keeps_) return wait();
     if constexpr (std::is_same_v<Stream, TlsStream>) {
       stepped(request_time_max);
+      // TLS has an end of its own, which leaves before the socket closes.
       return stream_.async_shutdown(
           [self = this->shared_from_this()](error_code /*error*/) { self->leave(); });
     }
@@ -257,6 +262,8 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
   Shared& shared_;
   Connections::iterator place_;
   std::string arrived_at_;
+  // parse() leaves at most request_bytes_max in it, and a read may bring as much again: prepare() never
+  // throws.
   beast::flat_static_buffer<2 * request_bytes_max> buffer_;
   std::optional<wire::request_parser<wire::empty_body>> parser_;
   std::size_t request_bytes_ = 0;  // of the request that the parser is in
@@ -285,6 +292,7 @@ class Server::Implementation {
                       ": " + error.message());
     port_ = acceptor_.local_endpoint(error).port();
     accept();
+    // The first accept is under way before the thread runs: a context without work would end at once.
     thread_ = std::thread([this] {
       name_this_thread("http");
       context_.run();
@@ -298,6 +306,7 @@ class Server::Implementation {
       error_code none;
       acceptor_.close(none);
       pause_.cancel();
+      // Then the context has nothing left to wait for, so run() returns and the thread ends.
       while (!shared_.connections.empty()) shared_.connections.front()->leave();
     });
     thread_.join();
@@ -332,6 +341,7 @@ class Server::Implementation {
 
   void admit(tcp::socket socket) {
     Connections& connections = shared_.connections;
+    // leave() takes it off the list at once, also while an operation of it is under way.
     if (connections.size() >= connections_max) connections.front()->leave();
     if (options_.tls == nullptr) return begin<PlainStream>(PlainStream(std::move(socket)));
     const std::shared_ptr<const tls::Context> context = options_.tls->get();
@@ -342,6 +352,7 @@ class Server::Implementation {
   template <class Stream>
   void begin(Stream stream) {
     auto connection = std::make_shared<ConnectionOver<Stream>>(std::move(stream), shared_);
+    // Listed before it begins: its first step moves it within the list.
     shared_.connections.push_back(connection);
     connection->begin(std::prev(shared_.connections.end()));
   }

@@ -11,6 +11,9 @@
 
 namespace sepal::keyspace {
 
+// Kept as ranges [begin, end). Ranges that overlap or touch are joined at once, so there are as few ranges
+// as there are separate runs, and their lengths add up to the bytes that have come. A byte that comes twice
+// counts once.
 class CoveredRanges {
  public:
   // Pieces come in order, or from a few places at once. A piece that would leave more gaps is refused,
@@ -20,8 +23,11 @@ class CoveredRanges {
   // Adds bytes [begin, end). False, with nothing changed, where they would leave too many gaps.
   [[nodiscard]] bool add(std::uint64_t begin, std::uint64_t end) {
     if (begin >= end) return true;
+    // The first range that the new one may touch: the one behind `begin`, or the one before it if that
+    // reaches `begin`.
     auto next = ranges_.upper_bound(begin);
     if (next != ranges_.begin() && std::prev(next)->second >= begin) --next;
+    // A piece that touches a range makes no further range, so it is taken at the limit as well.
     const bool joins = next != ranges_.end() && next->first <= end;
     if (!joins && ranges_.size() >= ranges_max) return false;
     while (next != ranges_.end() && next->first <= end) {

@@ -21,10 +21,16 @@ Cut::~Cut() {
   end();
 }
 
+// The keyspace tells the cut of changes only while `running_` points to it. Both ends of a cut clear the
+// pointer: its last step, or its destruction before that. By then a second cut may run, so only the own
+// pointer is cleared.
 void Cut::end() {
   if (running_ == this) running_ = nullptr;
 }
 
+// A step first gives out the keys that were kept since the step before. They may be more than
+// `entry_count`: then the step takes none from the tables. Each key is kept once at most, so the cut ends
+// all the same.
 bool Cut::step(std::size_t entry_count, std::vector<CutEntry>& to) {
   SEPAL_ASSERT(running_ == this && database_ < database_count, "a cut takes a step after its last");
   SEPAL_ASSERT(entry_count > 0, "a cut takes a step of no keys, and would never end");
@@ -32,12 +38,17 @@ bool Cut::step(std::size_t entry_count, std::vector<CutEntry>& to) {
   std::move(kept_.begin(), kept_.end(), std::back_inserter(to));
   kept_.clear();
   while (database_ < database_count && to.size() < end) {
+    // A key that is in `changed` was kept already, or names something that is younger than the instant.
+    // find() answers the place of the key there; the place itself always holds null.
     const KeyTable* const changed = changed_[database_].get();
+    // Ends with the loop's body: all entries of the step are complete before the gate opens.
     Sharing sharing(to);
     const auto take = [&](const Entry& entry, Deadline deadline) {
       if (changed == nullptr || changed->find(entry.key.view()) == nullptr)
         sharing.add(database_, entry, deadline);
     };
+    // No change of the table moves a key across the position, because the order is that of the hashes
+    // (decisions/0011).
     position_ = tables_[database_]->visit_segments(position_, end - to.size(), take);
     if (position_ == 0) ++database_;
   }
@@ -46,6 +57,7 @@ bool Cut::step(std::size_t entry_count, std::vector<CutEntry>& to) {
   return true;
 }
 
+// The cut counts databases as they were at the instant.
 bool Cut::to_come(std::uint32_t database, std::string_view key) const {
   if (database != database_) return database > database_;
   return tables_[database_]->hash_of(key) >= position_;
@@ -58,12 +70,16 @@ void Cut::keep(const KeyTable& table, std::string_view key) {
   const auto* const at = std::ranges::find(tables_, &table, [](const auto& each) { return each.get(); });
   if (at == tables_.end()) return;
   const auto database = static_cast<std::uint32_t>(at - tables_.begin());
+  // The list has the key already.
   if (!to_come(database, key)) return;
   auto& changed = changed_[database];
   if (changed == nullptr) changed = table.empty_like();
+  // Only the first change counts: before it, the table still maps the key as at the instant.
   if (changed->find(key) != nullptr) return;
   // The key is noted even when it names nothing: what it comes to name is not of the instant.
   changed->insert(key, nullptr);
+  // Without a time: a key past its deadline is kept like any other. The journal has its removal, and a
+  // replay of that journal must find what it removes or renames (decisions/0013).
   if (const FilterPtr* const named = table.find(key))
     kept_.push_back(
         {.database = database, .key = std::string(key), .filter = *named, .deadline = table.deadline(key)});

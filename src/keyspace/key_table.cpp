@@ -27,6 +27,7 @@ KeyTable::KeyTable(std::uint64_t seed, Hash hash) : seed_(seed), hash_(hash), di
 
 KeyTable::~KeyTable() {
   for (std::size_t slot = 0; slot < directory_.size();) {
+    // slot_after() reads the segment's depth, so it comes before drop().
     const std::size_t next = slot_after(slot);
     drop(slot);
     slot = next;
@@ -63,9 +64,12 @@ FilterPtr* KeyTable::find(std::string_view key) {
 
 void KeyTable::insert(std::string_view key, FilterPtr filter) {
   const std::uint64_t hash = hash_(key, seed_);
+  // A loop, because all entries of a full segment may go to one half. It ends where the directory may not
+  // grow further: then the segment grows beyond capacity_max (see the top of key_table.hpp).
   while (directory_[slot_of(hash)]->size() >= Segment::capacity_max && may_split(*directory_[slot_of(hash)]))
     split(slot_of(hash));
   const std::size_t slot = slot_of(hash);
+  // The larger block has room for deadlines only if one of the keys still has one.
   if (const Segment& segment = *directory_[slot]; segment.is_full())
     refit(slot, segment.size() + 1, segment.earliest() != no_deadline);
   directory_[slot]->insert(hash, key, std::move(filter));
@@ -82,6 +86,8 @@ FilterPtr KeyTable::take(std::string_view key) {
   // Both are read before the entry is taken, because that drops its deadline.
   const Deadline earliest_before = segment.earliest();
   count_deadline(segment.deadline(index), no_deadline);
+  // reorder() comes before refit() and merge(): both look the segment up in order_ by its present earliest
+  // deadline.
   FilterPtr filter = segment.take(index);
   reorder(segment, earliest_before);
   if (segment.is_sparse()) refit(slot, segment.size(), segment.earliest() != no_deadline);
@@ -108,6 +114,8 @@ void KeyTable::set_deadline(std::string_view key, Deadline deadline) {
   Place place = place_of(key, hash);
   SEPAL_ASSERT(place.index != Segment::not_found, "a deadline of no key");
   if (deadline == place.segment->deadline(place.index)) return;
+  // Most segments have no room for deadlines. refit() moves the entry to a block with room, so it is looked
+  // up again.
   if (!place.segment->with_deadlines()) {
     refit(slot_of(hash), place.segment->size(), true);
     place = place_of(key, hash);
@@ -123,10 +131,13 @@ void KeyTable::count_deadline(Deadline before, Deadline after) {
   SEPAL_ASSERT(before == no_deadline || deadline_count_ > 0, "a table loses more deadlines than it has");
   deadline_count_ -= before == no_deadline ? 0 : 1;
   deadline_count_ += after == no_deadline ? 0 : 1;
+  // no_deadline is 0, and changes no sum.
   deadline_sum_ -= static_cast<std::uint64_t>(before);
   deadline_sum_ += static_cast<std::uint64_t>(after);
 }
 
+// Does nothing for most changes of deadlines: only a segment whose earliest deadline has changed moves in
+// the order (decisions/0013).
 void KeyTable::reorder(Segment& segment, Deadline earliest_before) {
   const Deadline earliest = segment.earliest();
   if (earliest == earliest_before) return;
@@ -140,12 +151,14 @@ void KeyTable::reorder(Segment& segment, Deadline earliest_before) {
 std::optional<std::string_view> KeyTable::earliest_key() const {
   if (order_.empty()) return std::nullopt;
   const auto& [deadline, segment] = *order_.begin();
+  // The segment notes its earliest deadline, and not which of its few keys has it.
   std::size_t index = 0;
   while (index < segment->size() && segment->deadline(index) != deadline) ++index;
   SEPAL_ASSERT(index < segment->size(), "no key of a segment has its earliest deadline");
   return segment->at(index).key.view();
 }
 
+// A window at a time, so that the hashes and places between the stages fit into arrays on the stack.
 void KeyTable::prefetch(std::span<const std::string_view> keys) const {
   while (!keys.empty()) {
     const std::size_t count = std::min(keys.size(), prefetch_window);
@@ -173,6 +186,8 @@ void KeyTable::prefetch_few(std::span<const std::string_view> keys) const {
     if (entries[i] != nullptr) __builtin_prefetch(entries[i]->filter.get());
 }
 
+// A heap and not a sorted list: a step of a scan takes few of the entries. The heap is a quarter cheaper
+// for small steps, and six times in a segment of keys that an attacker chose (decisions/0009).
 void KeyTable::line_up(const Segment& segment, std::uint64_t hash_min, std::vector<Turn>& turns) const {
   segment.prefetch_keys();
   turns.clear();
@@ -195,8 +210,10 @@ KeyTable::Turn KeyTable::next_of(std::vector<Turn>& turns) {
 ScanStep KeyTable::scan(ScanRequest request) const {
   constexpr int bits_below_position = 64 - position_bits;
   ScanStep step;
+  // No answer has given such a cursor. It lies behind all positions, so the scan ends.
   if (request.cursor >> position_bits != 0) return step;
   const std::uint64_t key_count = std::max<std::uint64_t>(request.count_min, 1);
+  // The client chooses the count, so the table's size bounds the room.
   step.keys.reserve(std::min(key_count, size_));
   std::uint64_t visited = 0;
   std::uint64_t last_position = 0;
@@ -204,6 +221,7 @@ ScanStep KeyTable::scan(ScanRequest request) const {
     const std::uint64_t position = hash >> bits_below_position;
     // Keys of one position stay in one answer: the cursor could not tell them apart.
     if (visited >= key_count && position != last_position) {
+      // Never 0, which would end the scan: positions ascend, and one was visited before this one.
       step.cursor = position;
       return false;
     }
@@ -219,6 +237,7 @@ ScanStep KeyTable::scan(ScanRequest request) const {
 const Entry* KeyTable::any(std::uint64_t random, WallTime now) const {
   if (size_ == 0) return nullptr;
   for (int tries = 0; tries < any_tries_max; ++tries) {
+    // Each try needs all bits anew: the high ones choose the segment, and the low ones the entry.
     random = mixed(random + static_cast<std::uint64_t>(tries));
     std::size_t slot = slot_of(random);
     // Empty segments are few: they merge with their neighbour unless that one is well filled.
@@ -228,6 +247,7 @@ const Entry* KeyTable::any(std::uint64_t random, WallTime now) const {
     }
     const Segment& segment = *directory_[slot];
     const std::uint64_t low_half = random & 0xffff'ffff;
+    // A multiplication spreads the half over the entries as a remainder would, without a division.
     const std::size_t index = (low_half * segment.size()) >> 32;
     if (!is_past(segment.deadline(index), now)) return &segment.at(index);
   }
@@ -244,6 +264,8 @@ std::size_t KeyTable::directory_slots_max() const {
   return std::clamp<std::uint64_t>(size_ / keys_per_slot_min, always_allowed, limit);
 }
 
+// A segment above the directory's depth splits within its own places. Only one at that depth needs a larger
+// directory.
 bool KeyTable::may_split(const Segment& segment) const {
   return segment.depth() < depth_ || directory_.size() * 2 <= directory_slots_max();
 }
@@ -251,6 +273,7 @@ bool KeyTable::may_split(const Segment& segment) const {
 void KeyTable::place(std::size_t slot, std::unique_ptr<Segment> segment) {
   SEPAL_ASSERT(segment->depth() <= depth_, "a segment is deeper than the directory");
   segment_bytes_ += segment->byte_count();
+  // A new segment is not in the order yet, as if it had had no deadline before.
   reorder(*segment, no_deadline);
   ++segments_at_depth_[segment->depth()];
   const std::size_t places = std::size_t{1} << (depth_ - segment->depth());
@@ -286,6 +309,7 @@ void KeyTable::refit(std::size_t slot, std::size_t entry_count, bool with_deadli
 void KeyTable::split(std::size_t slot) {
   if (directory_[slot]->depth() == depth_) {
     double_directory();
+    // Each place has become two.
     slot *= 2;
   }
   slot = slot_begin(slot);
@@ -297,6 +321,7 @@ void KeyTable::split(std::size_t slot) {
   const bool with_deadlines = segment.earliest() != no_deadline;
   auto lower = Segment::create(depth, lower_count, with_deadlines);
   auto upper = Segment::create(depth, segment.size() - lower_count, with_deadlines);
+  // The upper part goes first: take_from() takes all entries from an index to the end.
   upper->take_from(segment, lower_count);
   lower->take_from(segment, 0);
   drop(slot);
@@ -311,10 +336,13 @@ void KeyTable::merge(std::uint64_t hash) {
     const std::uint32_t depth = directory_[slot]->depth();
     if (depth == 0) break;
     const std::uint32_t unused_bits = depth_ - depth;
+    // The two halves of a prefix stand side by side. The last bit of the prefix tells which half is which.
     const std::size_t upper_slot = ((slot >> unused_bits) | 1) << unused_bits;
     const std::size_t lower_slot = upper_slot - (std::size_t{1} << unused_bits);
     Segment& lower = *directory_[lower_slot];
     Segment& upper = *directory_[upper_slot];
+    // The limit is half of what a split needs, so a key that comes and goes does not split and merge all
+    // day.
     const std::size_t size = lower.size() + upper.size();
     if (lower.depth() != upper.depth() || size > merged_size_max) break;
     const bool with_deadlines = lower.earliest() != no_deadline || upper.earliest() != no_deadline;
@@ -330,6 +358,8 @@ void KeyTable::merge(std::uint64_t hash) {
 
 void KeyTable::double_directory() {
   SEPAL_ASSERT(depth_ < depth_limit, "a directory beyond its limit");
+  // Into a new vector of exactly that size: byte_count() counts the capacity, and a vector that grows by
+  // itself would have more.
   std::vector<Segment*> doubled;
   doubled.reserve(directory_.size() * 2);
   for (Segment* const segment : directory_) doubled.insert(doubled.end(), 2, segment);
@@ -339,6 +369,7 @@ void KeyTable::double_directory() {
 
 void KeyTable::halve_directory() {
   SEPAL_ASSERT(depth_ > 0, "a directory of one place is halved");
+  // A new vector here as well: a resize would keep the memory.
   std::vector<Segment*> halved;
   halved.reserve(directory_.size() / 2);
   for (std::size_t slot = 0; slot < directory_.size(); slot += 2) halved.push_back(directory_[slot]);

@@ -132,6 +132,7 @@ class KeyTable {
  private:
   static constexpr std::uint32_t depth_limit = 48;
   static constexpr std::size_t merged_size_max = Segment::capacity_max / 2;
+  // Each stage of prefetch_few() asks for the memory of so many keys before the next stage reads it.
   static constexpr std::size_t prefetch_window = 32;
   static constexpr int any_tries_max = 100;
   static_assert(position_bits <= 53, "a double keeps a cursor as it is");
@@ -219,7 +220,9 @@ void KeyTable::visit_all(Visit visit) const {
 template <class Visit>
 std::uint64_t KeyTable::visit_segments(std::uint64_t hash_min, std::size_t count_min, Visit visit) const {
   std::size_t visited = 0;
+  // The segment of `hash_min` may begin below it.
   for (std::size_t slot = slot_begin(slot_of(hash_min)); slot < directory_.size(); slot = slot_after(slot)) {
+    // Only between segments: the next call can then take whole segments again, and computes no hash.
     if (visited >= count_min) return hash_min_of(slot);
     const Segment& segment = *directory_[slot];
     // Where a segment has merged with one that was visited before, only the hashes tell which entries are

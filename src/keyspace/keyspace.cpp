@@ -14,6 +14,16 @@
 
 namespace sepal::keyspace {
 
+// How the keyspace keeps its books. Each member that changes structure has these steps:
+//
+//   1. about_to_change(key), before the table changes: a cut under way keeps what the key names. (A flush and
+//      a swap need no such call, because the cut goes by tables.)
+//   2. The change of the table. A filter that loses its key first loses its mirror, then its bytes are taken
+//      from the account, and the housekeeper gets it: no request waits for the memory to be freed.
+//   3. count_table() for each table that has changed, then changed(), which brings the gauges up to date.
+//
+// filter_bytes_, table_bytes_ and held_bytes_ are the account. They are not atomic, since only a thread
+// that has closed the gate changes them. The gauges are copies that any thread may read.
 namespace {
 
 // What a filter may take when neither a limit nor the machine's memory is known: more than any machine has,
@@ -35,6 +45,7 @@ Keyspace::Keyspace(const KeyspaceOptions& options, Housekeeper& housekeeper)
     count_table(database);
   }
   changed();
+  // To make empty tables is no change that a save would have to keep.
   structure_changes_ = 0;
 }
 
@@ -71,6 +82,7 @@ std::optional<NamedKey> Keyspace::next_due(WallTime now) const {
   const Deadline earliest = earliest_deadline();
   if (!is_past(earliest, now)) return std::nullopt;
   std::uint32_t database = 0;
+  // Ends: is_past() was true, so a table has this deadline.
   while (databases_[database]->earliest() != earliest) ++database;
   return NamedKey{.database = database, .key = std::string(*databases_[database]->earliest_key())};
 }
@@ -143,6 +155,7 @@ std::uint64_t Keyspace::entry_bytes(std::string_view key) {
 std::uint64_t Keyspace::bytes_beside(std::uint64_t bytes_used) const {
   const std::uint64_t limit = memory_limit();
   if (limit == 0) return unbounded_bytes;
+  // More may be in use than the limit allows: the operator may have lowered it.
   return std::min(limit - std::min(limit, bytes_used), unbounded_bytes);
 }
 
@@ -161,6 +174,7 @@ filter::FilterLimits Keyspace::filter_limits(std::uint64_t bytes_held) const {
 }
 
 void Keyspace::plan_ahead(const filter::FilterOptions& options) const {
+  // Only the memo matters. An error comes again, and is told, when the filter is created.
   (void)filter::Filter::plan(options, filter_limits(), &plans_);
 }
 
@@ -169,7 +183,8 @@ void Keyspace::plan_growth_ahead(const filter::Filter& filter) const {
   if (const Mirrors::Link* const link = mirrors_.whole_from(filter)) link->target->plan_growth(plans_);
 }
 
-// A filter is too large for the rest of a limit, or for any machine. Clients are told which.
+// A filter is too large for the rest of a limit, or for any machine. Clients are told which: a second plan,
+// without a limit, tells the two apart.
 Error Keyspace::refusal_of(const Error& error, const filter::FilterOptions& options) const {
   if (error.code != Errc::too_large) return error;
   const filter::FilterLimits unbounded{.bytes_max = unbounded_bytes, .layers_max = options_.layers_max};
@@ -183,6 +198,7 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
   if (std::as_const(keys).find(key.key) != nullptr) return fail(Errc::key_exists);
   if (total_size() >= options_.keys_max) return fail(Errc::key_limit);
   filter::FilterLimits limits = filter_limits();
+  // The key takes memory, too.
   limits.bytes_max -= std::min(limits.bytes_max, KeyTable::entry_bytes(key.key));
   // Most filters have the options of the one before.
   const bool known = newest_plan_ && newest_plan_->options == options;
@@ -191,6 +207,7 @@ Result<filter::Filter*> Keyspace::create(DatabaseKey key, const filter::FilterOp
     if (!planned) return refusal_of(planned.error(), options);
     newest_plan_ = *planned;
   }
+  // create() checks no limit. The plan, new or known, has just been compared with the limits.
   auto created = filter::Filter::create(*newest_plan_);
   if (!created) return created.error();
   return &insert(key, std::move(*created));
@@ -213,7 +230,8 @@ filter::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
   return inserted;
 }
 
-// A string for a key that has none, or a larger copy of the one that it has.
+// A string for a key that has none, or a larger copy of the one that it has. It is under no key yet, so
+// write() can still fail without a trace.
 Result<FilterPtr> Keyspace::string_with_room(DatabaseKey key, std::uint64_t byte_count,
                                              std::uint64_t bytes_max) const {
   const filter::FilterLimits limits{.bytes_max = bytes_max, .layers_max = 1};
@@ -228,8 +246,10 @@ Result<FilterPtr> Keyspace::string_with_room(DatabaseKey key, std::uint64_t byte
 Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes,
                              std::uint64_t bytes_max) {
   if (key.database >= database_count) return fail(Errc::out_of_range, "there is no such database");
+  // The offset is the client's, and the sum may wrap.
   const auto end = checked_add(offset, bytes.size());
   if (!end || *end > filter::string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
+  // Shared, not only pointed to: the key may get a larger string below, and this one is still needed then.
   FilterPtr string(find(key));
   SEPAL_ASSERT(string == nullptr || string->is_string(), "bytes are written into a filter");
   const bool is_new = string == nullptr;
@@ -238,11 +258,14 @@ Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<co
   // both.
   const std::uint64_t bytes_before = is_new ? 0 : string->byte_count();
   if (grows) {
+    // The length was compared with the longest string above. So too_large can only mean that the memory is
+    // not there.
     auto made = string_with_room(key, *end, bytes_max);
     if (!made) return made.error().code == Errc::too_large ? fail(Errc::memory_limit) : made.error();
     string = std::move(*made);
   }
   filter::BitString target(*string);
+  // All that can fail is behind us then: what follows changes the keyspace.
   if (target.bytes_to_touch(offset, bytes.size()) > bytes_max) return fail(Errc::memory_limit);
   target.write(offset, bytes);
   if (is_new) {
@@ -250,6 +273,8 @@ Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<co
   } else if (grows) {
     replace_string(key, std::move(string), bytes_before);
   } else {
+    // The key names the same filter as before, so a cut has nothing to keep. A save may read these bytes at
+    // any time: the replay writes them again (decisions/0027).
     filter_bytes_ += string->byte_count() - bytes_before;
     changed();
   }
@@ -257,16 +282,21 @@ Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<co
 }
 
 void Keyspace::replace_string(DatabaseKey key, FilterPtr larger, std::uint64_t bytes_before) {
+  // A save that reads the smaller string finds the shape that it has noted: the cut keeps that string
+  // (decisions/0027).
   about_to_change(key);
   FilterPtr* const present = table(key.database).find(key.key);
   SEPAL_ASSERT(present != nullptr, "a string grows that is not there");
   filter_bytes_ += larger->byte_count();
   forget_bytes(bytes_before);
+  // Only the filter changes. The deadline stands beside the entry, and a string is no end of a mirror.
   housekeeper_.dispose(std::exchange(*present, std::move(larger)));
   changed();
 }
 
 filter::FilterLimits Keyspace::machine_limits() const {
+  // For a replay: it repeats what has fitted before, whatever the operator has set since. Only the machine
+  // itself bounds it.
   return {.bytes_max = options_.machine_bytes != 0 ? options_.machine_bytes : unbounded_bytes,
           .layers_max = std::numeric_limits<std::uint32_t>::max()};
 }
@@ -296,8 +326,10 @@ Result<void> Keyspace::put(DatabaseKey key, FilterPtr filter, Deadline deadline)
   if (key.database >= database_count) return fail(Errc::out_of_range);
   if (key.key.size() > key_bytes_max) return too_long();
   KeyTable& keys = table(key.database);
+  // All errors come before about_to_change() and place(): a refused filter changes nothing.
   FilterPtr* const present = keys.find(key.key);
   if (present == nullptr && total_size() >= options_.keys_max) return fail(Errc::key_limit);
+  // The filter that goes makes room for the one that comes.
   const std::uint64_t bytes_freed = present == nullptr ? 0 : (*present)->byte_count();
   SEPAL_ASSERT(bytes_freed <= least_bytes(), "a filter takes more memory than all keys together");
   const std::uint64_t entry_bytes = present == nullptr ? KeyTable::entry_bytes(key.key) : 0;
@@ -327,6 +359,8 @@ Result<void> Keyspace::readopt(DatabaseKey key, FilterPtr filter, Deadline deadl
   return {};
 }
 
+// The bytes of the new filter are counted before those of the old one are forgotten, and before the pointer
+// is moved away.
 void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   SEPAL_ASSERT(filter != nullptr, "a key that would name no filter");
   about_to_change(key);
@@ -336,6 +370,7 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   filter_bytes_ += filter->byte_count();
   if (options_.worker_count > 0) filter->keep_usage(options_.worker_count);
   for (const filter::LayerView& layer : filter->layers())
+    // Layers that an upload has filled are still in small pages.
     if (layer.fresh()) housekeeper_.settle(filter, layer);
   if (replaces) {
     drop_mirror(**present);
@@ -344,12 +379,14 @@ void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   } else {
     keys.insert(key.key, std::move(filter));
   }
+  // A key that was there may have a deadline, which belongs to the filter that goes.
   if (deadline != no_deadline || replaces) store_deadline(key, deadline);
   count_table(key.database);
   changed();
 }
 
 void Keyspace::store_deadline(DatabaseKey key, Deadline deadline) {
+  // The thread `expiry` sleeps until the earliest deadline that it knows. Only a sooner one must wake it.
   const Deadline earliest = earliest_deadline();
   table(key.database).set_deadline(key.key, deadline);
   if (deadline != no_deadline && (earliest == no_deadline || deadline < earliest))
@@ -366,6 +403,8 @@ bool Keyspace::set_deadline(DatabaseKey key, Deadline deadline) {
 }
 
 bool Keyspace::expire(DatabaseKey key, WallTime now) {
+  // The table's earliest deadline is asked first: it costs no look-up of the key, and nearly always says
+  // no.
   if (!is_past(table(key.database).earliest(), now) || !is_past(deadline(key), now)) return false;
   expired_count_.fetch_add(1, std::memory_order_relaxed);
   return remove(key);
@@ -376,6 +415,8 @@ filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fin
   bool added = false;
   if (filter.try_add(item, added)) return {.added = added};
   const std::uint64_t bytes_before = filter.byte_count();
+  // The limit is what is free and what the filter has already, because a growth is compared with the whole
+  // size of the filter.
   const auto outcome = filter.add_alone(item, filter_limits(bytes_before), &plans_);
   const std::uint64_t bytes_after = filter.byte_count();
   SEPAL_ASSERT(bytes_after >= bytes_before, "a filter has become smaller by an add");
@@ -387,6 +428,7 @@ filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fin
   return outcome;
 }
 
+// A string may get memory for a page here. A filter does not: its growth is a record of its own.
 bool Keyspace::add_recorded(filter::Filter& filter, std::span<const Fingerprint> fingerprints) {
   if (!filter.is_string()) return filter.add_recorded(fingerprints);
   const std::uint64_t bytes_before = filter.byte_count();
@@ -397,6 +439,7 @@ bool Keyspace::add_recorded(filter::Filter& filter, std::span<const Fingerprint>
 
 void Keyspace::settle_newest_layer(filter::Filter& filter) {
   if (options_.worker_count > 0) filter.keep_usage(options_.worker_count);
+  // Small layers have no pieces, and no huge page would help them.
   if (filter.has_pieces()) housekeeper_.settle(FilterPtr(&filter), filter.newest_layer());
 }
 
@@ -404,6 +447,8 @@ bool Keyspace::remove(DatabaseKey key) {
   about_to_change(key);
   FilterPtr removed = table(key.database).take(key.key);
   if (removed == nullptr) return false;
+  // While the filter still lives: mirrors go by its address, and another filter could get that address
+  // next.
   drop_mirror(*removed);
   forget_bytes(removed->byte_count());
   housekeeper_.dispose(std::move(removed));
@@ -417,6 +462,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   if (std::as_const(keys).find(from) == nullptr) return fail(Errc::no_such_key);
   if (to.size() > key_bytes_max) return too_long();
   if (from == to) return {};
+  // Both keys are kept by the cut before either changes: it may have passed one of them and not the other.
   about_to_change({.database = database, .key = from});
   about_to_change({.database = database, .key = to});
   const Deadline deadline = keys.deadline(from);
@@ -424,6 +470,8 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
   // Stays valid: the table keeps the filter.
   const filter::Filter& filter = *moved;
   if (FilterPtr* const present = keys.find(to)) {
+    // First: the filter that goes may be the other end of the moved filter's own mirror (BF.MIRROR with
+    // COMMIT). Then there is no mirror to rename below.
     drop_mirror(**present);
     forget_bytes((*present)->byte_count());
     housekeeper_.dispose(std::exchange(*present, std::move(moved)));
@@ -431,6 +479,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
     keys.insert(to, std::move(moved));
   }
   if (!mirrors_.empty()) mirrors_.rename(filter, to);
+  // Overwrites what the replaced filter may have had. The thread `expiry` knows the moved deadline already.
   keys.set_deadline(to, deadline);
   count_table(database);
   changed();
@@ -447,6 +496,7 @@ Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
   // A mirror is between two keys of one database, so a move ends it.
   drop_mirror(*moved);
   const Deadline deadline = table(from.database).deadline(from.key);
+  // The account of filters stays as it is, and nothing can fail: the gate is closed, and the key is free.
   table(to.database).insert(to.key, table(from.database).take(from.key));
   table(to.database).set_deadline(to.key, deadline);
   count_table(from.database);
@@ -459,6 +509,7 @@ Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
 void Keyspace::swap(std::uint32_t database, std::uint32_t other) {
   SEPAL_ASSERT(database < database_count && other < database_count, "a database beyond the last is swapped");
   std::swap(databases_[database], databases_[other]);
+  // All that belongs to a table goes with it. Filters and keys move nowhere.
   std::swap(table_bytes_of_[database], table_bytes_of_[other]);
   std::swap(contents_[database], contents_[other]);
   mirrors_.swap_databases(database, other);
@@ -478,6 +529,7 @@ std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
 // The housekeeper gets the table as it is: no filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
   SEPAL_ASSERT(database < database_count, "a database beyond the last is flushed");
+  // While its filters live: mirrors go by addresses. A cut that still needs the table shares it.
   mirrors_.drop_database(database);
   housekeeper_.dispose_database(std::move(databases_[database]));
   databases_[database] = std::make_shared<KeyTable>(options_.key_seed);
@@ -485,6 +537,8 @@ void Keyspace::dispose_table(std::uint32_t database) {
 }
 
 void Keyspace::flush(std::uint32_t database) {
+  // Also for an empty database: a copy or an import under way compares this number, and is given up after
+  // any flush.
   contents_[database] = ++contents_last_;
   const std::uint64_t flushed_size = size(database);
   if (flushed_size == 0) return;
@@ -528,6 +582,8 @@ void Keyspace::set_defaults(double error_rate, std::uint64_t capacity, std::uint
 
 std::unique_ptr<Cut> Keyspace::begin_cut() {
   Cut::Tables tables;
+  // The tables are shared, not copied: a flush gives the database another one, and the cut goes on with
+  // this one.
   std::copy(databases_.begin(), databases_.end(), tables.begin());
   return std::unique_ptr<Cut>(new Cut(std::move(tables), total_size(), cut_));
 }
@@ -554,12 +610,14 @@ void Keyspace::forget_bytes(std::uint64_t byte_count) {
 void Keyspace::count_table(std::uint32_t database) {
   const std::uint64_t bytes = databases_[database]->byte_count();
   SEPAL_ASSERT(table_bytes_of_[database] <= table_bytes_, "a table takes more memory than all tables");
+  // The difference may be negative: then it wraps, and the sum wraps back.
   table_bytes_ += bytes - std::exchange(table_bytes_of_[database], bytes);
 }
 
 void Keyspace::account() {
   const std::uint64_t used = filter_bytes_ + table_bytes_ + held_bytes_;
   memory_used_.store(used, std::memory_order_relaxed);
+  // A plain load and store: one thread at a time has the gate closed.
   memory_peak_.store(std::max(memory_peak(), used), std::memory_order_relaxed);
 }
 

@@ -8,10 +8,14 @@ Result<void> Keyspace::begin_mirror(const Mirror& mirror) {
     return fail(Errc::out_of_range);
   filter::Filter* const source = find({.database = mirror.database, .key = mirror.source});
   filter::Filter* const target = find({.database = mirror.database, .key = mirror.target});
+  // Two codes for two texts: the client is told which of the keys is missing.
   if (source == nullptr) return fail(Errc::no_such_key);
   if (target == nullptr) return fail(Errc::not_found);
+  // One mirror for each filter: so there are no chains and no cycles, and an add reaches two filters at
+  // most (decisions/0014).
   if (mirrors_.of(*source) != nullptr || mirrors_.of(*target) != nullptr) return fail(Errc::key_exists);
   if (mirrors_.size() >= mirrors_max) return fail(Errc::key_limit);
+  // A mirror is in the MANIFEST of a generation, so it counts as a change that a save has to keep.
   mirrors_.add(mirror, *source, *target);
   changed();
   return {};

@@ -24,11 +24,15 @@ bool Mutator::try_add_mirrored(DatabaseKey key, filter::Filter& filter,
 bool Mutator::try_mirror(const filter::Filter& source, std::span<const std::string_view> items) {
   const Mirrors::Link* const link = keyspace_.mirrors().whole_from(source);
   if (link == nullptr) return true;
+  // The answers of the target are for no client. They are read for target_knew_ only, so a part of the
+  // items at a time is enough.
   std::array<bool, filter::recorded_items_max> added;
   while (!items.empty()) {
     const auto some = items.first(std::min(items.size(), added.size()));
     const auto some_added = std::span(added).first(some.size());
     if (!keyspace::try_add(log_, target_key(*link), *link->target, some, some_added)) return false;
+    // Another worker may have added the item, and its record may still be on its way. If the client were
+    // told first, a crash could lose an item that the client was told of.
     target_knew_ = target_knew_ || std::ranges::find(some_added, false) != some_added.end();
     items = items.subspan(some.size());
   }

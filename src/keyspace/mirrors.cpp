@@ -19,6 +19,9 @@ void Mirrors::add(const Mirror& mirror, filter::Filter& source, filter::Filter& 
   SEPAL_ASSERT(&source != &target, "a filter that is its own mirror");
   SEPAL_ASSERT(links_.size() < mirrors_max && of(source) == nullptr && of(target) == nullptr,
                "a mirror that may not be");
+  // `ends_` points to the links, which stay where they are when `links_` grows. It knows filters by their
+  // address: the keyspace drops a mirror before it gives up one of its ends, so no address here is ever of
+  // another filter.
   links_.push_back(std::make_unique<Link>(Link{.mirror = mirror, .source = &source, .target = &target}));
   ends_[&source] = links_.back().get();
   ends_[&target] = links_.back().get();
@@ -42,6 +45,7 @@ void Mirrors::rename(const filter::Filter& end, std::string_view key) {
 bool Mirrors::drop(const filter::Filter& end) {
   const Link* const link = of(end);
   if (link == nullptr) return false;
+  // The link goes last: both ends are read from it.
   const std::size_t erased = ends_.erase(link->source) + ends_.erase(link->target);
   SEPAL_ASSERT(erased == 2, "a mirror that goes has lost one of its ends");
   std::erase_if(links_, [&](const auto& each) { return each.get() == link; });
@@ -50,6 +54,7 @@ bool Mirrors::drop(const filter::Filter& end) {
 }
 
 void Mirrors::drop_database(std::uint32_t database) {
+  // drop() changes `links_`, so the sources are listed first.
   std::vector<const filter::Filter*> sources;
   for (const auto& link : links_)
     if (link->mirror.database == database) sources.push_back(link->source);
@@ -66,6 +71,8 @@ void Mirrors::swap_databases(std::uint32_t database, std::uint32_t other) {
   }
 }
 
+// Counted anew each time: after a rename or a drop, the longest name may be gone. There are at most
+// mirrors_max links.
 void Mirrors::measure_keys() {
   SEPAL_ASSERT(ends_.size() == 2 * links_.size(), "each mirror has two ends");
   key_bytes_max_ = 0;

@@ -15,7 +15,11 @@ namespace sepal::keyspace {
 namespace {
 
 // Adds with the gate closed that are told to the log together, a few at a time. Without a log they are not
-// told.
+// told. A replay repeats the records in their order, so that order matters:
+//
+//   - Items are told after the layer that counts them, and before a newer layer.
+//   - Items of a mirror's target are told before the same items of its source. So a journal that ends in
+//     between has no item of the source that the target lacks (decisions/0014).
 class AddsAlone {
  public:
   static constexpr std::size_t told_together_max = 32;
@@ -29,6 +33,8 @@ class AddsAlone {
   filter::Filter::AddOutcome add(std::string_view item) {
     if (filter_.in_bitmap(item)) return {};
     const Fingerprint fingerprint = filter_.fingerprint(item);
+    // An add that was refused may still have made the filter grow, so note() looks at the layers in any
+    // case.
     const auto outcome = keyspace_.add_alone(filter_, fingerprint);
     if (log_ != nullptr) note(fingerprint, outcome.added);
     return outcome;
@@ -37,6 +43,8 @@ class AddsAlone {
     if (fingerprints_.empty()) return;
     SEPAL_ASSERT(log_ != nullptr, "items wait to be told, and there is no log");
     if (earlier_ != nullptr) earlier_->tell();
+    // With the gate closed no other worker waits for the end of this add. The pair is called because
+    // added() ends what begin_add() began.
     log_->begin_add();
     log_->added(key_, fingerprints_);
     fingerprints_.clear();
@@ -52,6 +60,7 @@ class AddsAlone {
       log_->record(Grown{.key = key_, .layer = filter_.newest_layer().plan()});
     }
     if (!added) return;
+    // One record for many items: told one by one, each would repeat the key.
     if (fingerprints_.size() == told_together_max) tell();
     fingerprints_.push_back(fingerprint);
   }
@@ -80,6 +89,7 @@ MirrorState state_after(filter::Filter::Refusal refusal) {
 
 bool Mutator::try_add(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
                       std::span<bool> added) {
+  // This test is all that mirrors cost an add while there are none.
   if (!keyspace_.mirrors().empty()) return try_add_mirrored(key, filter, items, added);
   return keyspace::try_add(log_, key, filter, items, added);
 }
@@ -124,8 +134,11 @@ Result<void> Mutator::put_string(DatabaseKey key, FilterPtr string, Deadline dea
   if (log_ == nullptr || filter::whole_image_bytes(*string) <= recorded_image_bytes_max)
     return adopt(key, std::move(string), deadline);
   const bool replaces = keyspace_.find(key) != nullptr;
+  // The string is read below, when the keyspace owns it.
   const FilterPtr kept = string;
   if (auto put = keyspace_.put(key, std::move(string), deadline); !put) return put;
+  // Bytes that are written do not clear what is there. A replay must begin with no string, and without the
+  // deadline of the old one.
   if (replaces) told(true, Removed{.key = key});
   const filter::BitString bytes(*kept);
   for (std::uint64_t offset = 0; offset < bytes.length(); offset += written_bytes_max) {
@@ -146,6 +159,7 @@ Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOpt
 
 Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std::string_view to) {
   auto renamed = keyspace_.rename(database, from, to);
+  // Nothing has changed: no record, and no watch is touched. An error is returned all the same.
   if (from == to) return renamed;
   return told(std::move(renamed), Renamed{.key = {.database = database, .key = from}, .target = to});
 }
@@ -154,6 +168,8 @@ Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline
   SEPAL_ASSERT(filter != nullptr, "a key would adopt no filter");
   std::vector<std::byte> image;
   if (log_ != nullptr && file.number == 0) {
+    // Before put(), which takes the filter away. The record only views these bytes, so they live until
+    // told() has returned.
     image = filter::whole_image(*filter);
     SEPAL_ASSERT(image.size() <= recorded_image_bytes_max, "a filter that is too large for a record");
   }
@@ -168,6 +184,8 @@ void Mutator::swap_databases(std::uint32_t database, std::uint32_t other) {
 }
 
 void Mutator::flush(std::uint32_t database) {
+  // A flush of an empty database needs no record. The keyspace hears of it all the same: it renews the
+  // number of the contents (Keyspace::contents_of).
   const bool empty = keyspace_.size(database) == 0;
   keyspace_.flush(database);
   told(!empty, Flushed{.database = database});
@@ -195,8 +213,9 @@ bool Mutator::end_mirror(DatabaseKey source) {
   return told(keyspace_.end_mirror(source), Mirrored{.key = source, .state = MirrorState::off});
 }
 
-// An item goes to the filter first, and to the target of its mirror only if the filter takes it. The log
-// hears of them in the other order (tell_after).
+// An item goes to the filter first, and to the target of its mirror only if the filter takes or knows it.
+// The log hears of them in the other order (tell_after). If the target refuses an item, the mirror breaks,
+// and the rest of the items goes to the filter alone.
 void Mutator::add_alone(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
                         std::vector<filter::Filter::AddOutcome>& outcomes) {
   using filter::Filter;
@@ -207,18 +226,24 @@ void Mutator::add_alone(DatabaseKey key, filter::Filter& filter, std::span<const
   if (link != nullptr) adds.tell_after(of_target.emplace(keyspace_, log_, target_key(*link), *link->target));
   for (const std::string_view item : items) {
     outcomes.push_back(adds.add(item));
+    // A filter that is full takes no further item either, so the caller gets no further outcome. Other
+    // refusals are of this item: a later one may be known already.
     const Filter::Refusal refusal = outcomes.back().refusal;
     if (refusal == Filter::Refusal::full) break;
+    // The state is read anew each time: break_mirror() changes it in the loop. The link itself stays.
     if (refusal != Filter::Refusal::none || link == nullptr || link->mirror.state != MirrorState::whole)
       continue;
     const Filter::Refusal of_mirror = of_target->add(item).refusal;
     if (of_mirror != Filter::Refusal::none) break_mirror(key, state_after(of_mirror));
   }
+  // Also where the source has nothing to tell: it may have known all items that the target lacked.
   if (of_target) of_target->tell();
   adds.tell();
 }
 
 void Mutator::break_mirror(DatabaseKey source, MirrorState state) {
+  // The mirror stays, broken, until a client ends it: so no client takes its target for complete
+  // (decisions/0014).
   keyspace_.set_mirror_state(source, state);
   const filter::Filter* const filter = keyspace_.find(source);
   const Mirrors::Link* const link = filter == nullptr ? nullptr : keyspace_.mirrors().from(*filter);
@@ -231,6 +256,8 @@ void Mutator::break_mirror(DatabaseKey source, MirrorState state) {
 }
 
 std::uint64_t record_bytes_of_adds(std::size_t key_bytes, std::size_t item_count) {
+  // A filter tells its new items in pieces. It ends a piece when the next window might not fit, so each
+  // piece but the last is more than half full.
   const std::uint64_t calls = 1 + item_count / (filter::recorded_items_max / 2);
   return calls * (record_bytes_max + key_bytes) + item_count * sizeof(Fingerprint);
 }
@@ -257,6 +284,7 @@ std::uint64_t record_bytes_of_string(std::size_t key_bytes, std::uint64_t byte_c
 }
 
 std::uint64_t record_bytes_of_adoption(std::size_t key_bytes) {
+  // The key that is expired, and the filter that is adopted.
   return 2 * (record_bytes_max + key_bytes) + recorded_image_bytes_max;
 }
 

@@ -25,6 +25,8 @@ class KeyRecorder final : public filter::AddRecorder {
 // As Filter::try_add. The log may be null.
 [[nodiscard]] inline bool try_add(MutationLog* log, DatabaseKey key, filter::Filter& filter,
                                   std::span<const std::string_view> items, std::span<bool> added) {
+  // The filter calls begin() before it sets the first bit, and end() behind each piece of new items
+  // (MutationLog).
   if (log == nullptr) return filter.try_add(items, added);
   KeyRecorder recorder(*log, key);
   return filter.try_add(items, added, &recorder);

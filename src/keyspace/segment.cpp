@@ -24,6 +24,8 @@ std::size_t Segment::capacity_for(std::size_t entry_count) {
 
 Segment::Segment(std::uint32_t depth, std::uint32_t capacity, bool with_deadlines)
     : depth_(depth), capacity_(capacity), with_deadlines_(with_deadlines) {
+  // The places of deadlines are filled from the start, also those without an entry: insert() writes none.
+  // The one behind the last is the earliest of all.
   if (with_deadlines) std::uninitialized_fill_n(deadlines(), capacity_ + std::size_t{1}, no_deadline);
 }
 
@@ -40,6 +42,7 @@ Segment::~Segment() {
 }
 
 std::size_t Segment::find_tag(std::uint8_t tag, std::size_t index) const {
+  // Free places behind the entries have stale tags, so the search ends at size_.
   const void* const found = std::memchr(tags() + index, tag, size_ - index);
   return found == nullptr ? not_found
                           : static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - tags());
@@ -53,6 +56,7 @@ std::size_t Segment::find(std::uint64_t hash, std::string_view key) const {
 }
 
 void Segment::insert(std::uint64_t hash, std::string_view key, FilterPtr filter) {
+  // The deadline of the place is no_deadline already: take() leaves none behind.
   SEPAL_ASSERT(!is_full(), "an entry beyond the places of its segment");
   tags()[size_] = tag_of(hash);
   ::new (static_cast<void*>(entries() + size_)) Entry{.key = StoredKey(key), .filter = std::move(filter)};
@@ -73,6 +77,7 @@ FilterPtr Segment::take(std::size_t index) {
     tags()[index] = tags()[size_];
     at(index) = std::move(at(size_));
   }
+  // The last place has given away its filter by now: all that it may still free is a long key.
   std::destroy_at(&at(size_));
   return filter;
 }
@@ -80,6 +85,8 @@ FilterPtr Segment::take(std::size_t index) {
 void Segment::set_deadline(std::size_t index, Deadline deadline) {
   SEPAL_ASSERT(with_deadlines_ && index < size_,
                "a segment without room for deadlines, or without the entry, gets one");
+  // Most changes leave the earliest deadline as it is, or lower it. Only if the earliest itself goes or
+  // moves back, all deadlines are searched.
   Deadline& earliest = deadlines()[capacity_];
   const Deadline before = std::exchange(deadlines()[index], deadline);
   if (deadline != no_deadline && (earliest == no_deadline || deadline <= earliest)) {
@@ -103,9 +110,11 @@ void Segment::take_from(Segment& other, std::size_t first_index) {
   const std::size_t moved = other.size_ - first_index;
   SEPAL_ASSERT(moved <= capacity_ - size_, "entries beyond the places of their segment");
   SEPAL_ASSERT(with_deadlines_ || other.earliest() == no_deadline, "entries would lose their deadlines");
+  // An entry's tag depends on its hash alone, so it is right in each segment.
   std::memcpy(tags() + size_, other.tags() + first_index, moved);
   std::uninitialized_move_n(other.entries() + first_index, moved, entries() + size_);
   std::destroy_n(other.entries() + first_index, moved);
+  // A segment whose keys have lost their deadlines may move to a block without room for any.
   if (other.with_deadlines_ && with_deadlines_)
     std::copy_n(other.deadlines() + first_index, moved, deadlines() + size_);
   size_ += static_cast<std::uint32_t>(moved);
@@ -123,6 +132,8 @@ void Segment::prefetch_tags() const {
   __builtin_prefetch(tags() + cache_line_bytes - sizeof(Segment));
 }
 
+// The first place with the tag is taken unseen: to compare the key would mean to wait for it here. An entry
+// may lie across two cache lines, so both of its ends are asked for.
 const Entry* Segment::prefetch_entry(std::uint64_t hash) const {
   const std::size_t found = find_tag(tag_of(hash), 0);
   const Entry* const entry = entries() + (found == not_found ? size_ : found);

@@ -41,6 +41,7 @@ struct Entry {
 };
 
 // Guarded by the gate, as the keyspace is.
+// Its size is then a multiple of what entries need, so what stands behind it in the block is aligned.
 class alignas(Entry) Segment {
  public:
   // A segment of so many entries is split before it takes another, where the table allows it.
@@ -56,6 +57,8 @@ class alignas(Entry) Segment {
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
+  // The block is longer than a Segment. Without this member, the compiler would hand sizeof(Segment) to the
+  // sized delete of the library.
   static void operator delete(void* block) { ::operator delete(block); }
 
   [[nodiscard]] std::uint32_t depth() const { return depth_; }
@@ -151,6 +154,7 @@ std::size_t Segment::partition(ComesFirst comes_first) {
       continue;
     }
     --end;
+    // Tag, deadline and entry of one index belong together, in three arrays.
     std::swap(tags()[first_count], tags()[end]);
     if (with_deadlines_) std::swap(deadlines()[first_count], deadlines()[end]);
     std::swap(at(first_count), at(end));

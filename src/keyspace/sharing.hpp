@@ -21,6 +21,7 @@ class Sharing {
  public:
   explicit Sharing(std::vector<CutEntry>& to) : to_(to), first_(to.size()) {}
   ~Sharing() {
+    // The last entries still wait: no add() behind them has shared them.
     const std::size_t waiting = std::min(to_.size() - first_, ahead);
     for (std::size_t index = to_.size() - waiting; index < to_.size(); ++index) share(index);
   }
@@ -28,6 +29,7 @@ class Sharing {
   Sharing& operator=(const Sharing&) = delete;
 
   void add(std::uint32_t database, const Entry& entry, Deadline deadline) {
+    // The place in the ring is free again before it is filled: the entry that held it has just been shared.
     const std::size_t index = to_.size();
     if (index - first_ >= ahead) share(index - ahead);
     __builtin_prefetch(entry.filter.get(), 1);

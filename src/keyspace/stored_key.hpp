@@ -24,6 +24,7 @@ class StoredKey {
 
   explicit StoredKey(std::string_view key) {
     if (key.size() <= inline_bytes_max) {
+      // An empty view may have a null pointer, which memcpy must not get.
       if (!key.empty()) std::memcpy(bytes_.data(), key.data(), key.size());
       bytes_[last] = static_cast<char>(key.size());
       return;
@@ -34,6 +35,7 @@ class StoredKey {
     std::memcpy(bytes_.data(), &copy, sizeof copy);
     store_little_endian<std::uint64_t>(bytes_.data() + sizeof copy, key.size() | marker << length_bits);
   }
+  // All zeros are the empty short key, so the destructor of the moved-from key frees nothing.
   StoredKey(StoredKey&& other) noexcept : bytes_(other.bytes_) { other.bytes_ = {}; }
   StoredKey& operator=(StoredKey&& other) noexcept {
     if (this == &other) return *this;
@@ -70,6 +72,7 @@ class StoredKey {
   [[nodiscard]] std::uint64_t tail() const {
     return load_little_endian<std::uint64_t>(bytes_.data() + sizeof(char*));
   }
+  // memcpy reads the pointer: a cast of the array of char to char** would break the aliasing rules.
   [[nodiscard]] char* pointer() const {
     char* pointer = nullptr;
     std::memcpy(&pointer, bytes_.data(), sizeof pointer);

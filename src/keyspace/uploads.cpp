@@ -41,6 +41,14 @@ Result<UploadHeader> read_header(std::span<const std::byte> bytes, std::uint32_t
 
 }  // namespace
 
+// One upload, from its header until its pieces are forgotten:
+//
+//     filling ---- load() of the last byte ----> whole ---- take() ----> taken ---- adopted() ----> adopted
+//
+// Until it is taken, the upload has the filter, and the keyspace holds its bytes. After that, only the header
+// and two marks are left. By them a piece that a client sends twice is answered: as loaded, but only once the
+// filter is under its key. The adoption may still fail before that, and then the client must begin anew.
+//
 // Its mutex is locked while a piece is copied: only clients that send pieces of the same upload meet there.
 class Uploads::Upload {
  public:
@@ -69,7 +77,10 @@ class Uploads::Upload {
     const MutexLock lock(mutex_);
     if (filter_ == nullptr || covered_.byte_count() < total_bytes_) return nullptr;
     keep(now);
+    // Many gaps take memory, and the marks of a taken upload are kept for long.
     covered_ = {};
+    // To tell by it whether the filter that was adopted later is this one: by then the key may have a
+    // second upload, which was taken as well.
     taken_ = filter_.get();
     return std::exchange(filter_, nullptr);
   }
@@ -98,10 +109,14 @@ class Uploads::Upload {
 
  private:
   Outcome load_own(const DumpPiece& piece) SEPAL_REQUIRES(mutex_) {
+    // The identity names the dumped filter and the process. Only a piece with a header can begin another
+    // dump.
     const bool other = piece.identity != *header_.identity;
     if (other && !piece.image) return Outcome::bad_data;
     // A piece that is a whole filter has an instant of its own, which may differ from the header's.
     const bool whole = piece.image && piece.data.size() == piece.total_bytes;
+    // Only before the filter is taken. Afterwards the filter may be on its way to its key, and a new upload
+    // begins with a header of its own.
     if (filter_ != nullptr && (other || (whole && !same(*piece.image, header_.image))))
       return Outcome::begins_anew;
     if (other) return Outcome::bad_data;
@@ -112,6 +127,7 @@ class Uploads::Upload {
   }
 
   Outcome load_foreign(const UploadPiece& piece) SEPAL_REQUIRES(mutex_) {
+    // All of this comes from a client, so each difference is checked before it is formed.
     if (piece.iterator < 1) return Outcome::bad_data;
     const auto end = static_cast<std::uint64_t>(piece.iterator) - 1;
     if (end < piece.bytes.size()) return Outcome::bad_data;
@@ -119,6 +135,8 @@ class Uploads::Upload {
     if (offset >= total_bytes_) return Outcome::no_such_offset;
     if (header_.identity) return Outcome::bad_data;
     std::uint64_t layer_end = 0;
+    // The end of the layer in which the piece begins. RedisBloom refuses a piece that goes on into the next
+    // layer, and so does Sepal.
     for (const auto& layer : header_.image.layers)
       if (layer_end <= offset) layer_end += layer.plan.byte_count();
     return end > layer_end ? Outcome::too_big : fill(offset, piece.bytes);
@@ -129,8 +147,10 @@ class Uploads::Upload {
                  "a piece reaches beyond the filter");
     // A filter that is whole may be looked at already, so its bits must not change.
     if (filter_ == nullptr || covered_.byte_count() == total_bytes_) return Outcome::taken;
+    // Noted before the bytes are there. The mutex keeps other pieces, and take(), out until they are.
     if (!covered_.add(offset, offset + bytes.size())) return Outcome::bad_data;
     SEPAL_ASSERT(covered_.byte_count() <= total_bytes_, "more bytes of a filter have come than it has");
+    // Offsets run through the bitmaps of all layers, one behind the other. A piece may reach into several.
     for (std::uint32_t i = 0; !bytes.empty(); ++i) {
       const std::uint64_t layer_bytes = header_.image.layers[i].plan.byte_count();
       if (offset >= layer_bytes) {
@@ -179,19 +199,26 @@ Result<void> Uploads::begin(DatabaseKey key, std::span<const std::byte> header, 
   if (key.key.size() > key_bytes_max) return fail(Errc::key_too_long);
   auto read = read_header(header, keyspace_.options().layers_max);
   if (!read) return read.error();
+  // First, so that abandoned uploads count towards no limit, and so that `present` below points to no
+  // upload that this drops.
   expire(now);
   Upload* const present = find(key);
   const bool replaces = present != nullptr && !present->taken();
   if (summary().count - (replaces ? 1 : 0) >= limits.count_max)
     return fail(Errc::in_use, "as many uploads as there may be are under way");
+  // All that can fail comes first, so after an error the key's earlier upload goes on. For a moment both
+  // take memory.
   auto filter = filter::Filter::restore(read->image.options, read->image.layers, keyspace_.filter_limits(),
                                         filter::FilledBy::requests);
   if (!filter) return filter.error();
   const std::uint64_t held_bytes = (*filter)->byte_count();
   if (const auto held = keyspace_.hold(held_bytes); !held) return held.error();
+  // Before insert_or_assign(), which destroys the earlier upload inside the lock: its filter must be gone
+  // by then.
   if (replaces) discard(*present);
   auto upload = std::make_unique<Upload>(std::move(*read), std::move(*filter), limits.timeout);
   upload->keep(now);
+  // Pieces only postpone the deadline. So the thread `expiry` may wake too early, but never too late.
   keyspace_.wake_at(upload->until());
   const MutexLock lock(mutex_);
   uploads_.insert_or_assign(Place(key.database, key.key), std::move(upload));
@@ -199,6 +226,8 @@ Result<void> Uploads::begin(DatabaseKey key, std::span<const std::byte> header, 
 }
 
 Uploads::Outcome Uploads::load(DatabaseKey key, const UploadPiece& piece, WallTime now) {
+  // Without the lock of Uploads: pieces of different uploads are copied side by side. The upload stays,
+  // because only a thread that has closed the gate erases one.
   Upload* const upload = find(key);
   return upload == nullptr ? Outcome::not_found : upload->load(piece, keyspace_.options().layers_max, now);
 }
@@ -207,8 +236,12 @@ FilterPtr Uploads::take(DatabaseKey key, WallTime now) {
   Upload* const upload = find(key);
   FilterPtr filter = upload == nullptr ? nullptr : upload->take(now);
   if (filter == nullptr) return nullptr;
+  // The caller puts the filter under its key at once, or the thread `adopter` holds its bytes anew: they
+  // must not count twice.
   keyspace_.release(upload->held_bytes());
   const MutexLock lock(mutex_);
+  // There are too many marks: then this upload leaves none. Its pieces, if they come again, belong to no
+  // upload.
   if (uploads_.size() > taken_count_max) uploads_.erase(Place(key.database, key.key));
   return filter;
 }
@@ -233,6 +266,8 @@ std::uint64_t Uploads::drop_if(const Gone& gone) {
       at = drop ? uploads_.erase(at) : std::next(at);
     }
   }
+  // Outside of the lock: the housekeeper has a lock of its own, and two at a time are not allowed
+  // (docs/architecture.md, lock order).
   for (const auto& upload : dropped) discard(*upload);
   return dropped.size();
 }

@@ -5,9 +5,19 @@
 #include <algorithm>
 #include <type_traits>
 
+// How a change is noticed. Changes of structure pass the Mutator, which calls touch(): the watches of the key
+// are marked. Adds are not told, since they run under the shared gate. Instead, EXEC compares the number of
+// items of each watched filter with the number at WATCH. An add of known items changes nothing, and is no
+// change here (decisions/0023).
+//
+// The table of keys has weak pointers. A client ends its watch by giving up the pointer, without a word to
+// the table. What it leaves behind there goes later: with the next WATCH of the key, with the next change
+// when no client watches, or when the table has twice the keys that the last cleaning left.
 namespace sepal::keyspace {
 
 Watch::Watch(Watches& watches) : watches_(watches) {
+  // Relaxed: WATCH runs with the gate closed, and that orders the count before what workers read inside the
+  // gate.
   watches_.client_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -22,6 +32,8 @@ bool Watch::changed(const Keyspace& keyspace, WallTime now) const {
   return std::ranges::any_of(keys_, [&](const Key& watched) {
     const filter::Filter* const filter =
         keyspace.find({.database = watched.database, .key = watched.key}, now);
+    // The time is that of EXEC: a key that has reached its deadline meanwhile is not found, and counts as
+    // changed.
     if (filter == nullptr) return watched.existed;
     return !watched.existed || filter->item_count() != watched.item_count;
   });
@@ -29,9 +41,12 @@ bool Watch::changed(const Keyspace& keyspace, WallTime now) const {
 
 void Watches::add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Keyspace& keyspace,
                   WallTime now) {
+  // This client is the only one, and its first key comes now: all that the table has is of watches that
+  // ended.
   if (client_count() == 1 && watch->keys_.empty()) by_key_.clear();
   if (by_key_.size() >= dropped_at_) drop_ended();
   Watching& watching = by_key_[std::string(key.key)];
+  // A client that watches a key again and again, transaction by transaction, must not let the list grow.
   std::erase_if(watching, [](const Watcher& each) { return each.watch.expired(); });
   const bool known = std::ranges::any_of(watching, [&](const Watcher& each) {
     return each.watch.lock() == watch && watch->keys_[each.index].database == key.database;
@@ -49,6 +64,7 @@ void Watches::add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Ke
 void Watches::touch_watched(const Mutation& change, const Keyspace& keyspace) {
   std::visit(
       [&]<class Change>(const Change& made) {
+        // A mirror that begins or ends changes no key.
         if constexpr (std::is_same_v<Change, FlushedAll>) {
           for (std::uint32_t database = 0; database < database_count; ++database)
             touch_database(database, database, keyspace);
@@ -58,6 +74,7 @@ void Watches::touch_watched(const Mutation& change, const Keyspace& keyspace) {
           touch_database(made.database, made.other, keyspace);
         } else if constexpr (!std::is_same_v<Change, Mirrored>) {
           touch_key(made.key, std::is_same_v<Change, Removed>);
+          // Both keys have changed, and so for Moved: one is gone, and the other names something else.
           if constexpr (std::is_same_v<Change, Renamed>)
             touch_key({.database = made.key.database, .key = made.target});
           if constexpr (std::is_same_v<Change, Moved>)
@@ -79,6 +96,8 @@ void Watches::touch_key(DatabaseKey key, bool was_removed) {
   }
 }
 
+// Called after the change. A watched key has changed if it was there before or is there now: a flush of a
+// database that lacks the key changes nothing for it.
 void Watches::touch_database(std::uint32_t database, std::uint32_t other, const Keyspace& keyspace) {
   for (const auto& [key, watching] : by_key_) {
     for (const Watcher& each : watching) {
@@ -96,6 +115,7 @@ void Watches::drop_ended() {
   std::erase_if(by_key_, [](const auto& entry) {
     return std::ranges::all_of(entry.second, [](const Watcher& each) { return each.watch.expired(); });
   });
+  // Twice what is left: so the cleaning costs each new key a constant time on average.
   dropped_at_ = std::max<std::size_t>(2 * by_key_.size(), 64);
 }
 

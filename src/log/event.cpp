@@ -57,6 +57,7 @@ void append_value(std::string& to, std::string_view bytes) {
   }
   to += '"';
   for (const char letter : bytes) {
+    // A reader of the line can take the quotes apart again.
     if (letter == '"' || letter == '\\') to += '\\';
     append_escaped(to, {&letter, 1});
   }
@@ -95,10 +96,12 @@ std::string json_body(std::string_view event, std::string_view message, Fields f
     if (const auto* const number = std::get_if<std::uint64_t>(&field.value())) writer.number(*number);
     if (const auto* const truth = std::get_if<bool>(&field.value())) writer.truth(*truth);
     if (const auto* const real = std::get_if<double>(&field.value())) {
+      // Rounded, so that JSON has the digits that the text has.
       const double scale = std::pow(10, field.digits());
       writer.number(std::round(*real * scale) / scale);
     }
   }
+  // Without the opening brace: the logger's pattern writes it, with time and level.
   return std::move(writer.end_object()).finish().substr(1);
 }
 
@@ -109,8 +112,11 @@ std::string body_of(Format format, std::string_view event, std::string_view mess
 }
 
 void write(Level level, std::string_view event, std::string_view message, Fields fields) {
+  // Before the text is made: a line that is not written costs one comparison.
   if (!is_on(level)) return;
   const Format format = format_of_lines.load(std::memory_order_relaxed);
+  // The text goes in as a string and not as a format: braces in a client's bytes mean nothing. The raw
+  // pointer costs no count; the logger is set before other threads log, and stays.
   spdlog::default_logger_raw()->log(level_of(level), body_of(format, event, message, fields));
 }
 

@@ -10,9 +10,12 @@ namespace {
 // The length of the character in UTF-8 that `text` begins with; 0 if it begins with none.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t at) -> unsigned { return static_cast<unsigned char>(text[at]); };
+  // The well-formed sequences of the Unicode standard (table 3-7). Prometheus refuses a whole scrape for
+  // one label that is no UTF-8, and keys are any bytes.
   const unsigned first = byte(0);
   if (first < 0x80) return 1;
   const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  // Bytes that begin no character; then a character that the text cuts off.
   if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
   for (std::size_t at = 1; at < length; ++at)
     if ((byte(at) & 0xc0) != 0x80) return 0;
@@ -23,6 +26,7 @@ std::size_t character_length(std::string_view text) {
   return is_wrong ? 0 : length;
 }
 
+// The spellings of infinity and NaN are those of the format, not those of C++.
 void append_value(std::string& text, double value) {
   if (std::isnan(value)) {
     text += "NaN";
@@ -36,6 +40,7 @@ void append_value(std::string& text, double value) {
 void append_label(std::string& text, const Exposition::Label& label) {
   text.append(label.first).append("=\"");
   for (const char c : label.second) {
+    // The format knows three escapes in a label. Other control characters stand as they are.
     if (c == '\n') {
       text += "\\n";
       continue;
@@ -90,6 +95,8 @@ void Exposition::head(std::string_view name, std::string_view help, std::string_
   name_ = name;
   counts_ = false;
   std::string family(name);
+  // Samples of a counter have the suffix in both formats. Prometheus wants it in the head too, and
+  // OpenMetrics does not.
   if (type == "counter" && format_ == Format::prometheus) family += "_total";
   text_.append("# HELP ").append(family).append(" ").append(help).append("\n");
   text_.append("# TYPE ").append(family).append(" ").append(type).append("\n");
@@ -108,6 +115,7 @@ Exposition& Exposition::series(Labels labels, std::span<const Bucket> buckets, d
     const Label last("le", bound);
     line("_bucket", labels, &last, static_cast<double>(bucket.count));
   }
+  // Both formats want this bucket, even if the last bound is above all values. It is the count of all.
   const Label last("le", "+Inf");
   line("_bucket", labels, &last, static_cast<double>(count));
   line("_sum", labels, nullptr, sum);
@@ -132,6 +140,7 @@ void Exposition::line(std::string_view suffix, Labels labels, const Label* last_
 }
 
 std::string Exposition::finish() && {
+  // OpenMetrics: a text without this line was cut off on its way, and is refused.
   if (format_ == Format::open_metrics) text_ += "# EOF\n";
   return std::move(text_);
 }

@@ -66,6 +66,8 @@ JsonWriter& JsonWriter::plain(std::string_view value) {
   return *this;
 }
 
+// Called before each value and each name. name() and open() clear the mark, since no comma follows a colon
+// or an opening bracket.
 void JsonWriter::separate() {
   if (needs_comma_) text_ += ',';
   needs_comma_ = true;
@@ -75,6 +77,7 @@ void JsonWriter::quote(std::string_view bytes) {
   constexpr std::string_view digits = "0123456789abcdef";
   constexpr unsigned first_visible = 0x20;
   text_ += '"';
+  // First made valid UTF-8, then escaped: what printable() writes has a backslash, which JSON escapes too.
   for (const char character : printable(bytes)) {
     const auto code = static_cast<unsigned char>(character);
     if (code < first_visible) {

@@ -62,6 +62,8 @@ class Splitter {
       word = plain;
       return true;
     }
+    // Quotes may change the bytes, so such a word is built up in `unquoted_`, with what stood before the
+    // quote.
     const std::size_t stored_at = unquoted_.size();
     unquoted_.append(plain);
     const char quote = line_[at_++];
@@ -87,6 +89,7 @@ class Splitter {
   }
 
   char take_escape() {
+    // Without two hex digits behind it, \x is an x.
     if (line_[at_] == 'x' && line_.size() - at_ > 2) {
       const int high = hex_digit(line_[at_ + 1]);
       const int low = hex_digit(line_[at_ + 2]);

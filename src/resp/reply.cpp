@@ -56,6 +56,8 @@ void append_number(std::string& buffer, char type, Number value) {
 
 }  // namespace
 
+// The text may repeat bytes of a client. A CR LF among them would end the line early, and the client would
+// take the rest for another reply.
 void Reply::line(char type, std::string_view text) {
   buffer_.push_back(type);
   const std::size_t begin = buffer_.size();
@@ -80,9 +82,12 @@ void Reply::simple(std::string_view text) {
 
 void Reply::error(std::string_view text) {
   SEPAL_ASSERT(!text.empty(), "an error without a text");
+  // The bytes that fill() appends later belong before whatever is appended now.
   SEPAL_ASSERT(!has_later(), "an error would stand within a long value");
   const std::size_t begin = buffer_.size() + 1;
   line('-', text);
+  // Copied from the buffer, where CR and LF are spaces already. A copy, since the buffer may be sent and
+  // emptied before the statistics read it.
   last_error_.assign(buffer_, begin, text.size());
   ++error_count_;
 }
@@ -99,6 +104,7 @@ void Reply::integer_unsigned(std::uint64_t value) {
 void Reply::booleans(std::span<const bool> values) {
   const FourBooleans& four = version_ == Version::resp2 ? four_in_resp2 : four_in_resp3;
   const std::size_t begin = buffer_.size();
+  // The size is known, so the buffer grows once, and the bytes are stored without a test of its room.
   buffer_.resize(begin + boolean_bytes * values.size());
   char* to = buffer_.data() + begin;
   for (; values.size() >= 4; values = values.subspan(4)) {
@@ -128,6 +134,7 @@ void Reply::bulk_later(std::vector<std::string> pieces) {
   std::size_t size = 0;
   for (const std::string& piece : pieces) size += piece.size();
   count('$', size);
+  // The line end of the bulk comes behind its bytes, so it is a piece of its own.
   pieces.emplace_back(line_end);
   raw_later(std::move(pieces));
 }
@@ -142,6 +149,8 @@ void Reply::raw_later(std::vector<std::string> pieces) {
 
 void Reply::fill(std::size_t size_max) {
   SEPAL_ASSERT(size_max > 0, "a reply is filled up to no bytes, and would never end");
+  // A piece is freed as soon as it is copied: a long value and its copy are never in memory together as a
+  // whole.
   while (has_later() && buffer_.size() < size_max) {
     std::string& piece = later_->pieces[later_->piece];
     const std::string_view rest =

@@ -53,6 +53,7 @@ constexpr char tls_handshake = 0x16;
 
 // Reads digits, a CR and one more byte; returns what follows, or null for anything else, including a leading
 // zero or a number that goes on behind short_length_digits_max or `end`.
+// The bound of the loop keeps `sum` from wrapping without a test for each digit.
 inline const char* read_short_length(const char* at, const char* end, std::uint64_t& value) {
   const char* const last = end - at > short_length_digits_max ? at + short_length_digits_max : end;
   const char* const first = at;
@@ -101,6 +102,7 @@ constexpr std::size_t words_before_items = 3;
 class WordReader {
  public:
   const char* read(const char* at, const char* end, std::uint64_t bytes_max, std::string_view& word) {
+    // Eight bytes are loaded at once: near the end of the input there may be fewer.
     const bool comparable = end - at >= static_cast<std::ptrdiff_t>(sizeof header_);
     if (comparable && (load_little_endian<std::uint64_t>(at) & mask_) == header_)
       return take_word(at + header_bytes_, end, length_, word);
@@ -111,6 +113,7 @@ class WordReader {
 
  private:
   void remember(const char* at, std::size_t header_bytes, std::size_t length) {
+    // A longer header does not fit into the comparison. The one that is remembered stays valid.
     if (header_bytes >= sizeof header_) return;
     header_bytes_ = header_bytes;
     length_ = length;
@@ -177,6 +180,7 @@ std::optional<std::int64_t> parse_length(std::string_view digits) {
 }  // namespace
 
 Progress RequestParser::next(std::string_view input, bool authenticated) {
+  // A request in progress has been read in part, and its second reader goes on.
   if (stage_ == Stage::first_line && take_whole(input, authenticated)) return Progress::complete;
   return resume(input, authenticated);
 }
@@ -188,6 +192,7 @@ bool RequestParser::take_whole(std::string_view input, bool authenticated) {
   std::uint64_t count = 0;
   at = read_short_length(at + 1, end, count);
   if (at == nullptr || count == 0) return false;
+  // Before words_ gets its size: a client may announce far more words than it sends.
   if (static_cast<std::size_t>(end - at) < count * word_bytes_min) return false;
 
   std::uint64_t count_max = limits_.argument_count_max;
@@ -198,8 +203,10 @@ bool RequestParser::take_whole(std::string_view input, bool authenticated) {
   }
   if (count > count_max) return false;
 
+  // From here on words_ may be half filled when this returns false. resume() then starts the request anew.
   words_.resize(count);
   const char* last_word_at = at;
+  // A pipeline of short requests pays nothing for WordReader: its words are all among the first.
   const std::size_t first_words = std::min<std::size_t>(count, words_before_items);
   for (std::size_t index = 0; index < first_words; ++index) {
     last_word_at = at;
@@ -212,7 +219,9 @@ bool RequestParser::take_whole(std::string_view input, bool authenticated) {
     at = words_.back().data() + words_.back().size() + line_end_bytes;
   }
   const auto taken = static_cast<std::size_t>(at - input.data());
+  // The second reader refuses such a request, and knows the error.
   if (taken > limits_.request_bytes_max) return false;
+  // Remembered for next_alike() and its like, which compare bytes: so they need not parse what is equal.
   head_ = std::string_view(input.data(), static_cast<std::size_t>(last_word_at - input.data()));
   bulk_bytes_max_ = bulk_bytes_max;
   consumed_ = taken;
@@ -228,6 +237,7 @@ std::size_t RequestParser::next_alike(std::string_view input, std::span<std::str
   const char* at = input.data();
   const char* const end = at + input.size();
   std::size_t taken = 0;
+  // The head has the first line as well, so an equal head means an equal number of words.
   while (!head_.empty() && taken < last_words.size()) {
     const char* const after = read_short_word(skip(head_, at, end), end, bulk_bytes_max_, last_words[taken]);
     if (after == nullptr || !fits(at, after)) break;
@@ -291,6 +301,7 @@ std::size_t RequestParser::next_similar(std::string_view input, std::span<LastTw
 // Words of an inline request with quotes may lie in unquoted_, which has not moved.
 void RequestParser::input_moved(std::string_view input, const char* now) {
   SEPAL_ASSERT(stage_ == Stage::first_line, "the words of a request that is not whole are moved");
+  // The head is a view of bytes that are gone. Neighbours are not looked for behind such a request.
   head_ = {};
   move_words(words_, input.data(), input.size(), now);
 }
@@ -308,6 +319,8 @@ Progress RequestParser::resume(std::string_view input, bool authenticated) {
   consumed_ = 0;
   head_ = {};
   if (stage_ == Stage::malformed) return Progress::malformed;
+  // Only between requests: a request in progress has its words there. A client that keeps sending whole
+  // requests does not come here, so its words keep their memory.
   if (stage_ == Stage::first_line) give_back_memory();
   for (std::size_t skipped = 0;;) {
     const Progress progress = proceed(input.substr(skipped), authenticated);
@@ -340,6 +353,7 @@ Progress RequestParser::proceed(std::string_view input, bool authenticated) {
     }
     // The header was checked against the limits, which keep this sum from wrapping.
     if (input.size() - at_ < bulk_bytes_ + line_end_bytes) return Progress::need_more;
+    // Room for the words that have arrived, never for those that were announced.
     make_room_for_word();
     words_.push_back(word_at(words_in_, at_, bulk_bytes_));
     at_ += bulk_bytes_ + line_end_bytes;
@@ -348,7 +362,10 @@ Progress RequestParser::proceed(std::string_view input, bool authenticated) {
     stage_ = Stage::bulk_header;
   }
   SEPAL_ASSERT(at_ <= input.size(), "a request ends behind the bytes that have arrived");
+  // The buffer may have moved between the calls. All words move at once, at the end, so a request that
+  // arrives in many pieces costs no more for that.
   move_words(words_, words_in_, at_, input.data());
+  // restart() clears at_.
   const std::size_t taken = at_;
   restart();
   consumed_ = taken;
@@ -363,6 +380,8 @@ Progress RequestParser::read_inline(std::string_view input) {
   const bool line_limit_is_lower = limits_.line_bytes_max < limits_.request_bytes_max;
   const std::uint64_t bytes_max =
       line_limit_is_lower ? limits_.line_bytes_max + 1 : limits_.request_bytes_max;
+  // The search goes no further than the limit, and begins where the last one ended: a line that comes byte
+  // by byte is searched once.
   const std::string_view window = input.substr(0, bytes_max);
   const std::size_t found = window.find('\n', scanned_);
   if (found == std::string_view::npos) {
@@ -384,6 +403,7 @@ Progress RequestParser::read_array_header(std::string_view input, bool authentic
   if (line != Progress::complete) return line;
   const auto count = parse_length(input.substr(1, line_end_ - 1));
   if (!count) return refuse("invalid multibulk length");
+  // A negative count is a null array, which is skipped like an empty one.
   const auto words = static_cast<std::uint64_t>(std::max<std::int64_t>(*count, 0));
   if (words > std::min(limits_.argument_count_max, array_count_max))
     return refuse("invalid multibulk length");
@@ -412,6 +432,7 @@ Progress RequestParser::read_bulk_header(std::string_view input, bool authentica
   if (bytes > limits_.bulk_bytes_max) return refuse("invalid bulk length");
   if (!authenticated && bytes > unauthenticated_bulk_bytes_max) return refuse("unauthenticated bulk length");
   const std::size_t body_at = line_end_ + line_end_bytes;
+  // Subtracted from the limit, since a sum of lengths might wrap.
   if (body_at > limits_.request_bytes_max || limits_.request_bytes_max - body_at < bytes + line_end_bytes) {
     return refuse_size();
   }
@@ -441,6 +462,7 @@ Progress RequestParser::refuse(std::string_view what) {
   error_text_ = "ERR Protocol error: ";
   error_text_ += what;
   stage_ = Stage::malformed;
+  // The caller makes no room for more bytes: the connection closes.
   bytes_expected_ = 0;
   return Progress::malformed;
 }

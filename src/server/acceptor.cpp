@@ -113,6 +113,8 @@ Result<void> Acceptor::start(std::vector<Listener> listeners) {
     boost::system::error_code error;
     door->descriptor.assign(door->listener.descriptor.number(), error);
     if (error) return fail(Errc::io, "cannot watch a listening socket: " + error.message());
+    // Asio's object owns the number from here on. Released only after assign() has succeeded, so an error
+    // closes it.
     static_cast<void>(door->listener.descriptor.release());
     await(*door);
     doors_.push_back(std::move(door));
@@ -129,6 +131,8 @@ void Acceptor::stop() {
   context_.stop();
   if (thread_.joinable()) thread_.join();
   // The acceptor's thread has ended, so no handler refers to a door any more.
+  // Before the sockets are closed: until then another sepald finds the path taken, and does not replace the
+  // file.
   for (const auto& door : doors_) remove_socket_file(door->listener);
   doors_.clear();
 }
@@ -141,12 +145,14 @@ void Acceptor::await(Door& door) {
 }
 
 void Acceptor::accept_waiting(Door& door) {
+  // The last attempt to open it may have failed.
   if (!spare_.is_open()) spare_ = open_spare();
   for (int taken = 0; taken < accepts_per_turn_max; ++taken) {
     sockaddr_storage peer;
     Descriptor descriptor = accept_from(door.descriptor.native_handle(), peer);
     if (descriptor.is_open()) {
       pause_logged_ = false;
+      // The bound is checked after the accept: only a client that is accepted can be told why it is refused.
       if (has_room(door.listener.kind)) {
         hand_over(door, std::move(descriptor), peer);
       } else {
@@ -158,6 +164,7 @@ void Acceptor::accept_waiting(Door& door) {
     if (error == EAGAIN || error == EWOULDBLOCK) break;
     if (concerns_one_connection(error)) continue;
     if (!is_out_of_descriptors(error) || !spare_.is_open()) return pause(door, error);
+    // Each connection in the backlog is refused like this, so that clients hear why instead of waiting.
     if (!refuse_with_spare(door, error)) break;
   }
   await(door);
@@ -176,6 +183,8 @@ bool Acceptor::has_room(StreamKind kind) const {
 // connection, so it also fails with EMFILE when none waits.
 bool Acceptor::refuse_with_spare(Door& door, int error) {
   SEPAL_ASSERT(spare_.is_open(), "there is no spare descriptor to accept with");
+  // Another thread may take the free descriptor first. Then nothing is accepted here, the spare stays closed,
+  // and the next turn pauses.
   spare_.close();
   sockaddr_storage peer;
   Descriptor descriptor = accept_from(door.descriptor.native_handle(), peer);
@@ -225,6 +234,7 @@ void Acceptor::hand_over(Door& door, Descriptor descriptor, const sockaddr_stora
                     .address = {},
                     .local_address = {}};
   const int number = accepted.descriptor.number();
+  // A client of the UNIX socket is shown as the reference shows it.
   accepted.address = tcp ? endpoint_text(peer) : door.listener.path + ":0";
   accepted.from_this_machine = !tcp || is_loopback(accepted.address);
   accepted.local_address = tcp ? local_endpoint_text(number) : door.listener.path + ":0";

@@ -59,6 +59,7 @@ Handshakes::Handshakes(boost::asio::io_context& context, const HandshakeOptions&
 }
 
 void Handshakes::begin(Accepted accepted) {
+  // This comes before the new entry is listed, so that make_room() does not choose it.
   make_room();
   pending_.push_back({.accepted = std::move(accepted), .began = std::chrono::steady_clock::now()});
   Pending& pending = pending_.back();
@@ -74,6 +75,8 @@ void Handshakes::begin(Accepted accepted) {
 }
 
 void Handshakes::sweep(SteadyTime now, std::chrono::seconds patience) {
+  // login_timeout 0 lets a client wait for ever. A handshake holds a place and OpenSSL's memory, so it has a
+  // bound all the same. The oldest come first: the loop ends at the first that still has time.
   if (patience.count() == 0) patience = handshake_time_max;
   while (!pending_.empty() && now - pending_.front().began > patience)
     drop(pending_.front(), tallies_.too_slow, too_slow);
@@ -84,6 +87,7 @@ void Handshakes::close_all() {
 }
 
 void Handshakes::await() {
+  // Readiness::wait() allows one wait at a time.
   if (pending_.empty() || std::exchange(awaiting_, true)) return;
   readiness_.wait([this](const boost::system::error_code& error) {
     awaiting_ = false;
@@ -104,6 +108,7 @@ void Handshakes::take_turn() {
 
 void Handshakes::go_on(Pending& pending) {
   if (pending.connection == nullptr) {
+    // The context of this moment. A certificate that is read anew later is for handshakes that begin later.
     const std::shared_ptr<const tls::Context> context = options_.tls->get();
     SEPAL_ASSERT(context != nullptr, "the TLS port is open before there is a certificate");
     pending.connection = std::make_unique<tls::Connection>(*context, pending.accepted.descriptor.number());
@@ -132,6 +137,7 @@ void Handshakes::finish(Pending& pending) {
   if (pending.user_field == tls::UserField::common_name)
     greeted.user_name = greeted.connection->common_name();
   Accepted accepted = std::move(pending.accepted);
+  // The descriptor stays open and goes into the worker's own set. So no close takes it out of this one.
   readiness_.remove(accepted.descriptor.number());
   tallies_.under_way.fetch_sub(1, std::memory_order_relaxed);
   pending_.erase(pending.place);
@@ -155,6 +161,7 @@ void Handshakes::make_room() {
 void Handshakes::drop(Pending& pending, std::atomic<std::uint64_t>& tally, const Refusal& refusal) {
   tally.fetch_add(1, std::memory_order_relaxed);
   refusals_.note(refusal, pending.accepted.address);
+  // OpenSSL may just have sent an alert. A reset by the close would overtake it.
   part_from(pending.accepted.descriptor.number(), scrap_);
   close(pending);
 }

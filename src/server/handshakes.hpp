@@ -105,6 +105,7 @@ class Handshakes {
   std::span<char> scrap_;
   Observer observer_;
   Readiness readiness_;
+  // A list, because events name an entry by its address.
   std::list<Pending> pending_;  // the oldest first
   bool awaiting_ = false;
   RefusalLog refusals_;

@@ -58,12 +58,15 @@ bool is_absent(const error_code& error) {
 error_code listen_on(tcp::acceptor& acceptor, const tcp::endpoint& endpoint, std::uint32_t backlog) {
   error_code error;
   acceptor.open(endpoint.protocol(), error);
+  // Without this, a restart cannot bind while connections of the process before are in TIME_WAIT.
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  // Without this, a socket at "::" takes IPv4 as well, and the bind to "0.0.0.0" at the same port fails.
   if (!error && endpoint.address().is_v6()) {
     acceptor.set_option(boost::asio::ip::v6_only(true), error);
   }
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(static_cast<int>(backlog), error);
+  // The server's acceptor calls accept4() until no connection waits. A blocking call would not come back.
   if (!error) acceptor.native_non_blocking(true, error);
   return error;
 }
@@ -92,6 +95,7 @@ error_code open_tcp(Address address, std::uint32_t backlog, Listener& listener) 
   if (error) return error;
   const tcp::endpoint local = acceptor.local_endpoint(error);
   if (error) return error;
+  // This context ends here. The descriptor is watched by another one.
   const int number = acceptor.release(error);
   if (error) return error;
   listener = {.descriptor = Descriptor(number), .kind = StreamKind::tcp, .port = local.port(), .path = {}};
@@ -155,11 +159,14 @@ Result<void> make_room(const std::string& path, const sockaddr_un& address) {
     if (reason == ENOENT) return {};
     return fail(Errc::io, start + system_text(reason));
   }
+  // lstat() does not follow a link, so a link is refused, too. The unlink below would remove the operator's
+  // link.
   if (!S_ISSOCK(status.st_mode)) {
     return fail(Errc::in_use, start + "a file that is no socket is there; move it, or choose another path");
   }
   const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!probe.is_open()) return fail(Errc::io, start + system_text(errno));
+  // Only ECONNREFUSED says that no process listens. A process with a full backlog answers EAGAIN.
   if (::connect(probe.number(), generic(address), sizeof address) == 0 || errno != ECONNREFUSED) {
     return fail(Errc::in_use, start + "the path is taken by another program; choose another");
   }

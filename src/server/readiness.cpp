@@ -29,6 +29,7 @@ Result<void> Readiness::open() {
   boost::system::error_code error;
   descriptor_.assign(set, error);
   if (!error) return {};
+  // assign() has failed, so the descriptor still belongs to this function.
   ::close(set);
   return fail(Errc::io, "cannot watch connections: " + error.message());
 }

@@ -22,6 +22,7 @@ void refuse(int descriptor, const Refusal& refusal, std::span<char> scrap) {
 // the connection, and the client would lose what it was told.
 void part_from(int descriptor, std::span<char> scrap) {
   static_cast<void>(::shutdown(descriptor, SHUT_WR));
+  // One read only: a client that sends on and on must not keep the thread here.
   static_cast<void>(::recv(descriptor, scrap.data(), scrap.size(), MSG_DONTWAIT));
 }
 

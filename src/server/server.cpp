@@ -32,6 +32,8 @@ class Server::Implementation {
 
   Result<void> start() {
     SEPAL_ASSERT(!std::exchange(started_, true), "a server is started once");
+    // The ports come first: if an address is taken, no thread has started yet. The acceptor starts last,
+    // because it hands connections to the workers.
     Result<std::vector<Listener>> listeners = open_listeners(options_);
     if (!listeners) return listeners.error();
     for (const Listener& listener : *listeners)
@@ -122,6 +124,7 @@ void Server::ask_workers(std::function<void()> all_taken) {
 }
 
 void Server::kill(std::uint64_t id) {
+  // As in answer(): only the client's own worker knows that it has the client.
   for (const auto& worker : implementation_->workers()) worker->kill(id);
 }
 

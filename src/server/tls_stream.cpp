@@ -74,10 +74,13 @@ session::Stream::Transfer TlsStream::send(std::string_view bytes) {
 void TlsStream::watch(std::uint32_t events) {
   watched_ = events;
   socket_.watch(events | (wants_to_write_ ? session::writable : 0));
+  // The scheduler may have begun, or ceased, to wait for `readable`: the stream goes into the list or leaves
+  // it.
   note_unread(holds_bytes_);
 }
 
 bool TlsStream::end() {
+  // TLS has an end of its own. It must leave before the sending side of the socket ends.
   connection_->end();
   return socket_.end();
 }

@@ -42,8 +42,11 @@ void set_option(int descriptor, int level, int option, int value) {
 // As in the reference: the system sends the first probe after `keepalive`, further probes after a third of
 // that time each, and gives the connection up after three probes without an answer.
 void set_tcp_options(int descriptor, std::chrono::seconds keepalive) {
+  // A send has all replies of a batch already. Nagle's algorithm would hold a short one back until the client
+  // has acknowledged the one before.
   set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
   if (keepalive.count() <= 0) return;
+  // Linux refuses more seconds than this, and refuses an interval of 0.
   const int seconds = static_cast<int>(std::min<std::int64_t>(keepalive.count(), 32767));
   set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
@@ -71,6 +74,8 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
                    .reply_buffer = reply_buffer_,
                    .last_words = last_words_,
                    .similar_words = similar_words_},
+      // One thread runs the context. The hint says no more than that, because other threads post to it
+      // (decisions/0006).
       context_(1),
       work_(context_.get_executor()),
       readiness_(context_),
@@ -93,6 +98,7 @@ Worker::Worker(std::size_t index, Gate& gate, command::Services& services, Clien
 }
 
 Worker::~Worker() {
+  // Without stop(), the thread still runs. It must end before the members that it uses.
   context_.stop();
   join();
 }
@@ -102,6 +108,7 @@ Result<void> Worker::start() {
   if (auto opened = readiness_.open(); !opened) return opened;
   if (handshakes_ != nullptr)
     if (auto opened = handshakes_->open(); !opened) return opened;
+  // Last, so an error above leaves no thread behind.
   thread_ = std::thread([this] {
     name_this_thread(("worker-" + std::to_string(index_)).c_str());
     schedule_sweep();
@@ -194,6 +201,7 @@ void Worker::admit(Accepted accepted, Greeted greeted) {
   if (!watched) {
     log::error("connection_refused", "connection refused",
                {{"id", accepted.id}, {"reason", watched.error().detail}});
+    // The scheduler has the client already. kill() gives back its place and its count, as for any client.
     scheduler_.kill(accepted.id);
     await_next();
   }
@@ -204,6 +212,8 @@ void Worker::admit(Accepted accepted, Greeted greeted) {
 std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted, Greeted& greeted) {
   const GateEntered inside(gate_, index_);
   const command::RuntimeOptions& options = services_.options;
+  // Protected mode comes first, so a stranger takes no place. The place is taken last: nothing below fails,
+  // so no refused client has to give a place back.
   const bool is_protected = options.protected_mode == command::Switch::yes && services_.users->open();
   if (is_protected && !accepted.from_this_machine) return &stranger;
   const std::uint64_t beyond = accepted.kind == StreamKind::unix_socket ? operator_places : 0;
@@ -237,6 +247,7 @@ void Worker::turn_away(Accepted accepted, const Greeted& greeted, const Refusal&
     if (greeted.connection == nullptr) {
       refuse(accepted.descriptor.number(), refusal, scrap);
     } else {
+      // The client is closed in any case, so an error changes nothing.
       static_cast<void>(greeted.connection->send(refusal.reply));
       greeted.connection->end();
       part_from(accepted.descriptor.number(), scrap);
@@ -273,6 +284,7 @@ void Worker::take_unread() {
   const std::vector<TlsStream*> streams = unread_.all();
   for (TlsStream* const stream : streams) scheduler_.ready(*stream->owner(), session::readable);
   scheduler_.end_turn();
+  // A stream that is still listed was not added again, so UnreadStreams has asked for no further turn.
   if (!unread_.all().empty()) ask_for_unread();
   await_next();
 }
@@ -332,10 +344,12 @@ void Worker::begin_stop(SteadyTime deadline) {
   stopping_ = true;
   if (handshakes_ != nullptr) handshakes_->close_all();
   scheduler_.stop();
+  // The clients get their replies until then. A client that does not read must not hold up the stop.
   deadline_timer_.expires_at(deadline);
   deadline_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) cut_off_all();
   });
+  // The new time of the timer cancels the slow sweep that waits, so only one sweep is ever scheduled.
   schedule_sweep();
   await_next();
 }

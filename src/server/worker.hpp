@@ -95,10 +95,10 @@ class Worker {
   void await_next();
   void await_pause_end();
   std::uint64_t journal_progress_to_act_on();
-  // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
-  // sees the lower count, it may rely on the descriptor to be free.
   void bound_buffers();
   void close_client_with_most();
+  // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
+  // sees the lower count, it may rely on the descriptor to be free.
   void socket_closed() {
     const std::uint64_t load_before = load_.fetch_sub(1, std::memory_order_release);
     SEPAL_ASSERT(load_before > 0, "the worker closes more sockets than it was given");
@@ -116,6 +116,7 @@ class Worker {
   ClientCounts& counts_;
   command::Dispatcher dispatcher_;
   std::unique_ptr<char[]> read_memory_;
+  // The environment refers to all of these, and each session refers to the environment.
   session::SharedInput input_;
   std::string reply_buffer_;
   session::TogetherWords last_words_;

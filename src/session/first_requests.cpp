@@ -26,6 +26,7 @@ void FirstRequests::look_ahead(const Session::Environment& environment, std::spa
     requests.run(lines);
     lines.ask();
   }
+  // The gate is open: settle() may wait for records of other workers.
   requests.settle();
 }
 
@@ -56,6 +57,7 @@ void FirstRequests::gather(std::span<Session* const> sessions, LinesAhead& lines
     }
     groups_.push_back({.first = begin, .count = requests_.size() - begin});
     if (groups_.back().count > 1) continue;
+    // The request stays in requests_, where no group names it.
     groups_.pop_back();
     first.session->collect_lines(lines);
   }

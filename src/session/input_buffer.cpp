@@ -34,6 +34,7 @@ std::span<char> InputBuffer::space(std::size_t bytes_expected) {
   if (held <= copied_tail_bytes_max) return shared_.free().subspan(held);
   if (capacity_ - end_ < read_bytes_min) {
     move_to_front();
+    // The bytes in front are moved first: that may be room enough.
     const std::size_t wanted = grown(held, bytes_expected);
     if (capacity_ < wanted && !resize_own(wanted)) return {};
   }
@@ -71,6 +72,7 @@ bool InputBuffer::stash() {
       release();
       return false;
     }
+    // own_ holds no bytes of use: arrived() has copied the tail out of it.
     std::memcpy(own_.get(), in_shared_ + begin_, held);
     leave_shared();
     begin_ = 0;
@@ -86,6 +88,7 @@ bool InputBuffer::stash() {
 }
 
 void InputBuffer::shrink(std::size_t capacity) {
+  // If there is too much to give back at once, only a part goes: stash() is called again.
   gives_back_ = capacity_ > capacity + given_back_bytes_max;
   if (gives_back_) capacity = capacity_ - given_back_bytes_max;
   if (capacity > 0 && resize_own(capacity)) return;

@@ -42,6 +42,7 @@ class Outbox {
     sent_bytes_ += byte_count;
     byte_count_ -= byte_count;
     if (sent_bytes_ < blocks_.front().size()) return;
+    // A full block is mapped by itself (base/free_memory.hpp), so it goes back to the system here.
     blocks_.pop_front();
     sent_bytes_ = 0;
   }

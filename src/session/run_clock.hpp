@@ -46,6 +46,7 @@ class RunClock {
 
   // Call it before a request of this row runs. Null: the request has no row.
   void before(const command::CommandSpec* spec) {
+    // The same command again: its requests share the measurement that runs.
     if (spec != nullptr && spec == next_) return;
     settle();
     next_ = spec;

@@ -64,6 +64,7 @@ Client& Scheduler::add(std::unique_ptr<Stream> stream, command::ClientState clie
 
 void Scheduler::begin_turn(std::uint64_t journal_progress) {
   runs_of_last_turn_ = std::exchange(runs_, 0);
+  // Clients that waited for the journal are queued now, so they run at the end of this turn.
   queue_waiting(journal_progress);
 }
 
@@ -88,6 +89,7 @@ void Scheduler::queue(std::vector<std::uint64_t>& clients, State their_state) {
 
 void Scheduler::ready(Client& client, std::uint32_t events) {
   const bool has_unsent = !client.outbox.empty();
+  // In every state, the outbox moves first. A broken stream fails in this send, and the client is closed.
   if (has_unsent && (events & (writable | broken)) != 0 && !flush(client)) return close(client);
   switch (client.state) {
     case State::reading:
@@ -139,12 +141,14 @@ void Scheduler::run_script() {
   SEPAL_ASSERT(client != nullptr && client->state == State::waiting, "a client stays until its script ends");
   const std::optional<Step> step = client->session.resume_script();
   if (!step) return;
+  // The client had to be closed while its script was suspended. close() has put that off until here.
   if (client->abandoned) return close(*client);
   carry_on(*client, *step);
 }
 
 void Scheduler::settle(std::uint64_t journal_progress) {
   queue_waiting(journal_progress);
+  // send_kept() comes last: replies that the journal releases become kept ones.
   release_durable();
   send_kept();
 }
@@ -152,16 +156,19 @@ void Scheduler::settle(std::uint64_t journal_progress) {
 void Scheduler::receive(Client& client) {
   SEPAL_ASSERT(client.state == State::reading, "a client receives while it has requests to run");
   const std::span<char> space = client.session.input_space();
+  // The system has no memory for the rest of the request.
   if (space.empty()) return close(client);
   const Stream::Transfer received = client.stream->receive(space);
   switch (received.status) {
     case Stream::Status::again:
+      // stop() reads a last time from each client that waits for bytes. From this one nothing has come.
       if (stopping_) finish(client);
       return;
     case Stream::Status::failed:
       return close(client);
     case Stream::Status::ended:
       client.peer_ended = true;
+      // A peer may send its last requests and end its side at once. They still run and are answered.
       client.session.input_ended();
       break;
     case Stream::Status::done:
@@ -176,6 +183,7 @@ void Scheduler::receive(Client& client) {
 // The pointers in round_ are good: a client in State::received is not closed before it has run.
 void Scheduler::run_round() {
   const bool last_is_large = round_bytes_ > round_bytes_max;
+  // With one client there is nothing to overlap or to run together (decisions/0018).
   if (round_.size() > 1) look_ahead();
   for (Client* const client : round_) {
     // The replies of short batches do not wait for a long pipeline.
@@ -203,6 +211,8 @@ void Scheduler::run(Client& client) {
   const bool grew = client.session.take_grew();
   const std::size_t kept_before = kept_.size();
   carry_on(client, step);  // may destroy the client
+  // After carry_on(), which brings the client's figures up to date: the worker looks for the client with
+  // most.
   if (grew) observer_.buffers_grew();
   if (kept_.size() > kept_before) {
     if (kept_before == 0) kept_since_ = now;
@@ -256,6 +266,7 @@ void Scheduler::send_now(Client& client) {
 
 // Gives the bytes to the stream, or puts them into the outbox. False when the stream is broken.
 inline bool Scheduler::send(Client& client, std::string_view bytes) {
+  // Behind an outbox the bytes must wait, even if the stream would take them: replies keep their order.
   if (client.outbox.empty() && !bytes.empty()) {
     const Stream::Transfer sent = client.stream->send(bytes);
     if (sent.status == Stream::Status::failed) return false;
@@ -292,6 +303,7 @@ bool Scheduler::flush(Client& client) {
     flushed += sent.byte_count;
   }
   client.session.output_sent(flushed, client.outbox.byte_count());
+  // Ends the watch for `writable` once the outbox is empty. Without this, each turn would hear of it.
   watch(client, client.wanted);
   return true;
 }
@@ -379,6 +391,8 @@ void Scheduler::release_durable() {
     Client* const client = find(held_.front().id);
     held_.pop_front();
     if (client == nullptr) continue;
+    // The client is off the list before it goes on: its next batch may hold replies again, at a later
+    // position.
     SEPAL_ASSERT(client->state == State::held, "a client whose replies are held does nothing else");
     carry_on(*client, asked_anew(client->session.release()));
   }
@@ -410,6 +424,7 @@ void Scheduler::answer(std::uint64_t id, const std::function<void(resp::Reply&)>
 void Scheduler::push(std::uint64_t id, std::string_view bytes) {
   Client* const client = find(id);
   if (client == nullptr || !client->session.is_monitor()) return;
+  // CLIENT REPLY OFF and SKIP hold for these lines as well.
   if (client->session.client().replies != command::Replies::all) return;
   if (client->state == State::sending && client->then == Step::close) return;
   if (client->state == State::held || client->state == State::kept || client->session.is_inside_reply()) {
@@ -487,7 +502,8 @@ void Scheduler::stop() {
 
 std::size_t Scheduler::cut_off() {
   const std::size_t count = clients_.size();
-  // A transaction may have several scripts: each is ended when it is suspended.
+  // Scripts first: close() keeps a client whose script is suspended, and the loop below would not end. A
+  // transaction may have several scripts: each is ended when it is suspended.
   while (environment_.dispatcher.suspended_client() != 0) {
     environment_.dispatcher.end_script(true);
     run_script();
@@ -523,6 +539,8 @@ void Scheduler::finish(Client& client) {
   }
   SEPAL_ASSERT(client.state != State::lingering && client.replies.empty(),
                "a client ends twice, or before its replies are sent");
+  // Three reasons not to linger: the peer sends no more; the peer's system has everything; or the stream
+  // needs no waiting at its end.
   if (client.peer_ended || (stopping_ && client.stream->all_is_acknowledged()) || !client.stream->end())
     return close(client);
   client.state = State::lingering;
@@ -537,6 +555,7 @@ void Scheduler::finish(Client& client) {
 void Scheduler::discard(Client& client) {
   SEPAL_ASSERT(client.state == State::lingering,
                "bytes of a client are thrown away that still runs requests");
+  // No input_arrived() follows, so these bytes take no room: the next receive overwrites them.
   const Stream::Transfer received = client.stream->receive(client.session.input_space());
   if (received.status == Stream::Status::ended || received.status == Stream::Status::failed) close(client);
 }

@@ -123,6 +123,8 @@ void Session::collect_lines(LinesAhead& lines) const {
 std::optional<command::Request> Session::single() {
   SEPAL_ASSERT(ahead_.has_value(), "a session is asked for its first request before it looked ahead");
   const std::size_t bytes = input_.unparsed().size();
+  // The request must be all that the client has sent, and its reply the next thing that leaves as it is. A
+  // transaction would queue the request, and CLIENT REPLY would drop the reply: run() deals with these.
   if (ahead_->progress != resp::Progress::complete || parser_.consumed() != bytes ||
       bytes > single_bytes_max || !command::Dispatcher::runs_together(ahead_->spec, parser_.words().size()) ||
       input_ended_ || closing_ || waiting_ || has_output() || client_.transaction != nullptr ||
@@ -153,6 +155,7 @@ void Session::single_was_run(SteadyTime at) {
 Session::Step Session::run(std::chrono::nanoseconds time_max) {
   SEPAL_ASSERT(held_until_ == 0, "nothing runs while replies are held");
   SEPAL_ASSERT(partial_ == nullptr || suspended_ != nullptr, "a long request has lost its words");
+  // FirstRequests has run the only request of this batch. Its reply is there, and its record is settled.
   if (std::exchange(single_was_run_, false))
     return hold(end_batch(Step::read), std::exchange(single_position_, 0));
   if (closing_) return Step::close;
@@ -164,8 +167,11 @@ Session::Step Session::run(std::chrono::nanoseconds time_max) {
       .wall_now = wall_now,
       .clock = {environment_.dispatcher, client_, input_, environment_.steady_now, last_run_at_, wall_now},
       .ends_at = last_run_at_ + time_max};
+  // A long request goes on before anything else is parsed: its words are still in the parser.
   if (suspended_ != nullptr) resume(batch);
   run_shared(batch);
+  // run_shared() returns without an end when a request needs the gate closed, and run_alone() when the gate
+  // was closed for long enough.
   for (bool alone = true; !batch.end; alone = !alone) {
     if (alone) {
       run_alone(batch);
@@ -206,6 +212,8 @@ void Session::run_alone(Batch& batch) {
   batch.clock.settle();
   client_.bytes_unparsed = input_.unparsed().size();
   settle_figures();
+  // The batch has suspended a script. The gate is reserved before it opens: else another thread could close
+  // it, and change what the script works on.
   if (environment_.dispatcher.suspended_client() != 0) environment_.gate.reserve();
   environment_.gate.open();
 }
@@ -226,6 +234,8 @@ void Session::run_requests(Batch& batch, bool alone) {
   while (!batch.end) {
     if (batch.pending.empty()) {
       if (alone && must_share()) return;
+      // In this order, so that replies keep the order of requests: the rest of a long reply, requests that
+      // were taken from the input already, then the input.
       if (reply_.has_later()) {
         fill_reply(batch);
       } else if (batch.holds_requests()) {
@@ -259,6 +269,7 @@ bool Session::took_long(Batch& batch) const {
 // together; else they stay pending.
 void Session::take_requests(Batch& batch, bool alone) {
   if (batch.requests >= batch_requests_max || took_long(batch)) return batch.ends(Step::run_again);
+  // The replies leave before more requests run, so short requests with long replies do not fill the memory.
   if (reply_.size() > batch.output_bytes_max) return batch.ends(Step::run_again);
   if (!take_request(batch)) return batch.ends(closing_ ? Step::close : Step::read);
   // A client that waits for each reply has sent nothing behind its request.
@@ -268,6 +279,7 @@ void Session::take_requests(Batch& batch, bool alone) {
   const std::size_t tail = batch.pending_spec->together_tail;
   SEPAL_ASSERT(tail <= together_tail_max, "a request that runs together has more words than a batch keeps");
   if (word_count != together_words + tail) return;
+  // The place in front is for the word of the first request itself: see run_together().
   const auto words = std::span(environment_.last_words).subspan(1);
   batch.together = 1 + (tail == 0 ? parser_.next_alike(input_.unparsed(), words)
                                   : parser_.next_alike_before(tail, input_.unparsed(), words));
@@ -292,6 +304,7 @@ void Session::take_similar(Batch& batch) {
   keys[0] = batch.single[1];
   for (std::size_t i = 0; i < batch.similar; ++i) keys[i + 1] = environment_.similar_words[i].second;
   environment_.dispatcher.prefetch(client_, std::span(keys).first(batch.similar + 1));
+  // `pending` views the copy, not the parser's words: take_held() puts the next request's words there.
   batch.pending = std::span(batch.single).first(batch.single_words);
 }
 
@@ -317,6 +330,7 @@ void Session::run_together(Batch& batch, bool alone) {
        .steady_now = batch.clock.now(),
        .alone = alone,
        .clock = environment_.steady_now});
+  // Nothing was answered. The first request stays pending, and take_held() gives the rest one by one.
   if (outcome.next != command::Next::done) return;
   if (client_.replies != command::Replies::all) drop_reply(reply_bytes);
   batch.clock.after(outcome.spec, batch.pending_at, batch.together);
@@ -360,11 +374,13 @@ bool Session::run_request(Batch& batch, bool alone) {
       break;
   }
   SEPAL_ASSERT(partial_ == nullptr, "a request that has ended keeps the state of a long one");
+  // A client that waits has no reply yet: answer() drops it.
   if (client_.replies != command::Replies::all && outcome.next != command::Next::wait)
     drop_reply(reply_bytes);
   batch.requests += share_of(batch.pending.size());
   batch.pending = {};
   batch.ran_slow = batch.ran_slow || may_be_slow(outcome.spec);
+  // A long request counts as one call, which took as long as all of its parts.
   if (goes_on && outcome.spec != nullptr) {
     batch.clock.after_last_part(*outcome.spec, batch.pending_at, duration_before);
   } else {
@@ -388,6 +404,8 @@ void Session::drop_reply(std::size_t reply_bytes) {
 // The pending request waits for room in the journal, for the end of a pause, or for its answer to be due.
 // Always true, as run_request() has it.
 bool Session::put_off(Batch& batch, Step step) {
+  // A long request keeps the state of its parts, so its words must stay in the parser. Any other request is
+  // parsed again.
   if (partial_ != nullptr) {
     suspend(batch);
   } else {
@@ -401,6 +419,7 @@ bool Session::put_off(Batch& batch, Step step) {
 bool Session::part_ran(Batch& batch, bool alone) {
   SEPAL_ASSERT(partial_ != nullptr, "a request with more to run keeps its state");
   batch.clock.after_part(partial_->duration);
+  // A part counts as its items, so a long request ends its batch like many short ones.
   batch.requests += command::part_items_max;
   if (batch.requests < batch_requests_max && batch.clock.now() < batch.ends_at) return !alone;
   suspend(batch);
@@ -435,6 +454,7 @@ bool Session::take_request(Batch& batch) {
     batch.pending_spec = parsed.spec;
     return true;
   }
+  // The input holds no whole request. If the peer has ended, the rest will not come.
   closing_ = input_ended_;
   return false;
 }
@@ -468,6 +488,7 @@ void Session::resume(Batch& batch) {
 bool Session::stash() {
   const std::string_view before = input_.unparsed();
   if (!input_.stash()) return false;
+  // The words of a suspended request are views of bytes that have moved.
   if (suspended_ != nullptr) parser_.input_moved(before, input_.unparsed().data());
   return true;
 }
@@ -487,17 +508,22 @@ void Session::give_back_reply_buffer() {
 
 void Session::take_output(std::string& into) {
   SEPAL_ASSERT(held_until_ == 0 || !has_output(), "replies leave that the journal holds");
+  // If the memory is lent, it leaves with the replies. The scheduler gives the worker another buffer.
   reply_.swap_out(into);
   lent_ = false;
 }
 
 Session::Step Session::end_batch(Step step) {
+  // What stands behind the request that ends the connection is not run.
   if (closing_) input_.clear();
+  // Without memory the bytes are lost, so what comes next could be the middle of a request.
   if (!stash()) closing_ = true;
   if (input_.bytes_held() != requests_counted_) {
     count_requests();
     bound_stranger();
   }
+  // Much memory goes back in pieces, one for each batch (decisions/0022). A client that waits for bytes would
+  // keep the rest.
   if (step == Step::read && input_.gives_back()) step = Step::run_again;
   give_back_reply_buffer();
   return closing_ ? Step::close : step;
@@ -509,6 +535,7 @@ void Session::count_requests() {
   const GateEntered inside(environment_.gate, environment_.gate_side);
   const bool is_stranger = !client_.authenticated && !environment_.services.users->open();
   command::ClientBuffers& buffers = environment_.services.buffers;
+  // Only growth can lead over the bound, so only growth makes the worker look.
   grew_ = grew_ || held > requests_counted_;
   buffers.change_requests(requests_counted_, held);
   requests_counted_ = held;
@@ -539,6 +566,8 @@ Session::Step Session::settle(Step step) {
   }
   const command::BatchRecord record = environment_.dispatcher.take_record();
   std::uint64_t position = record.log == nullptr ? 0 : record.log->settle(record.answered_known);
+  // Parts of a long request that ran in earlier batches have left a position to wait for. This batch may have
+  // recorded nothing.
   position = std::max(position, std::exchange(partial_position_, 0));
   // Replies of requests before the long one wait now. The reply of the long one waits when it is there.
   if (partial_ == nullptr || has_output()) return hold(step, position);
@@ -571,6 +600,7 @@ std::optional<Session::Step> Session::resume_script() {
     const GateClosed closed(environment_.gate);
     if (!environment_.dispatcher.resume_script()) return std::nullopt;
     environment_.dispatcher.commit();
+    // After commit(): when the gate opens, all threads see the changes, and may close the gate themselves.
     environment_.gate.unreserve();
   }
   waiting_ = false;

@@ -15,6 +15,7 @@ namespace sepal::storage {
 bool is_unfinished_filter_file(std::string_view name) {
   constexpr std::string_view suffix = ".tmp";
   if (is_aside_name(name)) return true;
+  // Earlier versions wrote adopted-000000000007.tmp.
   if (!name.ends_with(suffix)) return false;
   return format::adopted_number(name.substr(0, name.size() - suffix.size())).has_value();
 }
@@ -85,6 +86,8 @@ void AdoptedFiles::drop(std::uint64_t number) {
 
 // No start replays a record before the generation's cut, so no start reads the files of these records again.
 void AdoptedFiles::generation_saved(std::uint64_t position) {
+  // The files are removed without the lock. named() takes it while the gate is closed, and all clients would
+  // wait for the disk.
   std::vector<NamedFile> saved;
   {
     const MutexLock lock(mutex_);
@@ -100,10 +103,14 @@ Result<keyspace::FilterPtr> read_adopted(Disk& disk, const Path& directory, cons
                                          const filter::FilterLimits& limits, const ProgressSink& progress) {
   const Path path = directory / format::adopted_name(file.number);
   auto read = read_filter_file(disk, path, limits, progress);
+  // The file was on the disk before its record was, so a crash cannot explain that it is missing.
   if (!read && read.error().code == Errc::not_found)
     return fail(Errc::damaged, path.string() + " is not there, and the journal names it");
+  // A file with none or with several filters is no damage in itself, but no record names such a file.
   if (!read && read.error().code == Errc::out_of_range) return fail(Errc::damaged, read.error().detail);
   if (!read) return read.error();
+  // The file verifies. It may still be another one of the same number, for example one that an operator has
+  // copied there.
   if (read->seal != file.seal)
     return fail(Errc::damaged, path.string() + " is not the file that the journal names");
   return std::move(read->filter);

@@ -48,6 +48,8 @@ class DataCopy {
     if (!there) return there.error();
     if (*there) return fail(Errc::in_use, order_.into.string() + " is there already");
     if (auto made = disk_.make_directory(order_.into); !made) return made.error();
+    // All files are held before the first byte is copied. Copying takes long, and a save removes files
+    // meanwhile.
     if (auto held = hold_all(); !held) return explained(held.error());
     std::uint64_t bytes_total = 0;
     for (const WantedFile& file : wanted_) bytes_total += file.byte_count;
@@ -55,6 +57,8 @@ class DataCopy {
     ProgressMeter meter(progress_, bytes_total);
     for (WantedFile& file : wanted_)
       if (auto copied = copy(file, meter); !copied) return copied.error();
+    // These come last, and CURRENT is the last of them: without it, no reader takes a part of a copy for the
+    // whole.
     if (auto written = write_small_files(); !written) return written.error();
     if (generation_)
       if (auto synced = disk_.sync_directory(order_.into / folder_name()); !synced) return synced.error();
@@ -73,6 +77,7 @@ class DataCopy {
   Result<void> hold_all() {
     const auto current = find_current_generation(disk_, order_.from);
     if (!current) return current.error();
+    // Only a start can end such a save: it syncs what may not be on the disk yet (data_directory.cpp).
     if (current->unnamed)
       return fail(Errc::in_use,
                   "the first save in " + order_.from.string() +
@@ -82,6 +87,8 @@ class DataCopy {
       if (auto held = hold_generation(); !held) return held;
     for (const auto step : {&DataCopy::hold_journal, &DataCopy::hold_adopted})
       if (auto held = (this->*step)(); !held) return held;
+    // Behind the last file that is held, and not before: a save replaces CURRENT before it removes a file. So
+    // if the name is still the same, no file that was needed had been removed (decisions/0033).
     const auto still = read_current_generation(disk_, order_.from);
     if (!still) return still.error();
     return *still == generation_ ? Result<void>() : replaced_meanwhile(order_.from);
@@ -110,6 +117,8 @@ class DataCopy {
   // Links a file that never changes if it can, and opens any other one.
   Result<void> hold(WantedFile file) {
     const bool linked = order_.may_link && file.never_changes && disk_.link(file.from, file.to).ok();
+    // A linked file is opened only for its length. Its second name keeps it, so it needs no descriptor from
+    // then on.
     auto opened = disk_.open(linked ? file.to : file.from);
     if (!opened) return opened.error();
     if (file.never_changes) {
@@ -123,14 +132,20 @@ class DataCopy {
     return {};
   }
 
-  // The segments that have something between the cut and the moment of the copy.
+  // The segments that have something between the cut and the moment of the copy. Only bytes before a synced
+  // position are copied from a running server: workers never store there again, but may be storing behind it.
+  // Without a server a segment is copied as it is, also one whose header is lost: the copy is verified later,
+  // and has to show the same damage.
   Result<void> hold_journal() {
     const auto segments = list_segments(disk_, order_.from);
     if (!segments) return segments.error();
     for (const SegmentFile& segment : *segments) {
       if (segment.header == SegmentFile::Header::unused) continue;
+      // A segment that was prepared ahead, or begins behind the moment, has nothing that the copy needs.
       if (order_.until && (!segment.begins() || segment.first_position >= *order_.until)) continue;
       if (order_.until && *order_.until <= cut_) continue;
+      // The copy of the last segment keeps its full length, with zeros behind the moment: a reader takes a
+      // file that is shorter than its header says for damage.
       const std::uint64_t byte_count =
           order_.until ? std::min(segment.byte_count,
                                   sizeof(format::SegmentHeader) + *order_.until - segment.first_position)
@@ -142,6 +157,7 @@ class DataCopy {
                         .never_changes = false});
       if (!held) return held;
       report_.journal_bytes += byte_count;
+      // Segments come in the order of their numbers, so the last one that is held is the newest.
       mark_ = {.segment_number = segment.number,
                .first_position = segment.first_position,
                .position = order_.until.value_or(0)};
@@ -207,6 +223,8 @@ class DataCopy {
   }
 
   Result<void> write_mark() {
+    // SYNCED of a running server may say more than was copied, or less. The mark is made anew for the moment
+    // of the copy, so that a copy that loses its last segment later is found to be damaged.
     std::optional<SyncedMark> mark;
     if (order_.until) {
       mark = mark_;
@@ -233,6 +251,7 @@ class DataCopy {
   CopyReport report_;
 };
 
+// `lost+found` belongs to the file system: a data directory may be a mount point.
 bool is_data(const std::string& name) {
   return name != "LOCK" && name != "lost+found" && name != restore_folder && !name.starts_with("reserve-") &&
          !name.starts_with(replaced_prefix);
@@ -260,12 +279,15 @@ enum class Turn : std::uint8_t { first, last };
 
 Result<void> move_entries(Disk& disk, std::vector<std::string> names, const Path& from, const Path& to,
                           Turn current) {
+  // Stable: the other names keep their order, which move_in() has chosen. Clang 14 does not compile
+  // std::ranges::stable_partition.
   std::stable_partition(names.begin(), names.end(), [&](const std::string& name) {
     return (name == "CURRENT") == (current == Turn::first);
   });
   for (const std::string& name : names) {
     if (auto renamed = disk.rename(from / name, to / name); !renamed) return renamed;
-    // The order of these two on the disk is what a start relies on after a power cut.
+    // A start relies on the order of CURRENT and the generation on the disk after a power cut. The new name
+    // is synced before the loss of the old one, so that neither is ever in no folder.
     if (name == "CURRENT" || format::generation_number(name)) {
       if (auto synced = disk.sync_directory(to); !synced) return synced;
       if (auto synced = disk.sync_directory(from); !synced) return synced;
@@ -308,7 +330,8 @@ Result<Path> put_aside(Disk& disk, const Path& directory) {
 Result<void> move_in(Disk& disk, const Path& copy, const Path& directory) {
   auto names = disk.list(copy);
   if (!names) return names.error();
-  // A generation without a CURRENT makes a start refuse, so it goes first.
+  // A generation without a CURRENT makes a start refuse, so it goes first. Until CURRENT follows, no start
+  // takes the part that was moved for all of the data.
   std::stable_partition(names->begin(), names->end(),
                         [](const std::string& name) { return format::generation_number(name).has_value(); });
   if (auto moved = move_entries(disk, std::move(*names), copy, directory, Turn::last); !moved) return moved;

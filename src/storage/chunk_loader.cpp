@@ -1,3 +1,9 @@
+// Each thread takes the number of the next chunk from an atomic counter, reads that chunk into a buffer of
+// its own, hashes it, and copies it into the filter. Chunks are independent: each has its place in the file
+// and in the bitmaps, and its entry in checksums_. So no lock is needed, except for an error.
+//
+// The calling thread works as well, and alone tells the meter, which belongs to it. What the other threads
+// have done since it told last is in bytes_done_.
 #include "chunk_loader.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -34,12 +40,15 @@ Result<std::vector<ChunkChecksums>> ChunkLoader::run(std::size_t thread_count, P
   const auto tell = [&] {
     const std::uint64_t done = bytes_done_.load();
     told = meter.add(done - std::exchange(bytes_told, done));
+    // The load was given up. The other threads end after their current chunk.
     if (!told) failed_ = true;
   };
   load_chunks(tell);
+  // Before anything is returned: the threads use this object, and the filter that `fill_` writes to.
   for (std::thread& other : others) other.join();
   if (told) tell();
   if (!told) return told.error();
+  // All threads have ended. The lock is only for the analysis.
   const MutexLock lock(mutex_);
   if (failure_) return failure_->error;
   SEPAL_ASSERT(bytes_done_.load() == format::stored_bitmap_bytes(place_.bitmap_bytes),
@@ -82,6 +91,8 @@ Result<void> ChunkLoader::load_chunk(std::size_t chunk, std::span<std::byte> buf
   ChunkChecksums& checksums = checksums_[chunk];
   checksums.stored = load_little_endian<std::uint64_t>(stored.data() + count);
   checksums.computed = Checksum::of(contents);
+  // A wrong checksum is no error here. The caller compares all of them in the order of the file, and names
+  // the first one.
   if (checksums.stored == checksums.computed) fill_(begin, contents);
   bytes_done_ += stored.size();
   return {};
@@ -90,6 +101,8 @@ Result<void> ChunkLoader::load_chunk(std::size_t chunk, std::span<std::byte> buf
 void ChunkLoader::fail_at(std::size_t chunk, const Error& error) {
   failed_ = true;
   const MutexLock lock(mutex_);
+  // Several threads may fail. The error that comes first in the file is told, and not the one that came first
+  // in time.
   if (!failure_ || chunk < failure_->chunk) failure_ = Failure{.chunk = chunk, .error = error};
 }
 

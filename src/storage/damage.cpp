@@ -27,6 +27,7 @@ Error unsupported(std::uint32_t found, std::uint32_t known) {
                                  " without flags");
 }
 
+// Bytes above 126 become "?" as well, so a message is ASCII whatever stands on the disk.
 std::string printable(std::string_view bytes) {
   constexpr std::size_t length_max = 32;
   std::string text;
@@ -51,6 +52,8 @@ Error with_advice(const Error& error, std::string_view advice) {
                               std::string(error.code == Errc::unsupported_version ? use_newer : advice));
 }
 
+// Takes out the part between two "; " that names salvage. with_advice() has put the advice at the end, and
+// callers may have added further parts.
 std::string without_salvage_advice(std::string sentence) {
   const std::size_t named = sentence.rfind("sepal salvage");
   const std::size_t begin = named == std::string::npos ? named : sentence.rfind("; ", named);

@@ -23,6 +23,8 @@ Result<void> make_directories(Disk& disk, const Path& directory) {
   const auto there = disk.exists(directory);
   if (!there) return there.error();
   const Path parent = directory.parent_path();
+  // The parent of a name without a slash is empty: the current directory, which is there. The parent of the
+  // root is the root itself.
   if (!*there && !parent.empty() && parent != directory) {
     if (auto done = make_directories(disk, parent); !done) return done;
   }
@@ -40,13 +42,17 @@ class DataDirectory::Implementation {
 
   Result<void> open(std::uint64_t seed_drawn, std::optional<std::uint64_t> seed_fixed) {
     if (auto made = make_directories(disk_, directory_); !made) return made;
+    // The lock comes first: all that follows reads or removes files that another sepald may be writing.
     auto lock = disk_.lock(directory_ / "LOCK");
     if (!lock) return lock.error();
     lock_ = std::move(*lock);
+    // Before SEED is written: a directory that a start refuses stays as it is, except for LOCK.
     const auto current = find_current_generation(disk_, directory_);
     if (!current) return current.error();
     if (auto seeded = find_seed(seed_drawn, seed_fixed); !seeded) return seeded;
     if (!current->number) return remove_first_remains();
+    // FIRST may name the generation, and CURRENT not yet. CURRENT is written before remains are removed,
+    // because FIRST is one of them.
     if (current->unnamed) {
       if (auto named = name_first(*current->number); !named) return named;
     }
@@ -70,6 +76,8 @@ class DataDirectory::Implementation {
     }
     SEPAL_ASSERT(written->report.filters == snapshot.entries.size(),
                  "a generation has all filters of its cut");
+    // Only after a success. A failed save leaves the older generation, and the next save links that one's
+    // files.
     files_ = std::move(written->files);
     // The new generation is current and on disk, so the older ones may go now.
     remove_others(*number);
@@ -100,10 +108,12 @@ class DataDirectory::Implementation {
                                 const ProgressSink& progress) {
     const auto current = read_current();
     if (!current) return current.error();
+    // find_current_generation() has made sure at the open that CURRENT is there if anything was saved.
     if (!*current) return GenerationReport{};
     const GenerationPlace place{.folder = folder(**current), .number = **current};
     auto read = read_generation(disk_, place, limits, sink, progress);
     if (read) {
+      // So the first save after a start can link files as well.
       files_ = std::move(read->files);
       return std::move(read->report);
     }
@@ -155,9 +165,12 @@ class DataDirectory::Implementation {
   template <class WriteFiles>
   auto write(const GenerationPlace& place, const WriteFiles& write_files) -> decltype(write_files()) {
     if (auto made = disk_.make_directory(place.folder); !made) return made.error();
+    // Before the first byte of the generation: a crash may leave any part of what follows.
     if (auto announced = announce_first(place); !announced) return announced.error();
     auto written = write_files();
     if (!written) return written;
+    // The files are synced by now, but not their names. A CURRENT on the disk must not name a folder in which
+    // a file is missing.
     if (auto synced = disk_.sync_directory(place.folder); !synced) return synced.error();
     // The folder's own name is on disk before CURRENT names it.
     if (auto synced = disk_.sync_directory(directory_); !synced) return synced.error();
@@ -187,6 +200,7 @@ class DataDirectory::Implementation {
               {{"generation", format::generation_name(number)}});
     auto manifest = disk_.open(folder(number) / "MANIFEST");
     if (!manifest) return manifest.error();
+    // The filter files were synced before the first save made the MANIFEST. Their names were not.
     if (auto synced = (*manifest)->sync(); !synced) return synced;
     if (auto synced = disk_.sync_directory(folder(number)); !synced) return synced;
     if (auto synced = disk_.sync_directory(directory_); !synced) return synced;
@@ -212,7 +226,9 @@ class DataDirectory::Implementation {
   }
 
   // Nothing has been saved. A crashed first save may have left a MANIFEST of an incomplete generation. That
-  // folder is removed before FIRST names another generation; otherwise CURRENT would seem to be lost.
+  // folder is removed before FIRST names another generation; otherwise CURRENT would seem to be lost. For the
+  // same reason the removal is synced, and a failure ends the start. A folder without a MANIFEST cannot be
+  // mistaken, so it stays.
   Result<void> remove_first_remains() {
     const auto numbers = generations();
     if (!numbers) return numbers.error();
@@ -260,6 +276,7 @@ class DataDirectory::Implementation {
 };
 
 Result<std::vector<std::string>> read_notes(Disk& disk, const Path& directory) {
+  // The file is read whole, so its size is bounded: an operator can put anything in the place of LOCK.
   constexpr std::size_t bytes_max = 65'536;
   const Path path = directory / "LOCK";
   const auto there = disk.exists(path);
@@ -270,6 +287,7 @@ Result<std::vector<std::string>> read_notes(Disk& disk, const Path& directory) {
   std::string text(bytes_max, '\0');
   const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(text)));
   if (!count) return count.error();
+  // There may be more of it. A part of the notes would look like all of them.
   if (*count == bytes_max) return std::vector<std::string>();
   text.resize(*count);
   std::vector<std::string> lines;
@@ -285,6 +303,8 @@ Result<DirectoryUse> use_of(Disk& disk, const Path& directory) {
   const Path path = directory / "LOCK";
   const auto there = disk.exists(path);
   if (!there) return there.error();
+  // Asked also if LOCK is not there: a daemon locks the directory as well, and keeps that lock when LOCK is
+  // removed.
   const auto locked = disk.is_locked(path);
   if (!locked) return locked.error();
   if (*locked) return DirectoryUse::now;

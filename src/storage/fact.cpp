@@ -8,7 +8,8 @@ bool is_plain(char c) {
   return c >= ' ' && c <= '~' && c != '"' && c != '\\';
 }
 
-// Puts a value between quotes. A byte that is not plain becomes `escape` and two hexadecimal digits.
+// Puts a value between quotes. A byte that is not plain becomes `escape` and two hexadecimal digits. A key
+// may be any bytes, so each byte is escaped by itself, and none is taken for a part of UTF-8.
 std::string quoted(std::string_view value, std::string_view escape) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text = "\"";
@@ -27,6 +28,7 @@ std::string quoted(std::string_view value, std::string_view escape) {
 
 Fact::Fact(std::string_view what) : line_(what), json_("{\"what\":" + quoted(what, "\\u00")) {}
 
+// The names are Sepal's own words, so they need no escapes. The values have theirs already.
 Fact& Fact::put(std::string_view name, std::string_view text, std::string_view json) {
   line_.append(" ").append(name).append("=").append(text);
   json_.append(",\"").append(name).append("\":").append(json);
@@ -44,7 +46,8 @@ Fact& Fact::number(std::string_view name, std::uint64_t value) {
 
 Fact& Fact::real(std::string_view name, double value) {
   const std::string written = digits_of_real(value);
-  // JSON has no infinities and no NaN.
+  // JSON has no infinities and no NaN. The difference of such a value with itself is a NaN, and equals
+  // nothing.
   const bool finite = value - value == 0;
   return put(name, written, finite ? std::string_view(written) : "null");
 }

@@ -17,6 +17,8 @@ namespace {
 
 // The layers with the counts that are to be written.
 std::vector<Snapshot::Layer> layers_of(const FilterFile& file) {
+  // A filter in use may have grown since its header was made. The layers that are written are those of the
+  // header.
   const auto views = file.layers.empty() ? file.filter->layers() : file.layers;
   SEPAL_ASSERT(views.size() == file.header.layers.size(), "a header of other layers than the filter has");
   std::vector<Snapshot::Layer> layers;
@@ -55,6 +57,8 @@ Result<WrittenFile> write_in_place(Disk& disk, const Path& target, std::uint64_t
     static_cast<void>(disk.remove(aside->path));
     return renamed.error();
   }
+  // If this fails, the file stays under its name: it is whole, and only a power cut could still take the name
+  // away.
   if (auto synced = disk.sync_directory(target.parent_path()); !synced) return synced.error();
   return written;
 }
@@ -64,6 +68,7 @@ Result<FilterFile> read_only_record(SealedReader& reader, const filter::FilterLi
   RecordReader records(reader, limits, meter);
   const auto count = records.read_header();
   if (!count) return count.error();
+  // No damage: a pack of a generation may be a file that is whole. It is just no file to import.
   if (*count != 1)
     return fail(Errc::out_of_range, "holds " + std::to_string(*count) + " filters instead of one");
   auto loaded = records.read_record();
@@ -113,6 +118,7 @@ Result<FilterFile> read_filter_file(File& file, const Path& name, const filter::
   SealedReader reader(file, *size, buffer);
   ProgressMeter meter(progress, *size);
   auto read = read_only_record(reader, limits, meter);
+  // Errors of the disk have the name already.
   if (read || read.error().code == Errc::io) return read;
   return about(name.string(), read.error());
 }

@@ -16,6 +16,14 @@
 namespace sepal::storage {
 namespace {
 
+// Goes through the stream twice. The first time it counts: the pack's header says how many records follow,
+// and the manifest may list a limited number of files, so a large filter may have to go into the pack. The
+// second time it writes.
+//
+// Nothing ties the two passes together, because the stream reads files that may be replaced in between. So
+// the second pass decides as the first did (the first own_count_ large filters get files), it never writes
+// more records than a header announces, and run() compares what both have seen. If they differ, no MANIFEST
+// is written, so nothing of it is ever read.
 class GenerationImport {
  public:
   GenerationImport(Disk& disk, const GenerationPlace& place, FilterStream& filters, WallTime now,
@@ -35,6 +43,8 @@ class GenerationImport {
     ProgressMeter meter(progress, counted_.bitmap_bytes);
     if (packed_count_ != 0) done = begin_pack(meter);
     if (done) done = for_each([&](const StreamedFilter& filter) { return write(filter, meter); });
+    // Here, because the sums of the manifest are those of the first pass. A start would refuse a generation
+    // with other sums.
     if (done && written_ != counted_) done = changed();
     if (done && pack_) done = end_file(packed_name, packed_count_, *pack_);
     if (!done) return done.error();
@@ -98,6 +108,7 @@ class GenerationImport {
     written_.add(filter);
     const bool own = is_large(filter) && own_left_ != 0;
     std::uint64_t& left = own ? own_left_ : packed_left_;
+    // One filter more than was counted. It must not be written: the header of its file is written already.
     if (left == 0) return changed();
     --left;
     if (!own) return RecordWriter(*pack_, meter).write_streamed(filter);
@@ -124,6 +135,8 @@ class GenerationImport {
   const GenerationPlace& place_;
   FilterStream& filters_;
   const DataDirectoryOptions& options_;
+  // Two buffers, because the pack stays open while the large filters between its records are written to their
+  // files.
   SaveBuffer pack_buffer_;
   SaveBuffer own_buffer_;
   std::optional<SealedWriter> pack_;

@@ -41,6 +41,9 @@ Error refused_by_sink(const Error& error, std::uint64_t offset) {
   }
 }
 
+// Reads the MANIFEST, then the files in its order, each from front to back. What a file says of itself is
+// compared with what the MANIFEST lists of it, the cheapest first: the size, the count of records, and the
+// seal at the end. A whole file of another time fails one of these, although its own checksums are right.
 class GenerationReader {
  public:
   GenerationReader(Disk& disk, const GenerationPlace& place, const filter::FilterLimits& limits,
@@ -57,6 +60,7 @@ class GenerationReader {
     const Path manifest_path = place_.folder / "MANIFEST";
     const auto manifest = read_manifest(disk_, manifest_path);
     if (!manifest) return missing_is_damage(manifest.error(), "CURRENT");
+    // A folder that was renamed verifies in itself, but its cut belongs to another place in the journal.
     if (auto right = check_number(manifest->generation, place_); !right) return right.error();
     cut_position_ = manifest->journal_position;
     ProgressMeter meter(progress, manifest->byte_count);
@@ -67,6 +71,7 @@ class GenerationReader {
       if (!done) damaged_(place_.folder / listed.name, done.error());
       whole = whole && done;
     }
+    // Left out after a damaged file, because its items were not counted.
     if (whole && items_ != manifest->item_count)
       return about(manifest_path.string(), damaged_at(0, "its count of items is not that of the filters"));
     return ReadGeneration{.report = {.name = format::generation_name(place_.number),
@@ -85,6 +90,7 @@ class GenerationReader {
     if (!file) return missing_is_damage(file.error(), (place_.folder / "MANIFEST").string());
     const auto size = (*file)->size();
     if (!size) return size.error();
+    // A file that was cut off is named as such before gigabytes of it are read.
     if (auto right = check_size(*size, listed); !right) return about(path.string(), right.error());
     SealedReader reader(**file, *size, buffer_);
     return read_records(listed, reader, meter);
@@ -99,6 +105,8 @@ class GenerationReader {
     FilterState own;
     for (std::uint64_t left = *count; left > 0; left -= batch_.size()) {
       if (auto read = read_batch(records, left); !read) return named(path, read.error());
+      // Before the sink takes the filter and leaves null behind. With several records `own` stays empty. It
+      // has no identity then, so files_.add() leaves it out.
       if (*count == 1) own = state_of(batch_.front());
       // The sink gets filters before the seal of the whole file is checked. A later error ends the load, so a
       // start never serves them.
@@ -117,6 +125,8 @@ class GenerationReader {
   Result<void> read_batch(RecordReader& records, std::uint64_t left) {
     batch_.clear();
     std::uint64_t bytes = 0;
+    // The sink is called with the batch when this has returned. So an error here loses the filters before it:
+    // a load ends anyway, and salvage reads records by itself (record_salvage.hpp).
     while (batch_.size() < left && batch_.size() < batch_filters_max && bytes < batch_bytes_min) {
       auto loaded = records.read_record();
       if (!loaded) return loaded.error();
@@ -197,9 +207,11 @@ Result<format::Manifest> read_manifest(Disk& disk, const Path& path) {
   if (!size) return size.error();
   if (*size > format::manifest_bytes_max)
     return about(path.string(), damaged_at(0, "it is longer than a manifest can be"));
+  // The size is within the limit here, so a false one cannot take the memory of the machine.
   std::vector<std::byte> bytes(static_cast<std::size_t>(*size));
   const auto read = (*file)->read_at(0, bytes);
   if (!read) return read.error();
+  // Fewer bytes than the size says were read if the file has just become shorter. Then it is damaged.
   auto manifest = format::decode_manifest(std::span(bytes).first(*read));
   if (!manifest) return about(path.string(), manifest.error());
   return manifest;

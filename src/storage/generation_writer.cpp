@@ -68,6 +68,12 @@ class SnapshotFilter {
   std::span<const Snapshot::Layer> layers_;
 };
 
+// The steps: sort the filters into those with a file of their own and those of the pack; link the files of
+// filters that are unchanged; write the pack, and then the other files; call all_read(); write the MANIFEST.
+// Each file is synced when it ends. So the MANIFEST never lists a file whose bytes may be lost.
+//
+// The names are given by the generation's number and by a count. So a linked file, which keeps its name,
+// never meets a new one: its name has the number of an older generation.
 class GenerationWriter {
  public:
   GenerationWriter(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
@@ -86,7 +92,8 @@ class GenerationWriter {
     SEPAL_ASSERT(place_.number != 0 && place_.number <= format::generation_number_max,
                  "a generation has a number that no name can have");
     sort_into_files(options);
-    // Links come first: the rest is what has to be written.
+    // Links come first: the rest is what has to be written. The predicate makes the link, and erase_if()
+    // calls it exactly once for each filter.
     std::erase_if(own_, [this](const Place& at) { return link(SnapshotFilter(snapshot_, at)); });
     ProgressMeter meter(progress, bytes_of(packed_) + bytes_of(own_));
     // Reports the total before the first write: if the disk is full at once, the saver still knows how much
@@ -96,6 +103,8 @@ class GenerationWriter {
     for (std::size_t i = 0; i < own_.size() && done; ++i)
       done =
           write_own_file("filter-" + std::to_string(place_.number) + "-" + std::to_string(i), own_[i], meter);
+    // All bits are read. The MANIFEST is not there yet, so an error here leaves nothing that a start could
+    // take.
     if (done && all_read) done = all_read();
     if (done) done = write_last();
     if (!done) return done.error();
@@ -111,6 +120,8 @@ class GenerationWriter {
 
   void sort_into_files(const DataDirectoryOptions& options) {
     Place at;
+    // The layers of all entries stand one behind the other, so the place of an entry's first layer is found
+    // only by going through all entries before it.
     for (; at.entry < snapshot_.entries.size(); ++at.entry) {
       const SnapshotFilter filter(snapshot_, at);
       items_ += filter.item_count();
@@ -122,7 +133,8 @@ class GenerationWriter {
     SEPAL_ASSERT(at.first_layer == snapshot_.layers.size(), "the snapshot has layers of no filter");
   }
 
-  // The reason for a refused link does not matter: the file is written instead.
+  // The reason for a refused link does not matter: the file is written instead. For example, the file system
+  // may have no links.
   //
   // The record in the linked file holds an older position in the journal, that of its counts. The counts have
   // not changed since, so the journal has nothing of the filter between there and this snapshot.
@@ -141,6 +153,8 @@ class GenerationWriter {
 
   Result<void> write_own_file(const std::string& name, const Place& at, ProgressMeter& meter) {
     if (auto done = write_filter_file(name, {&at, 1}, meter); !done) return done;
+    // The state is that of the snapshot, although the bits were read later: an add in between changes the
+    // count, and the next save then writes the file again (known_files.hpp).
     written_.files.add(SnapshotFilter(snapshot_, at).state(), files_.back());
     return {};
   }
@@ -177,6 +191,8 @@ class GenerationWriter {
   }
 
   Result<void> write_last() {
+    // A start refuses a MANIFEST whose sums are wrong. The older generation would be gone by then, so this
+    // ends the process instead.
     SEPAL_ASSERT(filters_in_files_ == snapshot_.entries.size(),
                  "each filter is in one file of the generation");
     auto report = write_manifest(disk_, place_,

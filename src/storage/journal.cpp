@@ -1,4 +1,10 @@
-// The journal's thread: everything of the journal that waits for a disk.
+// The journal's thread: everything of the journal that waits for a disk. JournalCore holds the state that it
+// shares with the workers, and says what there is to do. The way of a segment:
+//
+//     make_segment()    a file with all its space, whose name is on disk
+//     add_segment()     the core keeps it ahead, until the active segment has no room for a worker's frame
+//     let_go()          full and synced, or given up by a restart: only the file is left, noted in past_
+//     remove_past()     a generation has all of it: the file is removed
 #include <sepal/base/assert.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/log/event.hpp>
@@ -74,6 +80,8 @@ class JournalThread final : public Journal {
   }
 
   void set_policy(JournalPolicy policy) override {
+    // The gate is closed, so no worker is in the middle of a record. What the workers keep for later requests
+    // goes back, so that a `resumed` finds room.
     for (const auto& log : logs_) log->release_reserve();
     core_.set_policy(policy);
   }
@@ -98,6 +106,7 @@ class JournalThread final : public Journal {
     SEPAL_ASSERT(std::this_thread::get_id() != thread_.get_id(),
                  "the thread of the journal cannot wait for its own end");
     core_.end();
+    // From then on only the caller uses the members below, and does the rest of the thread's work.
     if (thread_.joinable()) thread_.join();
     if (core_.chores().sync) sync();
     write_mark(SteadyTime::max());
@@ -131,6 +140,7 @@ class JournalThread final : public Journal {
       past_.push_back(
           {.number = segment.number, .end_position = core_.position(), .byte_count = segment.byte_count});
       byte_count_.fetch_add(segment.byte_count, std::memory_order_relaxed);
+      // They are sorted by number, so the newest one that has begun is left.
       if (segment.begins())
         mark = {.segment_number = segment.number, .first_position = segment.first_position, .position = 0};
     }
@@ -145,6 +155,8 @@ class JournalThread final : public Journal {
       core_.add_segment(std::move(*first));
       return {};
     }
+    // A full disk does not keep sepald from starting: it answers look-ups, and takes removals if there is
+    // room for a small segment (decisions/0020).
     const Error error = first.error();
     if (error.code != Errc::disk_full) return error;
     release_tail();
@@ -154,6 +166,8 @@ class JournalThread final : public Journal {
     } else {
       core_.freeing_failed(small.error().detail);
     }
+    // Last: it refuses ordinary changes if there is a small segment, and else keeps the refusal of
+    // freeing_failed().
     core_.preparing_failed(error.detail);
     return {};
   }
@@ -181,6 +195,8 @@ class JournalThread final : public Journal {
     }
   }
 
+  // One round of work. First comes what releases held replies, then what makes room. restart() and let_go()
+  // add to past_, so remove_past() follows them.
   void do_chores(const JournalCore::Chores& chores, SteadyTime now) {
     if (chores.sync) sync();
     tell_durable();
@@ -204,8 +220,10 @@ class JournalThread final : public Journal {
     // Pages are prepared now, because this thread prepares none during the sync.
     prepare_pages();
     for (const JournalCore::Sync::Part& part : sync.parts) {
+      // Without the lock: workers go on to append behind the range.
       last_sync_ = part.range.file->sync(part.range.from, part.range.to - part.range.from);
       if (last_sync_) continue;
+      // The parts before this one do not count as synced either, because end_sync() is not called.
       core_.sync_failed(last_sync_.error().detail);
       return;
     }
@@ -218,6 +236,7 @@ class JournalThread final : public Journal {
   }
 
   void prepare_segments() {
+    // Progress is told after failures too: clients that wait for room ask again, and get their refusal.
     if (!keep_reserve()) return tell_progress();
     while (core_.wants_segment()) {
       if (!may_grow()) break;
@@ -238,6 +257,7 @@ class JournalThread final : public Journal {
     const Result<void> restored = reserve_->restore();
     core_.reserve_is_whole(restored.ok());
     if (restored) return true;
+    // The save that borrows it gives it back when it ends. So changes wait instead of being refused.
     if (reserve_->lent()) {
       core_.preparing_waits();
     } else {
@@ -248,6 +268,8 @@ class JournalThread final : public Journal {
   }
 
   bool may_grow() {
+    // First the bound of the journal, then the room of a save that did not fit (rules 1 and 3 of
+    // decisions/0020).
     const JournalCore::FailedSave failed = core_.failed_save();
     const std::uint64_t bytes_max = callbacks_.bytes_max ? callbacks_.bytes_max() : 0;
     if (bytes_max != 0 && byte_count_.load(std::memory_order_relaxed) + options_.segment_bytes > bytes_max) {
@@ -261,6 +283,7 @@ class JournalThread final : public Journal {
       return false;
     }
     if (failed.lacking_bytes == 0) return true;
+    // If the file system does not tell its free space, no room is kept for the save.
     const auto free = disk_.free_bytes(directory_);
     if (!free || *free >= failed.lacking_bytes + options_.segment_bytes) return true;
     if (callbacks_.on_room_needed) callbacks_.on_room_needed();
@@ -318,6 +341,7 @@ class JournalThread final : public Journal {
 
   // After a failed sync no earlier segment is trusted, and no segment ahead either.
   void restart() {
+    // If a segment cannot be made, the next try goes on with those that are in fresh_ already.
     while (fresh_.size() < core_.segments_to_restart()) {
       auto segment = make_segment(options_.segment_bytes);
       if (!segment) {
@@ -330,6 +354,7 @@ class JournalThread final : public Journal {
                  "the journal begins anew in a segment that was used");
     JournalSegments old = core_.restart(std::move(fresh_));
     fresh_.clear();
+    // A generation has all that they hold, so remove_past() removes them in this round.
     let_go(std::move(old));
   }
 
@@ -339,6 +364,8 @@ class JournalThread final : public Journal {
       return fail(Errc::io, "cannot name a segment after " +
                                 (directory_ / format::segment_name(next_number_ - 1)).string() +
                                 ", which has the highest number there is; move it away");
+    // A number is used once, even if no segment comes of it: the file of a failed try may still be there, and
+    // create_mapped() refuses a name that is taken.
     const std::uint64_t number = next_number_++;
     const Path path = directory_ / format::segment_name(number);
     auto file = disk_.create_mapped(path, segment_bytes);
@@ -398,6 +425,8 @@ class JournalThread final : public Journal {
     if (saved != removed_until_) freeing_segments_ = 0;
     removed_until_ = saved;
     more_past_ = false;
+    // The directory is not synced. A power cut may bring a segment back, but a reader skips what ends at or
+    // below the cut.
     std::erase_if(past_, [&](const Past& past) {
       return past.end_position <= saved && remove_file(past.number, past.byte_count);
     });
@@ -445,6 +474,7 @@ class JournalThread final : public Journal {
     } else {
       log::info("journal_accepts", "journal accepts changes again");
     }
+    // Clients that wait for room ask again, and are served or refused.
     tell_progress();
   }
 

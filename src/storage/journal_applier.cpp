@@ -49,6 +49,8 @@ Error at_offset(std::uint64_t offset, const Error& error) {
 
 }  // namespace
 
+// A file that a save has linked may have a position before the cut. From there to the cut the journal has
+// nothing of its filter (docs/formats.md), so there is nothing to leave out.
 void HighestPositions::note(const LoadedFilter& loaded, const filter::Filter& filter) {
   if (loaded.journal_position <= loaded.cut_position) return;
   std::uint64_t& highest = filter.is_string() ? strings : filters;
@@ -57,13 +59,15 @@ void HighestPositions::note(const LoadedFilter& loaded, const filter::Filter& fi
 
 void FilterPositions::note(const LoadedFilter& loaded, const filter::Filter& filter) {
   highest_.note(loaded, filter);
-  // What is written into a string may be written again, and then has to be from the cut on, in order: the
-  // string was read later than its head, so a change may be in it of which a later one is not.
+  // Nothing is left out for a string. Its bytes were read later than its position, so they may have a change
+  // and lack an earlier one. All changes from the cut on are written again in order, which does no harm
+  // (decisions/0027).
   if (filter.is_string() || loaded.journal_position <= loaded.cut_position) return;
   positions_[&filter] = {.position = loaded.journal_position, .database = loaded.database};
 }
 
 bool FilterPositions::has(const filter::Filter& filter, std::uint64_t position) const {
+  // For most frames this spares the look-up: behind this position no filter has anything.
   if (position >= highest_.filters) return false;
   const auto noted = positions_.find(&filter);
   return noted != positions_.end() && position < noted->second.position;
@@ -73,6 +77,7 @@ void FilterPositions::forget(const filter::Filter* filter) {
   if (!positions_.empty()) positions_.erase(filter);
 }
 
+// The databases of the filters are kept for forget_database(): a flush frees many filters and names none.
 void FilterPositions::move(const filter::Filter& filter, std::uint32_t to_database) {
   if (const auto noted = positions_.find(&filter); noted != positions_.end())
     noted->second.database = to_database;
@@ -113,6 +118,8 @@ Result<void> JournalApplier::missing(const char* what) const {
   return missing_keys_ == MissingKeys::lost ? Result<void>() : damaged(what);
 }
 
+// An operation that makes a filter go first forgets the filter's position: a new filter may get its address,
+// and would then lack what was recorded before that position.
 class JournalApplier::Applied {
  public:
   // `position` is the position of the operation's frame.
@@ -133,6 +140,7 @@ class JournalApplier::Applied {
   Result<void> operator()(const keyspace::Grown& grown) const {
     filter::Filter* const filter = keyspace_.find(grown.key);
     if (filter == nullptr) return missing("a filter grows that is not there");
+    // The generation took the filter behind this frame, so the filter has this layer.
     if (positions_.has(*filter, position_)) return {};
     const auto appended = keyspace_.append_layer(*filter, grown.layer);
     return appended ? appended : refused(appended.error());
@@ -145,6 +153,8 @@ class JournalApplier::Applied {
   Result<void> operator()(const keyspace::Expires& expires) const {
     if (keyspace_.find(expires.key) == nullptr)
       return missing("a deadline is set for a key that is not there");
+    // A deadline that has passed is set as well. The key expires after the load, because later frames may
+    // change it.
     static_cast<void>(keyspace_.set_deadline(expires.key, expires.deadline));
     return {};
   }
@@ -160,6 +170,7 @@ class JournalApplier::Applied {
   }
 
   Result<void> operator()(const keyspace::Adopted& adopted) const {
+    // Taken in any case, so that no filter is left over for a later operation.
     keyspace::FilterPtr filter = std::exchange(applier_.brought_, nullptr);
     if (adopted.filter.file.number == 0) {
       auto decoded = filter::filter_of(adopted.filter.image, keyspace_.machine_limits());
@@ -171,6 +182,7 @@ class JournalApplier::Applied {
     positions_.forget(keyspace_.find(adopted.key));
     if (filter != nullptr) return keyspace_.readopt(adopted.key, std::move(filter), adopted.filter.deadline);
     if (auto lost = missing("a filter that is in a file does not begin a frame"); !lost) return lost;
+    // What was under the key is gone even if the filter that replaced it is lost.
     static_cast<void>(keyspace_.remove(adopted.key));
     return {};
   }
@@ -200,6 +212,7 @@ class JournalApplier::Applied {
 
   Result<void> operator()(const keyspace::Written& written) const {
     const filter::Filter* const filter = keyspace_.find(written.key);
+    // Checked here, because Keyspace::write() asserts it, and bytes from a disk must not end the process.
     if (filter != nullptr && !filter->is_string()) return damaged("bytes are written into a filter");
     const auto done =
         keyspace_.write(written.key, written.offset, written.bytes, keyspace_.machine_limits().bytes_max);
@@ -219,6 +232,7 @@ class JournalApplier::Applied {
   }
 
   Result<void> operator()(const format::Resumed& /*resumed*/) const {
+    // One that begins a frame does not come here: the replay ends before it (resumes()).
     return damaged("the journal was off before this, and it does not begin a frame");
   }
 
@@ -255,16 +269,20 @@ Result<void> JournalApplier::apply(const JournalFrame& frame) {
   while (!decoder.at_end()) {
     const auto operation = decoder.next();
     if (!operation) {
+      // The operations before the wrong one are whole, and salvage keeps them.
       auto settled = settle();
       return settled ? at_offset(frame.offset, operation.error()) : settled;
     }
     const bool changes_key = !std::holds_alternative<format::Added>((*operation)->change);
     if (changes_key) {
+      // Adds do not commute with other operations: this one may be the creation, the growth or the end of
+      // their filter.
       if (auto settled = settle(); !settled) return settled;
       const Applied applied(*this, frame.position);
       if (auto done = std::visit(applied, (*operation)->change); !done)
         return at_offset(frame.offset, done.error());
     }
+    // A `created` may bring the first items of its filter. They wait like adds, behind the creation.
     if (!changes_key || (*operation)->count != 0) {
       adds_.push_back({.key = (*operation)->key,
                        .fingerprints = (*operation)->fingerprints,
@@ -311,6 +329,7 @@ Result<void> JournalApplier::add(std::span<const Add> adds) {
 Result<void> JournalApplier::add_to_one(std::span<const Add> adds) {
   filter::Filter* const filter = keyspace_.find(adds[0].key);
   if (filter == nullptr) {
+    // Salvage counts what it loses for each key.
     const auto lost = missing("an item is added to a key that is not there");
     if (!lost) return at_offset(adds[0].offset, lost.error());
     std::uint64_t& items =

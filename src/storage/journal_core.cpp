@@ -72,6 +72,7 @@ std::uint64_t JournalCore::room() const {
   std::uint64_t bytes = 0;
   if (active_) bytes = active_->room();
   for (const auto& segment : ahead_) bytes += segment->room() - frame_bytes_max_;
+  // No segment is before the very first one, so nothing stays unused there.
   if (!active_ && !ahead_.empty()) bytes += frame_bytes_max_;
   return bytes;
 }
@@ -98,11 +99,16 @@ Admission JournalCore::refill(std::uint64_t& reserve, std::uint64_t needed_bytes
     reserved_ += taken;
     return Admission::granted;
   }
+  // The thread makes small segments for this change. So it does not matter here that no ordinary segment
+  // could be made.
   if (frees) {
     wanted_freeing_ = std::max(wanted_freeing_, lacking);
     note_due();
     return Admission::later;
   }
+  // The prepared room is used up, and the last attempt to make more failed: the client gets the reason at
+  // once. Without an error the client waits, for a segment or for the save that preparing_waits() has
+  // announced.
   if (!preparing_error_.empty()) {
     refuse(preparing_error_);
     return Admission::refused;
@@ -119,6 +125,7 @@ void JournalCore::release(std::uint64_t& reserve) {
 }
 
 void JournalCore::append(std::span<const std::byte> body, std::uint64_t& reserve) {
+  // The body's checksum needs no position, so it is computed before the lock is taken.
   const std::uint64_t body_checksum = Checksum::of(body);
   const MutexLock lock(mutex_);
   append_frame(body, body_checksum);
@@ -163,6 +170,7 @@ void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t bo
                                std::uint32_t flags) {
   const std::uint64_t bytes = format::frame_bytes(body.size());
   SEPAL_ASSERT(bytes <= frame_bytes_max_, "an operation that no segment has room for");
+  // A frame lies in one segment. The rest of the active one then stays unused, as room() has assumed.
   if (!active_ || active_->room() < bytes) rotate();
   // The first frame since the last sync wakes the journal's thread, which may sleep without a timeout. Under
   // `always` settle() wakes it.
@@ -170,6 +178,7 @@ void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t bo
   SEPAL_ASSERT(active_->end_position() == position(),
                "the active segment does not end where the journal ends");
   active_->append(body, body_checksum, synced_, flags);
+  // Release, which pairs with the acquire in position().
   position_.store(active_->end_position(), std::memory_order_release);
   ++frames_;
   if (active_->wants_pages()) {
@@ -180,6 +189,7 @@ void JournalCore::append_frame(std::span<const std::byte> body, std::uint64_t bo
 
 void JournalCore::rotate() {
   SEPAL_ASSERT(!ahead_.empty(), "more was recorded than was admitted");
+  // The thread keeps it there until all of it is synced (take_synced).
   if (active_) written_.push_back(std::move(active_));
   active_ = std::move(ahead_.front());
   ahead_.pop_front();
@@ -190,6 +200,9 @@ void JournalCore::rotate() {
 }
 
 void JournalCore::request_sync() {
+  // Relaxed is enough. The thread looks for unsynced frames and sets sleeping_ under one lock, and the append
+  // of this worker took that lock too. So either the thread has seen the frame, or this load sees that it
+  // sleeps. No due_ is set: once awake, the thread finds what is unsynced by itself (next_time).
   if (!sleeping_.load(std::memory_order_relaxed)) return;
   const MutexLock lock(mutex_);
   wake_.notify_all();
@@ -199,12 +212,13 @@ void JournalCore::set_policy(JournalPolicy policy) {
   const MutexLock lock(mutex_);
   SEPAL_ASSERT(reserved_ == 0, "a worker keeps room in the journal while the policy changes");
   const JournalPolicy before = policy_.exchange(policy, std::memory_order_relaxed);
+  // Between `everysec` and `always` nothing is missing.
   if (before == JournalPolicy::off && policy != JournalPolicy::off) {
     resumed_due_ = true;
     append_resumed();
   }
-  // Workers whose clients wait for room have to be told: a journal that is off prepares no room, and needs
-  // none.
+  // Workers have clients that wait for room. Without a call of on_progress these would wait for ever, because
+  // a journal that is off prepares no room. It needs none either.
   tell_due_ = true;
   note_due();
 }
@@ -214,10 +228,12 @@ void JournalCore::set_policy(JournalPolicy policy) {
 void JournalCore::append_resumed() {
   OperationEncoder encoder;
   encoder.resumed();
+  // Room that workers have reserved is not taken for it.
   if (!resumed_due_ || room() < reserved_ + format::frame_bytes(encoder.bytes().size())) return;
   SEPAL_ASSERT(policy() != JournalPolicy::off, "a journal that is off begins anew");
   resumed_due_ = false;
   append_frame(encoder.bytes(), Checksum::of(encoder.bytes()));
+  // Behind the `resumed`: only a generation that is cut there or later has what was not recorded.
   gap_ = position_.load(std::memory_order_relaxed);
   ask_save();
 }
@@ -236,6 +252,7 @@ void JournalCore::generation_saved(std::uint64_t position) {
   // The save has given room back.
   retry_time_ = steady_now();
   retry_delay_ = retry_delay_first;
+  // After a save, small segments may be made again (JournalThread::remove_past).
   accept_freeing();
   raise_durable(saved_);
   // The generation has closed the gap: from here on syncs count again.
@@ -247,6 +264,7 @@ void JournalCore::save_failed(const std::string& reason, std::uint64_t lacking_b
   SEPAL_ASSERT(!reason.empty(), "a save fails without a reason and would count as one that succeeded");
   const MutexLock lock(mutex_);
   failed_save_ = {.reason = reason, .lacking_bytes = lacking_bytes};
+  // At once: changes that wait for this save have to be refused, with the reason (JournalThread::may_grow).
   retry_time_ = steady_now();
   note_due();
 }
@@ -277,6 +295,7 @@ void JournalCore::accept() {
   preparing_error_.clear();
   retry_delay_ = retry_delay_first;
   waits_for_save_ = false;
+  // New segments do not help after a failed sync. restart() ends that state before it calls this.
   if (failed_) return;
   accept_freeing();
   refusal_.clear();
@@ -299,6 +318,7 @@ void JournalCore::ask_sync(std::uint64_t position) {
 
 Result<void> JournalCore::await_sync(std::uint64_t position) {
   const MutexLock lock(mutex_);
+  // A failure ends the wait. The saver is the caller, and no sync succeeds before it has saved.
   while (synced_ < position && !failed_ && !ending_) synced_or_not_.wait(mutex_);
   if (synced_ >= position) return {};
   return fail(Errc::io, failed_ ? refusal_ : "the journal ends");
@@ -337,6 +357,7 @@ void JournalCore::end() {
 // --- what there is to do ----------------------------------------------------------------------------------
 
 bool JournalCore::short_of_segments() const {
+  // After a failed sync restart() makes all new segments. A journal that is off needs none.
   if (failed_ || policy() == JournalPolicy::off) return false;
   return freeing_only_ || ahead_.size() < options_.segments_ahead ||
          room() < reserved_ + std::max(wanted_, wanted_freeing_);
@@ -347,6 +368,7 @@ bool JournalCore::unsynced() const {
 }
 
 bool JournalCore::may_restart() const {
+  // The old segments are given up then, so a generation must have all that they may lack.
   return failed_ && policy() != JournalPolicy::off && saved_ >= position_.load(std::memory_order_relaxed);
 }
 
@@ -371,6 +393,7 @@ JournalCore::Chores JournalCore::chores_at(SteadyTime now) {
   chores.sync = unsynced() && sync_time() <= now;
   chores.prepare = (short_of_segments() || reserve_missing_) && retry_time_ <= now;
   chores.restart = may_restart() && retry_time_ <= now;
+  // A save that has ended since may have met the need.
   chores.ask_save = std::exchange(ask_due_, false) && needs_save();
   chores.tell = std::exchange(tell_due_, false);
   return chores;
@@ -389,6 +412,7 @@ JournalCore::Chores JournalCore::wait_for_chores() {
   for (;;) {
     const SteadyTime now = steady_now();
     const SteadyTime next = next_time();
+    // Taken before the chores are done: a chore that becomes due meanwhile sets it again.
     if (std::exchange(due_, false) || ending_ || next <= now) {
       return chores_at(now);
     }
@@ -417,6 +441,7 @@ JournalCore::Sync JournalCore::begin_sync() {
     // The filler ends the page. A store into a page that is on its way to the disk would wait for the file
     // system, under the lock that all workers need.
     const std::uint64_t bytes = active_->filler_bytes();
+    // It takes no room that workers have reserved: their admitted records need that.
     if (bytes != 0 && bytes <= unreserved()) active_->append_filler(bytes, synced_);
     position_.store(active_->end_position(), std::memory_order_release);
   }
@@ -438,6 +463,7 @@ void JournalCore::end_sync(const Sync& sync) {
   SEPAL_ASSERT(sync.position >= synced_ && sync.position <= position_.load(std::memory_order_relaxed),
                "a sync ends before the one before it, or behind the end of the journal");
   SEPAL_ASSERT(!failed_, "a sync ends after one that failed");
+  // Only to the end of the range: workers have appended behind it during the sync.
   for (const Sync::Part& part : sync.parts) part.segment->synced(part.range.to);
   const SteadyTime now = steady_now();
   // With a single frame since the sync before, there is at most one client to wait for: no delay.
@@ -448,6 +474,7 @@ void JournalCore::end_sync(const Sync& sync) {
   note_newest_synced(sync);
   ++syncs_;
   synced_or_not_.notify_all();
+  // A replay does not get past an open gap, so no client may be told that a change behind it is durable.
   if (saved_ >= gap_) raise_durable(synced_);
   window_bytes_ = window_bytes_min;
   widen_window(2 * (position_.load(std::memory_order_relaxed) - sync.position));
@@ -462,7 +489,8 @@ void JournalCore::widen_window(std::uint64_t bytes) {
 void JournalCore::sync_failed(const std::string& reason) {
   const MutexLock lock(mutex_);
   // The kernel may have dropped the pages. A second sync would succeed and prove nothing, so only a
-  // generation and new segments help (restart()).
+  // generation and new segments help (restart()). What was admitted before is still recorded, in the old
+  // segments: its room is reserved, and the generation has to be cut behind it.
   failed_ = true;
   accepting_freeing_.store(false, std::memory_order_relaxed);
   ++failed_syncs_;
@@ -474,6 +502,7 @@ void JournalCore::sync_failed(const std::string& reason) {
 JournalSegments JournalCore::take_synced() {
   const MutexLock lock(mutex_);
   JournalSegments taken;
+  // A segment that was filled up during the sync stays for the next one, and so do all behind it.
   const auto unsynced_one = std::find_if(written_.begin(), written_.end(), [](const auto& segment) {
     const SegmentRange range = segment->unsynced();
     return range.from != range.to;
@@ -489,6 +518,7 @@ void JournalCore::took_over(const SyncedMark& mark) {
   const MutexLock lock(mutex_);
   SEPAL_ASSERT(mark.segment_number != 0, "the journal takes over a segment without a number");
   newest_synced_ = mark;
+  // What SYNCED says is not known here. 0 makes the thread write it once, even if nothing is recorded.
   marked_ = 0;
   note_due();
 }
@@ -510,6 +540,7 @@ bool JournalCore::needs_mark() const {
 std::optional<SyncedMark> JournalCore::take_mark(SteadyTime now) {
   const MutexLock lock(mutex_);
   if (!needs_mark() || now < mark_time_) return std::nullopt;
+  // Not from `now`, which a stop sets to the end of time.
   mark_time_ = steady_now() + mark_interval;
   SyncedMark mark = newest_synced_;
   mark.position = durable_.load(std::memory_order_relaxed);
@@ -535,6 +566,7 @@ void JournalCore::add_segment(std::unique_ptr<JournalSegment> segment) {
   const MutexLock lock(mutex_);
   ahead_.push_back(std::move(segment));
   freeing_only_ = false;
+  // First: until the `resumed` is recorded, unreserved() gives 0.
   append_resumed();
   if (wanted_ <= unreserved()) wanted_ = 0;
   if (wanted_freeing_ <= unreserved()) wanted_freeing_ = 0;
@@ -552,12 +584,14 @@ void JournalCore::add_freeing_segment(std::unique_ptr<JournalSegment> segment) {
   const MutexLock lock(mutex_);
   ahead_.push_back(std::move(segment));
   freeing_only_ = true;
+  // First, as in add_segment().
   append_resumed();
   if (wanted_freeing_ <= unreserved()) wanted_freeing_ = 0;
 }
 
 void JournalCore::freeing_failed(const std::string& reason) {
   const MutexLock lock(mutex_);
+  // The worker that waits asks again after on_progress, and is refused.
   wanted_freeing_ = 0;
   accepting_freeing_.store(false, std::memory_order_relaxed);
   refuse(reason);
@@ -576,12 +610,14 @@ void JournalCore::preparing_failed(const std::string& reason) {
   preparing_error_ = reason;
   waits_for_save_ = false;
   retry_later();
-  // A client that waits for room must get its refusal.
+  // A client that waits for room must get its refusal. If the journal has only small segments, no ordinary
+  // change finds room, whether a client waits or not.
   if (freeing_only_ || wanted_ > unreserved()) refuse(reason);
 }
 
 void JournalCore::preparing_waits() {
   const MutexLock lock(mutex_);
+  // An older error would make refill() refuse changes that only have to wait.
   preparing_error_.clear();
   waits_for_save_ = true;
   retry_later();
@@ -600,6 +636,7 @@ std::size_t JournalCore::segments_to_restart() const {
 
 JournalSegments JournalCore::restart(JournalSegments fresh) {
   const MutexLock lock(mutex_);
+  // Asked again: while the thread made the segments, a change that had been admitted may have been recorded.
   if (!may_restart()) return fresh;
   SEPAL_ASSERT(fresh.size() > ahead_.size(),
                "the journal begins anew with less room than workers have reserved");
@@ -608,6 +645,7 @@ JournalSegments JournalCore::restart(JournalSegments fresh) {
   if (active_) old.push_back(std::move(active_));
   for (auto& segment : ahead_) old.push_back(std::move(segment));
   ahead_.assign(std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
+  // There is no active segment at this moment, so none gets into written_.
   rotate();
   synced_ = position_.load(std::memory_order_relaxed);
   // The old segments may lack something before this position. The generation that was saved has it.
@@ -635,6 +673,7 @@ std::vector<SegmentRange> JournalCore::next_pages() {
   std::vector<SegmentRange> ranges{active_->next_pages(window_bytes_)};
   const std::uint64_t covered = ranges.back().to - ranges.back().from;
   SEPAL_ASSERT(covered <= window_bytes_, "more pages are prepared than the window has");
+  // The window may reach over the end of the active segment.
   if (covered < window_bytes_ && !ahead_.empty())
     ranges.push_back(ahead_.front()->next_pages(window_bytes_ - covered));
   return ranges;

@@ -28,6 +28,7 @@ constexpr int spins_max = 256;
 Admission JournalLog::admit(std::uint64_t bytes_max, keyspace::Change change) {
   if (!core_.accepting(change)) return Admission::refused;
   const std::uint64_t pending_bytes = pending_.empty() ? 0 : format::frame_bytes(pending_.bytes().size());
+  // What waits for its append has been admitted too, and its room is still a part of reserve_.
   const std::uint64_t needed = bytes_max + pending_bytes + group_bytes_;
   if (needed <= reserve_) return Admission::granted;
   return core_.refill(reserve_, needed, change);
@@ -44,10 +45,13 @@ void JournalLog::begin_add() {
 }
 
 void JournalLog::added(DatabaseKey key, std::span<const Fingerprint> fingerprints) {
-  // If something is pending, the gate is closed, and the operations must keep their order.
+  // If something is pending, the gate is closed, and the operations must keep their order. Under the shared
+  // gate the frame is appended at once: when the count below is even, another worker may answer "known
+  // already".
   const bool gather = in_group_ || !pending_.empty();
   const std::uint64_t named_bytes = format::frame_bytes(added_bytes_max(key.key.size(), 1));
   SEPAL_ASSERT(named_bytes < core_.frame_bytes_max(), "a key that no frame has room for");
+  // So many items fit into the longest frame, together with their key.
   const std::size_t at_once_max = 1 + (core_.frame_bytes_max() - named_bytes) / sizeof(Fingerprint);
   while (!fingerprints.empty()) {
     const auto some = fingerprints.first(std::min(fingerprints.size(), at_once_max));
@@ -65,6 +69,7 @@ void JournalLog::added(DatabaseKey key, std::span<const Fingerprint> fingerprint
 }
 
 void JournalLog::record(const keyspace::Mutation& change) {
+  // The operation has to stand first in its frame, so the frame before it ends here.
   if (begins_frame(change)) commit();
   make_room_in_frame(operation_bytes_max(change));
   pending_.record(change);
@@ -86,6 +91,7 @@ void JournalLog::end_group() {
   // One frame is whole by itself, and takes further operations until the commit. But room that the group did
   // not use goes back at once.
   SEPAL_ASSERT(group_.empty() == (group_bytes_ == 0), "the frames of a group have another length than noted");
+  // An empty group is appended only to give the room back.
   if (!group_.empty() || core_.is_large(reserve_)) {
     end_frame();
     core_.append_group(group_, reserve_);
@@ -130,16 +136,23 @@ void JournalLog::append_frame() {
 }
 
 std::uint64_t JournalLog::settle(bool answered_known) {
+  // The position is read after this wait, so it covers the frames that were waited for.
   if (answered_known) wait_for_adds();
   if (core_.policy() != JournalPolicy::always) return 0;
   core_.request_sync();
   return core_.position();
 }
 
+// No circle of waits arises: a worker between begin_add() and added() may wait for the lock of a shard or of
+// the journal, but never in settle().
 void JournalLog::wait_for_adds() const {
+  // Pairs with the fence in begin_add(): if this worker has read a bit of an add, the loads below find the
+  // count of that add odd, or already higher.
   std::atomic_thread_fence(std::memory_order_acquire);
   for (std::size_t other = 0; other < add_counts_.size(); ++other) {
     const std::atomic<std::uint64_t>& count = add_counts_[other].value;
+    // Only the add that is under way at this moment has to end. The bits of later ones were not there when
+    // this worker looked.
     const std::uint64_t seen = count.load(std::memory_order_acquire);
     if (seen % 2 == 0 || other == own_) continue;
     for (int spin = 0; count.load(std::memory_order_acquire) == seen; ++spin)

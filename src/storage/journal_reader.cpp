@@ -37,6 +37,7 @@ bool verifies(const format::FrameHead& head, std::uint64_t position, std::span<c
 }  // namespace
 
 Result<JournalReader> JournalReader::open(Disk& disk, const Path& directory, const Start& start) {
+  // The positions in headers and in SYNCED have the same limit: no sum of a position and a length wraps.
   if (std::max(start.cut, start.highest.of_all()) > format::position_max)
     return fail(Errc::damaged, "the generation in " + directory.string() +
                                    " names a position in the journal that none can have; " +
@@ -59,6 +60,7 @@ Result<JournalReader> JournalReader::open_segment(Disk& disk, const Path& path) 
     return about(path.string(), damaged_at(0, "it does not begin as a segment of the journal does"));
   JournalReader reader(disk, {.cut = segment->first_position});
   reader.segments_.push_back(std::move(*segment));
+  // What is missing behind the end may be in another segment. So the end of a single segment is no damage.
   reader.alone_ = true;
   if (auto entered = reader.enter(0); !entered) return entered.error();
   return reader;
@@ -66,6 +68,8 @@ Result<JournalReader> JournalReader::open_segment(Disk& disk, const Path& path) 
 
 Result<void> JournalReader::find_start() {
   for (std::size_t index = 0; index < segments_.size(); ++index)
+    // The last one counts: after a torn tail was cut off, a newer segment begins at a position inside an
+    // older one.
     if (segments_[index].begins() && segments_[index].first_position <= start_.cut) current_ = index;
   // Segments before the current one are older than everything that has to be read.
   for (std::size_t index = current_ == none ? 0 : current_; index < segments_.size(); ++index) {
@@ -81,6 +85,7 @@ Result<void> JournalReader::find_start() {
   // If the first segment has lost its header, it may be the one that is looked for.
   if (segments_.empty() || !segments_[0].begins()) return {};
   const SegmentFile& first = segments_[0];
+  // The journal has begun anew behind the generation. go_on() begins with this segment.
   if (may_begin_anew_at(first.first_position)) return {};
   return with_advice(fail(Errc::damaged, first.path.string() + " begins at position " +
                                              std::to_string(first.first_position) +
@@ -95,7 +100,9 @@ Result<void> JournalReader::enter(std::size_t index) {
   return bytes_.open(*disk_, segments_[index]);
 }
 
-// Skips segments that were prepared and never used, and segments whose headers did not get to the disk.
+// Skips segments that were prepared and never used, and segments whose headers did not get to the disk. If
+// such a segment was needed, no segment begins where the current one ends, and find_end() judges what is
+// there.
 std::size_t JournalReader::following() const {
   for (std::size_t index = behind(); index < segments_.size(); ++index)
     if (segments_[index].begins()) return index;
@@ -114,6 +121,7 @@ std::uint64_t JournalReader::offset_of(std::uint64_t position) const {
 // The offset at which the frames of the current segment end at the latest.
 std::uint64_t JournalReader::data_end() const {
   const std::size_t next = following();
+  // A next segment that begins too early is for go_on() to report.
   if (next == none || segments_[next].first_position < position_) return segments_[current_].byte_count;
   return std::min(segments_[current_].byte_count, offset_of(segments_[next].first_position));
 }
@@ -122,6 +130,7 @@ std::uint64_t JournalReader::bytes_total() const {
   const auto last = std::ranges::find_if(segments_.rbegin(), segments_.rend(), &SegmentFile::begins);
   if (last == segments_.rend()) return 0;
   const std::uint64_t end = last->first_position + last->byte_count;
+  // The last segment may end before the cut.
   return end - std::min(end, start_.cut);
 }
 
@@ -144,6 +153,7 @@ Result<std::size_t> JournalReader::collect_frames() {
   const std::uint64_t end = data_end();
   for (std::uint64_t offset = offset_of(position_); offset < end;) {
     JournalFrame frame{.position = position_, .offset = offset, .body = {}, .segment = current_};
+    // Not up to `end`: a frame that reaches beyond it has to be found, because it shows the damage.
     const auto bytes = frame_at(bytes_.byte_count(), frame);
     if (!bytes) return bytes.error();
     if (*bytes == 0) break;
@@ -158,6 +168,8 @@ Result<std::size_t> JournalReader::collect_frames() {
 // collected frames from the buffer.
 Result<std::uint64_t> JournalReader::frame_at(std::uint64_t end, JournalFrame& frame) {
   SEPAL_ASSERT(frame.offset <= end, "a frame is looked for behind the end of its segment");
+  // The bodies of the collected frames are views of the buffer. A frame that is not in the buffer waits for
+  // the next call of next().
   const auto in_reach = [&](std::size_t count) {
     return frames_.empty() || bytes_.holds(frame.offset, count);
   };
@@ -198,7 +210,9 @@ Result<bool> JournalReader::go_on() {
   return false;
 }
 
-// Finds out whether the journal may end at position_, and what lies beyond.
+// Finds out whether the journal may end at position_, and what lies beyond. The order of the tests decides
+// which file the error names: a file that is too short, a bad frame, and only then SYNCED, which cannot tell
+// where the loss is.
 Result<void> JournalReader::find_end() {
   if (became_shorter()) return shorter();
   const auto tail = look_behind(position_);
@@ -218,6 +232,7 @@ bool JournalReader::may_begin_anew_at(std::uint64_t position) const {
 // current. So everything below the highest of them was on disk. But a journal that begins at the cut or
 // behind it may have begun anew, in an earlier version below the strings' positions.
 std::uint64_t JournalReader::relied_on() const {
+  // The operator has removed the whole journal, and a new one begins. Only SYNCED may still object.
   if (segments_.empty()) return 0;
   return begin_ && *begin_ < start_.cut ? start_.highest.of_all() : start_.highest.filters;
 }
@@ -250,7 +265,8 @@ Error JournalReader::damage(std::uint64_t synced_position) const {
                      restore_or_salvage);
 }
 
-// Compares the end of the journal, position_, with the mark.
+// Compares the end of the journal, position_, with the mark. Before a `resumed` the mark tells whether the
+// generation is missing that closed the gap: until there is one, SYNCED names nothing behind the gap.
 Result<void> JournalReader::check_mark() const {
   if (!start_.synced || start_.synced->position <= position_) return {};
   return end_missing(*start_.synced);
@@ -296,6 +312,9 @@ Result<JournalReader::Tail> JournalReader::look_behind(std::uint64_t position) {
 // Looks at the open segment from `offset` on, which has the position `first_position`.
 Result<void> JournalReader::look_behind(std::uint64_t position, std::uint64_t first_position,
                                         std::uint64_t offset, Tail& tail) {
+  // Frames stand at multiples of word_bytes, and the first word of a frame has its length and its flags. So
+  // the search reads each word, and looks closer where the word can be such a beginning. The checksum covers
+  // the position, so an old frame that stands there does not verify.
   const std::uint64_t begin = offset;
   std::uint64_t data_bytes = 0;
   while (true) {
@@ -315,6 +334,8 @@ Result<void> JournalReader::look_behind(std::uint64_t position, std::uint64_t fi
     }
     if (at == 0) break;  // the file became shorter
     offset += at;
+    // `at` and `offset` are behind the plausible word. So the search goes on with the next word, even if a
+    // frame verifies here: later frames may name higher positions.
     if (!plausible()) continue;
     JournalFrame frame{.position = first_position + (offset - word_bytes - begin),
                        .offset = offset - word_bytes,
@@ -333,6 +354,7 @@ Result<std::uint64_t> JournalReader::synced_position_at(JournalFrame& frame) {
   const auto head_bytes = bytes_.view(frame.offset, sizeof(format::FrameHead));
   if (!head_bytes) return head_bytes.error();
   if (head_bytes->size() < sizeof(format::FrameHead)) return std::uint64_t{0};
+  // This test comes first because it is cheap. To verify takes a checksum over up to frame_body_bytes_max.
   const std::uint64_t synced = head_of(*head_bytes).synced_position;
   if (synced <= position_ || synced > frame.position) return std::uint64_t{0};
   frames_.clear();
@@ -346,6 +368,8 @@ Result<JournalEnd> JournalReader::end_before(const JournalFrame& frame) {
   if (auto moved = move_to(frame); !moved) return moved.error();
   const auto tail = look_behind(position_);
   if (!tail) return tail.error();
+  // Unlike find_end(), this does not take the synced positions behind the end for damage: the frames there
+  // are whole, and are left out on purpose.
   if (auto whole = check_mark(); !whole) return whole.error();
   end_ = make_end(position_, *tail);
   return end_;

@@ -42,6 +42,8 @@ void JournalSegment::append(std::span<const std::byte> body, std::uint64_t body_
   seal(head, body_checksum);
   std::memcpy(file_->bytes().data() + end_offset() + sizeof head, body.data(), body.size());
   write_head(head);
+  // Last, because seal() and write_head() take the frame's position and place from it. The zeros behind the
+  // body need no store: the file has only zeros there.
   used_ += format::frame_bytes(body.size());
   // Prefetches the lines of the next frame, which is often as long as this one. Otherwise a lock that is
   // taken after the stores of that frame waits until these lines have come.
@@ -49,6 +51,7 @@ void JournalSegment::append(std::span<const std::byte> body, std::uint64_t body_
                     std::min(format::frame_bytes(body.size()), asked_for_bytes_max));
 }
 
+// Without room for a filler the next frame stores into the synced page again, or goes into the next segment.
 std::uint64_t JournalSegment::filler_bytes() const {
   const std::uint64_t page_bytes = file_->page_bytes();
   std::uint64_t bytes = (page_bytes - end_offset() % page_bytes) % page_bytes;
@@ -64,6 +67,7 @@ void JournalSegment::append_filler(std::uint64_t bytes, std::uint64_t synced_pos
   SEPAL_ASSERT(bytes % format::frame_alignment == 0,
                "the frame behind a filler would stand at no multiple of its alignment");
   format::FrameHead head;
+  // Only the head is stored. The body is the zeros that the file has there, and the checksum leaves it out.
   head.body_bytes = static_cast<std::uint32_t>(bytes - sizeof head);
   head.flags = format::frame_filler;
   head.synced_position = synced_position;
@@ -77,7 +81,8 @@ void JournalSegment::seal(format::FrameHead& head, std::uint64_t body_checksum) 
 }
 
 // The head is written last, so a process that dies in between leaves no frame instead of a wrong one. On the
-// disk the order does not matter: the checksum covers head and body.
+// disk the order does not matter: the checksum covers head and body. The fence binds the compiler only. The
+// processor needs none: all stores before the instruction at which a process dies have been made.
 void JournalSegment::write_head(const format::FrameHead& head) {
   std::atomic_signal_fence(std::memory_order_release);
   std::memcpy(file_->bytes().data() + end_offset(), &head, sizeof head);
@@ -93,6 +98,7 @@ SegmentRange JournalSegment::pages(std::uint64_t byte_count) const {
 
 SegmentRange JournalSegment::next_pages(std::uint64_t window_bytes) {
   const SegmentRange range = pages(window_bytes);
+  // At the end of the file there are no further pages: the next segment's are prepared with the rotation.
   pages_low_ = range.to == file_->bytes().size() ? never : range.from + window_bytes / 2;
   return range;
 }

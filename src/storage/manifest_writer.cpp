@@ -24,6 +24,9 @@ Result<GenerationReport> write_manifest(Disk& disk, const GenerationPlace& place
   }
   const std::vector<std::byte> bytes = format::encode(manifest);
   SEPAL_ASSERT(bytes.size() <= format::manifest_bytes_max, "a manifest is longer than a reader takes");
+  // Written in place, without a file aside. As long as CURRENT does not name the folder, a torn MANIFEST does
+  // no harm: only a start without CURRENT, or a tool, looks at it, and both verify it first
+  // (current_generation.hpp).
   auto file = disk.create(place.folder / "MANIFEST");
   if (!file) return file.error();
   if (auto done = (*file)->write_at(0, bytes); !done) return done.error();

@@ -20,8 +20,10 @@ constexpr int seed_base = 16;
 Result<std::optional<std::string>> read_sealed(Disk& disk, const Path& path, std::string_view kind,
                                                std::string_view advice) {
   auto file = disk.open(path);
+  // A missing file is no damage: a new directory has none of the three, and FIRST goes with the first save.
   if (!file && file.error().code == Errc::not_found) return std::optional<std::string>();
   if (!file) return file.error();
+  // A file that is longer than that is read in part, and then has no line feed at its end: it is refused.
   std::string line(format::sealed_line_bytes_max, '\0');
   const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(line.data(), line.size())));
   if (!count) return count.error();

@@ -15,6 +15,8 @@ std::string numbered_name(std::string_view prefix, std::uint64_t number) {
   return std::string(prefix) + std::string(digit_count - digits.size(), '0') + digits;
 }
 
+// Strict, because a file that only looks like one of Sepal's must not be read or removed. So many digits
+// cannot overflow the number.
 std::optional<std::uint64_t> number_in_name(std::string_view prefix, std::string_view name) {
   if (!name.starts_with(prefix)) return std::nullopt;
   name.remove_prefix(prefix.size());

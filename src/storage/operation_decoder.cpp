@@ -21,6 +21,7 @@ constexpr const char* wrong_deadline = "a deadline lies before all time";
 const char* read(BodyReader& body, format::FilterShape shape, filter::FilterOptions& options) {
   if (!body.take(shape)) return too_short;
   if (shape.reserved != 0) return "a filter has flags that this build does not know";
+  // Any values may stand here and in a layer. The filter checks them when it is made from them.
   options = {.error_rate = std::bit_cast<double>(std::uint64_t{shape.error_rate}),
              .capacity = shape.capacity,
              .expansion = shape.expansion,
@@ -49,6 +50,7 @@ const char* read(BodyReader& body, format::AdoptedShape shape, keyspace::Adopted
   if (shape.reserved != 0) return "a filter that came whole has flags that this build does not know";
   filter.deadline = static_cast<keyspace::Deadline>(std::uint64_t{shape.deadline});
   if (filter.deadline < 0) return wrong_deadline;
+  // Either a file or an image, and not both.
   if ((shape.file_number == 0) != (shape.image_bytes != 0) || shape.file_number > format::adopted_number_max)
     return "a filter that came whole is not in the record, and in no file";
   filter.file = {.number = shape.file_number, .seal = shape.file_seal};
@@ -95,6 +97,7 @@ void append_fingerprints(std::span<const std::byte> bytes, std::vector<Fingerpri
   SEPAL_ASSERT(bytes.size() % sizeof(Fingerprint) == 0, "the last fingerprint is not whole");
   const std::size_t before = to.size();
   to.resize(before + bytes.size() / sizeof(Fingerprint));
+  // `bytes` may stand at any alignment, so the fingerprints are copied, not looked at in place.
   if constexpr (std::endian::native == std::endian::little) {
     if (!bytes.empty()) std::memcpy(to.data() + before, bytes.data(), bytes.size());
   } else {
@@ -105,6 +108,7 @@ void append_fingerprints(std::span<const std::byte> bytes, std::vector<Fingerpri
   }
 }
 
+// operation_ is overwritten in place, so the key of the operation before stays there for operation_same_key.
 Result<const DecodedOperation*> OperationDecoder::next() {
   SEPAL_ASSERT(!at_end(), "an operation is asked for behind the last one of its frame");
   format::OperationHead head;
@@ -116,6 +120,7 @@ Result<const DecodedOperation*> OperationDecoder::next() {
 // Takes the operation as the struct whose kind the head names.
 template <class... Changes>
 const char* OperationDecoder::take_any(const format::OperationHead& head, std::variant<Changes...>& into) {
+  // The variant lists all kinds, so none can be forgotten here.
   const char* wrong = "an operation is of a kind that this build does not know";
   const auto take_if = [&]<class Change>(std::type_identity<Change> /*kind*/) {
     if (head.operation != static_cast<std::uint8_t>(format::layout<Change>.kind)) return false;
@@ -144,6 +149,7 @@ const char* OperationDecoder::take_operation(const format::OperationHead& head, 
     operation_.key = {.database = head.database, .key = {}};
     if constexpr (format::HasDatabase<Change>) change.database = head.database;
   }
+  // As in OperationEncoder::put(). Behind a rename the old key names nothing.
   has_key_ = format::lends_key<Change>;
   if (const char* const wrong = take_fields(head, change)) return wrong;
   operation_.count = head.count;
@@ -165,6 +171,7 @@ template <class Change>
 const char* OperationDecoder::take_fields(const format::OperationHead& head, Change& change) {
   if constexpr (std::is_same_v<Change, keyspace::Created>) {
     if ((head.flags[0] & format::operation_same_shape) != 0) {
+      // A shape is shared within a frame only: a reader may not have read the frames before it.
       if (!created_) return "a filter has the shape of none before it";
       change.options = created_->options;
       change.first_layer = created_->first_layer;
@@ -174,6 +181,7 @@ const char* OperationDecoder::take_fields(const format::OperationHead& head, Cha
   const char* wrong = nullptr;
   format::each_field<Change>([&](const auto& field) {
     using Shape = typename std::decay_t<decltype(field)>::Shape;
+    // The fields stand one behind the other, so nothing is read behind one that is wrong.
     if (wrong == nullptr) wrong = read(body_, Shape(), change.*field.member);
   });
   if constexpr (std::is_same_v<Change, keyspace::Created>) created_ = change;

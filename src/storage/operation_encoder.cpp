@@ -23,6 +23,8 @@ static_assert(sizeof(Fingerprint) == 16 && offsetof(Fingerprint, low) == 0 &&
 static_assert(keyspace::database_count <= std::numeric_limits<std::uint8_t>::max() + 1,
               "the number of a database is a byte");
 
+// The worst case is an operation that is alone in its frame. An admission counts record_bytes_max for each,
+// beside its key and its bytes.
 template <class... Changes>
 constexpr std::uint64_t longest_record(const std::variant<Changes...>* /*changes*/) {
   return std::max({format::frame_bytes(format::fixed_bytes<Changes>())...});
@@ -108,12 +110,14 @@ bool begins_frame(const keyspace::Mutation& change) {
   return adopted != nullptr && adopted->filter.file.number != 0;
 }
 
+// last_ may stay as it is. No key matches while has_key_ is false, so nothing joins it.
 void OperationEncoder::clear() {
   bytes_.clear();
   has_key_ = false;
   has_created_ = false;
 }
 
+// Compares with the key's bytes in the frame. The caller's view of that key was valid during its call only.
 bool OperationEncoder::names_last_key(DatabaseKey key) const {
   if (!has_key_ || last_.database != key.database) return false;
   return key.key == std::string_view(bytes_).substr(key_offset_, key_bytes_);
@@ -137,6 +141,7 @@ void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t c
   append(format::bytes_of(key.key));
 }
 
+// last_offset_ stays behind: only the head of an operation with a key is stored again.
 void OperationEncoder::begin_keyless(Operation operation, std::uint32_t database) {
   SEPAL_ASSERT(database < keyspace::database_count, "an operation on no database");
   last_ = {};
@@ -162,6 +167,8 @@ void OperationEncoder::append(std::span<const Fingerprint> fingerprints) {
   }
 }
 
+// A filter that an add creates is recorded together with its first items: `created` takes them as `added`
+// does.
 bool OperationEncoder::joins(DatabaseKey key) const {
   const auto last = static_cast<Operation>(last_.operation);
   return (last == Operation::added || last == Operation::created) && names_last_key(key);
@@ -198,6 +205,7 @@ void OperationEncoder::put(const Change& change) {
   } else {
     begin_keyless(kind, 0);
   }
+  // Set behind begin(), which compares with the key of the operation before. The decoder does the same.
   has_key_ = format::lends_key<Change>;
   const std::size_t fields_offset = bytes_.size();
   format::each_field<Change>([&](const auto& field) {
@@ -209,7 +217,8 @@ void OperationEncoder::put(const Change& change) {
   if constexpr (std::is_same_v<Change, keyspace::Created>) share_shape(fields_offset);
 }
 
-// Takes the shape of a `created` away again if the one before it in this frame has the same.
+// Takes the shape of a `created` away again if the one before it in this frame has the same. Many filters are
+// created with the same options, and the shape is about half of such a record.
 void OperationEncoder::share_shape(std::size_t shape_offset) {
   const std::string_view newest = std::string_view(bytes_).substr(shape_offset);
   if (!has_created_ || std::string_view(bytes_).substr(created_offset_, newest.size()) != newest) {

@@ -1,3 +1,15 @@
+// A record is believed step by step. A file may lie, and its checksums may be right all the same: BF.IMPORT
+// reads any file of its folder. So each step relies only on what the steps before it have shown.
+//
+//     check_lengths()   the lengths of the fixed head fit into the file and into the limits. Nothing was
+//                       allocated or hashed before. No sum wraps from here on.
+//     take_head()       the checksum over head, key and image header is right
+//     decode_image()    the image header is one, and has no more layers than the limits allow
+//     make_filter()     the layers belong together, their bitmaps are as long as the head says, and the
+//                       memory for them is within the limits. Only now it is taken.
+//     read_bits()       each chunk is verified before its bits are copied
+//
+// end_of_record_ is known once take_head() is done. If a later step fails, salvage goes on there.
 #include "record_reader.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -33,7 +45,7 @@ Error refused(std::uint64_t start, const Error& error, const std::string& what) 
   return fail(error.code, "has a filter at offset " + std::to_string(start) + " that " + what);
 }
 
-// Several threads load a filter of at least this many bytes.
+// Several threads load a filter of at least this many bytes (chunk_loader.hpp says what they gain).
 constexpr std::uint64_t shared_bytes_min = std::uint64_t{8} << 20;
 constexpr std::size_t thread_count_max = 4;
 
@@ -48,6 +60,7 @@ Result<std::uint64_t> RecordReader::read_header() {
   if (!header) return header.error();
   if (header->magic != format::FilterFileHeader::expected_magic)
     return damaged_at(0, "it does not begin as a file of filters does");
+  // The version is checked before the checksum, because another version may keep its checksum elsewhere.
   if (!format::is_known(header->version) || header->flags != 0)
     return unsupported(header->version, format::version);
   const auto fields = format::bytes_of(*header).first(sizeof *header - format::checksum_bytes);
@@ -60,11 +73,13 @@ Result<std::uint64_t> RecordReader::read_header() {
 
 Result<LoadedFilter> RecordReader::read_record() {
   const std::uint64_t start = reader_.offset();
+  // That of the record before it must not be taken for the end of this one.
   end_of_record_.reset();
   auto head = read_head();
   if (!head) return head.error();
   if (auto go_on = meter_.add(reader_.offset() - start); !go_on) return go_on.error();
   auto filter = read_filter(start, *head);
+  // The head is verified here, so its key can be named. Errors of the disk name their file, and need no key.
   if (!filter && (is_damage(filter.error()) || filter.error().code == Errc::too_large))
     return fail(filter.error().code,
                 filter.error().detail + " (" + key_text(head->database, head->key) + ")");
@@ -89,10 +104,13 @@ Result<format::RecordHead> RecordReader::peek_fixed_head() {
   const auto bytes = reader_.peek(format::head_bytes<format::RecordHead>(version_));
   if (!bytes) return bytes.error();
   format::RecordHead head;
+  // A head of an older version is shorter. The fields that it lacks keep their default, 0.
   std::memcpy(&head, bytes->data(), bytes->size());
   return head;
 }
 
+// The tests of read_head() that need no hash. A search may meet thousands of places that have the magic and
+// are no head. They end here, and cost no read of a whole head.
 Result<bool> RecordReader::sees_head() {
   if (reader_.remaining() < format::head_bytes<format::RecordHead>(version_)) return false;
   const auto head = peek_fixed_head();
@@ -116,6 +134,7 @@ Result<RecordReader::Head> RecordReader::read_head() {
   std::string long_head;
   const auto bytes = take_head(fixed_bytes + key_bytes + fixed->image_bytes, long_head);
   if (!bytes) return bytes.error();
+  // check_lengths() has made sure that there is a value, and that it ends within the file.
   end_of_record_ = reader_.offset() + format::stored_bitmap_bytes(fixed->bitmap_bytes).value_or(0);
   if (fixed->database >= keyspace::database_count) return damaged_at(start, "there is no such database");
   const auto deadline = static_cast<keyspace::Deadline>(std::uint64_t{fixed->deadline});
@@ -133,6 +152,8 @@ Result<RecordReader::Head> RecordReader::read_head() {
 // The verified bytes of a head. A head that is too long for the buffer is put into `long_head`.
 Result<std::span<const std::byte>> RecordReader::take_head(std::uint64_t count, std::string& long_head) {
   constexpr std::string_view what = "a record's head";
+  // Nearly all heads are verified where they stand in the buffer, and nothing is copied. Only a filter with
+  // very many layers has a longer one.
   if (count <= LoadBuffer::capacity - format::checksum_bytes)
     return reader_.take_sealed(static_cast<std::size_t>(count), what);
   const std::uint64_t start = reader_.offset();
@@ -162,6 +183,7 @@ Result<void> RecordReader::check_lengths(std::uint64_t start, const format::Reco
 
 Result<filter::ImageHeader> RecordReader::decode_image(std::uint64_t start,
                                                        std::span<const std::byte> bytes) const {
+  // Before it is decoded, so that a filter with more layers than the setting allows is not called damaged.
   const std::uint64_t layers_bytes_max = std::uint64_t{limits_.layers_max} * filter::image_layer_bytes;
   if (bytes.size() > filter::image_header_bytes &&
       bytes.size() - filter::image_header_bytes > layers_bytes_max)
@@ -188,6 +210,8 @@ Result<keyspace::FilterPtr> RecordReader::make_filter(std::uint64_t start, const
                                      std::to_string(limits_.bytes_max) + "; raise maxmemory");
   auto filter = filter::Filter::restore(head.image.options, head.image.layers, limits_);
   if (filter) return filter;
+  // The error is turned into what the operator can do about it: a damaged file, too little memory, or a
+  // limit.
   if (filter.error().code == Errc::out_of_range) return damaged_at(start, "a filter's layers contradict it");
   if (filter.error().code == Errc::out_of_memory)
     return refused(start, filter.error(), "the system has no memory for");
@@ -215,6 +239,10 @@ Result<void> RecordReader::read_bits_together(filter::Filter& filter, const Head
                      });
   const auto checksums = loader.run(thread_count(), meter_);
   if (!checksums) return checksums.error();
+  // The threads have read the file at their own places, and have ended in any order. The seal needs the
+  // checksums in the order of the file, so they are compared here, afterwards. This also makes the first
+  // damaged chunk the one that the error names. The reader then stands behind the bitmaps, as if it had read
+  // them.
   for (std::uint64_t left = head.bitmap_bytes; const ChunkChecksums& each : *checksums) {
     const std::uint64_t count = std::min<std::uint64_t>(left, format::chunk_bytes);
     if (auto right = reader_.accept(each.stored, each.computed, reader_.offset(), chunk_name); !right)

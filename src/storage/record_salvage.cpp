@@ -27,6 +27,8 @@ Result<void> RecordSalvage::run(const format::ListedFile* listed, const Take& ta
     if (!is_damage(count.error())) return count.error();
     lose(count.error());
     whole_ = false;
+    // The header would have said which version the records have. They are read as of the newest one. An older
+    // record then fails its checksum and is lost, but it is never misread.
     reader_.go_to(std::min<std::uint64_t>(sizeof(format::FilterFileHeader), byte_count_));
   }
   if (count && listed != nullptr)
@@ -37,7 +39,8 @@ Result<void> RecordSalvage::run(const format::ListedFile* listed, const Take& ta
   if (found_ < expected)
     lose(damaged_at(byte_count_, std::to_string(expected - found_) + " of its " + std::to_string(expected) +
                                      " filters are missing"));
-  // Another file, or an older one, may be whole in itself.
+  // Another file, or an older one, may be whole in itself. A seal is compared only if every checksum was read
+  // in order; else it cannot be right.
   if (whole_ && listed != nullptr && found_ == expected)
     if (auto right = check_seal(reader_.seal(), *listed); !right) lose(right.error());
   return {};
@@ -48,6 +51,8 @@ Result<void> RecordSalvage::read_records(const Take& take, const Lose& lose) {
     const std::uint64_t start = reader_.offset();
     auto loaded = records_.read_record();
     if (loaded) {
+      // The search is over, but reached_ stays by_search up to the end of the file: where this record begins
+      // was only found, and the place of every later record rests on that.
       searching_ = false;
       ++found_;
       if (auto taken = take(*loaded, reached_); !taken) return taken;
@@ -63,6 +68,8 @@ Result<void> RecordSalvage::read_records(const Take& take, const Lose& lose) {
 Result<void> RecordSalvage::leave_damaged(std::uint64_t start, const Error& error, const Lose& lose) {
   whole_ = false;
   const auto end = records_.end_of_record();
+  // Counted and told once for a record whose head is right, and once for a region without such a head,
+  // however many false heads the search meets in it. So found_ can be compared with what the MANIFEST says.
   if (end || !searching_) {
     ++found_;
     lose(error);
@@ -74,6 +81,8 @@ Result<void> RecordSalvage::leave_damaged(std::uint64_t start, const Error& erro
     reader_.go_to(*end);
     return {};
   }
+  // What this attempt has cost: the bytes of the head, or those of the whole record that it claims. The
+  // search tries the next byte after that, so the same bytes can be read once for each false head.
   wasted_ += std::max(end.value_or(0), reader_.offset()) - start;
   if (wasted_too_much()) records_.limit_heads(short_head_bytes);
   reader_.go_to(start + 1);
@@ -105,6 +114,7 @@ Result<void> RecordSalvage::search() {
 Result<bool> RecordSalvage::go_to_magic() {
   constexpr auto magic = format::RecordHead::expected_magic;
   while (reader_.remaining() >= magic.size()) {
+    // At least as long as the magic, so each round skips a byte or more.
     const auto bytes = reader_.peek(std::min<std::uint64_t>(reader_.remaining(), format::chunk_bytes));
     if (!bytes) return bytes.error();
     const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());

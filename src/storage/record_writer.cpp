@@ -10,7 +10,9 @@
 namespace sepal::storage {
 namespace {
 
-// Reads the bitmaps of one filter as if they were one.
+// Reads the bitmaps of one filter as if they were one, while other threads may add to them. copy_bits() takes
+// whole words of 8 bytes. Bitmaps and chunks are multiples of that, so each piece here is one as well, also
+// where a chunk goes over the end of a layer.
 class BitmapReader final : public BitStream {
  public:
   explicit BitmapReader(const Record& record)
@@ -68,6 +70,7 @@ Result<void> RecordWriter::write_header(std::uint64_t record_count) {
 }
 
 Result<void> RecordWriter::write_record(const Record& record) {
+  // image_ keeps its memory from one record to the next: a pack may have millions of them.
   image_.options = record.options;
   image_.layers.clear();
   for (const Snapshot::Layer& layer : record.layers)
@@ -87,6 +90,7 @@ Result<void> RecordWriter::write_streamed(const StreamedFilter& filter) {
   SEPAL_ASSERT(filter.header != nullptr && filter.bits != nullptr, "a filter comes without header or bits");
   return write_whole({.database = filter.database,
                       .key = filter.key,
+                      // No journal knows the filter: the stream comes from outside of the data directory.
                       .journal_position = 0,
                       .deadline = filter.deadline,
                       .image = *filter.header},
@@ -115,7 +119,8 @@ Result<void> RecordWriter::write_head(const Head& head) {
     fill_head(head, *place);
     return writer_.append_checksum(Checksum::of(*place));
   }
-  // The key does not fit into the buffer.
+  // Such a head does not fit into the buffer: its filter has very many layers. It is made beside the buffer,
+  // and goes through it in pieces.
   std::vector<std::byte> bytes(head.byte_count());
   fill_head(head, bytes);
   if (auto done = writer_.append(bytes); !done) return done;
@@ -145,6 +150,7 @@ Result<void> RecordWriter::write_bits(std::uint64_t bitmap_bytes, BitStream& bit
     auto place = writer_.append_place(count);
     if (!place) return place.error();
     if (auto read = bits.read(*place); !read) return read;
+    // The checksum is that of the copy. The bits in the filter may have changed since they were copied.
     if (auto sealed = writer_.append_checksum(Checksum::of(*place)); !sealed) return sealed;
     if (auto go_on = meter_.add(count); !go_on) return go_on;
     done += count;

@@ -26,6 +26,7 @@ std::string aside_name(std::uint64_t number) {
   return name.append(aside_suffix);
 }
 
+// A start removes files of such names (storage/adopted_files.hpp), so no other name may match.
 bool is_aside_name(std::string_view name) {
   if (name.size() != aside_prefix.size() + aside_digits + aside_suffix.size()) return false;
   const std::string_view digits = name.substr(aside_prefix.size(), aside_digits);
@@ -40,6 +41,8 @@ Result<void> replace_file(Disk& disk, const Path& target, std::span<const std::b
   aside += ".tmp";
   Result<void> done = write_synced(disk, aside, contents);
   if (done) done = disk.rename(aside, target);
+  // A failed sync is reported, but nothing is taken back: the rename is done, and readers see the new
+  // contents.
   if (done) return disk.sync_directory(target.parent_path());
   // Reports the first error. A file that cannot be removed is overwritten the next time.
   static_cast<void>(disk.remove(aside));

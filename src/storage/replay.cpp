@@ -1,5 +1,11 @@
 // Frames are read and verified outside the gate, a buffer at a time, and applied with the gate closed, a few
-// at a time.
+// at a time:
+//
+//     JournalReader    the next frames of one segment, verified
+//     FrameGroups      keeps a group back until all of it is there
+//     bring_file()     reads the file of a filter that came whole, before the gate is closed for its frame
+//     apply_closed()   closes the gate, and JournalApplier applies some frames
+//     report()         the end of the journal: it may be before a group without an end, or before a `resumed`
 #include <sepal/base/assert.hpp>
 #include <sepal/storage/replay.hpp>
 
@@ -40,6 +46,7 @@ class Replay {
       if (frames->empty()) break;
       const auto applied = groups_.take(*frames, [this](const auto& whole) { return apply(whole); });
       if (!applied) return applied.error();
+      // What changed while the journal was off is missing, so nothing behind it may be applied.
       if (resumed_) break;
       if (!go_on()) return fail(Errc::io, "given up before the end, as asked");
     }
@@ -49,15 +56,18 @@ class Replay {
  private:
   Result<void> apply(std::span<const JournalFrame> frames) {
     while (!frames.empty() && !resumed_) {
+      // Only the first of them can need a file: few_of() stops before such a frame.
       if (auto brought = bring_file(frames.front()); !brought) return brought;
       const std::size_t count = few_of(frames);
       const auto applied = apply_closed(frames.first(count));
+      // All these frames are of one segment (FrameGroups::take), so any of them names the file.
       if (!applied) return named(applied.error(), frames.front());
       frames = frames.subspan(count);
     }
     return {};
   }
 
+  // One frame at least, however long it is.
   static std::size_t few_of(std::span<const JournalFrame> frames) {
     std::size_t count = 1;
     for (std::uint64_t bytes = format::frame_bytes(frames[0].body.size());
@@ -75,6 +85,8 @@ class Replay {
     if (!filter)
       return is_damage(filter.error()) ? with_advice(filter.error(), restore_or_salvage) : filter.error();
     named_.push_back({.number = adopted->filter.file.number,
+                      // Behind the frame: a generation that is cut there or later has the filter, and the
+                      // file may go.
                       .position = frame.position + format::frame_bytes(frame.body.size()),
                       .byte_count = (*filter)->byte_count()});
     applier_.bring(std::move(*filter));
@@ -92,6 +104,7 @@ class Replay {
       ++frames_;
       bytes_ += format::frame_bytes(frame.body.size());
     }
+    // Before the gate opens and the reader goes on: the adds that wait are views of its buffer.
     return applier_.settle();
   }
 
@@ -106,6 +119,7 @@ class Replay {
   }
 
   Result<ReplayReport> report() {
+    // The reader has read past the place where the journal ends.
     if (resumed_ || groups_.begun()) {
       const auto before =
           resumed_ ? reader_.end_before(*resumed_) : reader_.end_before_group(groups_.first());
@@ -174,6 +188,9 @@ Result<ReplayReport> replay_journal(Disk& disk, const Path& directory, keyspace:
 }
 
 Result<void> remove_beyond(Disk& disk, const Path& directory, const ReplayReport& report) {
+  // A segment behind the end has a lower number than the next one that is made. A later reader would meet it
+  // first, and would not find the way to the newer one. The directory is synced, because a power cut must not
+  // bring the file back.
   if (report.beyond.empty()) return {};
   for (const Path& path : report.beyond)
     if (auto removed = disk.remove(path); !removed) return removed;

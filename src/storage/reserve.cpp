@@ -50,6 +50,8 @@ Result<void> Reserve::look() {
     const auto size = (*file)->size();
     if (!size) return size.error();
     there_[piece] = true;
+    // The setting has changed since, or a crash left a piece that has not its full length. remove() acts
+    // on noted pieces only.
     if (piece_bytes_ == 0 || *size != piece_bytes_) remove(piece);
   }
   return {};
@@ -65,7 +67,8 @@ bool Reserve::whole() const {
   return piece_bytes_ == 0 || std::ranges::all_of(there_, [](const auto& there) { return there.load(); });
 }
 
-// The exchange lets only one thread remove a piece, so no piece is counted twice.
+// The exchange lets only one thread remove a piece, so no piece is counted twice. A piece whose file cannot
+// be removed does not count any more; restore() tries to remove it again.
 bool Reserve::remove(std::size_t piece) {
   if (!there_[piece].exchange(false)) return false;
   const auto removed = disk_.remove(path(piece));
@@ -93,10 +96,12 @@ bool Reserve::lend() {
 
 Result<void> Reserve::restore() {
   for (std::size_t piece = 0; piece < piece_count && piece_bytes_ != 0; ++piece) {
+    // Asked before each piece, because a save may begin to borrow the reserve meanwhile.
     if (lent_) return fail(Errc::in_use, "a save uses the reserve");
     if (there_[piece]) continue;
     // The name may still be taken, by a piece that could not be removed.
     if (auto removed = disk_.remove(path(piece)); !removed) return removed;
+    // Only the room counts. A piece is not synced: a start makes it anew if a crash takes it.
     if (auto made = disk_.create_mapped(path(piece), piece_bytes_); !made) return made.error();
     there_[piece] = true;
     if (!whole()) continue;

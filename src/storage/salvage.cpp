@@ -1,5 +1,10 @@
 // Salvage reads what it can of a data directory into a keyspace, and saves that keyspace into a new
 // directory. What cannot be read counts as damage (tolerant_disk.hpp): it is lost, and nothing else is.
+//
+// The steps: choose a generation; read each of its files, record by record (record_salvage.hpp); begin its
+// mirrors; apply the journal from its cut up to the first damage; save. Behind that damage nothing is
+// applied, because a change may be missing that gave a key another filter. Each filter, file and part of the
+// journal that is missing gets one line of the report.
 #include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
 #include <sepal/storage/snapshot.hpp>
@@ -28,6 +33,7 @@
 namespace sepal::storage {
 namespace {
 
+// Frees at once what the keyspace drops: no client waits here, so no thread is needed for it.
 class Freeing final : public keyspace::Housekeeper {
  public:
   void dispose(keyspace::FilterPtr) override {}
@@ -47,6 +53,7 @@ class Salvage {
     if (auto read = read_generation(); !read) return read.error();
     if (auto read = read_journal(); !read) return read.error();
     const std::uint64_t seed = find_seed(seed_drawn);
+    // Asked when everything has been read. The two views keep apart what costs data and what does not.
     for (std::string& sentence : damaged_.unreadable()) lose(std::move(sentence));
     for (std::string& sentence : spare_.unreadable()) note(std::move(sentence));
     if (auto written = write(into, seed); !written) return written.error();
@@ -85,6 +92,8 @@ class Salvage {
   // verifies, and without such a one the highest number.
   Result<std::optional<std::uint64_t>> choose_generation() {
     const auto current = read_current_generation(spare_, directory_);
+    // A CURRENT that is damaged, or cannot be read, is told of below, when it is known whether it costs
+    // anything.
     if (!current && !is_damage(current.error())) return current.error();
     const auto names = disk_.list(directory_);
     if (!names) return names.error();
@@ -100,6 +109,8 @@ class Salvage {
     const bool none_newer = *taken && **taken == highest && !(current && *current);
     const auto tell = none_newer ? &Salvage::note : &Salvage::lose;
     if (!current) (this->*tell)(current.error().detail);
+    // No MANIFEST verifies. If CURRENT never was there, perhaps nothing was ever saved: then the journal
+    // alone has all data, and the folders are remains.
     if (!*taken) {
       const auto needless = current && !*current ? journal_has_all() : Result<bool>(false);
       if (!needless) return needless.error();
@@ -131,6 +142,7 @@ class Salvage {
     if (!names) return names.error();
     for (const ListedName& name : *names)
       if (auto read = read_file(folder / name.name, name.listed); !read) return read;
+    // Both filters of a mirror must be there, so this comes after all files.
     for (const keyspace::Mirror& mirror : mirrors_)
       if (!keyspace_.begin_mirror(mirror))
         lose("the mirror from " + key_text(mirror.database, mirror.source) + " to " +
@@ -144,6 +156,7 @@ class Salvage {
     const auto manifest = read_manifest(damaged_, folder / "MANIFEST");
     std::vector<ListedName> names;
     if (manifest) {
+      // It is used all the same: whether the files are those that it lists is seen by their seals.
       if (auto right = check_number(manifest->generation, place); !right) lose(right.error().detail);
       cut_ = manifest->journal_position;
       mirrors_ = manifest->mirrors;
@@ -153,6 +166,7 @@ class Salvage {
     }
     if (!is_damage(manifest.error()) && manifest.error().code != Errc::not_found) return manifest.error();
     lose(manifest.error().detail + "; all files of the generation are looked at");
+    // Without the cut it is unknown which records of the journal the filters have already.
     cut_known_ = false;
     const auto all = damaged_.list(folder);
     if (!all && !is_damage(all.error())) return all.error();
@@ -177,6 +191,7 @@ class Salvage {
       return this->take(path, loaded, reached);
     };
     const auto lose_here = [&](const Error& error) { lose(about(path.string(), error).detail); };
+    // A wrong size is a loss to be told of, and no reason to leave out the records that are there.
     if (auto right = listed ? check_size(*size, *listed) : Result<void>(); !right) lose_here(right.error());
     RecordSalvage records(**file, *size, buffer_, progress_);
     auto done = records.run(listed ? &*listed : nullptr, take, lose_here);
@@ -195,12 +210,15 @@ class Salvage {
            std::to_string(loaded.offset) +
            (replaces ? ": the one before was left out" : ": this one was left out"));
       if (!replaces) return {};
+      // Before put() frees the filter: the next one may get its address, and would then have its position.
       positions_.forget(before);
     }
     const bool in_order = reached == RecordSalvage::Reached::in_order;
     if (!in_order) searched_.insert(name);
     loaded.cut_position = cut_;
     positions_.note(loaded, *loaded.filter);
+    // A record that a search has found may be a client's value. Its position must not decide how far the
+    // journal has to reach: the journal would seem to be damaged.
     if (in_order) highest_.note(loaded, *loaded.filter);
     return keyspace_.put(key, loaded.filter, loaded.deadline);
   }
@@ -212,10 +230,12 @@ class Salvage {
     }
     const auto synced = read_synced(damaged_, synced_path(directory_));
     if (!synced && !is_damage(synced.error())) return synced.error();
+    // Without SYNCED the reader relies on the journal alone: it notices damage, but no end that is missing.
     if (!synced) lose(synced.error().detail);
     auto reader = JournalReader::open(
         damaged_, directory_, {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt});
     if (!reader) return lose_journal(reader.error(), cut_);
+    // A change of a filter that was lost is lost with it. A start would take it for damage.
     JournalApplier applier(keyspace_, std::move(positions_), JournalApplier::MissingKeys::lost);
     const auto applied = apply_all(*reader, applier);
     report_.operations = applier.counts().operations;
@@ -225,6 +245,9 @@ class Salvage {
     return applied ? Result<void>() : lose_journal(applied.error(), reader->position());
   }
 
+  // Applies frames until the journal ends, is damaged, or was off. The frames before a damage have been
+  // applied by then. A group of frames of which the end is missing is not applied, as at a start
+  // (frame_groups.hpp).
   Result<void> apply_all(JournalReader& reader, JournalApplier& applier) {
     FrameGroups groups;
     bool goes_on = true;
@@ -239,6 +262,8 @@ class Salvage {
         if (!applied) return applied;
         continue;
       }
+      // The journal ends here. If a group has begun, the end is before that group, and is either a torn tail
+      // or damage.
       if (!groups.begun()) return frames ? Result<void>() : frames.error();
       const auto end = frames ? reader.end_before_group(groups.first()) : Result<JournalEnd>(frames.error());
       if (end) return {};
@@ -249,7 +274,8 @@ class Salvage {
     return {};
   }
 
-  // False: the journal ends here.
+  // False: the journal ends here. Adds that still wait are settled before this returns, because the applier
+  // keeps views of the frames, and these are valid only now.
   Result<bool> apply(JournalApplier& applier, std::span<const JournalFrame> frames,
                      const JournalReader& reader) {
     for (const JournalFrame& frame : frames) {
@@ -271,6 +297,7 @@ class Salvage {
     if (!adopted) return {};
     auto filter = read_adopted(damaged_, directory_, adopted->filter.file, any_filter, progress_);
     if (!filter && !is_damage(filter.error())) return filter.error();
+    // The key then names nothing, and later changes of it are lost with the filter.
     if (!filter)
       lose(key_text(adopted->key.database, adopted->key.key) +
            ", which came whole: " + filter.error().detail);
@@ -293,6 +320,7 @@ class Salvage {
   Result<void> write(const Path& into, std::uint64_t seed) {
     auto directory = DataDirectory::open(disk_, into, seed, std::nullopt);
     if (!directory) return directory.error();
+    // Cut at position 0, because the new directory has no journal. What the old one had is in the filters.
     const Snapshot snapshot = snapshot_of(keyspace_, std::chrono::system_clock::now());
     for (const keyspace::CutEntry& entry : snapshot.entries) {
       const bool is_string = entry.filter->is_string();

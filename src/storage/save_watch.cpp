@@ -7,6 +7,8 @@
 
 namespace sepal::storage {
 
+// Each byte costs time: 1 / bytes_per_second_max of a second. paid_until_ is the instant at which all bytes
+// so far are paid for; if it lies ahead, the save waits until then.
 SteadyTime::duration SaveWatch::pause(const Progress& progress, std::uint64_t bytes_per_second_max,
                                       SteadyTime now) {
   // A save that borrows the reserve is written a second time, from the beginning.
@@ -14,6 +16,8 @@ SteadyTime::duration SaveWatch::pause(const Progress& progress, std::uint64_t by
   const std::uint64_t bytes = progress.bytes_done - std::exchange(bytes_paid_, progress.bytes_done);
   // If the disk was slower than the limit for a while, the save does not make up for that time later.
   paid_until_ = std::max(paid_until_, now);
+  // Without a limit, the bytes count as paid. So a limit that is set in the middle of a save holds for the
+  // rest of it only.
   if (bytes_per_second_max == 0) return SteadyTime::duration::zero();
   const std::chrono::duration<double> price(static_cast<double>(bytes) /
                                             static_cast<double>(bytes_per_second_max));
@@ -22,6 +26,8 @@ SteadyTime::duration SaveWatch::pause(const Progress& progress, std::uint64_t by
 }
 
 void SaveWatch::log(const Progress& progress, SteadyTime now) {
+  // A line comes log_period after the start at the earliest, and after the first byte. So neither the seconds
+  // nor the speed below is 0.
   if (now < log_at_ || progress.bytes_done == 0) return;
   log_at_ = now + log_period;
   const double seconds = std::chrono::duration<double>(now - start_).count();

@@ -1,3 +1,15 @@
+// A save has four steps: take the cut, have the journal sync what the cut relies on, write the generation,
+// and tell the journal. Orders for a save come from three places:
+//
+//     start()          a client; `order_` keeps the order until the saver's thread takes it
+//     own_order()      the saver's thread itself: a demand, room, a long journal, the interval
+//     save_at_stop()   the thread that stops; it saves itself, once the saver's thread is idle for good
+//
+// Two flags outlive a single order:
+//
+//     demanded_     begin() takes it, so any save that begins after a demand meets it. A demand during a
+//                   save asks for one more save. A save that fails gives the flag back.
+//     room_wanted_  stays until a save succeeds: a save that runs already makes room as well
 #include <sepal/base/assert.hpp>
 #include <sepal/base/mutex.hpp>
 #include <sepal/base/thread.hpp>
@@ -86,14 +98,18 @@ class Saver::Implementation {
   void demand() {
     const MutexLock lock(mutex_);
     demanded_ = true;
+    // The journal demands a save once for each loss (Journal::Callbacks). A new loss does not wait for the
+    // pause after an earlier failure.
     retry_at_ = steady_now();
     wake_.notify_all();
   }
 
   void make_room() {
     const MutexLock lock(mutex_);
+    // The journal asks again and again until a save has succeeded. Only the first call may reset the pause
+    // between tries.
     if (std::exchange(room_wanted_, true)) return;
-    // A save that runs already may make enough room.
+    // A save that runs already may make enough room. If it fails, its pause applies.
     if (!status_.running) retry_at_ = steady_now();
     wake_.notify_all();
   }
@@ -102,6 +118,8 @@ class Saver::Implementation {
     SEPAL_ASSERT(give_up, "the last save could not be given up");
     wait_for_orders(give_up);
     if (give_up()) return fail(Errc::io, "the last save was given up, as asked");
+    // A callback, so it is called without the lock. The server has stopped, so the count does not grow any
+    // more.
     const std::uint64_t now = callbacks_.changes();
     Order order{.reason = "stop", .done = {}};
     {
@@ -120,6 +138,7 @@ class Saver::Implementation {
       wake_.notify_all();
     }
     SEPAL_ASSERT(std::this_thread::get_id() != thread_.get_id(), "the saver cannot wait for its own end");
+    // Joined without the lock, because the saver's thread needs it for the order that it may still carry out.
     if (thread_.joinable()) thread_.join();
   }
 
@@ -142,6 +161,8 @@ class Saver::Implementation {
     name_this_thread("saver");
     while (std::optional<Order> order = next_order()) {
       const auto report = save(*order, [this] { return !abandoned_.load(); });
+      // `busy_` stays set while `done` runs. Otherwise save_at_stop() might begin its save then, and
+      // Saver::start promises that no save runs beside a `done`.
       if (order->done) order->done(report);
       const MutexLock lock(mutex_);
       SEPAL_ASSERT(busy_, "the saver ends a save that it has not begun");
@@ -160,6 +181,8 @@ class Saver::Implementation {
       const std::uint64_t adopted_bytes = callbacks_.adopted_bytes ? callbacks_.adopted_bytes() : 0;
       const MutexLock lock(mutex_);
       if (look && !closing_ && !order_) order_ = own_order(changes, journal_end, adopted_bytes);
+      // An order that was given before the end is still carried out, because each `done` is called exactly
+      // once.
       if (!order_ && ending_) return std::nullopt;
       if (!order_) continue;
       Order order = std::move(*order_);
@@ -171,16 +194,19 @@ class Saver::Implementation {
     }
   }
 
-  // A save that no client asked for and that is due.
+  // A save that no client asked for and that is due. The demand comes first, because it has clients that
+  // wait: after a failed sync the journal refuses changes and holds replies until the save has ended.
   std::optional<Order> own_order(std::uint64_t changes, std::uint64_t journal_end,
                                  std::uint64_t adopted_bytes) SEPAL_REQUIRES(mutex_) {
     const SteadyTime now = steady_now();
+    // Moves next_look() forward. Otherwise the saver would look again at once, for ever.
     looked_at_ = now;
     const bool may_try = now >= retry_at_;
     if (demanded_ && may_try) return Order{.reason = "journal incomplete", .done = {}};
     if (room_wanted_ && may_try) return Order{.reason = room_reason, .done = {}};
     if (journal_is_long(journal_end, adopted_bytes) && may_try) return Order{.reason = "journal", .done = {}};
     if (options_.interval == milliseconds(0) || now < last_time_ + options_.interval) return std::nullopt;
+    // Set even if nothing has changed, for the same reason: the interval begins anew.
     last_time_ = now;
     if (changes == status_.changes_saved) return std::nullopt;
     return Order{.reason = "interval", .done = {}};
@@ -225,6 +251,7 @@ class Saver::Implementation {
         const MutexLock lock(mutex_);
         closing_ = true;
         if (!order_ && !busy_) return;
+        // Nothing signals that `give_up` has changed its mind, so it is asked after each period.
         wake_.wait_for(mutex_, give_up_period);
       }
       if (give_up()) abandoned_ = true;
@@ -240,7 +267,8 @@ class Saver::Implementation {
     status_.started_at = steady_now();
   }
 
-  // Carries out an order for which begin() has been called.
+  // Carries out an order for which begin() has been called. On the saver's thread or on that of
+  // save_at_stop(), never on both at once.
   Result<GenerationReport> save(const Order& order, const std::function<bool()>& go_on) {
     const SteadyTime start = steady_now();
     choose_log_level(order, start);
@@ -252,6 +280,7 @@ class Saver::Implementation {
                 {"seconds", seconds_between(start, steady_now()), 3}});
     SaveWatch watch(steady_now());
     const auto linking = order.demanded ? Linking::none : Linking::unchanged;
+    // Before anything is written: if the sync fails, this generation must not become current.
     const Result<void> journal_synced = sync_journal(cut.snapshot);
     auto report =
         !journal_synced
@@ -260,6 +289,9 @@ class Saver::Implementation {
                   cut.snapshot, [&](const Progress& progress) { return follow(progress, watch, go_on); },
                   linking);
     const SteadyTime end = steady_now();
+    // log() comes before record(), because it asks whether the save before this one failed. record() comes
+    // before the callbacks, because they wake threads that ask for status(): the adopter would see a save
+    // that still runs, and go on waiting.
     log(report, order, seconds_between(start, end));
     record(report, order, cut, std::chrono::duration_cast<milliseconds>(end - start));
     if (report && callbacks_.saved) callbacks_.saved(cut.snapshot.journal_position);
@@ -267,7 +299,9 @@ class Saver::Implementation {
     return report;
   }
 
-  // If the disk is full and the reserve has the missing room, writes a second time.
+  // Writes the generation. If the disk is full and the reserve has the room that was missing, writes it a
+  // second time, from the beginning: the failed save has removed its files (decisions/0020). The reserve is
+  // not lent for nothing: its owner compares `left` with it first.
   Result<GenerationReport> write(const Snapshot& snapshot, const ProgressSink& progress, Linking linking) {
     const auto all_read = [&] { return sync_what_was_read(snapshot); };
     auto report = directory_.save(snapshot, progress, linking, all_read);
@@ -278,11 +312,13 @@ class Saver::Implementation {
     log::write(log_level_ == log::Level::info ? log::Level::warn : log_level_, "reserve_lent",
                "reserve lent to a save");
     report = directory_.save(snapshot, progress, linking, all_read);
+    // In both cases: until then the journal's thread does not make the reserve again, and takes no room.
     callbacks_.reserve_returned();
     return report;
   }
 
-  // How much room the failed save needs; 0 if lack of room was not the reason.
+  // How much room the failed save needs; 0 if lack of room was not the reason. At least 1 for a full disk,
+  // even if the save failed before it knew its size.
   [[nodiscard]] std::uint64_t lacking(const Error& error) const {
     return error.code == Errc::disk_full ? std::max<std::uint64_t>(status().progress.bytes_total, 1) : 0;
   }
@@ -296,6 +332,8 @@ class Saver::Implementation {
       const auto left = goes_on_at - steady_now();
       if (left <= SteadyTime::duration::zero()) return true;
       const MutexLock lock(mutex_);
+      // Asked again after each wait: the journal or a stop may have begun to wait for this save. demand() and
+      // make_room() signal wake_; a stop is noticed after give_up_period at the latest.
       if (in_a_hurry()) return true;
       wake_.wait_for(mutex_, std::min<SteadyTime::duration>(left, give_up_period));
     }
@@ -310,7 +348,9 @@ class Saver::Implementation {
   };
 
   // A gap between the cut and the filters' positions would make a replay of this generation end there, and
-  // every later replay as well. So a cut with such a gap is taken again.
+  // every later replay as well. So a cut with such a gap is taken again. The gap is compared with that at the
+  // cut, and not with a position: while filters are taken, the journal may be switched off and on twice, and
+  // only the newest gap is known.
   Cut take_whole_cut() {
     Cut cut = take_cut();
     while (journal_gap() != cut.journal_gap) cut = take_cut();
@@ -322,6 +362,8 @@ class Saver::Implementation {
     std::optional<SnapshotTaker> taker;
     {
       const GateClosed closed(gate_);
+      // All of this belongs to one instant, so it is read in one closing: what is counted, recorded or lost
+      // later comes after the cut.
       cut.changes = callbacks_.changes();
       cut.journal_gap = journal_gap();
       taker.emplace(keyspace_, std::chrono::system_clock::now(), journal_position());
@@ -331,6 +373,7 @@ class Saver::Implementation {
       std::this_thread::sleep_for(gate_pause);
       const GateClosed closed(gate_);
       const SteadyTime start = steady_now();
+      // Read once for the whole closing: with the gate closed, no worker records anything.
       const std::uint64_t position = journal_position();
       SteadyTime now = start;
       for (; !all && now - start < gate_closed_max; now = steady_now())
@@ -350,7 +393,8 @@ class Saver::Implementation {
   }
 
   // Filters that were taken behind the cut are of a later instant. The journal has what happened in between,
-  // so it must not lose that once the generation is current.
+  // so it must not lose that once the generation is current. If all were taken at the cut, nothing is synced:
+  // after a failed sync no other sync succeeds before a save does.
   Result<void> sync_journal(const Snapshot& snapshot) const {
     const std::uint64_t taken_until = snapshot.taken_until();
     if (!callbacks_.sync_journal || taken_until <= snapshot.journal_position) return {};
@@ -380,7 +424,7 @@ class Saver::Implementation {
     if (order.reason == room_reason && !often) room_log_due_ = now + room_log_period;
   }
 
-  // Repeated failures are logged on the level debug only.
+  // Repeated failures are logged on the level debug only, unless a client has asked for the save.
   void log(const Result<GenerationReport>& report, const Order& order, double seconds) const {
     if (report) {
       log::write(log_level_, "save_finished", "save finished",
@@ -407,6 +451,7 @@ class Saver::Implementation {
     last_time_ = steady_now();
     if (!report) {
       ++status_.saves_failed;
+      // begin() has taken the demand, and nothing has met it. The next try writes all files anew again.
       demanded_ = demanded_ || order.demanded;
       retry_at_ = last_time_ + retry_pause_;
       retry_pause_ = std::min(2 * retry_pause_, retry_pause_max);
@@ -416,6 +461,7 @@ class Saver::Implementation {
                  "a save is older than the one before it");
     retry_at_ = last_time_;
     retry_pause_ = retry_pause_min;
+    // Requests for room that came while the save ran are met as well: they ask for a save that ends later.
     room_wanted_ = false;
     last_report_ = *report;
     status_.last_success = std::chrono::system_clock::now();

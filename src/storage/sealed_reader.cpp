@@ -1,3 +1,9 @@
+//     buffer_   |  taken  |  not taken yet  |  free  |
+//               0         begin_            end_     size
+//
+// The byte at begin_ stands at offset_ in the file, and the buffer's first byte at offset_ - begin_. This
+// holds between all calls. The buffer has at least the size of the file, or LoadBuffer::capacity if the file
+// is longer. So whatever take() may be asked for fits into it.
 #include "sealed_reader.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -21,7 +27,10 @@ Result<std::span<const std::byte>> SealedReader::peek(std::size_t count) {
   SEPAL_ASSERT(count <= LoadBuffer::capacity, "more than the buffer holds");
   if (count > remaining()) return damaged_at(offset_, "it ends too early");
   if (count > end_ - begin_) {
+    // One refill suffices, because it fills the whole buffer, or reads to the end of the file. `count` is
+    // within both.
     if (auto done = refill(); !done) return done.error();
+    // byte_count_ is the size that the file had when it was opened.
     if (count > end_ - begin_) return damaged_at(offset_, "it became shorter while it was read");
   }
   return std::span<const std::byte>(buffer_.subspan(begin_, count));
@@ -34,6 +43,8 @@ void SealedReader::skip(std::uint64_t count) {
 
 void SealedReader::go_to(std::uint64_t offset) {
   SEPAL_ASSERT(offset <= byte_count_, "a place behind the end of the file");
+  // A search goes back to the byte behind a false head, often thousands of times. So bytes that the buffer
+  // still has, the taken ones among them, are not read again.
   const std::uint64_t buffered_from = offset_ - begin_;
   if (offset >= buffered_from && offset - buffered_from <= end_) {
     begin_ = static_cast<std::size_t>(offset - buffered_from);
@@ -45,6 +56,7 @@ void SealedReader::go_to(std::uint64_t offset) {
 
 Result<std::string> SealedReader::take_text(std::size_t count) {
   if (count > remaining()) return damaged_at(offset_, "it ends too early");
+  // In pieces, because the text may be longer than the buffer.
   std::string text;
   text.reserve(count);
   while (text.size() < count) {
@@ -77,11 +89,13 @@ Result<void> SealedReader::accept(format::U64 stored, std::uint64_t expected, st
                                   std::string_view what) {
   if (stored != expected)
     return damaged_at(start, "the checksum of " + std::string(what) + " does not match");
+  // Only here, so the seal covers exactly the checksums that were compared, in the order of the file.
   seal_.update(format::bytes_of(stored));
   return {};
 }
 
 Result<void> SealedReader::refill() {
+  // What was not taken moves to the front, so that bytes that are taken together stand together.
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;

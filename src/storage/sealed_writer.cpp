@@ -9,6 +9,8 @@
 namespace sepal::storage {
 namespace {
 
+// How much is written between two calls of write_back(). Without them a save of gigabytes would leave all of
+// its bytes to the last sync, and the journal's syncs would wait behind it.
 constexpr std::uint64_t write_back_bytes = std::uint64_t{8} << 20;
 
 }  // namespace
@@ -24,6 +26,8 @@ Result<void> SealedWriter::append(std::span<const std::byte> bytes) {
   return {};
 }
 
+// The caller encodes, or copies bits, straight into the buffer: a save of many small filters would otherwise
+// copy each record twice.
 Result<std::span<std::byte>> SealedWriter::append_place(std::size_t count) {
   SEPAL_ASSERT(!finished_, "bytes are appended to a file that is sealed");
   SEPAL_ASSERT(count <= SaveBuffer::capacity, "a place larger than the buffer");
@@ -53,6 +57,7 @@ Result<void> SealedWriter::flush() {
   if (auto done = file_->write_at(written_, buffer_.bytes().first(used_)); !done) return done;
   written_ += used_;
   used_ = 0;
+  // What is left at the end is less than write_back_bytes, and finish() syncs it.
   const std::uint64_t waiting = written_ - written_back_;
   if (waiting < write_back_bytes) return {};
   return file_->write_back(std::exchange(written_back_, written_), waiting);

@@ -13,8 +13,11 @@ bool all_zero(std::span<const std::byte> bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
+// Tells how a file begins. A file that does not begin as a segment is no error here: a crash leaves such
+// files, and the reader decides whether the journal needs it.
 void judge(std::span<const std::byte> bytes, SegmentFile& segment) {
   format::SegmentHeader header;
+  // Prepared and never used, also if the file is too short for a header.
   if (all_zero(bytes)) return;
   segment.header = SegmentFile::Header::lost;
   if (bytes.size() < sizeof header) return;
@@ -74,6 +77,8 @@ Result<std::vector<SegmentFile>> list_segments(Disk& disk, const Path& directory
 Result<void> SegmentBytes::open(Disk& disk, const SegmentFile& segment) {
   auto file = disk.open(segment.path);
   if (!file) return file.error();
+  // Asked before the first read of the bytes (File::data_ranges). Most of an unfilled segment was never
+  // written. To read that takes time: the system first has to make the zeros.
   auto data = (*file)->data_ranges();
   if (!data) return data.error();
   file_ = std::move(*file);
@@ -99,11 +104,13 @@ Result<std::span<const std::byte>> SegmentBytes::view(std::uint64_t offset, std:
   count = static_cast<std::size_t>(std::min<std::uint64_t>(count, byte_count_ - offset));
   if (!holds(offset, count)) {
     SEPAL_ASSERT(file_ != nullptr, "a segment is looked at before it is opened");
+    // Fills the whole buffer, because the frames behind this place are looked at next.
     const auto read = file_->read_at(offset, bytes_);
     if (!read) return read.error();
     SEPAL_ASSERT(*read <= bytes_.size(), "a segment gives more bytes than were asked for");
     offset_ = offset;
     held_ = *read;
+    // The file may have become shorter since it was listed.
     count = std::min(count, held_);
   }
   return std::span<const std::byte>(bytes_.subspan(static_cast<std::size_t>(offset - offset_), count));

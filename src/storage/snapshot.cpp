@@ -7,7 +7,8 @@
 namespace sepal::storage {
 namespace {
 
-// Takes the layers of all entries that have none yet.
+// Takes the layers of all entries that have none yet. The gate is closed, so no filter grows and no count
+// changes while they are read: layers, counts and position belong together.
 void take_layers(Snapshot& snapshot, std::uint64_t journal_position) {
   SEPAL_ASSERT(journal_position >= snapshot.journal_position, "layers are taken before the cut");
   for (std::size_t entry = snapshot.layer_counts.size(); entry < snapshot.entries.size(); ++entry) {
@@ -35,6 +36,7 @@ SnapshotTaker::SnapshotTaker(keyspace::Keyspace& keyspace, WallTime now, std::ui
     : cut_(keyspace.begin_cut()) {
   snapshot_.taken_at = now;
   snapshot_.journal_position = journal_position;
+  // Mirrors are few (mirrors_max), so they are copied whole at the instant. The keys take steps.
   snapshot_.mirrors = keyspace.mirrors().all();
 }
 
@@ -43,7 +45,7 @@ void SnapshotTaker::reserve() {
   snapshot_.entries.reserve(cut_->size());
   snapshot_.journal_positions.reserve(cut_->size());
   snapshot_.layer_counts.reserve(cut_->size());
-  // Most filters have one layer.
+  // Most filters have one layer. A vector that has to grow copies itself with the gate closed.
   snapshot_.layers.reserve(cut_->size());
 }
 
@@ -51,6 +53,8 @@ bool SnapshotTaker::step(std::size_t filter_count, std::uint64_t journal_positio
   SEPAL_ASSERT(cut_ != nullptr && filter_count > 0,
                "a snapshot takes a step after its last, or one of no filters");
   const bool last = cut_->step(filter_count, snapshot_.entries);
+  // In the same closing. Also for an entry that the cut kept earlier, because its key was about to change:
+  // the filter may have grown since, so it gets the layers and the position of this step (decisions/0011).
   take_layers(snapshot_, journal_position);
   return last;
 }

@@ -44,7 +44,8 @@ void append(std::vector<std::byte>& to, const keyspace::Mirror& mirror) {
   append(to, bytes_of(std::string_view(mirror.target)));
 }
 
-// Takes bytes from the front of what is left.
+// Takes bytes from the front of what is left. Every take() compares with what is left first. So a false
+// length moves nothing and allocates nothing.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -76,6 +77,8 @@ class Cursor {
   std::size_t offset_ = 0;
 };
 
+// The name is joined to the folder's path and opened. Without a slash and without dots it cannot lead to a
+// file elsewhere.
 bool valid_file_name(std::string_view name) {
   const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; };
   return !name.empty() && std::all_of(name.begin(), name.end(), allowed);
@@ -98,6 +101,7 @@ Result<keyspace::Mirror> decode_mirror(Cursor& cursor) {
   const std::size_t start = cursor.offset();
   ManifestMirror entry;
   if (!cursor.take(entry)) return damaged_at(start, "it ends inside the list of mirrors");
+  // Whether the keys and the database exist is seen when the mirror begins: only then are the filters there.
   if (entry.state == 0 || entry.state > static_cast<std::uint32_t>(keyspace::last_mirror_state))
     return damaged_at(start, "a mirror has a state that this build does not know");
   keyspace::Mirror mirror{.database = entry.database,
@@ -110,7 +114,8 @@ Result<keyspace::Mirror> decode_mirror(Cursor& cursor) {
   return mirror;
 }
 
-// Checks that the sums in the head are those of the list.
+// Checks that the sums in the head are those of the list. The numbers come from a disk, and the sums must not
+// wrap.
 Result<void> check_sums(const Manifest& manifest) {
   std::uint64_t records = 0;
   std::uint64_t bytes = 0;
@@ -126,9 +131,12 @@ Result<void> check_sums(const Manifest& manifest) {
   return {};
 }
 
+// The checksum is right, so the bytes are as a writer has left them. A checksum keeps no attacker away, so
+// each number is checked all the same, and before it is used.
 Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t found_version) {
   Cursor cursor(bytes);
   ManifestHead head;
+  // Fields that the head of an older version lacks keep their default, 0.
   if (!cursor.take(head, head_bytes<ManifestHead>(found_version))) return damaged_at(0, "it is too short");
   if (head.file_count > manifest_files_max) return damaged_at(0, "it lists too many files");
   if (head.mirror_count > keyspace::mirrors_max) return damaged_at(0, "it lists too many mirrors");
@@ -145,6 +153,7 @@ Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t
                     .mirrors = {}};
   if (!cursor.take(manifest.writer, head.writer_bytes))
     return damaged_at(cursor.offset(), "it ends inside the version text");
+  // Nothing is reserved for the counts: the lists grow as far as there are bytes for them.
   for (std::uint32_t i = 0; i < head.file_count; ++i) {
     auto file = decode_file(cursor);
     if (!file) return file.error();
@@ -208,6 +217,7 @@ std::vector<std::byte> encode(const Manifest& manifest) {
 
 Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
   ManifestHead head;
+  // The version says how long the head is. Up to the shortest head, the heads of all versions are alike.
   constexpr std::size_t shortest = head_bytes<ManifestHead>(version_without_journal);
   if (!Cursor(bytes).take(head, shortest) || bytes.size() < shortest + checksum_bytes)
     return damaged_at(0, "it is too short");
@@ -239,10 +249,12 @@ Result<std::string> decode_sealed_line(std::string_view kind, std::string_view l
   const char* const end = rest.data() + version_end;
   if (const auto read = std::from_chars(rest.data(), end, found); read.ec != std::errc() || read.ptr != end)
     return damaged_at(prefix.size(), "it names no format version");
+  // Before the checksum, as in the MANIFEST.
   if (found != line_version) return unsupported(found, line_version);
   rest.remove_prefix(version_end + 1);
   const std::string_view value = rest.substr(0, rest.find(' '));
-  // The line is right if it is exactly the line that sealed_line() makes for this value.
+  // The line is right if it is exactly the line that sealed_line() makes for this value. This also refuses a
+  // version with zeros in front, a fifth word, and bytes behind the line feed.
   if (line != sealed_line(kind, value)) return damaged_at(0, "its checksum does not match");
   return std::string(value);
 }

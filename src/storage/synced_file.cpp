@@ -42,6 +42,7 @@ Result<std::optional<SyncedMark>> read_synced(Disk& disk, const Path& path) {
   auto file = disk.open(path);
   if (!file && file.error().code == Errc::not_found) return std::optional<SyncedMark>();
   if (!file) return file.error();
+  // One right slot is enough, because a crash may have torn the other.
   std::optional<SyncedMark> newest;
   std::optional<Error> refusal;
   for (const std::uint64_t offset : format::synced_slot_offsets) {
@@ -49,6 +50,7 @@ Result<std::optional<SyncedMark>> read_synced(Disk& disk, const Path& path) {
     const auto count = (*file)->read_at(offset, bytes);
     if (!count) return count.error();
     const auto mark = decode_slot(std::span(bytes).first(*count), offset);
+    // A position never falls from one mark to the next, so the slot with the higher one is newer.
     if (mark && (!newest || mark->position >= newest->position)) newest = *mark;
     if (!mark && !refusal) refusal = mark.error();
   }
@@ -69,7 +71,9 @@ Result<void> SyncedFile::write(const SyncedMark& mark) {
   return done;
 }
 
-// Works like replace_file(), but the file stays open.
+// Works like replace_file(), but the file stays open: later marks are written in place, without a rename and
+// a sync of the directory. Both slots get the mark, so that either of them may be the first that is
+// overwritten.
 Result<void> SyncedFile::make(const SyncedMark& mark) {
   const Path path = synced_path(directory_);
   Path aside = path;

@@ -22,6 +22,7 @@ class TolerantDisk::TolerantFile final : public File {
   // A piece that failed once is not read again: a bad sector can occupy the disk for many seconds.
   Result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> into) override {
     if (disk_.is_noted(path_, offset, offset + into.size())) return read_pieces(offset, into);
+    // One large read as a rule. Only after an error the pieces are tried, to lose as little as possible.
     const auto read = file_->read_at(offset, into);
     return read ? read : read_pieces(offset, into);
   }
@@ -29,6 +30,7 @@ class TolerantDisk::TolerantFile final : public File {
   Result<std::uint64_t> size() override { return byte_count_; }
   Result<std::vector<DataRange>> data_ranges() override {
     auto ranges = file_->data_ranges();
+    // Without ranges the whole file counts as data: so nothing is passed over as a hole.
     return ranges ? std::move(ranges) : std::vector{DataRange{.begin = 0, .end = byte_count_}};
   }
   Result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
@@ -42,6 +44,8 @@ class TolerantDisk::TolerantFile final : public File {
  private:
   Result<std::size_t> read_pieces(std::uint64_t offset, std::span<std::byte> into) {
     const std::uint64_t left = byte_count_ - std::min(byte_count_, offset);
+    // The length at the time of open() counts. What the file has lost since is filled, like bytes that
+    // cannot be read.
     into = into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left)));
     for (std::size_t done = 0; done < into.size();) {
       const std::uint64_t at = offset + done;
@@ -91,6 +95,7 @@ Result<std::vector<std::string>> TolerantDisk::list(const Path& directory) {
 }
 
 Error TolerantDisk::unreadable_file(const Path& path, const Error& error) {
+  // A missing file is no failure of the disk. The caller knows whether the file has to be there.
   if (error.code == Errc::not_found) return error;
   note(path, error, {});
   return fail(Errc::damaged, error.detail);
@@ -108,6 +113,8 @@ bool TolerantDisk::is_noted(const Path& path, std::uint64_t begin, std::uint64_t
   const MutexLock lock(mutex_);
   const auto trouble = troubles_.find(path);
   if (trouble == troubles_.end()) return false;
+  // The pieces do not overlap. So if any piece reaches into the range, the last one that begins before `end`
+  // does.
   const auto behind = trouble->second.pieces.lower_bound(end);
   return behind != trouble->second.pieces.begin() && std::prev(behind)->second > begin;
 }

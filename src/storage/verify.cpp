@@ -1,3 +1,10 @@
+// Verify reads what a start reads, by the same code, and goes on where a start would stop. A step needs what
+// an earlier one has found: the generation says where the journal begins and how far it has to reach, and the
+// journal says which adopted files are needed.
+//
+// There are two views of the disk. Through disk_ a piece that cannot be read is damage, and is told of at the
+// end. whole_disk_ gives the errors of the disk as they are, for questions whose answer is no part of the
+// data.
 #include <sepal/storage/adopted_files.hpp>
 #include <sepal/storage/examine.hpp>
 #include <sepal/storage/filter_file.hpp>
@@ -45,6 +52,7 @@ class Verification {
       if (!done && !is_damage(done.error())) return done.error();
       if (!done) find(done.error());
     }
+    // Damage in a torn tail looks harmless. If it is there because the disk could not be read, it is not.
     for (std::string& sentence : disk_.unreadable()) find(Grade::damaged, std::move(sentence));
     return std::move(findings_);
   }
@@ -86,6 +94,8 @@ class Verification {
       for (LoadedFilter& loaded : filters) {
         highest_.note(loaded, *loaded.filter);
         ++(loaded.filter->is_string() ? strings_ : filters_);
+        // Frees it. Its bits were verified, and not filled in (Bits::checked), so it has hardly taken any
+        // memory.
         loaded.filter = nullptr;
       }
       return Result<void>();
@@ -94,6 +104,8 @@ class Verification {
     const auto read = read_generation(
         disk_, place, any_filter, look, progress_,
         [&](const Path& path, const Error& error) {
+          // A file that is damaged is reported, and the others are still read. The sums of the generation say
+          // nothing then, so there is no finding that it is fine.
           whole = false;
           find(error);
           find_records(path);
@@ -111,7 +123,8 @@ class Verification {
     return {};
   }
 
-  // Finds all damaged records of a file. A load stops at the first.
+  // Finds all damaged records of a file. A load stops at the first, so the file is read once more, as salvage
+  // reads it. A finding that the load has made already is told once.
   void find_records(const Path& path) {
     auto file = disk_.open(path);
     const auto size = file ? (*file)->size() : Result<std::uint64_t>(file.error());
@@ -148,6 +161,7 @@ class Verification {
     }
     const auto synced = read_synced(disk_, synced_path(directory_));
     if (!synced && !is_damage(synced.error())) return synced.error();
+    // A start would end here. The journal is read all the same, as if there were no SYNCED.
     if (!synced) find(synced.error());
     auto reader = JournalReader::open(
         disk_, directory_, {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt});
@@ -159,11 +173,14 @@ class Verification {
     return journal(*reader);
   }
 
+  // Reads the frames as a replay does, without a keyspace. A group of frames of which the end is missing, and
+  // all behind a `resumed`, is not looked at, because a start cuts it off.
   Result<void> journal(JournalReader& reader) {
     FrameGroups groups;
     std::optional<JournalFrame> resumed;
     const auto look = [&](std::span<const JournalFrame> frames) -> Result<void> {
       for (const JournalFrame& frame : frames) {
+        // Only its position and its segment are used later: its bytes are valid for this call only.
         if (resumes(frame)) resumed = frame;
         if (resumed) break;
         if (auto looked = look_at(frame, reader.path_of(frame)); !looked) return looked;
@@ -204,7 +221,8 @@ class Verification {
     return {};
   }
 
-  // Checks the file of a filter that came whole.
+  // Checks the file of a filter that came whole. Damage in it is a finding, and the rest of the journal is
+  // still read: unlike a damaged frame, it hides no other change.
   Result<void> look_at(const keyspace::Adopted& adopted) {
     named_.insert(format::adopted_name(adopted.filter.file.number));
     const auto filter = read_adopted(disk_, directory_, adopted.filter.file, any_filter, progress_);
@@ -224,7 +242,9 @@ class Verification {
     return {};
   }
 
-  // A start removes such a file, and ends if it cannot.
+  // A start removes such a file, and ends if it cannot. Only a folder can be listed, and the start could not
+  // remove that. Asked of whole_disk_, because disk_ would note a file that cannot be listed as one that
+  // cannot be read.
   void find_needless(const Path& path) {
     if (whole_disk_.list(path)) {
       find(Grade::damaged, "cannot remove " + path.string() + ": Is a directory");

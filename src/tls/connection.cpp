@@ -23,6 +23,7 @@ ssl_st* new_ssl(const Context& context, int descriptor) {
   SSL* const ssl = SSL_new(context.native());
   BIO* const socket = new_socket_bio(descriptor);
   if (ssl == nullptr || socket == nullptr) throw std::bad_alloc();
+  // One BIO for both directions: OpenSSL then owns it once, and frees it with the connection.
   SSL_set_bio(ssl, socket, socket);
   return ssl;
 }
@@ -30,6 +31,7 @@ ssl_st* new_ssl(const Context& context, int descriptor) {
 // OpenSSL asks for an empty queue of errors before each call, so that it can tell what came of the call.
 void prepare_call() {
   if (ERR_peek_error() != 0) ERR_clear_error();
+  // note_failure() takes 0 for the end of the socket, which sets no errno.
   errno = 0;
 }
 
@@ -85,6 +87,7 @@ Connection::Transfer Connection::send(std::string_view bytes) {
 
 // What OpenSSL cannot send at once is lost: the peer then sees the end of the socket.
 void Connection::end() {
+  // After an error that cannot be mended, and before the handshake is done, OpenSSL allows no SSL_shutdown().
   if (failed_ || ended_ || SSL_in_init(ssl_.get()) != 0) return;
   ended_ = true;
   ERR_clear_error();
@@ -110,6 +113,7 @@ Connection::Status Connection::outcome(int result) {
 }
 
 void Connection::note_failure(int error) {
+  // Before any call of OpenSSL, which may change it.
   const int system_error = errno;
   const unsigned long oldest = ERR_peek_error();
   if (error != SSL_ERROR_SSL || oldest == 0) {
@@ -135,6 +139,8 @@ void Connection::note_failure(int error) {
 
 std::string Connection::common_name() const {
   const X509* const certificate = SSL_get0_peer_certificate(ssl_.get());
+  // The name becomes a user, so it must come from a certificate that this side asked for and verified.
+  // Without a certificate, the result of the verification is OK as well.
   if (certificate == nullptr || SSL_get_verify_result(ssl_.get()) != X509_V_OK ||
       (SSL_get_verify_mode(ssl_.get()) & SSL_VERIFY_PEER) == 0)
     return {};
@@ -145,6 +151,7 @@ std::string Connection::common_name() const {
   unsigned char* bytes = nullptr;
   const int size = ASN1_STRING_to_UTF8(&bytes, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
   if (size < 0) return {};
+  // By its length: a name with a zero byte inside must not be taken for the shorter name before it.
   std::string name(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
   OPENSSL_free(bytes);
   return name.size() <= common_name_bytes_max ? name : std::string();

@@ -1,8 +1,7 @@
 // What a context is set to, beyond the files:
 //
 //   - Nothing is resumed: no tickets, no cache of sessions. So each connection shows its certificate anew,
-//   and
-//     a changed CA holds from the next connection on. Clients of this protocol keep their connections.
+//     and a changed CA holds from the next connection on. Clients of this protocol keep their connections.
 //   - Renegotiation and compression are off.
 //   - A read takes as much from the socket as there is room for, and not record by record: half of the calls.
 //   - The memory of a read or a write goes back when it is done, so an idle connection holds none.
@@ -50,10 +49,15 @@ int no_passphrase(char* /*buffer*/, int /*size*/, int /*writes*/, void* /*data*/
 
 void set_up(SSL_CTX* context) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  // A client may close the socket without the end that TLS has. With the last option that is an end, and no
+  // error.
   SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
                                    SSL_OP_IGNORE_UNEXPECTED_EOF);
+  // The option above ends the tickets of TLS 1.2. TLS 1.3 would still send some.
   SSL_CTX_set_num_tickets(context, 0);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  // The rest of a send that was cut short comes from the client's outbox, so from another place
+  // (Stream::send()).
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
   SSL_CTX_set_read_ahead(context, 1);
@@ -96,6 +100,7 @@ std::string text_of(BIO* memory) {
 }
 
 Certificate describe(const X509* certificate) {
+  // For the log only: what cannot be read stays empty, and is no error.
   Certificate described;
   BIO* const memory = BIO_new(BIO_s_mem());
   if (certificate == nullptr || memory == nullptr) return described;
@@ -135,6 +140,7 @@ Result<void> Context::check(const Options& options) {
 
 Result<std::shared_ptr<const Context>> Context::load(const Options& options) {
   if (auto checked = check(options); !checked) return checked.error();
+  // The queue belongs to the thread, and may have errors of other calls: take_reason() would tell the oldest.
   ERR_clear_error();
   const std::shared_ptr<Context> context(new Context(SSL_CTX_new(TLS_server_method())));
   if (context->native() == nullptr) return fail(Errc::out_of_memory, "no TLS: " + take_reason());

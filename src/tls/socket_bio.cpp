@@ -17,6 +17,7 @@ bool comes_again() {
 }
 
 int write_socket(BIO* bio, const char* bytes, std::size_t size, std::size_t* written) {
+  // OpenSSL tells a call that has to come again from one that failed by these flags alone.
   BIO_clear_retry_flags(bio);
   const ssize_t count = ::send(descriptor_of(bio), bytes, size, MSG_NOSIGNAL);
   if (count < 0 && comes_again()) BIO_set_retry_write(bio);
@@ -28,6 +29,8 @@ int read_socket(BIO* bio, char* into, std::size_t size, std::size_t* read) {
   BIO_clear_retry_flags(bio);
   const ssize_t count = ::recv(descriptor_of(bio), into, size, 0);
   if (count < 0 && comes_again()) BIO_set_retry_read(bio);
+  // OpenSSL asks for the end by BIO_CTRL_EOF. Without the flag the end of the socket would look like an error
+  // of it.
   if (count == 0) BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
   *read = count > 0 ? static_cast<std::size_t>(count) : 0;
   return count > 0 ? 1 : 0;
@@ -57,6 +60,7 @@ bio_st* new_socket_bio(int descriptor) {
   // A BIO keeps a pointer. This one is a number, and no memory is reached by it.
   // NOLINTNEXTLINE(performance-no-int-to-ptr)
   BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)));
+  // OpenSSL reads and writes only a BIO that says it is ready.
   BIO_set_init(bio, 1);
   return bio;
 }

@@ -1,3 +1,10 @@
+// The commands go through the dispatcher, so they do what they would do in sepald (decisions/0028). The
+// dispatcher has one client, which may do everything, and the stand-ins of no_server.hpp.
+//
+//     file -> input -> parser -> MULTI ... EXEC gathered -> dispatcher -> keyspace
+//
+// The file is read in pieces. A command that the end of a piece cuts stays in `input` until the next piece
+// completes it.
 #include "append_only.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -62,6 +69,8 @@ class AppendOnly::Implementation {
                                        std::to_string(offset));
       input.erase(0, *used);
     }
+    // The file ends within a command: Redis stopped while it wrote. Redis itself cuts such an end off when it
+    // loads.
     counts_.cut_bytes += input.size();
     return {};
   }
@@ -78,6 +87,7 @@ class AppendOnly::Implementation {
     input.resize(before + commands_piece_bytes);
     const auto read = file.read_at(offset, std::as_writable_bytes(std::span(input)).subspan(before));
     if (!read) return read.error();
+    // The size was asked for once. Without this test, run() would never end if the file is cut meanwhile.
     if (*read == 0) return fail(Errc::io, "the file became shorter while it was read");
     input.resize(before + *read);
     offset += *read;
@@ -90,6 +100,8 @@ class AppendOnly::Implementation {
     std::size_t used = 0;
     for (;;) {
       const std::string_view rest = input.substr(used);
+      // A note, such as the time of the commands behind it. The parser does not know notes. One that is not
+      // whole yet waits for the next piece.
       if (!rest.empty() && rest[0] == '#') {
         const std::size_t end = rest.find('\n');
         if (end == std::string_view::npos) return used;
@@ -109,11 +121,13 @@ class AppendOnly::Implementation {
   void take(const resp::Words& words) {
     const std::string name = in_capitals(words[0]);
     if (name == "MULTI") {
+      // Redis may have stopped before EXEC. So nothing of a transaction runs before its EXEC is there.
       transaction_.emplace();
     } else if (name == "EXEC") {
       for (const auto& queued : std::exchange(transaction_, std::nullopt).value_or(Queue()))
         perform(resp::Words(queued.begin(), queued.end()));
     } else if (transaction_) {
+      // Copied: the words are views of the input, which is gone when EXEC comes.
       transaction_->emplace_back(words.begin(), words.end());
     } else {
       perform(words);
@@ -121,8 +135,11 @@ class AppendOnly::Implementation {
   }
 
   void perform(const resp::Words& words) {
+    // SELECT is no write, and would be left out below.
     if (in_capitals(words[0]) == "SELECT" && words.size() == 2) return select(words[1]);
     const command::CommandSpec* const spec = command::row_for(words);
+    // Commands that write nothing leave the keyspace as it is. Scripts need a stack that can be suspended,
+    // which only sessions provide.
     const bool runs = spec != nullptr && spec->flags.has(command::Flag::write) &&
                       !spec->flags.has(command::Flag::runs_script);
     if (!runs) {
@@ -135,6 +152,8 @@ class AppendOnly::Implementation {
   }
 
   void select(std::string_view text) {
+    // A SELECT of a database that sepald lacks is an error for a client, which stays where it is. Here the
+    // commands behind it would then change the wrong database. So they are left out and counted.
     std::uint32_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     database_there_ =
@@ -147,10 +166,14 @@ class AppendOnly::Implementation {
     std::unique_ptr<command::PartialRun> partial;
     const command::Request request{
         .client = client_, .reply = reply, .spec = &spec, .words = words, .partial = partial};
+    // `alone`: no other thread knows this keyspace, so no command has to run again with the gate closed.
     const command::Moment moment{.now = now_, .steady_now = SteadyTime(), .alone = true};
     command::Next next{};
+    // A long request runs in parts (decisions/0022). There is no other client that should run in between.
     do next = dispatcher_.run(request, moment).next;
     while (next == command::Next::more);
+    // The command has left a filter to be made in the background. It is made now, because the next command
+    // may need it.
     if (next == command::Next::wait) adoptions_.work_off(reply);
     ++counts_.commands;
     if (reply.error_count() == 0) return;

@@ -34,7 +34,8 @@ Error ended_as_asked() {
   return fail(Errc::io, "ended as asked; nothing is left of it");
 }
 
-// Each file of a generation may be open at a time.
+// A copy of a running server holds all files of a generation open at once (decisions/0033). Failures are
+// ignored: if the limit is too low, the copy names the file that it could not open.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -42,6 +43,8 @@ void raise_descriptor_limit() {
   static_cast<void>(setrlimit(RLIMIT_NOFILE, &limit));
 }
 
+// The sink also ends the work when a signal has come: HeldSignals keeps the signal from ending the program,
+// so that what is unfinished can be removed.
 storage::ProgressSink sink_of(Progress& progress) {
   return [&progress](const storage::Progress& now) {
     progress.update(now.bytes_done, now.bytes_done);
@@ -49,8 +52,7 @@ storage::ProgressSink sink_of(Progress& progress) {
   };
 }
 
-// --- the server
-// -------------------------------------------------------------------------------------------------
+// --- the server ---------------------------------------------------------------------------------------
 
 // The server's own words do not say where the program looks for a password.
 Error with_login_advice(const Error& error) {
@@ -61,6 +63,8 @@ Error with_login_advice(const Error& error) {
   return error;
 }
 
+// INFO has a line "name:value" for each field. The line feed before the name keeps a name from matching the
+// end of a longer one.
 std::string field_in(std::string_view info, const std::string& name) {
   const std::size_t at = info.find("\n" + name + ":");
   if (at == std::string_view::npos) return "";
@@ -72,7 +76,8 @@ class SavingServer {
  public:
   SavingServer(RedisConnection& server, Progress& progress) : server_(server), progress_(progress) {}
 
-  // An older sepald has the directory only in CONFIG.
+  // INFO comes first, because a user that may run CONFIG GET can read the server's password as well. An older
+  // sepald has the directory only in CONFIG.
   Result<Path> directory() {
     const auto info = answer_of(server_, {"INFO"});
     if (!info) return info.error();
@@ -87,6 +92,7 @@ class SavingServer {
   // A save that begins after this call, and ends before it returns. Returns a position of the journal that is
   // on disk after it.
   Result<std::uint64_t> save() {
+    // Redis knows BGSAVE too. Only sepald tells this position, so another server is refused before it saves.
     const auto info = answer_of(server_, {"INFO"});
     if (!info) return info.error();
     if (field_in(info->view().text(), "journal_synced_position").empty())
@@ -115,6 +121,8 @@ class SavingServer {
       const auto reply = answer_of(server_, {"INFO"});
       if (!reply) return reply.error();
       const std::string_view info = reply->view().text();
+      // `save_running` counts a save that is ordered and has not begun yet. So no look falls between BGSAVE
+      // and the begin of its save.
       if (field_in(info, "save_running") == "0") return position(info);
       const double share = std::strtod(field_in(info, "save_progress").c_str(), nullptr);
       progress_.update(static_cast<std::uint64_t>(share * thousandths), 0);
@@ -143,14 +151,14 @@ Result<void> require_seed(Disk& disk, const Path& folder, std::string_view kind)
   const auto there = disk.exists(folder);
   if (!there) return there.error();
   if (!*there) return fail(Errc::not_found, "there is no folder " + folder.string());
+  // Every data directory has a SEED from its first start on, also one without a generation.
   const auto seed = disk.exists(folder / "SEED");
   if (!seed) return seed.error();
   if (*seed) return {};
   return fail(Errc::not_found, folder.string() + " is no " + std::string(kind) + ": it has no SEED");
 }
 
-// --- a backup
-// ----------------------------------------------------------------------------------------------------
+// --- a backup -----------------------------------------------------------------------------------------
 
 // What CURRENT holds; empty if it cannot be read.
 std::string current_of(Disk& disk, const Path& directory) {
@@ -181,6 +189,8 @@ class Unfinished {
     const auto there = disk_.exists(path_);
     if (!there) return there.error();
     if (auto made = disk_.make_directory(path_); !made) return made;
+    // The lock comes before made_ and before anything is removed: the folder may be that of a backup that
+    // runs.
     auto lock = disk_.lock(path_ / "LOCK");
     if (!lock) return lock.error();
     lock_ = std::move(*lock);
@@ -190,6 +200,7 @@ class Unfinished {
 
   Result<void> finish() {
     SEPAL_ASSERT(made_ && lock_ != nullptr, "a backup gets its name before it was begun");
+    // The copy may have taken hours, so this is asked again.
     if (auto free = require_free(); !free) return free;
     if (auto renamed = disk_.rename(copy(), target_); !renamed) return renamed;
     return disk_.sync_directory(target_.parent_path());
@@ -226,6 +237,7 @@ class Backup {
     if (!copied) return request_.server ? with_login_advice(copied.error()) : copied.error();
     progress_.begin("verify", copied->bytes, "bytes");
     if (auto whole = storage::require_whole(*disk_, unfinished.copy(), sink_of(progress_)); !whole)
+      // A check that a signal ends returns an error, too. It says nothing about the copy.
       return HeldSignals::asked_to_end() ? ended_as_asked() : about_copy(whole.error());
     if (auto finished = unfinished.finish(); !finished) return finished.error();
     return BackupReport{.copy = std::move(*copied), .directory = directory_};
@@ -244,6 +256,7 @@ class Backup {
 
   Result<storage::CopyReport> copy_of_stopped(const Path& copy) {
     if (auto data = require_seed(*disk_, directory_, "data directory"); !data) return data.error();
+    // The lock is held until the copy is done, so no sepald can start and change the files.
     const auto lock = disk_->lock(directory_ / "LOCK");
     if (!lock && lock.error().code == Errc::in_use)
       return fail(Errc::in_use, lock.error().detail + ", or name the server with --from");
@@ -263,6 +276,9 @@ class Backup {
       directory_ = *told;
     }
     for (int left = tries_max;; --left) {
+      // The server may have another data directory than `directory_`, for example on another machine. A save
+      // replaces CURRENT, so the same CURRENT after it tells that. A CURRENT that cannot be read is empty
+      // both times, and counts as the same.
       const std::string before = current_of(*disk_, directory_);
       const auto until = server.save();
       if (!until) return until.error();
@@ -271,6 +287,9 @@ class Backup {
                                          directory_.string() +
                                          "; name with --dir where its data directory is on this machine");
       auto copied = copy_once(copy, *until);
+      // in_use: one more save has replaced the generation before all of its files were held. Another round
+      // copies the next generation. copy_data() wants a folder that is not there, so the rest of this copy
+      // goes first.
       if (copied || copied.error().code != Errc::in_use || left == 1) return copied;
       if (auto removed = disk_->remove_tree(copy); !removed) return removed.error();
     }
@@ -281,6 +300,7 @@ class Backup {
     auto copied = storage::copy_data(
         *disk_, {.from = directory_, .into = copy, .until = until, .may_link = request_.may_link},
         [this, sink = sink_of(progress_), begun = false](const storage::Progress& now) mutable {
+          // The total is known only here, so the phase begins once more with it.
           if (!std::exchange(begun, true)) progress_.begin("copy", now.bytes_total, "bytes");
           return sink(now);
         });
@@ -293,8 +313,7 @@ class Backup {
   std::unique_ptr<Disk> disk_ = storage::make_posix_disk();
 };
 
-// --- a restore
-// ---------------------------------------------------------------------------------------------------
+// --- a restore ----------------------------------------------------------------------------------------
 
 // Gives `path` to the owner of `directory`: root restores for the user that sepald runs as.
 Result<void> give_alone_to_owner_of(const Path& directory, const Path& path) {
@@ -302,11 +321,13 @@ Result<void> give_alone_to_owner_of(const Path& directory, const Path& path) {
   if (geteuid() != 0) return {};
   if (::stat(directory.c_str(), &owner) != 0)
     return fail(Errc::io, "cannot look at " + directory.string() + ": " + reason_text(errno));
+  // lchown() changes a link itself, and not what the link leads to.
   if (::lchown(path.c_str(), owner.st_uid, owner.st_gid) == 0) return {};
   return fail(Errc::io, "cannot change the owner of " + path.string() + ": " + reason_text(errno));
 }
 
-// The same for `path` and what is in it.
+// The same for `path` and what is in it. Only root can give files away. Another user owns what it restores,
+// and needs no change.
 Result<void> give_to_owner_of(const Path& directory, const Path& path) {
   if (geteuid() != 0) return {};
   const auto give = [&](const Path& one) { return give_alone_to_owner_of(directory, one); };
@@ -325,6 +346,7 @@ class Restore {
 
   Result<RestoreReport> run() {
     if (auto backup = require_seed(*disk_, request_.backup, "backup"); !backup) return backup.error();
+    // The lock comes before the look at the data: no sepald can start and make data in between.
     if (auto locked = lock(); !locked) return locked.error();
     const auto holds_data = storage::holds_data(*disk_, request_.directory);
     if (!holds_data) return holds_data.error();
@@ -332,6 +354,7 @@ class Restore {
       return fail(Errc::in_use,
                   request_.directory.string() +
                       " has data; name another directory, or use --force, which puts the data aside");
+    // What a restore that was killed has left. The lock says that no other restore is using it.
     if (auto removed = disk_->remove_tree(copy_); !removed) return removed.error();
     auto report = prepare();
     if (report) report = put_in_place(std::move(*report), *holds_data);
@@ -347,6 +370,7 @@ class Restore {
     auto locked = disk_->lock(request_.directory / "LOCK");
     if (!locked) return locked.error();
     lock_ = std::move(*locked);
+    // If root has just made the file, a sepald of another user could not open it.
     return give_to_owner_of(request_.directory, request_.directory / "LOCK");
   }
 
@@ -365,10 +389,13 @@ class Restore {
       return fail(whole.error().code,
                   "the backup " + request_.backup.string() +
                       " does not verify, and nothing was restored: " + whole.error().detail);
+    // The owner is right before the files get their names: a start may come as soon as they have them.
     if (auto given = give_to_owner_of(request_.directory, copy_); !given) return given.error();
     return RestoreReport{.copy = std::move(*copied), .aside = {}};
   }
 
+  // put_aside() moves the old CURRENT first, and move_in() moves the new one last. After a crash in between,
+  // a start refuses the directory, and nothing is lost.
   Result<RestoreReport> put_in_place(RestoreReport report, bool holds_data) {
     SEPAL_ASSERT(lock_ != nullptr && (!holds_data || request_.force), "data is replaced that may be in use");
     if (holds_data) {

@@ -63,6 +63,8 @@ void print(const storage::CopyReport& copy) {
 int backup_with(BackupArguments& arguments) {
   BackupRequest& request = arguments.request;
   request.may_link = !arguments.copies_all;
+  // --dir alone names a stopped server. With neither --dir nor --from, the server at the usual address is
+  // asked.
   const bool is_stopped = arguments.server.empty() && !request.directory.empty();
   if (!is_stopped) {
     const auto server = parse_address(arguments.server.empty() ? usual_server : arguments.server);

@@ -12,6 +12,8 @@
 namespace sepal::tools {
 namespace {
 
+// The key is named twice: the filter gets the key of its bitmap, and REPLACE lets it take the string's place.
+// The words of the rule are separated by blanks.
 std::vector<std::string_view> request_of(const BitmapRule& rule, std::string_view key) {
   std::vector<std::string_view> words{"BF.IMPORTBITMAP", key, key, "REPLACE", "SCHEME"};
   std::string_view rest = rule.scheme;
@@ -32,8 +34,9 @@ const BitmapRule* rule_for(std::span<const BitmapRule> rules, std::string_view k
   return nullptr;
 }
 
-// A server reads the words before it looks for the key. So a key that is not there shows whether it accepts
-// them.
+// A server reads the words before it looks for the key. So a key that is not there shows whether the server
+// accepts the words. The name is drawn at random, because the request would make a filter of a string that
+// has this name.
 Result<void> check_rules(RedisConnection& target, std::span<const BitmapRule> rules) {
   const std::string absent = format("sepal-migrate:%016llx", wide(drawn_seed()));
   for (const BitmapRule& rule : rules) {
@@ -56,6 +59,7 @@ Result<std::uint64_t> import_bitmaps(
   for (const std::string& key : keys) {
     const auto type = target.receive();
     if (!type) return type.error();
+    // REPLACE would replace a filter, too. A filter that is there already is left alone.
     if (type->view().text() == string_type) strings.push_back(key);
   }
   std::uint64_t count = 0;

@@ -73,10 +73,13 @@ class Builder {
     for (const std::string& path : request_.inputs) {
       const auto kind = look_at_input(path);
       if (!kind) return fail(kind.error().code, input_name(path) + ": " + kind.error().detail);
+      // One input that cannot be read twice decides for all: counting the others would read them once more
+      // for nothing.
       repeatable_ = repeatable_ && kind->cheap_to_repeat;
       all_sizes_known = all_sizes_known && kind->byte_count;
       input_bytes_ += kind->byte_count.value_or(0);
     }
+    // A share of an unknown total would be wrong, so the progress then shows only the items.
     if (!all_sizes_known) input_bytes_ = 0;
     return {};
   }
@@ -92,6 +95,8 @@ class Builder {
     return done;
   }
 
+  // Each thread writes the fingerprints of its block under the number of the block. So add_from_spool() adds
+  // them in the order of the input, whatever the order of the writes.
   Result<void> spool() {
     auto created = FingerprintSpool::create(request_.output.parent_path());
     if (!created) return created.error();
@@ -111,6 +116,7 @@ class Builder {
                                         .capacity = request_.capacity.value_or(items_read_),
                                         .expansion = request_.expansion,
                                         .seed = request_.seed};
+    // check_options() would name a capacity that the user has not given.
     if (options.capacity == 0 && !request_.capacity)
       return fail(Errc::out_of_range, "there are no items; --capacity makes a filter without any");
     if (auto sound = check_options(options); !sound) return sound;
@@ -126,6 +132,8 @@ class Builder {
     ItemReader reader(request_.inputs, request_.items);
     auto done = for_each_block("adding", reader, [&](Lane& lane) {
       fingerprint(lane);
+      // Batches behind this one wait for its number, so each block that a thread takes must be added. The
+      // items count even if one is refused: place_of() finds its line by these counts.
       if (!adding.add(lane.block.number, lane.items, lane.workspace)) reader.stop();
       return lane.items.size();
     });
@@ -142,6 +150,8 @@ class Builder {
     progress_.begin("adding", items_read_);
     on_all_threads([&] {
       Lane lane;
+      // Numbers are taken in rising order. So a thread that waits in add() waits for another thread, and
+      // never for a batch of its own.
       for (std::uint32_t batch = next++; batch < spool_->batch_count(); batch = next++) {
         if (auto read = spool_->read(batch, lane.items); !read) {
           // The other threads wait for this batch number, so an empty batch is added in its place.
@@ -159,6 +169,7 @@ class Builder {
     return error.outcome();
   }
 
+  // All threads have ended: write_output() holds signals back for the calling thread only.
   Result<BuildReport> write() {
     storage::FilterFile file{.key = request_.key, .filter = filter_, .header = filter::header_of(*filter_)};
     const auto bytes = write_output(disk_, request_.output, file, progress_);
@@ -185,6 +196,7 @@ class Builder {
       while (reader.next(lane.block)) {
         const auto count = work(lane);
         if (!count) {
+          // The reader stops, so the other threads end after their present block.
           error.note(count.error());
           reader.stop();
           return;
@@ -198,6 +210,7 @@ class Builder {
     return error.outcome();
   }
 
+  // The calling thread works as well. A jthread joins when it is destroyed, so `work` outlives all threads.
   void on_all_threads(const std::function<void()>& work) const {
     std::vector<std::jthread> threads;
     for (std::size_t i = 1; i < request_.thread_count; ++i) threads.emplace_back(work);

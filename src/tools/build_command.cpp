@@ -50,6 +50,8 @@ int build_with(BuildArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   const auto disk = storage::make_posix_disk();
   BuildRequest& request = arguments.request;
+  // Before the seed and the inputs: a build may take hours, and its output must not turn out to be impossible
+  // at the end.
   if (const auto fit = check_output(request.output); !fit) return refuse("build", fit.error().detail);
   const auto seed = seed_of(*disk, arguments);
   if (!seed) return refuse("build", seed.error().detail);
@@ -105,6 +107,7 @@ void add_filter_flags(CLI::App& command, const std::shared_ptr<BuildArguments>& 
 void add_build_command(CommandLine& line) {
   const auto arguments = std::make_shared<BuildArguments>();
   arguments->request.thread_count =
+      // hardware_concurrency() is 0 if the system does not tell.
       std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, thread_count_max);
   CLI::App& command = line.add_command("build", "Makes a filter file of lists of items",
                                        [arguments] { return build_with(*arguments); });

@@ -29,11 +29,14 @@ class FileSource final : public ByteSource {
   FileSource(int descriptor, bool owned, bool regular)
       : descriptor_(descriptor), owned_(owned ? descriptor : -1), regular_(regular) {
     if (!regular_) return;
+    // Standard input may be a file of which another program has read a part. The items begin behind that
+    // part.
     const off_t at = ::lseek(descriptor_, 0, SEEK_CUR);
     begin_ = at < 0 ? 0 : static_cast<std::uint64_t>(at);
   }
 
   Result<std::size_t> read(std::span<char> into) override {
+    // A pipe cannot give the bytes of peek() a second time, so they come from head_.
     if (head_taken_ == head_.size()) return read_more(into);
     const std::string_view rest = std::string_view(head_).substr(head_taken_);
     const std::size_t count = std::min(rest.size(), into.size());
@@ -49,6 +52,7 @@ class FileSource final : public ByteSource {
   // The first magic_bytes bytes, or fewer if the source has fewer. read() returns them as well.
   Result<std::string_view> peek() {
     std::array<char, magic_bytes> bytes;
+    // A pipe may give fewer bytes than were asked for.
     while (head_.size() < magic_bytes) {
       const auto count = read_more(std::span(bytes).first(magic_bytes - head_.size()));
       if (!count) return count.error();
@@ -85,7 +89,7 @@ bool is_gzip(std::string_view head) {
   return head.starts_with("\x1f\x8b"sv);
 }
 
-// The magic of a frame, or of a skippable frame.
+// The magic of a frame, or of a skippable frame. The first byte of the latter's magic has four free bits.
 bool is_zstd(std::string_view head) {
   return head == "\x28\xb5\x2f\xfd"sv ||
          (head.size() == magic_bytes && (head[0] & '\xf0') == '\x50' && head.substr(1) == "\x2a\x4d\x18"sv);
@@ -137,6 +141,7 @@ Result<std::unique_ptr<ByteSource>> open_input(const std::string& path) {
 }
 
 Result<InputKind> look_at_input(const std::string& path) {
+  // stat(), and not open(): the open of a named pipe would wait for its writer.
   struct stat status {};
   const int outcome = path == standard_input ? ::fstat(STDIN_FILENO, &status) : ::stat(path.c_str(), &status);
   if (outcome != 0)

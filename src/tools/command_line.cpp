@@ -15,6 +15,7 @@ namespace {
 using Take = std::function<std::string(const std::string&)>;
 
 CLI::Option* add_value(CLI::App& command, const std::string& name, const std::string& help, Take take) {
+  // Errors name the long flag: "--output" of "-o,--output".
   const std::size_t long_name = name.find("--");
   const auto read = [flag = name.substr(long_name), take = std::move(take)](const std::string& text) {
     const std::string wrong = take(text);
@@ -67,7 +68,8 @@ std::string help_of(const CLI::App* command) {
   return command == nullptr ? "--help" : "sepal " + command->get_name() + " --help";
 }
 
-// Puts the library's sentence into the words of this program's other errors.
+// Puts the library's sentence into the words of this program's other errors. A sentence that is not
+// recognised is shown as it is.
 std::string mistake_text(const CLI::ParseError& error, const CLI::App* command) {
   std::string text = error.what();
   if (const std::size_t end = text.find(" was given a disallowed flag override"); end != std::string::npos)
@@ -94,6 +96,8 @@ CommandLine::CommandLine(const std::string& description, const std::string& vers
 CLI::App& CommandLine::add_command(const std::string& name, const std::string& description,
                                    std::function<int()> work) {
   CLI::App& command = *tools_.add_subcommand(name, description);
+  // CLI11 calls this during parse(), before unknown words are looked for. So the work is only noted, and
+  // run() begins it.
   command.callback([this, work = std::move(work)] { work_ = work; });
   return command;
 }
@@ -123,6 +127,7 @@ std::string CommandLine::unknown_word() const {
   if (command() == nullptr) return "";
   const auto words = command()->remaining();
   if (words.empty()) return "";
+  // A flag is reported before a plain word: the word may be the value of the misspelt flag.
   const auto flag = std::find_if(words.begin(), words.end(), is_flag);
   if (flag != words.end()) return unknown_flag(*command(), help_of(command()), *flag);
   return "unexpected argument '" + words.front() + "'; " + help_of(command()) + " tells more";

@@ -22,6 +22,7 @@ int refuse_usage(const char* command, const std::string& why) {
 
 std::uint64_t drawn_seed() {
   std::random_device device;
+  // A random_device gives 32 bits at a time.
   return std::uint64_t{device()} << 32 | device();
 }
 

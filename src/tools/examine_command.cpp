@@ -32,6 +32,7 @@ const char* name_of(Finding::Grade grade) {
 // Says how `path` is in `directory`; empty if it is not. Follows links and resolves dots.
 std::string inside_text(const std::filesystem::path& path, const std::filesystem::path& directory) {
   std::error_code unreadable;
+  // weakly_canonical() also resolves a path whose last parts are not there yet, as --into usually is.
   const auto whole = std::filesystem::weakly_canonical(path, unreadable);
   const auto outer = std::filesystem::weakly_canonical(directory, unreadable);
   if (whole == outer) return "is the same directory";

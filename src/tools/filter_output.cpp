@@ -31,6 +31,8 @@ Result<std::uint64_t> write_output(storage::Disk& disk, const storage::Path& pat
   progress.begin("writing", bytes);
   const auto written = storage::write_filter_file(disk, path, file, [&](const storage::Progress& state) {
     progress.update(state.bytes_done, 0);
+    // False ends the writing with an error, and the unfinished file is removed. The signal takes effect when
+    // `held` is destroyed.
     return !HeldSignals::asked_to_end();
   });
   progress.end();

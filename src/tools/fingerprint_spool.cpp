@@ -16,7 +16,8 @@ namespace {
 
 constexpr mode_t spool_mode = 0600;
 
-// On file systems without nameless files, the file gets a name and loses it at once.
+// A nameless file disappears even if the program is killed. On a file system without them (EOPNOTSUPP), or a
+// kernel that does not know O_TMPFILE (EISDIR), the file gets a name and loses it at once.
 Descriptor open_nameless(const std::string& folder) {
   Descriptor descriptor(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, spool_mode));
   if (descriptor.is_open() || (errno != EOPNOTSUPP && errno != EISDIR)) return descriptor;
@@ -42,6 +43,7 @@ FingerprintSpool::FingerprintSpool(Descriptor descriptor, std::filesystem::path 
 Result<void> FingerprintSpool::write(std::uint32_t batch, std::span<const Fingerprint> items) {
   std::uint64_t offset = 0;
   {
+    // Only the place is taken under the lock. The threads then write side by side, each to its own bytes.
     const MutexLock lock(mutex_);
     if (batches_.size() <= batch) batches_.resize(batch + std::size_t{1});
     SEPAL_ASSERT(batches_[batch].item_count == 0, "a batch is written twice");
@@ -51,6 +53,7 @@ Result<void> FingerprintSpool::write(std::uint32_t batch, std::span<const Finger
   }
   auto bytes = std::as_bytes(items);
   while (!bytes.empty()) {
+    // pwrite() may write only a part, for example when the disk fills up. The next call then tells why.
     const ssize_t count =
         ::pwrite(descriptor_.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;

@@ -21,13 +21,16 @@ class GzipSource final : public ByteSource {
   GzipSource& operator=(const GzipSource&) = delete;
 
   Result<std::size_t> read(std::span<char> into) override {
+    // The constructor cannot return an error, so the first read does.
     if (!usable_) return fail(Errc::out_of_memory, "there is no memory for zlib");
     stream_.next_out = reinterpret_cast<Bytef*>(into.data());
     stream_.avail_out = static_cast<uInt>(into.size());
+    // zlib may take input without any output, for example a header. To return 0 bytes would mean the end.
     while (stream_.avail_out == into.size()) {
       if (stream_.avail_in == 0) {
         const auto filled = fill();
         if (!filled) return filled.error();
+        // The data may only end behind a whole member.
         if (!*filled && between_members_) return std::size_t{0};
         if (!*filled) return fail(Errc::damaged, "the gzip data ends too early");
       }
@@ -53,9 +56,11 @@ class GzipSource final : public ByteSource {
     const int outcome = inflate(&stream_, Z_NO_FLUSH);
     if (outcome == Z_STREAM_END) {
       between_members_ = true;
+      // Another member may follow, as in files that `cat` has put together.
       inflateReset(&stream_);
       return {};
     }
+    // Z_BUF_ERROR is no damage: zlib could not go on without more input.
     if (outcome == Z_OK || outcome == Z_BUF_ERROR) return {};
     return fail(Errc::damaged, std::string("the gzip data is damaged: ") +
                                    (stream_.msg != nullptr ? stream_.msg : zError(outcome)));

@@ -7,7 +7,8 @@
 
 namespace sepal::tools {
 
-// Confined to the program's only thread.
+// Confined to the program's only thread: a second thread would not hold the signals back, and a signal that
+// the kernel gives to it would end the program.
 class HeldSignals {
  public:
   HeldSignals() {

@@ -10,6 +10,7 @@ std::size_t whole_items_bytes(ItemFormat format, std::string_view bytes, std::si
   std::size_t at = 0;
   while (bytes.size() - at >= sizeof(ItemLength)) {
     const auto length = load_little_endian<ItemLength>(bytes.data() + at);
+    // A length above the limit is no reason to gather more bytes: ItemStream::refusal() reports it.
     if (length > item_bytes_max || length > bytes.size() - at - sizeof length) break;
     at += sizeof length + length;
   }

@@ -14,6 +14,8 @@ ItemReader::ItemReader(std::vector<std::string> paths, const ItemStreamOptions& 
 bool ItemReader::next(NumberedBlock& block) {
   const MutexLock lock(mutex_);
   if (error_ || stopped_.load(std::memory_order_relaxed)) return false;
+  // Reads and decompresses under the lock, so the blocks have their numbers in the order of the input. The
+  // other threads work on their blocks meanwhile.
   const auto read_one = read(block);
   if (!read_one) error_ = read_one.error();
   return read_one && *read_one;
@@ -34,6 +36,7 @@ Result<bool> ItemReader::read(NumberedBlock& block) {
       block.number = next_number_++;
       return true;
     }
+    // The input has ended. The next round of the loop opens the next one.
     earlier_position_ += stream_->position();
     stream_.reset();
   }
@@ -54,6 +57,8 @@ std::uint64_t ItemReader::item_count() const {
 Result<void> ItemReader::outcome() const {
   const MutexLock lock(mutex_);
   if (!error_) return {};
+  // These errors come behind all whole items of the input, and all of these are counted by now. So their
+  // count is the index of the item that the error is about.
   const bool of_item = error_->code == Errc::too_large || error_->code == Errc::damaged;
   const std::string where = of_item ? place(input_, item_counts_[input_]) : input_name(paths_[input_]);
   return fail(error_->code, where + ": " + error_->detail);
@@ -68,6 +73,7 @@ std::string ItemReader::place_of(std::uint64_t item_index) const {
 
 std::string ItemReader::place(std::size_t input, std::uint64_t item_index) const {
   SEPAL_ASSERT(input < paths_.size(), "an item of an input that is not there");
+  // In lines, an item's number is a line number, and "list.txt:17" is what editors understand.
   const char* const separator = options_.format == ItemFormat::lines ? ":" : ": item ";
   return input_name(paths_[input]) + separator + std::to_string(item_index + 1);
 }

@@ -9,6 +9,7 @@ namespace sepal::tools {
 
 void ItemBlock::grow(std::size_t capacity) {
   if (capacity <= capacity_) return;
+  // Not zeroed: the source overwrites all that bytes() shows.
   auto larger = std::make_unique_for_overwrite<char[]>(capacity);
   std::copy_n(buffer_.get(), used_, larger.get());
   buffer_ = std::move(larger);
@@ -28,6 +29,9 @@ ItemStream::ItemStream(std::unique_ptr<ByteSource> source, const ItemStreamOptio
                "items come from no source, or in blocks of no bytes");
 }
 
+// Fills the block, cuts it behind its last whole item, and carries the rest into the next block. If the block
+// has no whole item, it grows and is filled further. refusal() bounds that: no item is longer than
+// item_bytes_max.
 Result<bool> ItemStream::next(ItemBlock& block) {
   block.used_ = 0;
   block.grow(options_.block_bytes);
@@ -36,6 +40,7 @@ Result<bool> ItemStream::next(ItemBlock& block) {
   for (;;) {
     const bool at_end = fill(block);
     if (cut(block, at_end)) return true;
+    // Whole items before a failure came first. This call has found none, so the failure is next.
     if (failure_) return *failure_;
     if (at_end && block.used_ == 0) return false;
     if (const auto refused = refusal(block, at_end)) return *refused;
@@ -58,6 +63,8 @@ bool ItemStream::fill(ItemBlock& block) {
 
 // Leaves the whole items in the block and carries the rest over. False: the block has no whole item.
 bool ItemStream::cut(ItemBlock& block, bool at_end) {
+  // The last item may lack its delimiter. After a failure of the source the rest may be half an item, and a
+  // length tells by itself whether its item is whole.
   const bool rest_is_item = at_end && !failure_ && options_.format != ItemFormat::length_prefixed;
   const std::size_t whole_bytes =
       rest_is_item ? block.used_ : whole_items_bytes(options_.format, block.bytes(), options_.item_bytes_max);

@@ -49,6 +49,8 @@ std::string difference(const ImageHeader& a, const ImageHeader& b) {
 
 // Sets the bits of `from` in `into` as well.
 void unite(filter::Filter& into, const filter::Filter& from) {
+  // Both filters have the same layers of the same size, as difference() has found. copy_bits() and
+  // fill_bits() take pieces, so no third bitmap is in memory.
   const auto layers_into = into.layers();
   const auto layers_from = from.layers();
   SEPAL_ASSERT(layers_into.size() == layers_from.size(), "filters of different layers are merged");
@@ -85,7 +87,8 @@ struct Counts {
 
 constexpr std::uint64_t count_max = std::numeric_limits<std::uint64_t>::max();
 
-// A client's bitmap may be said to have any number of items.
+// A client may have given any number of items for its bitmap, so a sum of counts need not fit. Released
+// versions have written such files, so reading does not refuse them.
 std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) {
   return checked_add(a, b).value_or(count_max);
 }
@@ -131,6 +134,8 @@ class Merger {
       return fail(Errc::out_of_range, path.string() + " holds a string; only filters can be merged");
     if (merged_.filter == nullptr) {
       merged_ = std::move(*file);
+      // The first filter takes in the bits of all further ones. Each of those is freed when its bits are
+      // taken, so two filters are in memory at most.
       counts_.resize(merged_.header.layers.size());
       note_counts(merged_.header);
       return {};
@@ -154,6 +159,10 @@ class Merger {
     }
   }
 
+  // The number of different items cannot be known, because nothing tells which items the inputs share
+  // (decisions/0012). The share of set bits gives an estimate. It is held between the largest count and the
+  // sum, and within the layer's capacity. If the sum exceeds the capacity, and the estimate too by more than
+  // chance explains, the merge is refused.
   Result<void> count_items() {
     const auto layers = merged_.filter->layers();
     SEPAL_ASSERT(layers.size() == counts_.size(), "a layer has no count of its items");

@@ -27,7 +27,8 @@ namespace {
 using keyspace::Deadline;
 
 constexpr std::string_view scan_count = "512";
-// A server runs the requests that it has received in one go. These bounds keep that short.
+// A server runs the requests that it has received in one go, and its other clients wait meanwhile. These
+// bounds keep that short.
 constexpr std::size_t keys_at_once = 256;
 constexpr std::int64_t small_filter_bytes = 64 << 10;
 constexpr std::int64_t dumped_at_once_bytes = 512 << 10;
@@ -51,6 +52,7 @@ class Migration {
 
   Result<MigrateReport> run() {
     Result<void> done = connect();
+    // The target reads the rules before anything is copied, so a wrong word moves nothing.
     if (done) done = check_rules(*target_, request_.bitmaps);
     if (done) done = find_databases();
     if (done) done = look();
@@ -63,7 +65,8 @@ class Migration {
   using Keys = std::vector<std::string>;
   using RemoteKeys = std::vector<RemoteKey>;
 
-  // Only errors from here on leave something behind. To repeat a run cures few of the others.
+  // Only these steps change the target. Their errors advise to run the command again, because the next run
+  // copies only what is missing. After an earlier error there is nothing to go on with.
   Result<void> copy() {
     Result<void> done = move();
     if (done) done = check_samples();
@@ -75,6 +78,7 @@ class Migration {
   // --- before ---------------------------------------------------------------------------------------------
 
   Result<void> connect() {
+    // One set of TLS options serves both connections, so either address with TLS loads it.
     const auto tls = tls_for(request_.source.tls ? request_.source : request_.target, request_.tls);
     if (!tls) return tls.error();
     auto source = RedisConnection::open(request_.source, request_.source_password, tls->get());
@@ -83,6 +87,8 @@ class Migration {
     auto target = RedisConnection::open(request_.target, request_.target_password, tls->get());
     if (!target) return target.error();
     target_ = std::move(*target);
+    // Without a password, open() sends nothing. This question shows early whether the server lets this client
+    // in, and whether it speaks TLS.
     for (RedisConnection* server : {source_.get(), target_.get()}) {
       const auto answer = answer_of(*server, {"PING"});
       if (!answer) return answer.error();
@@ -103,11 +109,13 @@ class Migration {
     return std::string(rest.substr(0, rest.find('\r')));
   }
 
-  // Which databases have keys, and how many. INFO tells them in lines "db0:keys=5,...".
+  // Which databases have keys, and how many. INFO tells them in lines "db0:keys=5,...". The colon in
+  // field_of() keeps db1 apart from db10.
   Result<void> find_databases() {
     const auto info = answer_of(*source_, {"INFO", "keyspace"});
     if (!info) return info.error();
     const auto only = request_.database ? request_.database : request_.source.database;
+    // All databases of the source would end in one, where keys of the same name replace each other.
     if (request_.target.database && !only)
       return fail(Errc::out_of_range,
                   "the target's address names a database, and the source has several; name one of "
@@ -126,6 +134,8 @@ class Migration {
     return request_.target.database.value_or(database);
   }
 
+  // A server draws its run_id at each start. So two addresses of one server are recognised, which their texts
+  // do not show. Moving from one database of a server to another is allowed.
   Result<void> refuse_itself() {
     const auto source = answer_of(*source_, {"INFO", "server"});
     if (!source) return source.error();
@@ -153,7 +163,8 @@ class Migration {
     return target ? Result<void>() : target.error();
   }
 
-  // Calls `work` with some keys at a time. SCAN may give a key twice.
+  // Calls `work` with some keys at a time. SCAN may give a key twice. That does no harm: the second time, the
+  // target has the key already.
   Result<void> for_each_keys(const std::function<Result<void>(std::span<const std::string>)>& work) {
     std::string cursor = "0";
     do {
@@ -164,6 +175,7 @@ class Migration {
       Keys keys;
       for (std::size_t i = 0; i < found.size(); ++i) keys.emplace_back(found[i].text());
       for (std::span<const std::string> rest = keys; !rest.empty();) {
+        // COUNT is only a hint, so a reply may have more keys than should be asked about in one go.
         const auto some = rest.first(std::min(rest.size(), keys_at_once));
         if (auto done = work(some); !done) return done;
         rest = rest.subspan(some.size());
@@ -238,6 +250,7 @@ class Migration {
   }
 
   Result<void> move_keys(std::span<const std::string> keys) {
+    // What look() has seen may be old by now, so the source is asked again.
     const auto found = examine(*source_, keys, source_how_);
     if (!found) return found.error();
     Keys names;
@@ -253,6 +266,8 @@ class Migration {
     std::vector<StringPair> strings;
     for (std::size_t i = 0; i < here.size(); ++i) {
       if (!here[i].is_string) continue;
+      // An earlier run has made a filter of this string. Items may have been added to it since, and an import
+      // would replace them (decisions/0028).
       if ((*there)[i].is_filter && rule_for(request_.bitmaps, here[i].key) != nullptr) {
         ++report_.bitmaps_before;
         advance(here[i].string_bytes);
@@ -287,6 +302,8 @@ class Migration {
     return copy_small(small);
   }
 
+  // Clients have added to a target that has more items, and a copy would lose these. All else that differs is
+  // an older state of the source, or what a run that was ended has left.
   [[nodiscard]] Verdict verdict(const RemoteKey& source, const RemoteKey& target) const {
     if (!target.is_filter) return target.type == "none" ? Verdict::copy : Verdict::conflict;
     if (source.figures.alike(target.figures))
@@ -309,6 +326,7 @@ class Migration {
       ++report_.deadlines;
       if (auto done = set_deadline(*target_, source.key, source.deadline); !done) return done.error();
     }
+    // Copies of earlier runs are checked as well.
     sample(source);
     return false;
   }
@@ -324,6 +342,8 @@ class Migration {
   }
 
   Result<void> copy_small(std::span<const RemoteKey* const> filters) {
+    // Two pipelines: all dumps from the source, then all restores to the target. Each request has exactly one
+    // reply, in order, so every reply is taken, whatever it says.
     for (const RemoteKey* filter : filters) source_->add({"DUMP", filter->key});
     std::vector<const RemoteKey*> sent;
     for (const RemoteKey* filter : filters) {
@@ -334,6 +354,8 @@ class Migration {
       } else if (dump->view().is_null()) {
         ++report_.keys.others["gone before they were copied"];
       } else {
+        // ABSTTL: the deadline is a time, and 0 is none. If the deadline is past, the server answers OK all
+        // the same, and BF.INFO behind it finds no key: see arrived().
         target_->add({"RESTORE", filter->key, std::to_string(filter->deadline), dump->view().text(),
                       "REPLACE", "ABSTTL"});
         target_->add({"BF.INFO", filter->key});
@@ -351,7 +373,8 @@ class Migration {
     return {};
   }
 
-  // What the target has is compared with what the source had before.
+  // `filter` has the figures of the source before the copy. Clients may have added to the source meanwhile,
+  // so more items are right, and fewer are a fault.
   void arrived(const RemoteKey& filter, ReplyView stored, ReplyView info) {
     if (stored.is_error()) return refuse(filter, std::string(stored.text()));
     const bool past = filter.deadline != keyspace::no_deadline && info.is_error();
@@ -368,11 +391,14 @@ class Migration {
       refuse(filter, *refused);
       return {};
     }
+    // Pieces carry no deadline. If the run ends before this line, the next run finds the same figures and
+    // another deadline, and sets it (Verdict::deadline).
     if (filter.deadline != keyspace::no_deadline) {
       if (auto done = set_deadline(*target_, filter.key, filter.deadline); !done) return done;
     }
     const auto info = target_->ask({"BF.INFO", filter.key});
     if (!info) return info.error();
+    // All pieces were answered without an error, so there is no reply to judge.
     arrived(filter, ReplyView(nullptr), info->view());
     return {};
   }
@@ -389,6 +415,7 @@ class Migration {
       if (iterator == 0) return std::string();
       const std::string place = std::to_string(iterator);
       const std::string_view bytes = piece->view()[1].text();
+      // The source is asked for the next piece before the target gets this one.
       source_->add({"BF.SCANDUMP", filter.key, place});
       if (auto done = source_->flush(); !done) return done.error();
       if (auto done = target_->send({"BF.LOADCHUNK", filter.key, place, bytes}); !done) return done.error();
@@ -396,6 +423,8 @@ class Migration {
       *piece = RedisReply(nullptr);  // Two pieces at once would take twice the memory.
       const auto stored = target_->receive();
       if (!stored) return stored.error();
+      // The reply of the source is taken in any case: it would otherwise answer the next request of this
+      // connection.
       piece = source_->receive();
       if (piece && stored->view().is_error()) return std::string(stored->view().text());
     }
@@ -403,7 +432,8 @@ class Migration {
 
   // --- after ----------------------------------------------------------------------------------------------
 
-  // Keeps each filter with the same probability.
+  // Reservoir sampling: each filter is kept with the same probability, although the number of filters is not
+  // known yet. Each candidate draws a place among all so far, and is kept if the place is below samples_max.
   void sample(const RemoteKey& filter) {
     Sample one{.database = database_, .key = filter.key, .figures = filter.figures};
     const std::uint64_t place = std::uniform_int_distribution<std::uint64_t>(0, candidates_++)(random_);
@@ -428,8 +458,8 @@ class Migration {
     return {};
   }
 
-  // Asks both for the same random items. A filter's false positives are as many, and as good, as known items:
-  // a copy has them all. The source may have got more since.
+  // Asks both for the same random items. A filter says yes to some of them by its false positives. A copy has
+  // the same bits, so it has the same false positives: they test it as well as known items do.
   Result<void> check(const Sample& one) {
     Keys items;
     for (std::size_t i = 0; i < questions_per_sample; ++i)
@@ -439,6 +469,8 @@ class Migration {
     target_->add(words);
     if (auto sent = target_->flush(); !sent) return sent;
     source_->add(words);
+    // Behind the questions: if the figures are still those of the copy, the source had got no further item
+    // when it answered the questions.
     source_->add({"BF.INFO", one.key});
     const auto theirs = target_->receive();
     if (!theirs) return theirs.error();
@@ -457,6 +489,8 @@ class Migration {
     bool more = false;
     bool fewer = false;
     for (std::size_t i = 0; i < questions_per_sample; ++i) {
+      // The target must not know an item that the source denies. The source alone may know an item if it has
+      // changed since the copy.
       const bool here = ours[i].number() == 1;
       const bool there = theirs[i].number() == 1;
       report_.hits += static_cast<std::uint64_t>(here && there);
@@ -467,7 +501,8 @@ class Migration {
     report_.keys.refuse("it answers differently on both sides", one.database, one.key);
   }
 
-  // Only keys that are strings at both servers: others at the target are not this run's.
+  // Imports keys that are strings at both servers. If the source has another value under the key, this run
+  // has not copied the target's string.
   Result<void> import() {
     for (const std::uint32_t database : databases_) {
       if (auto done = select(database); !done) return done;

@@ -5,6 +5,7 @@
 namespace sepal::tools {
 
 void MovedKeys::refuse(const std::string& why, std::uint64_t database, const std::string& key) {
+  // All keys are counted and only some are kept: a server may have millions of such keys.
   ++refused[why];
   if (refused_keys.size() < refused_keys_max)
     refused_keys.push_back(std::to_string(database) + ":" + readable_key(key));
@@ -26,6 +27,7 @@ std::vector<std::string> report_of(const MovedKeys& keys) {
 }
 
 std::string readable_key(const std::string& key) {
+  // Keys and a server's words are any bytes. Control characters among them must not reach the terminal.
   constexpr std::size_t shown_max = 100;
   std::string text;
   for (const char letter : key.substr(0, shown_max)) {

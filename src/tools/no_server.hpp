@@ -93,6 +93,7 @@ class AdoptionsBehind final : public command::Adoptions {
   [[nodiscard]] command::AdoptionStatus status() const override { return {}; }
 
   void work_off(resp::Reply& reply) {
+    // There is no limit of memory here, and no client that could go away meanwhile.
     const command::Making making{.limits = keyspace_.filter_limits(),
                                  .hold = [](std::uint64_t) { return Result<void>(); },
                                  .go_on = [](std::uint64_t) { return true; }};
@@ -107,7 +108,9 @@ class AdoptionsBehind final : public command::Adoptions {
     if (!filter) return filter.error();
     const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
     if (adoption.still_wanted && !adoption.still_wanted()) return fail(Errc::no_such_key);
+    // Without a log: no journal has to learn of the change.
     keyspace::Mutator changes(keyspace_, nullptr);
+    // A key that is past its deadline does not count as taken, so it goes before may_adopt() looks.
     changes.expire(key, now_);
     if (auto may = command::may_adopt(keyspace_, key, adoption.replace); !may) return may;
     auto done = changes.adopt(key, std::move(*filter), adoption.deadline);

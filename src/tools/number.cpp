@@ -1,3 +1,5 @@
+// Numbers are read without floating point, so that they are exact: the digits are one whole number, and the
+// point, the exponent and the unit are one power of ten. "1.5k" is 15 and a power of 2.
 #include "number.hpp"
 
 #include <sepal/base/checked.hpp>
@@ -78,11 +80,13 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
     power -= static_cast<int>(fraction.size());
   }
   if (digits.empty() || digits.find_first_not_of(decimal_digits) != std::string::npos) return std::nullopt;
+  // A negative power takes zeros from the end. Any other digit there means that the number is not whole.
   for (; power < 0; ++power) {
     if (digits.size() > 1 ? digits.back() != '0' : digits != "0") return std::nullopt;
     if (digits.size() > 1) digits.pop_back();
   }
   auto number = parse_whole<std::uint64_t>(digits);
+  // A number that does not fit becomes empty here, and stays so.
   for (; number && power > 0; --power) number = checked_multiply(*number, 10);
   return number;
 }

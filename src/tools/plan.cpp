@@ -32,6 +32,7 @@ double bits_per_item(const LayerPlan& plan) {
 Result<LayerPlan> plan_layer_of(const PlanRequest& request, std::uint32_t layer_index,
                                 std::uint64_t capacity) {
   const double asked = std::min(request.error_rate, filter::error_rate_max);
+  // A filter that does not scale has one layer, which may have the whole rate (decisions/0001).
   const double share = request.expansion == 0 ? 1 : filter::layer_rate_share(layer_index);
   return filter::plan_layer(
       {.capacity = capacity, .error_rate = std::max(asked * share, filter::error_rate_min)},
@@ -90,6 +91,8 @@ void describe_growth(const PlanRequest& request, const LayerPlan& first, std::ve
   for (std::uint32_t layer = 0;; ++layer) {
     items += plan.capacity;
     bytes += plan.byte_count();
+    // An absent item is answered "maybe" if any layer says so, so each layer adds to what the others left
+    // right.
     rate += (1 - rate) * filter::expected_error_rate(plan, plan.capacity);
     lines.push_back(format("  %6u %16llu  %14.3f  %9.3g  %s", layer + 1, wide(items),
                            8 * static_cast<double>(bytes) / static_cast<double>(items), rate,

@@ -27,8 +27,8 @@ constexpr std::uint64_t masters_shown[] = {3, 4, 6, 8, 12, 16, 24, 32, 48};
 constexpr std::uint64_t memory_for_each_byte = 2;
 
 // The items of a part vary by chance as the successes of a binomial distribution, whose standard deviation is
-// below the root of its mean. Of parts of a hundred items and more, fewer than one in ten million gets more
-// than six deviations above its share.
+// below the root of its mean. Fewer than one in ten million parts of a hundred items or more exceed their
+// share by more than `deviations` of these.
 std::uint64_t part_capacity(std::uint64_t items, std::uint64_t parts) {
   constexpr double deviations = 6;
   const double share = static_cast<double>(items) / static_cast<double>(parts);
@@ -45,6 +45,8 @@ Result<Parts> divide_by(const PlanRequest& request, std::uint64_t count) {
 // The masters share the slots as `redis-cli --cluster create` deals them out. The slot of users:{7} is
 // the checksum of "7" (Redis Cluster Specification, "Key distribution model").
 std::uint64_t most_parts_on_one(std::uint64_t parts, std::uint64_t masters) {
+  // The unit of division is a slot, so masters get slightly different numbers of parts. The fullest master
+  // decides how much memory each machine needs.
   constexpr double slots = 16384;
   std::vector<double> ends;  // behind the last slot of each master
   for (std::uint64_t master = 1; master <= masters; ++master)
@@ -76,6 +78,8 @@ Result<Parts> divide(const PlanRequest& request) {
   if (!sound) return sound.error();
   for (std::uint64_t count = parts_min;; count *= 2) {
     auto parts = divide_by(request, count);
+    // There is no count behind the greatest one: its parts may be larger than part_bytes_max, or the answer
+    // is an error.
     const bool last = count == parts_max;
     if (last || (parts && parts->bytes <= part_bytes_max)) return parts;
   }

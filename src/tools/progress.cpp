@@ -45,6 +45,7 @@ void Progress::begin(const std::string& phase, std::uint64_t total, const std::s
   const MutexLock lock(mutex_);
   state_ = {.phase = phase, .total = total, .unit = unit};
   begun_at_ = Clock::now();
+  // Nothing is shown before the first interval has passed, so a short phase prints nothing.
   const Clock::time_point first = begun_at_ + (style_ == Style::bar ? bar_interval : line_interval);
   next_.store(first.time_since_epoch().count(), std::memory_order_relaxed);
 }
@@ -53,6 +54,7 @@ void Progress::update(std::uint64_t done, std::uint64_t item_count) {
   if (style_ == Style::none) return;
   const Clock::time_point now = Clock::now();
   auto due = next_.load(std::memory_order_relaxed);
+  // Most calls end here, without the lock: threads call this behind each block of items.
   if (now.time_since_epoch().count() < due) return;
   const Clock::time_point next = now + (style_ == Style::bar ? bar_interval : line_interval);
   // If several threads find the display due, the exchange lets only one of them show it.
@@ -79,6 +81,7 @@ void Progress::show() {
 
 void Progress::end() {
   const MutexLock lock(mutex_);
+  // Lines stay. Only a bar is removed, so that what follows does not stand behind it.
   if (shown_ == 0) return;
   std::fprintf(to_, "\r%s\r", std::string(shown_, ' ').c_str());
   std::fflush(to_);

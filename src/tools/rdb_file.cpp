@@ -1,3 +1,10 @@
+// The values of other types are skipped by their shapes, as few types need more than lengths and strings. The
+// table `types` has the shape of each type. An unknown type ends the reading, because nothing tells where its
+// value ends.
+//
+// The reader notes the first wrong field and gives zeros from there on (filter/rdb_reader.hpp). So a value is
+// read without a test behind each field. Each loop over a count from the file has to test failed(): a count
+// may be any number, and zeros would be read that often.
 #include "rdb_file.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -85,6 +92,8 @@ constexpr auto types = [] {
   table[type_stream_2] = {Shape::stream, "stream"};
   table[20] = {Shape::one_string, "set"};  // listpack
   table[type_stream_3] = {Shape::stream, "stream"};
+  // Hashes whose fields have deadlines. Releases of Redis write 24 and 25, which begin with the earliest of
+  // the deadlines. Its previews wrote 22 and 23, without that.
   table[22] = {Shape::hash_deadlines, "hash"};  // of fields that have deadlines
   table[23] = {Shape::one_string, "hash"};
   table[24] = {Shape::hash_deadlines_from, "hash"};
@@ -111,6 +120,7 @@ std::string module_name(std::uint64_t id) {
 
 }  // namespace
 
+// An error of the disk looks like the end of the file to the reader. problem() tells them apart by outcome_.
 std::span<const std::byte> FileBytes::more() {
   SEPAL_ASSERT(offset_ <= end_, "a file is read behind its end");
   buffer_.resize(file_piece_bytes);
@@ -186,6 +196,7 @@ Result<std::optional<RdbKey>> RdbFile::next() {
   while (!ended_) {
     const std::uint8_t type = reader_.byte();
     if (reader_.failed()) return problem();
+    // Types of values are small numbers, and opcodes are large ones. A number in between is neither.
     if (type < types.size()) {
       if (types[type].shape == Shape::unknown)
         return error_at(Errc::unsupported_version,
@@ -202,6 +213,8 @@ Result<std::optional<RdbKey>> RdbFile::next() {
 }
 
 Result<void> RdbFile::read_end() {
+  // The checksum covers everything before itself, so it is computed before the stored one is read. A stored 0
+  // means that Redis computed none.
   const std::uint64_t computed = checks_ ? reader_.checksum() : 0;
   const std::uint64_t stored = reader_.integer(sizeof computed);
   if (!reader_.failed() && checks_ && stored != 0 && stored != computed)
@@ -217,6 +230,7 @@ Result<void> RdbFile::take_opcode(std::uint8_t code) {
       database_ = reader_.length();
       return {};
     case opcode::deadline_seconds:
+      // 0 would stand for no deadline.
       deadline_ = std::max<keyspace::Deadline>(
           1, static_cast<keyspace::Deadline>(reader_.integer(sizeof(std::uint32_t)) * 1000));
       return {};
@@ -244,6 +258,7 @@ Result<void> RdbFile::take_opcode(std::uint8_t code) {
       for (int i = 0; i < 3; ++i) reader_.length();
       return {};
     case opcode::module_part:
+      // The module's id. Behind it, the place in the file where the part belongs is a field as well.
       reader_.length();
       reader_.skip_fields();
       return {};
@@ -258,6 +273,7 @@ RdbKey RdbFile::read_key(std::uint8_t type) {
                "a key of an unknown type is read");
   RdbKey key{.database = database_,
              .key = reader_.text(keyspace::key_bytes_max),
+             // The deadline stands before its key, and holds for that key only.
              .deadline = std::exchange(deadline_, keyspace::no_deadline),
              .type = types[type].name,
              .filter = {},
@@ -278,6 +294,8 @@ void RdbFile::read_module(RdbKey& key) {
   const std::uint64_t id = reader_.length();
   if (reader_.failed()) return;
   const std::string name = module_name(id);
+  // The name alone says whether this is a filter: the id also has the version of its encoding. A filter of an
+  // unknown version is reported as refused, and not skipped as another type.
   if (name != module_name(filter::redisbloom_id)) {
     key.type += " " + name;
     return reader_.skip_fields();
@@ -300,7 +318,8 @@ void RdbFile::skip_strings(std::uint64_t count) {
 }
 
 void RdbFile::skip_scored(bool as_text) {
-  // The length of a number as text; above the first, it is a number that has no text.
+  // The first byte is the length of the text. The values above stand for infinity and for no number, and no
+  // text follows.
   constexpr std::uint8_t text_bytes_max = 252;
   for (std::uint64_t count = reader_.length(); count != 0 && !reader_.failed(); --count) {
     reader_.string();
@@ -347,6 +366,9 @@ void RdbFile::skip_value(std::uint8_t type) {
 }
 
 void RdbFile::read_stream(std::uint8_t type) {
+  // The shape of a stream: its nodes; its numbers; its groups, each with the entries that wait for an
+  // acknowledgement, and with its consumers. Ids have a fixed size here, because Redis writes them without a
+  // length. Later forms only have more numbers.
   constexpr std::uint64_t id_bytes = 16;
   constexpr std::uint64_t time_bytes = 8;
   for (std::uint64_t nodes = reader_.length(); nodes != 0 && !reader_.failed(); --nodes) skip_strings(2);

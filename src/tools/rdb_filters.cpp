@@ -19,6 +19,7 @@ void RdbFilters::Bits::begin(const filter::RdbFilter& filter, filter::RdbBytes& 
 Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
   SEPAL_ASSERT(filter_ != nullptr && bytes_ != nullptr, "bits are read of no filter");
   while (!into.empty()) {
+    // The layer of a string has whole words, so the last word may be longer than the string.
     if (left_ == 0 && string_ == filter_->bits.size()) {
       SEPAL_ASSERT(filter_->image.options.hash == filter::ItemHash::none,
                    "more bits are read than the filter has");
@@ -41,7 +42,8 @@ Result<void> RdbFilters::Bits::read(std::span<std::byte> into) {
   return {};
 }
 
-// A string may have no bytes, and stand for none; then nothing is left of it.
+// A string of the file may be empty: it stands for zeros, or for no bytes at all. In the latter case left_
+// stays 0, and read() opens the next string.
 void RdbFilters::Bits::open_string() {
   SEPAL_ASSERT(string_ < filter_->bits.size(), "the bits of a filter are in no further string");
   const filter::RdbBits& bits = filter_->bits[string_++];
@@ -60,6 +62,8 @@ RdbFilters::RdbFilters(storage::File& file, std::uint64_t file_bytes, std::strin
       progress_(progress) {}
 
 Result<void> RdbFilters::rewind() {
+  // A checksum needs every byte, and without it the bytes of long strings are not read but skipped. So only
+  // the first time through pays for it.
   rdb_.emplace(file_, file_bytes_, name_, checked_ ? RdbFile::Check::none : RdbFile::Check::checksum);
   keys_ = {};
   progress_.begin(checked_ ? "writing" : "checking", file_bytes_);
@@ -73,6 +77,7 @@ Result<const storage::StreamedFilter*> RdbFilters::next() {
     if (!key) return key.error();
     progress_.update(rdb_->offset(), 0);
     if (!*key) break;
+    // key_ and bits_ are members because the answer is made of views of them.
     key_ = std::move(*key);
     const auto taken = take(*key_);
     if (!taken) return taken.error();
@@ -103,6 +108,8 @@ std::string RdbFilters::reason_against(const RdbKey& key) {
 
 // Whether the key is one of the stream's.
 Result<bool> RdbFilters::take(RdbKey& key) {
+  // The order decides what the report says: a hash that is past its deadline counts as past, and a filter in
+  // a database that sepald lacks as refused.
   if (keyspace::is_past(key.deadline, now_)) {
     ++keys_.others["past their deadline"];
     return false;
@@ -136,6 +143,7 @@ Result<void> RdbFilters::take_string(RdbKey& key) {
   if (string.kind == filter::RdbString::Kind::number) {
     auto digits = filter::digits_of(string, rdb_->bytes());
     if (!digits) return digits.error();
+    // The file has the number and not its digits, so the digits are put where bits_ can read them later.
     digits_ = std::move(*digits);
     digit_bytes_.emplace(std::as_bytes(std::span(digits_)));
     string = {.kind = filter::RdbString::Kind::plain,

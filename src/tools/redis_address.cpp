@@ -21,7 +21,8 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// What stands behind the last `mark`, which is cut off with it; nothing where there is none.
+// Cuts the last `mark`, and what stands behind it, off the text. Returns what stood behind it; nothing if
+// there is no mark.
 std::optional<std::string_view> take_behind(std::string_view& text, std::string_view mark) {
   const std::size_t at = text.rfind(mark);
   if (at == std::string_view::npos) return std::nullopt;
@@ -40,7 +41,8 @@ Error password_in_address() {
               "into the environment: --help names the variables");
 }
 
-// Host and port: "host", "host:7000", "[::1]:7000".
+// Host and port: "host", "host:7000", "[::1]:7000". An address of IPv6 has colons itself, so it stands in
+// brackets.
 bool take_host(std::string_view rest, RedisAddress& address) {
   std::optional<std::string_view> port;
   if (rest.starts_with('[')) {
@@ -73,11 +75,13 @@ Result<RedisAddress> parse_address(std::string_view text) {
   address.tls = take_prefix(rest, "rediss://");
   if (take_prefix(rest, "unix://")) {
     database = take_behind(rest, "?db=");
+    // A path may have an '@' as well, so only one before the path ends a user's name.
     if (const std::size_t at = rest.find('@'); at < rest.find('/')) {
       address.user = rest.substr(0, at);
       rest.remove_prefix(at + 1);
     }
     address.path = rest;
+    // redis-cli takes USER:PASSWORD here. The error does not repeat the text: it would show the password.
     if (address.user.find(':') != std::string::npos) return password_in_address();
     if (!rest.starts_with('/')) return wrong(text, "names no socket: unix:///PATH is expected");
   } else if (address.tls || take_prefix(rest, "redis://")) {

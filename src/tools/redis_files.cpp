@@ -33,7 +33,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
 }
 
 // Nothing where the line is not understood. A name with blanks would be in quotes; Redis writes none by
-// itself.
+// itself. A name with a slash is refused, because it could lead out of the manifest's folder.
 std::optional<ListedPart> parse_line(std::string_view line) {
   ListedPart part;
   const auto words = words_of(line);
@@ -50,7 +50,8 @@ std::optional<ListedPart> parse_line(std::string_view line) {
   return words.size() % 2 == 0 && plain && known ? std::optional(part) : std::nullopt;
 }
 
-// Reads an RDB file at the start of `source` to its end.
+// Reads an RDB file at the start of `source` to its end, as only its end tells where the commands begin. The
+// checksum is verified later, when the keys are read.
 Result<std::uint64_t> end_of_rdb(RedisFile& source) {
   RdbFile rdb(*source.file, source.byte_count, source.name, RdbFile::Check::none);
   for (;;) {
@@ -118,8 +119,10 @@ Result<std::vector<std::string>> parse_manifest(std::string_view text) {
     if (line.empty() || line[0] == '#') continue;
     const auto part = parse_line(line);
     if (!part) return fail(Errc::damaged, "the line \"" + std::string(line) + "\" is not one of a manifest");
+    // The parts of type h are older ones, which the base replaces. Redis is about to remove them.
     if (part->type != 'h') parts.push_back(*part);
   }
+  // The base goes first, and then the commands in the order in which Redis wrote them.
   std::ranges::stable_sort(parts, {},
                            [](const ListedPart& part) { return std::pair(part.type != 'b', part.sequence); });
   std::vector<std::string> names;
@@ -131,6 +134,7 @@ Result<std::vector<std::string>> parse_manifest(std::string_view text) {
 
 Result<std::vector<RedisFile>> redis_files(storage::Disk& disk, const storage::Path& path) {
   storage::Path file = path;
+  // A path that is not there is no folder. Opening it below tells why.
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) {
     const auto found = manifest_in(disk, path);
@@ -143,6 +147,7 @@ Result<std::vector<RedisFile>> redis_files(storage::Disk& disk, const storage::P
     if (!text) return text.error();
     const auto names = parse_manifest(*text);
     if (!names) return fail(names.error().code, file.string() + ": " + names.error().detail);
+    // The manifest itself is no part. The names in it are those of files beside it.
     parts.clear();
     for (const std::string& name : *names) parts.push_back(file.parent_path() / name);
   }

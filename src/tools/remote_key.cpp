@@ -7,7 +7,8 @@
 namespace sepal::tools {
 namespace {
 
-// Deadlines that are computed from remaining times differ by the way of the replies.
+// PTTL tells the time that is left when the server answers. So a computed deadline is late by the time that
+// the reply took, which differs between two servers.
 constexpr keyspace::Deadline computed_deadline_tolerance = 1000;
 
 void add_questions(RedisConnection& server, const std::string& key, DeadlineQuestion how) {
@@ -17,6 +18,7 @@ void add_questions(RedisConnection& server, const std::string& key, DeadlineQues
 }
 
 Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& key, DeadlineQuestion how) {
+  // All three replies are taken before any of them is judged: each request has its reply, in order.
   const auto type = server.receive();
   if (!type) return type.error();
   const auto info = server.receive();
@@ -27,7 +29,8 @@ Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& ke
   found.key = key;
   found.type = type->view().text();
   found.figures = figures_of(info->view());
-  // -1: no deadline; -2: no key any more.
+  // -1: no deadline; -2: no key any more. The three questions are no transaction: the key may go, or get
+  // another type, between two of them. Then it is neither a filter nor a string.
   const std::int64_t told = deadline->view().number();
   found.is_filter = found.type == filter_type && info->view().size() != 0 && told != -2;
   found.is_string = found.type == string_type && told != -2;
@@ -55,6 +58,8 @@ Result<void> measure_strings(RedisConnection& server, std::span<RemoteKey> keys)
 
 }  // namespace
 
+// RESP2 answers a flat list of names and values. A server answers nil as the expansion of a filter that does
+// not scale, and number() makes 0 of it. Names that are not known are left out.
 FilterFigures figures_of(ReplyView info) {
   FilterFigures figures;
   for (std::size_t i = 0; i + 1 < info.size(); i += 2) {
@@ -70,6 +75,8 @@ FilterFigures figures_of(ReplyView info) {
 }
 
 Result<DeadlineQuestion> deadline_question_of(RedisConnection& server) {
+  // An absent key answers a number. A server that does not know the command, or does not allow it, answers an
+  // error, and PTTL is asked instead.
   const auto told = server.ask({"PEXPIRETIME", "a key"});
   if (!told) return told.error();
   return told->view().is_error() ? DeadlineQuestion::relative : DeadlineQuestion::absolute;

@@ -15,15 +15,17 @@
 namespace sepal::tools {
 namespace {
 
-// A server runs the requests that it has received in one go. These bounds keep that short.
+// A server runs the requests that it has received in one go, and its other clients wait meanwhile. These
+// bounds keep that short.
 constexpr std::uint64_t short_string_bytes = 64 << 10;
 constexpr std::uint64_t short_at_once_bytes = 512 << 10;
 constexpr std::uint64_t string_piece_bytes = 1 << 20;
 static_assert(string_piece_bytes % string_page_bytes == 0);
 constexpr std::size_t string_samples_max = 64;
-// A copy that was cut off vanishes after this time. Each piece begins it anew.
+// If a run is ended, the server removes the temporary key after this time. Each piece sets the time anew.
 constexpr const char* temporary_seconds = "3600";
 
+// A comparison reads both strings, so the longer one decides whether a pair is short.
 std::uint64_t longer_of(const StringPair& pair) {
   return std::max(pair.source->string_bytes, pair.target->string_bytes);
 }
@@ -33,6 +35,7 @@ std::uint64_t piece_end(const RemoteKey& string, std::uint64_t offset) {
 }
 
 void ask_piece(RedisConnection& server, const std::string& key, std::uint64_t begin, std::uint64_t end) {
+  // For GETRANGE, the second position is that of the last byte.
   server.add({"GETRANGE", key, std::to_string(begin), std::to_string(end - 1)});
 }
 
@@ -49,6 +52,8 @@ Result<std::string> first_error_of(RedisConnection& server, std::size_t count) {
 
 }  // namespace
 
+// Compares eight bytes at a time. In a shorter last step, the bytes behind the end stay 0 in both words, so
+// they count as equal.
 StringDifference difference_of(std::string_view first, std::string_view second) {
   StringDifference difference{.first_has_more = first.size() > second.size(),
                               .second_has_more = second.size() > first.size()};
@@ -103,6 +108,7 @@ Result<void> StringMover::move(std::uint32_t database, std::span<const StringPai
     }
     short_ones.push_back(pair);
     short_bytes += pair.source->string_bytes;
+    // The bound is checked behind the addition, so one pair may exceed it.
     if (short_bytes < short_at_once_bytes) continue;
     if (auto done = move_short(short_ones); !done) return done;
     short_ones.clear();
@@ -133,6 +139,8 @@ Result<std::vector<StringMover::ShortPair>> StringMover::read_short(std::span<co
       ++parts_.report.keys.others["gone before they were copied"];
       continue;
     }
+    // The string may have changed since examine(). What counts for the check is what was read here and is
+    // sent.
     Sample sample = sample_of(*pair.source);
     sample.byte_count = ours->view().text().size();
     sample.look(0, ours->view().text());
@@ -141,6 +149,7 @@ Result<std::vector<StringMover::ShortPair>> StringMover::read_short(std::span<co
   return found;
 }
 
+// SET replaces value and deadline in one step, so a short string needs no temporary key.
 Result<void> StringMover::move_short(std::span<const StringPair> pairs) {
   const auto found = read_short(pairs);
   if (!found) return found.error();
@@ -158,6 +167,7 @@ Result<void> StringMover::move_short(std::span<const StringPair> pairs) {
     const RemoteKey& source = *one->pair.source;
     const std::string deadline = std::to_string(source.deadline);
     std::vector<std::string_view> words{"SET", source.key, one->ours.view().text()};
+    // Without PXAT, SET also takes away the deadline that the target's key may have.
     if (source.deadline != keyspace::no_deadline) words.insert(words.end(), {"PXAT", deadline});
     parts_.target.add(words);
   }
@@ -175,6 +185,8 @@ Result<void> StringMover::move_short(std::span<const StringPair> pairs) {
 
 // --- long strings -------------------------------------------------------------------------------------
 
+// Compares, if the target has a string, then copies into the temporary key, then gives that key the right
+// name. The string under the right key stays as it is until the last step.
 Result<void> StringMover::move_long(const StringPair& pair) {
   const RemoteKey& source = *pair.source;
   Sample sample = sample_of(source);
@@ -196,6 +208,7 @@ Result<void> StringMover::move_long(const StringPair& pair) {
     return {};
   }
   refuse(source, *refusal);
+  // A target that refused for lack of memory gets the memory of the half copy back at once.
   const auto removed = answer_of(parts_.target, {"DEL", temporary_});
   return removed ? Result<void>() : removed.error();
 }
@@ -209,13 +222,14 @@ Result<StringDifference> StringMover::compare(const StringPair& pair, Sample& sa
        at += string_piece_bytes) {
     ask_piece(parts_.source, source.key, at, piece_end(source, at));
     ask_piece(parts_.target, source.key, at, piece_end(source, at));
+    // Both servers read their piece at the same time: receive() sends the target's request.
     if (auto sent = parts_.source.flush(); !sent) return sent.error();
     const auto theirs = parts_.target.receive();
     if (!theirs) return theirs.error();
     const auto ours = parts_.source.receive();
     if (!ours) return ours.error();
     sample.look(at, ours->view().text());
-    // It changes meanwhile: copy_pieces() finds out how.
+    // The string became shorter, or is gone. copy_pieces() finds that out again, and says so to the user.
     if (ours->view().text().size() != piece_end(source, at) - at)
       return StringDifference{.first_has_more = true};
     const auto part = difference_of(ours->view().text(), theirs->view().text());
@@ -245,14 +259,19 @@ Result<std::string> StringMover::copy_pieces(const RemoteKey& source, Sample& sa
     parts_.advance(bytes.size());
     refusal = store_piece(at, bytes);
     if (!refusal || refusal->empty()) continue;
+    // The piece that was asked for ahead has no use. Its reply is taken all the same: it would otherwise
+    // answer the next request of this connection.
     const auto unused = more ? parts_.source.receive() : Result<RedisReply>(RedisReply(nullptr));
     return unused ? refusal : unused.error();
   }
   return std::string();
 }
 
-// The temporary key has the string's length from the beginning, so that zeros need not be sent.
+// Writing the last byte gives the temporary key its whole length, and all bytes before it are zeros. So pages
+// of zeros need not be sent (decisions/0028).
 Result<std::string> StringMover::begin_copy(const RemoteKey& source) {
+  // An empty string is a short one, unless the target has a long string. That one has more, so it is left
+  // alone.
   SEPAL_ASSERT(source.string_bytes > 0, "a string without bytes is copied in pieces");
   RedisConnection& target = parts_.target;
   target.add({"DEL", temporary_});
@@ -263,6 +282,7 @@ Result<std::string> StringMover::begin_copy(const RemoteKey& source) {
 
 Result<std::string> StringMover::store_piece(std::uint64_t offset, std::string_view bytes) {
   Result<void> sent;
+  // With the first part of each piece, so the key cannot expire while a long string is copied.
   parts_.target.add({"EXPIRE", temporary_, temporary_seconds});
   std::size_t count = 1;
   each_part_with_bits(bytes, [&](std::size_t at, std::string_view part) {
@@ -274,7 +294,9 @@ Result<std::string> StringMover::store_piece(std::uint64_t offset, std::string_v
   return first_error_of(parts_.target, count);
 }
 
-// Returns why the string is not under its key; empty: it is.
+// Returns why the string is not under its key; empty: it is. The deadline comes before the RENAME, which
+// takes it along. So the string is never under its key without its deadline. A deadline that is past removes
+// the temporary key, and RENAME then finds no key.
 Result<std::string> StringMover::finish(const RemoteKey& source) {
   if (auto done = set_deadline(parts_.target, temporary_, source.deadline); !done) return done.error();
   parts_.target.add({"RENAME", temporary_, source.key});
@@ -286,6 +308,8 @@ Result<std::string> StringMover::finish(const RemoteKey& source) {
 
 // --- both ---------------------------------------------------------------------------------------------
 
+// Draws one piece of the string beforehand. look() notes its digest when the comparison or the copy reads
+// that piece anyway, so check() knows what was copied and not only what the source has by then.
 StringMover::Sample StringMover::sample_of(const RemoteKey& source) {
   const std::uint64_t pieces =
       std::max<std::uint64_t>(1, (source.string_bytes + string_piece_bytes - 1) / string_piece_bytes);
@@ -303,7 +327,8 @@ void StringMover::Sample::look(std::uint64_t piece_offset, std::string_view byte
   if (piece_offset == offset) digest = hash64(bytes, 0);
 }
 
-// Keeps each string with the same probability.
+// Reservoir sampling: each string is kept with the same probability, although the number of strings is not
+// known yet.
 void StringMover::keep(Sample sample) {
   const std::uint64_t place = std::uniform_int_distribution<std::uint64_t>(0, candidates_++)(random_);
   if (samples_.size() < string_samples_max) {
@@ -315,6 +340,8 @@ void StringMover::keep(Sample sample) {
                "a sample is missing, or there are too many");
 }
 
+// The rule of decisions/0028: a bit that only the source has means a copy. Bits that only the target has come
+// from clients of the target, and a copy would lose them.
 // False: there is nothing to copy.
 Result<bool> StringMover::settle(const StringPair& pair, StringDifference difference, const Sample& sample) {
   if (difference.first_has_more) return true;
@@ -352,6 +379,8 @@ Result<void> StringMover::check() {
   return {};
 }
 
+// The digest is that of the bytes that were copied. So other bytes at the target are a wrong copy, and other
+// bytes at the source are a change since.
 Result<void> StringMover::check(const Sample& sample) {
   if (sample.byte_count == 0) return {};
   std::vector<std::uint64_t> digests;
@@ -359,7 +388,7 @@ Result<void> StringMover::check(const Sample& sample) {
     ask_piece(*server, sample.key, sample.offset, sample.offset + sample.byte_count);
     const auto reply = server->receive();
     if (!reply) return reply.error();
-    // It is past its deadline meanwhile.
+    // The deadline of the key has passed since.
     if (reply->view().text().empty() && sample.has_deadline) return {};
     digests.push_back(hash64(reply->view().text(), 0));
   }

@@ -12,6 +12,7 @@ std::string format(const char* pattern, ...) {
   std::array<char, 256> text;
   va_list arguments;
   va_start(arguments, pattern);
+  // A longer text is cut, and ends with a zero in any case.
   std::vsnprintf(text.data(), text.size(), pattern, arguments);
   va_end(arguments);
   return text.data();

@@ -15,8 +15,10 @@ class ZstdSource final : public ByteSource {
         input_(std::make_unique_for_overwrite<char[]>(ZSTD_DStreamInSize())) {}
 
   Result<std::size_t> read(std::span<char> into) override {
+    // The constructor cannot return an error, so the first read does.
     if (stream_ == nullptr) return fail(Errc::out_of_memory, "there is no memory for zstd");
     ZSTD_outBuffer output{.dst = into.data(), .size = into.size(), .pos = 0};
+    // A call may take input without any output. To return 0 bytes would mean the end.
     while (output.pos == 0) {
       // The library may still hold output for input that it has consumed. That output needs no more input.
       const bool exhausted = available_.pos == available_.size;
@@ -30,6 +32,8 @@ class ZstdSource final : public ByteSource {
       const std::size_t outcome = ZSTD_decompressStream(stream_.get(), &output, &available_);
       if (ZSTD_isError(outcome) != 0)
         return fail(Errc::damaged, std::string("the zstd data is damaged: ") + ZSTD_getErrorName(outcome));
+      // 0: a frame is whole, and all of its output is out. If there is no room for output left, the library
+      // may have more of it.
       within_frame_ = outcome != 0;
       more_inside_ = within_frame_ && output.pos == output.size;
     }
