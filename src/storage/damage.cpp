@@ -27,7 +27,6 @@ Error unsupported(std::uint32_t found, std::uint32_t known) {
                                  " without flags");
 }
 
-// Bytes above 126 become "?" as well, so a message is ASCII whatever stands on the disk.
 std::string printable(std::string_view bytes) {
   constexpr std::size_t length_max = 32;
   std::string text;

@@ -1,5 +1,10 @@
 // Puts the groups of a journal's frames together: a group may come in several reads, and from several
 // segments.
+//
+//     frames of one read:    a  b  G1 G2      apply(a b)       kept: G1 G2       both continue
+//     of the next read:      G3 G4 c          apply(G1 .. G4), then apply(c)     G4 does not continue
+//
+// The frames of a read are views of the reader's buffer, so what is kept is copied.
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -24,12 +29,14 @@ class FrameGroups {
     if (begun()) {
       const std::size_t count = end_of_group(frames);
       keep(frames.first(count));
+      // All frames were of the group, and it goes on in the next read.
       if (kept_.back().continues) return {};
       if (auto applied = apply_kept(apply); !applied) return applied;
       kept_.clear();
       bodies_.clear();
       frames = frames.subspan(count);
     }
+    // The frames at the end that continue are a group without an end so far: its last frame has no such flag.
     std::size_t whole = frames.size();
     while (whole > 0 && frames[whole - 1].continues) --whole;
     keep(frames.subspan(whole));
@@ -48,6 +55,7 @@ class FrameGroups {
     return count < frames.size() ? count + 1 : count;
   }
   template <class Apply>
+  // Calls once for each segment, so that an error names the right file.
   Result<void> apply_kept(const Apply& apply) const {
     for (std::span<const JournalFrame> rest = kept_; !rest.empty();) {
       const auto other = std::ranges::find_if(

@@ -34,6 +34,8 @@ std::uint64_t synced_checksum(const SyncedSlot& slot) {
   return Checksum::of(bytes_of(slot).first(offsetof(SyncedSlot, checksum)));
 }
 
+// Covers all of the head but `checksum`. So once a frame verifies, a reader may rely on its
+// `synced_position`.
 std::uint64_t frame_checksum(const FrameHead& head, std::uint64_t position, std::uint64_t body_checksum) {
   FrameSum sum;
   sum.body_checksum = body_checksum;

@@ -23,7 +23,7 @@ Result<std::optional<std::string>> read_sealed(Disk& disk, const Path& path, std
   // A missing file is no damage: a new directory has none of the three, and FIRST goes with the first save.
   if (!file && file.error().code == Errc::not_found) return std::optional<std::string>();
   if (!file) return file.error();
-  // A file that is longer than that is read in part, and then has no line feed at its end: it is refused.
+  // A longer file is read in part, and then refused: decode_sealed_line() accepts whole lines only.
   std::string line(format::sealed_line_bytes_max, '\0');
   const auto count = (*file)->read_at(0, std::as_writable_bytes(std::span(line.data(), line.size())));
   if (!count) return count.error();

@@ -130,6 +130,7 @@ void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t c
   last_.operation = static_cast<std::uint8_t>(operation);
   last_.database = static_cast<std::uint8_t>(key.database);
   last_.flags[0] = same_key ? format::operation_same_key : 0;
+  // A frame has a limit, so its counts and lengths fit into 32 bits.
   last_.count = static_cast<std::uint32_t>(count);
   last_.key_bytes = same_key ? 0 : static_cast<std::uint32_t>(key.key.size());
   last_offset_ = bytes_.size();

@@ -59,6 +59,8 @@ const Path& named(const Path& directory) {
   return directory.empty() ? here : directory;
 }
 
+// A signal may interrupt a system call, which then fails with EINTR and has done nothing. The loops here and
+// below call it again.
 Descriptor open_descriptor(const Path& path, int flags) {
   for (;;) {
     const int number = ::open(path.c_str(), flags | O_CLOEXEC, file_mode);
@@ -68,6 +70,8 @@ Descriptor open_descriptor(const Path& path, int flags) {
 
 Result<void> write_all(const Descriptor& descriptor, const Path& path, std::uint64_t offset,
                        std::span<const std::byte> bytes) {
+  // The system may write a part only, for example up to the end of the disk's space. The next call then gives
+  // the error.
   while (!bytes.empty()) {
     const ssize_t written =
         ::pwrite(descriptor.number(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -116,7 +120,8 @@ class PosixFile final : public File {
       const off_t begin = ::lseek(descriptor_.number(), static_cast<off_t>(at), SEEK_DATA);
       if (begin < 0 && errno == ENXIO) break;
       const off_t end = begin < 0 ? begin : ::lseek(descriptor_.number(), begin, SEEK_HOLE);
-      // Not every system can tell: then all of the file counts as data.
+      // Not every file system can tell. And the file may change between the two calls. Then all of it counts
+      // as data, which is never wrong.
       if (end <= begin) return std::vector{DataRange{.begin = 0, .end = *bytes}};
       at = std::min(static_cast<std::uint64_t>(end), *bytes);
       if (static_cast<std::uint64_t>(begin) < at)
@@ -163,7 +168,8 @@ class PosixFile final : public File {
 };
 
 // Takes the space of a new file. ext4, XFS, tmpfs and others have a call for that; elsewhere zeros are
-// written.
+// written. Without its space the file would have holes. A store into a hole on a full disk ends the process
+// (SIGBUS), because a store cannot report an error.
 Result<void> allocate(const Descriptor& descriptor, const Path& path, std::uint64_t byte_count) {
   for (;;) {
     if (::fallocate(descriptor.number(), 0, 0, static_cast<off_t>(byte_count)) == 0) return {};
@@ -198,6 +204,7 @@ class PosixMappedFile final : public MappedFile {
   Result<void> sync(std::uint64_t offset, std::uint64_t byte_count) override {
     const auto pages = pages_of(offset, byte_count);
     const std::size_t whole_bytes = pages.size() / system_page_bytes() * system_page_bytes();
+    // If this fails, the sync only costs more.
     static_cast<void>(::madvise(pages.data(), whole_bytes, MADV_DONTNEED));
     while (::msync(pages.data(), pages.size(), MS_SYNC) != 0) {
       if (errno != EINTR) return failed("sync", path_, errno);
@@ -211,8 +218,8 @@ class PosixMappedFile final : public MappedFile {
     return {};
   }
 
-  // Kernels before 5.14 cannot do this; there the first store into a page gets it. The range is prepared in
-  // pieces, because threads that map or unmap memory wait for each call.
+  // Kernels before 5.14 cannot do this; there the first store into a page gets it. So an error is ignored.
+  // The range is prepared in pieces, because threads that map or unmap memory wait for each call.
   void prepare(std::uint64_t offset, std::uint64_t byte_count) override {
 #ifdef MADV_POPULATE_WRITE
     const auto pages = pages_of(offset, byte_count);
@@ -232,6 +239,7 @@ class PosixMappedFile final : public MappedFile {
     return page_bytes;
   }
 
+  // madvise() and msync() take an address at the beginning of a page, and any length.
   [[nodiscard]] std::span<std::byte> pages_of(std::uint64_t offset, std::uint64_t byte_count) const {
     const std::uint64_t from = offset / system_page_bytes() * system_page_bytes();
     return bytes_.subspan(static_cast<std::size_t>(from),
@@ -254,7 +262,7 @@ class PosixLock final : public DirectoryLock {
     if (::ftruncate(file_.number(), 0) != 0) return failed("write", path_, errno);
     const ssize_t count = ::pwrite(file_.number(), text.data(), text.size(), 0);
     if (count < 0) return failed("write", path_, errno);
-    // A part of a regular file is written only where the disk has no room for the rest.
+    // Only a disk without room for the rest makes the system write a part.
     if (static_cast<std::size_t>(count) < text.size()) return failed("write", path_, ENOSPC);
     return {};
   }
@@ -303,6 +311,7 @@ Result<bool> try_lock(const Descriptor& descriptor, const Path& path) {
     // The system shares a lock with those who ask, and not with a holder.
     auto shared = try_flock(descriptor, path, LOCK_SH);
     if (!shared || !*shared) return shared;
+    // Given back before the pause. Two starts that kept their shared locks would keep each other out.
     static_cast<void>(::flock(descriptor.number(), LOCK_UN));
     if (std::chrono::steady_clock::now() >= give_up_at) return false;
     std::this_thread::sleep_for(asker_look_period);
@@ -330,7 +339,8 @@ Error not_regular(std::string_view operation, const Path& path, std::string_view
 }
 
 // Opens a regular file. O_NONBLOCK keeps open() from waiting for the other end of a pipe or a device; it does
-// nothing to a regular file.
+// nothing to a regular file. Once it is open, the descriptor is asked for the kind, because the name may get
+// another file meanwhile.
 Result<Descriptor> open_regular(std::string_view operation, const Path& path, int flags) {
   Descriptor descriptor = open_descriptor(path, flags | O_NONBLOCK);
   const int error_number = descriptor.is_open() ? 0 : errno;
@@ -358,6 +368,7 @@ class PosixDisk final : public Disk {
         return fail(Errc::io, "cannot draw a name for a file beside " + target.string());
       const Path path = target.parent_path() / aside_name(number);
       Descriptor descriptor = open_descriptor(path, O_WRONLY | O_CREAT | O_EXCL);
+      // O_EXCL also refuses a symbolic link, so no file elsewhere is written through the name.
       if (!descriptor.is_open() && errno == EEXIST) continue;
       if (!descriptor.is_open()) return failed("create", path, errno);
       return AsideFile{.path = path, .file = std::make_unique<PosixFile>(std::move(descriptor), path)};
@@ -370,6 +381,7 @@ class PosixDisk final : public Disk {
 
   Result<std::unique_ptr<File>> open_plain(const Path& path) override {
     auto descriptor = open_regular("open", path, O_RDONLY | O_NOFOLLOW);
+    // The look at the name only improves the message. What is refused is decided by open().
     std::error_code unknown;
     if (!descriptor && std::filesystem::is_symlink(path, unknown))
       return fail(Errc::io, "cannot open " + path.string() + ": it is a symbolic link");
@@ -380,12 +392,14 @@ class PosixDisk final : public Disk {
     Descriptor descriptor = open_descriptor(path, O_RDWR | O_CREAT | O_EXCL);
     if (!descriptor.is_open()) return failed("create", path, errno);
     auto mapped = map(descriptor, path, byte_count);
+    // The file has taken a part of the space, which a full disk needs for other things.
     if (!mapped) ::unlink(path.c_str());
     return mapped;
   }
 
   Result<void> make_directory(const Path& path) override {
     if (::mkdir(path.c_str(), directory_mode) == 0) return {};
+    // Kept, because the calls below change errno.
     const int error_number = errno;
     if (error_number != EEXIST) return failed("create the directory", path, error_number);
     std::error_code code;
@@ -449,6 +463,7 @@ class PosixDisk final : public Disk {
     while (::statvfs(named(path).c_str(), &status) != 0) {
       if (errno != EINTR) return failed("ask for the free space at", path, errno);
     }
+    // Not f_bfree, which includes the blocks that only root may take.
     return std::uint64_t{status.f_bavail} * status.f_frsize;
   }
 
@@ -459,6 +474,7 @@ class PosixDisk final : public Disk {
     return {};
   }
 
+  // A sync of a file does not make its name durable. Only a sync of the directory does.
   Result<void> sync_directory(const Path& directory) override {
     const Descriptor descriptor = open_descriptor(named(directory), O_RDONLY | O_DIRECTORY);
     if (!descriptor.is_open()) return failed("open the directory", named(directory), errno);
@@ -477,6 +493,7 @@ class PosixDisk final : public Disk {
     const auto directory_locked = try_lock(directory, parent);
     if (directory_locked && !*directory_locked)
       return held_by_another(path, open_descriptor(path, O_RDONLY | O_NONBLOCK));
+    // Not emptied before it is locked: the lines in it belong to the process that holds the lock.
     auto opened = open_regular("open the lock file", path, O_RDWR | O_CREAT);
     if (!opened) return opened.error();
     Descriptor& descriptor = *opened;
@@ -502,6 +519,7 @@ class PosixDisk final : public Disk {
  private:
   static Result<std::unique_ptr<MappedFile>> map(const Descriptor& descriptor, const Path& path,
                                                  std::uint64_t byte_count) {
+    // Before the file is mapped: a store into a page behind the end of a file ends the process, too.
     if (auto allocated = allocate(descriptor, path, byte_count); !allocated) return allocated.error();
     struct stat identity {};
     if (::fstat(descriptor.number(), &identity) != 0) return failed("look at", path, errno);

@@ -26,7 +26,7 @@ std::string aside_name(std::uint64_t number) {
   return name.append(aside_suffix);
 }
 
-// A start removes files of such names (storage/adopted_files.hpp), so no other name may match.
+// A start removes files with such names from the data directory (adopted_files.hpp), so the test is strict.
 bool is_aside_name(std::string_view name) {
   if (name.size() != aside_prefix.size() + aside_digits + aside_suffix.size()) return false;
   const std::string_view digits = name.substr(aside_prefix.size(), aside_digits);

@@ -78,6 +78,7 @@ bool Reserve::remove(std::size_t piece) {
   return removed.ok();
 }
 
+// The pieces behind journal_piece_count stay for a save: its success is what frees room.
 bool Reserve::give_to_journal() {
   for (std::size_t piece = 0; piece < journal_piece_count; ++piece)
     if (remove(piece)) return true;
@@ -104,6 +105,10 @@ Result<void> Reserve::restore() {
     // Only the room counts. A piece is not synced: a start makes it anew if a crash takes it.
     if (auto made = disk_.create_mapped(path(piece), piece_bytes_); !made) return made.error();
     there_[piece] = true;
+    // lend() may have begun while the file was made, and passed over a piece that was not noted yet. It sets
+    // lent_ before it looks for pieces, and this notes the piece before it looks at lent_: so one of them
+    // sees the other.
+    if (lent_ && remove(piece)) return fail(Errc::in_use, "a save uses the reserve");
     if (!whole()) continue;
     // A disk that stays full makes the server lend and make the reserve several times a second.
     log::write(std::exchange(made_once_, true) ? log::Level::debug : log::Level::info, "reserve_made",

@@ -91,6 +91,7 @@ Result<void> SyncedFile::make(const SyncedMark& mark) {
   return done;
 }
 
+// The caller syncs: two slots of a new file need one sync only.
 Result<void> SyncedFile::write_slot(std::size_t slot, const SyncedMark& mark) {
   SEPAL_ASSERT(slot < format::synced_slot_offsets.size(), "a slot that SYNCED does not have");
   format::SyncedSlot bytes;

@@ -1,6 +1,7 @@
 #include <sepal/storage/reserve.hpp>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -66,6 +67,22 @@ TEST_CASE("the journal gets half of the reserve, and a save all of the rest", "[
   CHECK(reserve->lend());
   CHECK(disk.list("d")->empty());
   CHECK(reserve->restore().error().code == Errc::in_use);
+  reserve->returned();
+  REQUIRE(reserve->restore());
+  CHECK(reserve->whole());
+}
+
+TEST_CASE("a reserve that is lent while a piece is made has no piece left", "[storage][reserve]") {
+  test::SimulatedDisk disk;
+  const auto reserve = opened(disk);
+  disk.set_observer([&](const char* operation, const auto& path) {
+    if (std::string_view(operation) == "create_mapped" && path.filename() == "reserve-2")
+      CHECK(reserve->lend());
+  });
+  CHECK(reserve->restore().error().code == Errc::in_use);
+  disk.set_observer({});
+  CHECK(disk.list("d")->empty());
+  CHECK(reserve->byte_count() == 0);
   reserve->returned();
   REQUIRE(reserve->restore());
   CHECK(reserve->whole());
