@@ -22,10 +22,13 @@ namespace sepal::script {
 // could have caught it: at its next line, and behind pcall, xpcall and coroutine.resume (sandbox.cpp).
 namespace {
 
+// The field of an error that a command has counted already, as the reference names it.
+constexpr const char* counted_field = "ignore_error_stats_update";
+
 // Whether the error on top of the stack has been counted by the command that failed. Raw: the table may be
 // one of the script's own, with a metatable.
 bool was_counted(lua_State* lua) {
-  lua_pushliteral(lua, "ignore_error_stats_update");
+  lua_pushstring(lua, counted_field);
   lua_rawget(lua, -2);
   const bool counted = lua_toboolean(lua, -1) != 0;
   lua_pop(lua, 1);
@@ -304,7 +307,9 @@ void State::answer_error(int status, Engine::Outcome& outcome) {
   reply.error(text);
 }
 
-// Gives an error its place: that of the script's line, also when a function of a library raised it.
+// Gives an error its place: that of the script's line, also when a function of a library raised it. The table
+// that it returns is a new one. The script's own may have a metatable, or be one that all scripts see, such
+// as `redis`.
 int State::handle_error(lua_State* lua) {
   lua_Debug place{};
   // Functions of libraries may call each other: the first function of the script's text is meant.
@@ -318,16 +323,20 @@ int State::handle_error(lua_State* lua) {
     push_error(lua, "ERR " + std::string(text), false);
     lua_replace(lua, 1);
   }
-  // Raw, for the same reason as in answer_error().
-  if (found) {
-    lua_pushliteral(lua, "source");
-    lua_pushstring(lua, place.source);
-    lua_rawset(lua, 1);
-    lua_pushliteral(lua, "line");
-    lua_pushinteger(lua, place.currentline);
-    lua_rawset(lua, 1);
-  }
   lua_settop(lua, 1);
+  lua_newtable(lua);
+  for (const char* const name : {"err", counted_field}) {
+    lua_pushstring(lua, name);
+    lua_pushvalue(lua, -1);
+    lua_rawget(lua, 1);
+    lua_rawset(lua, 2);
+  }
+  if (found) {
+    lua_pushstring(lua, place.source);
+    lua_setfield(lua, 2, "source");
+    lua_pushinteger(lua, place.currentline);
+    lua_setfield(lua, 2, "line");
+  }
   return 1;
 }
 

@@ -279,7 +279,9 @@ TEST_CASE("script: errors and results whose metatables fail do not end the proce
   CHECK(has(world.run(endless + "error(setmetatable({}, m))"), "-ERR unknown error"));
   CHECK(world.run(endless + "return setmetatable({}, m)") == "*0\r\n");
   const std::string refusing = "local m = {__newindex = function() error('no') end}; ";
-  CHECK(has(world.run(refusing + "error(setmetatable({err = 'MINE x'}, m))"), "-MINE x"));
+  CHECK(has(world.run(refusing + "error(setmetatable({err = 'MINE x'}, m))"), "-MINE x script: "));
+  CHECK(has(world.run("error(redis)"), "-ERR unknown error script: "));
+  CHECK(world.run("return redis.line or redis.source or 'unchanged'") == "$9\r\nunchanged\r\n");
   CHECK(world.run("return 1") == ":1\r\n");
 }
 
