@@ -52,6 +52,8 @@ std::string debug_line(const filter::LayerView& layer) {
 }
 
 std::size_t reserve_words_max(std::span<const std::string_view> words) {
+  // The count of words is checked before the options are parsed. So this only looks for the word EX behind
+  // the capacity.
   constexpr std::size_t options_at = 4;
   const auto is_expiry = [](std::string_view word) { return equal_ignoring_case(word, "EX"); };
   const bool expires = words.size() > options_at && std::ranges::any_of(words.subspan(options_at), is_expiry);

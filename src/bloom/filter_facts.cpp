@@ -17,6 +17,7 @@ FilterFacts facts_of(const filter::Filter& filter, SteadyTime now) {
 
 std::optional<double> FilterFacts::seconds_until_full() const {
   if (item_count >= capacity) return 0;
+  // Without adds there is no end in sight, and a small filter has no usage at all.
   if (!usage || usage->added_per_second <= 0) return std::nullopt;
   return static_cast<double>(capacity - item_count) / usage->added_per_second;
 }

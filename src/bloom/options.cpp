@@ -13,6 +13,7 @@ struct NumberTexts {
   std::string_view bad;    // the word is not a number
   std::string_view range;  // the number is out of range
 };
+// BF.RESERVE tells a bad word from a bad number; BF.INSERT has one text for both, as in the reference.
 constexpr NumberTexts reserve_rate{text::reserve_bad_rate, text::reserve_rate_range};
 constexpr NumberTexts reserve_capacity{text::reserve_bad_capacity, text::reserve_capacity_range};
 constexpr NumberTexts reserve_expansion{text::reserve_bad_expansion, text::reserve_expansion_range};
@@ -75,12 +76,14 @@ std::optional<Refusal> parse_reserve_options(std::span<const std::string_view> w
       return Refusal{text::reserve_unknown_word};
     }
   }
+  // Judged after all words, because they come in any order. EXPANSION 0 says the same as NONSCALING.
   if (nonscaling && expansion.value_or(0) != 0) return Refusal{text::reserve_contradiction};
   if (expansion) request.options.expansion = *expansion;
   if (nonscaling) request.options.expansion = 0;
   return std::nullopt;
 }
 
+// Options that take a value come first: takes_value() relies on this order.
 enum class InsertOption : std::uint8_t { capacity, error, expansion, nocreate, nonscaling, items };
 
 std::optional<InsertOption> insert_option(std::string_view word) {
@@ -105,7 +108,7 @@ std::optional<Refusal> store_insert_value(InsertOption option, std::string_view 
   return store(parse_expansion(value, insert_expansion), options.expansion);
 }
 
-// The error of what store() returns.
+// store() returns nothing where a value was stored: then the text is empty.
 std::string_view refusal_text(const std::optional<Refusal>& refusal) {
   return refusal ? refusal->text : std::string_view();
 }
@@ -146,6 +149,7 @@ std::variant<InsertRequest, Refusal, TooFewWords> parse_insert(std::span<const s
     }
     nonscaling = nonscaling || *option == InsertOption::nonscaling;
     if (*option == InsertOption::nocreate) request.create = false;
+    // All words behind ITEMS are items, also those that read like an option.
     if (*option == InsertOption::items) {
       request.items = words.subspan(at + 1);
       break;

@@ -22,6 +22,7 @@ StatsMap stats_of_layer(const filter::LayerView& layer, const filter::LayerMeasu
   const filter::LayerPlan plan = layer.plan();
   const bool blocked = plan.layout == filter::Layout::blocked;
   const bool of_client = plan.layout == filter::Layout::client;
+  // A client's bitmap may end within a word. The bits behind its end are none of the client's.
   const std::uint64_t bits = of_client ? plan.client_bits().bit_count : plan.bit_count();
   return {{"layout", layout_word(plan.layout)},
           {"capacity", plan.capacity},

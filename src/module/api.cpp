@@ -10,14 +10,17 @@ using GetApi = int(const char* name, void* function);
 Api api{};
 
 std::string load_api(RedisModuleCtx* context) {
-  // The first member of the context is the function that gives the others.
+  // The module is not linked with the server. The first member of the context is the function that gives the
+  // others, in every version of the server.
   GetApi* const get_api = *reinterpret_cast<GetApi**>(context);
   std::string missing;
+  // For an unknown name the server leaves the pointer as it was.
   const auto optional = [&](auto& function, const char* name) {
     if (get_api((std::string("RedisModule_") + name).c_str(), static_cast<void*>(&function)) != status_ok)
       function = nullptr;
     return function != nullptr;
   };
+  // Goes on after a missing one, so that one line of the log names all that the server lacks.
   const auto needed = [&](auto& function, const char* name) {
     if (!optional(function, name)) missing += (missing.empty() ? "" : " ") + std::string(name);
   };
@@ -66,6 +69,7 @@ std::string load_api(RedisModuleCtx* context) {
   needed(api.FreeServerInfo, "FreeServerInfo");
   needed(api.ServerInfoGetFieldUnsigned, "ServerInfoGetFieldUnsigned");
   needed(api.ServerInfoGetFieldC, "ServerInfoGetFieldC");
+  // Each caller of these tests the pointer first.
   optional(api.ReplyWithBool, "ReplyWithBool");
   optional(api.ReplyWithMap, "ReplyWithMap");
   optional(api.GetCommand, "GetCommand");

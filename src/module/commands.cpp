@@ -78,6 +78,8 @@ Filter* refuse_creation(Request& request, Errc code) {
 // Null: the reply says why.
 Filter* create(Request& request, Key& key, filter::FilterOptions options, Effects& effects) {
   options.seed = new_seed();
+  // The plan comes first: it names the bytes before anything is allocated, and only large filters need the
+  // server's answer about its memory.
   const auto plan = Filter::plan(options, no_limits, &plans);
   if (!plan) return refuse_creation(request, plan.error().code);
   if (plan->byte_count > limits_of_new(request.context, plan->byte_count).bytes_max)
@@ -102,12 +104,15 @@ std::vector<Filter::AddOutcome> add_and_grow(Request& request, Filter& filter, c
     effects.items(addition.first_item + told, {added.get() + told, end - told});
     told = end;
   };
+  // Asked once for each layer: the server's answer is slow, and the limits change only when the filter grows.
   std::optional<filter::FilterLimits> limits;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::uint32_t layers = filter.layer_count();
     if (!limits) limits = limits_of(request.context, filter, growth_bytes_max(filter));
     outcomes.push_back(filter.add_alone(items[i], *limits, &plans));
     added[i] = outcomes.back().added;
+    // A replica adds to its newest layer. So it is told the items before this one first, then the new layer,
+    // and this item after both.
     if (filter.layer_count() != layers) {
       tell(i);
       effects.shape(filter);
@@ -122,10 +127,12 @@ std::vector<Filter::AddOutcome> add_and_grow(Request& request, Filter& filter, c
 void add_to(Request& request, Filter& filter, const Addition& addition, Effects& effects) {
   const Words items = request.words.subspan(addition.first_item);
   Reply& reply = request.reply;
+  // The answers of a request with few items need no allocation.
   constexpr std::size_t few = 64;
   std::array<bool, few> place{};
   const auto many = items.size() > few ? std::make_unique<bool[]>(items.size()) : nullptr;
   const std::span<bool> added(many != nullptr ? many.get() : place.data(), items.size());
+  // The usual case: the newest layer has room for all. Otherwise try_add() has added nothing.
   if (filter.try_add(items, added)) {
     effects.items(addition.first_item, added);
     if (!addition.single) reply.array(added.size());
@@ -177,6 +184,7 @@ void bf_reserve(Request& request) {
   const auto parsed = bloom::parse_reserve(request.words.subspan(2), chosen->options);
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) return reply.error(refusal->text);
   const auto& reserve = std::get<bloom::ReserveRequest>(parsed);
+  // The deadline in milliseconds must fit into 64 bits. This is checked before the filter exists.
   const std::int64_t now = api.Milliseconds();
   constexpr std::int64_t milliseconds = 1000;
   const std::int64_t seconds = reserve.seconds.value_or(0);
@@ -286,12 +294,14 @@ void bf_debug(Request& request) {
 
 using Handler = void(Request&);
 
-// More words than any other command has stay in memory no longer than the request.
+// The memory for the words of a longer request is freed after it.
 constexpr std::size_t kept_words_max = 4096;
 
 template <Handler& handler, int arity>
 int run(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
+  // A server before Redis 7.0 does not learn the arity, and lets every number of words through.
   if (arity > 0 ? count != arity : count < -arity) return api.WrongArity(context);
+  // Kept between requests, so that a request allocates nothing for its words.
   static std::vector<std::string_view> words;
   try {
     const std::span<RedisModuleString*> given(arguments, static_cast<std::size_t>(count));
@@ -350,6 +360,7 @@ constexpr Command commands[] = {
 
 bool create_commands(RedisModuleCtx* context, const Settings& settings) {
   chosen = &settings;
+  // The category comes before the commands that name it. Each command has one key, the word behind its name.
   return create_category(context) && std::ranges::all_of(commands, [&](const Command& command) {
            const bloom::CommandFacts& facts = command.facts;
            const char* const flags = facts.writes ? "write deny-oom"

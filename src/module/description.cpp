@@ -55,12 +55,14 @@ class ServerArguments {
  private:
   const char* text(const std::string& text) { return texts_.emplace_back(text).c_str(); }
 
+  // Deques, because the server's structs point at their elements, and add() refers to a level, while more are
+  // added.
   std::deque<std::string> texts_;
   std::deque<std::vector<ArgumentInfo>> levels_;
 };
 
-// Rights of users on keys to read them only or to write them only (%R~, %W~) need to know what a command
-// does.
+// A user may have the right only to read or only to write a key (%R~, %W~). For that, the server must know
+// what the command does with the key.
 KeySpec key_of(const bloom::CommandFacts& facts) {
   KeySpec key;
   key.flags = facts.writes ? KeySpec::changes | KeySpec::inserts : KeySpec::reads | KeySpec::gives;
@@ -90,6 +92,7 @@ bool create_category(RedisModuleCtx* context) {
 
 bool describe(RedisModuleCtx* context, const bloom::CommandFacts& facts) {
   if (api.SetCommandInfo == nullptr || api.GetCommand == nullptr) return true;
+  // The server steps through our arrays by these sizes. An entry of a history is two pointers; we give none.
   static constexpr CommandInfoVersion version{.version = 1,
                                               .history_entry_bytes = 2 * sizeof(void*),
                                               .key_spec_bytes = sizeof(KeySpec),

@@ -10,6 +10,7 @@ namespace sepal::module {
 
 void Effects::shape(const filter::Filter& filter) {
   filter::ImageHeader header = filter::header_of(filter);
+  // A shape is told without items: the adds are told by themselves, and a replica counts them as it adds.
   for (filter::Filter::LayerState& layer : header.layers) layer.item_count = 0;
   const std::vector<std::byte> bytes = filter::encode(header);
   api.Replicate(request_.context, "BF.SHAPE", "sb", request_.key(),
@@ -21,7 +22,8 @@ void Effects::items(std::size_t first, std::span<const bool> added) {
   const auto count = static_cast<std::size_t>(std::ranges::count(added, true));
   if (count == 0) return;
   const std::span<RedisModuleString*> words = request_.arguments.subspan(first, added.size());
-  // An add that does nothing but add all of its items, and creates nothing where it is repeated.
+  // Such a request is its own effect, so it is told as it stands: all of its items were new, and the filter
+  // was there and did not grow.
   const bool is_whole =
       !any_ && count == added.size() && first == 2 && first + count == request_.arguments.size() &&
       (equal_ignoring_case(request_.words[0], "BF.ADD") || equal_ignoring_case(request_.words[0], "BF.MADD"));
@@ -45,6 +47,7 @@ void Effects::deadline(std::int64_t milliseconds) {
 }
 
 void Effects::end() {
+  // A request without an effect must not end a transaction of a client that watches the key.
   if (any_) api.SignalModifiedKey(request_.context, request_.key());
 }
 

@@ -25,7 +25,7 @@ using filter::FilterPtr;
 
 constexpr const char* type_name = "MBbloom--";
 constexpr std::uint64_t piece_bytes = filter::rdb_piece_bytes;
-// The server frees a value in the background where its effort is above 64.
+// The server frees a value in its background thread if the effort is above 64.
 constexpr std::uint64_t bytes_of_one_effort = std::uint64_t{64} << 10;
 
 RedisModuleType* type = nullptr;
@@ -75,6 +75,7 @@ Error cut_short() {
 Result<FilterPtr> load_own(RedisModuleIO* io) {
   const Loaded head(io);
   if (!head.is_there() || api.IsIOError(io) != 0) return cut_short();
+  // The header is checked before it sizes an allocation: RESTORE takes bytes from any client.
   const auto header = filter::decode_value_header(head.bytes(), no_limits.layers_max);
   if (!header) return header.error();
   auto made = Filter::restore(header->options, header->layers,
@@ -82,6 +83,7 @@ Result<FilterPtr> load_own(RedisModuleIO* io) {
   if (!made) return made;
   std::optional<Error> error;
   in_pieces(header->bitmap_bytes(), [&](std::uint64_t offset, std::size_t count) {
+    // An empty string stands for a piece in which no bit is set (save_all). The new bitmap is zero there.
     const Loaded piece(io);
     if (!piece.is_there() || api.IsIOError(io) != 0) {
       error = cut_short();
@@ -107,6 +109,7 @@ Result<FilterPtr> load_redisbloom(RedisModuleIO* io) {
   if (layer_count > no_limits.layers_max)
     return fail(Errc::damaged, "the filter has more layers than a filter may have");
   std::vector<std::unique_ptr<Loaded>> bits;
+  // The strings are kept until all layers are known: the filter is made in one step, with all of its layers.
   for (std::uint64_t i = 0; i < layer_count; ++i) {
     filter::RedisBloomLayer& layer = found.layers.emplace_back();
     layer.capacity = api.LoadUnsigned(io);
@@ -129,6 +132,7 @@ Result<FilterPtr> load_redisbloom(RedisModuleIO* io) {
   if (!made) return made;
   for (std::uint32_t i = 0; i < bits.size(); ++i) {
     (*made)->fill_bits(i, 0, bits[i]->bytes());
+    // Freed at once, so that the second copy shrinks while the filter fills.
     bits[i].reset();
   }
   return made;
@@ -145,6 +149,7 @@ Result<FilterPtr> load_encoded(RedisModuleIO* io, int encoding_version) {
 void* load(RedisModuleIO* io, int encoding_version) {
   try {
     auto made = load_encoded(io, encoding_version);
+    // The server owns the reference from here on, and gives it back in free_value().
     if (made) return (*made).detach();
     api.LogIOError(io, "warning", "sepal: %s", made.error().detail.c_str());
   } catch (const std::exception& failure) {
@@ -161,6 +166,7 @@ void give_image(const Filter& filter, const Take& take) {
   const filter::ImageHeader header = filter::header_of(filter);
   const std::vector<filter::LayerView> layers = filter.layers();
   take(std::span<const std::byte>(encode(header)));
+  // One buffer of a piece serves all pieces, so a save takes no second copy of the filter.
   std::vector<std::byte> piece(static_cast<std::size_t>(std::min(piece_bytes, header.bitmap_bytes())));
   in_pieces(header.bitmap_bytes(), [&](std::uint64_t offset, std::size_t count) {
     const auto part = std::span(piece).first(count);
@@ -176,7 +182,8 @@ void save_all(RedisModuleIO* io, const Filter& saved) {
   });
 }
 
-// The server has no way to hear of an error here. Data that is cut short is refused when it is read.
+// A save function has no result, so the server does not learn of an error here. Data that is cut short is
+// refused when it is read.
 void save(RedisModuleIO* io, void* value) {
   try {
     save_all(io, filter_of(value));
@@ -185,8 +192,10 @@ void save(RedisModuleIO* io, void* value) {
   }
 }
 
-// As BF.SCANDUMP gives it, so BF.LOADCHUNK takes it.
+// The AOF gets the pieces that BF.SCANDUMP answers, as requests of BF.LOADCHUNK.
 void rewrite_all(RedisModuleIO* io, RedisModuleString* key, const Filter& saved) {
+  // The AOF has the pieces of one filter in their order, so nothing has to tell them from those of another
+  // process.
   constexpr std::uint64_t no_process = 0;
   const auto emit = [&](std::uint64_t iterator, std::span<const std::byte> bytes) {
     api.EmitAOF(io, "BF.LOADCHUNK", "slb", key, static_cast<long long>(iterator), chars(bytes).data(),
@@ -216,6 +225,7 @@ std::size_t memory_usage(const void* value) {
 }
 
 void free_value(void* value) {
+  // Takes over the server's reference, and drops it. The server may call this in its background thread.
   const FilterPtr last(static_cast<Filter*>(value), false);
 }
 
@@ -225,6 +235,7 @@ std::size_t free_effort(RedisModuleString* /*key*/, const void* value) {
 
 void* copy(RedisModuleString* /*from*/, RedisModuleString* /*to*/, const void* value) {
   try {
+    // This FilterPtr adds a reference of its own, so the server keeps the one of `value`.
     const filter::Frozen frozen(FilterPtr(const_cast<Filter*>(static_cast<const Filter*>(value))));
     auto made = frozen.copy(no_limits, {});
     if (made) return (*made).detach();

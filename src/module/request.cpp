@@ -22,8 +22,9 @@ void read_words(std::span<RedisModuleString* const> arguments, std::vector<std::
 
 Key::Key(RedisModuleCtx* context, RedisModuleString* name, int mode)
     : key_(api.OpenKey(context, name, mode)) {
-  // A key that is opened to be read, and is not there, is null.
+  // OpenKey() returns null for a free key that is opened only to be read.
   if (key_ == nullptr || api.KeyType(key_) == key_is_empty) return;
+  // A value of another module has the same KeyType() as a filter, so the type itself is compared.
   if (api.ModuleTypeGetType(key_) == filter_type()) {
     filter_ = static_cast<filter::Filter*>(api.ModuleTypeGetValue(key_));
   } else {
@@ -37,6 +38,7 @@ Key::~Key() {
 
 filter::Filter* Key::put(filter::FilterPtr filter) {
   SEPAL_ASSERT(key_ != nullptr, "a filter is put under a key that is open to be written");
+  // The server owns this reference from here on, and gives it back to free_value() (filter_type.cpp).
   filter_ = filter.detach();
   api.ModuleTypeSetValue(key_, filter_type(), filter_);
   return filter_;
@@ -50,7 +52,8 @@ bool Reply::is_resp3() const {
   return (api.GetContextFlags(context_) & context_is_resp3) != 0;
 }
 
-// The server's functions for booleans and maps know the client's protocol.
+// The server's functions for booleans and maps know the client's protocol, so is_resp3() need not be asked.
+// Before Redis 7.0 there are none, and a RESP3 client gets the replies of RESP2.
 void Reply::boolean(bool value) {
   if (api.ReplyWithBool != nullptr) {
     api.ReplyWithBool(context_, value ? 1 : 0);

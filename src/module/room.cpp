@@ -13,11 +13,12 @@
 namespace sepal::module {
 namespace {
 
-// The server's answer takes 40 us, ten times as long as to create a small filter. A command that takes little
-// memory is refused by the server itself above maxmemory.
+// The server's answer takes 40 us, ten times as long as to create a small filter. Below this size the flag
+// deny-oom of the commands is enough: above maxmemory, the server itself refuses them.
 constexpr std::uint64_t asked_bytes_min = std::uint64_t{1} << 20;
 
-// Without maxmemory. The system would promise more than it has, and end the server when it is used.
+// The bound if the operator has set no maxmemory. Linux promises more memory than it has, and kills the
+// server when it uses that memory.
 std::uint64_t memory_of_machine() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_bytes = sysconf(_SC_PAGESIZE);
@@ -25,8 +26,9 @@ std::uint64_t memory_of_machine() {
   return static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
 }
 
-// The bytes that a filter may take which is not there yet. With a policy of eviction other keys make way, so
-// all of maxmemory is room. What a replica is told, and what stands in an AOF, was admitted before.
+// The bytes that a new filter or layer may take. With a policy of eviction, the server removes other keys
+// for it, so all of maxmemory is room. A replica refuses nothing, because its master has admitted the filter.
+// The same holds for the load of an AOF.
 std::uint64_t room(RedisModuleCtx* context) {
   if ((api.GetContextFlags(context) & (context_is_replica | context_is_loading)) != 0)
     return no_limits.bytes_max;
@@ -42,8 +44,8 @@ std::uint64_t room(RedisModuleCtx* context) {
   return evicts ? maxmemory : maxmemory - std::min(maxmemory, used);
 }
 
-// The server's own function ends the server where there is no memory. So a large piece is asked for with a
-// function that only says so, where the server has one.
+// The server's Calloc ends the process if there is no memory. So a large piece is asked for by a function
+// that returns null instead, if the server has one.
 void* allocate(std::size_t byte_count) {
   constexpr std::size_t large = 1 << 20;
   if (byte_count >= large) {
@@ -70,6 +72,7 @@ filter::FilterLimits limits_of_new(RedisModuleCtx* context, std::uint64_t bytes)
 
 filter::FilterLimits limits_of(RedisModuleCtx* context, const filter::Filter& filter, std::uint64_t bytes) {
   if (bytes < asked_bytes_min) return no_limits;
+  // room() may answer all that no_limits has, so the sum is bounded here.
   const std::uint64_t more = std::min(room(context), no_limits.bytes_max - filter.byte_count());
   return {.bytes_max = filter.byte_count() + more, .layers_max = no_limits.layers_max};
 }

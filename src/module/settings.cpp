@@ -8,7 +8,8 @@
 namespace sepal::module {
 namespace {
 
-// The readers' texts are those for clients, which begin with a code.
+// The texts of read_rate() and so on are made for clients, and begin with an error code. Here they go to the
+// log, or behind an error code of the server's own.
 std::string without_code(std::string_view text) {
   constexpr std::string_view code = "ERR ";
   if (text.starts_with(code)) text.remove_prefix(code.size());
@@ -83,7 +84,8 @@ RedisModuleString* string_of(std::string_view text) {
   return api.CreateString(nullptr, text.data(), text.size());
 }
 
-// The server copies what it gets, and does not free it. No exception may reach it.
+// The server copies the string and does not free it. So each call frees the string of the call before. No
+// exception may reach the server.
 RedisModuleString* get_parameter(const char*, void* setting) {
   static RedisModuleString* last = nullptr;
   try {
@@ -100,6 +102,7 @@ int set_parameter(const char*, RedisModuleString* value, void* setting, RedisMod
   std::size_t length = 0;
   const char* const word = api.StringPtrLen(value, &length);
   try {
+    // A copy is changed, so a refused value leaves the settings as they are.
     Settings changed = *offered;
     const std::string wrong = static_cast<const Setting*>(setting)->read({word, length}, changed);
     if (wrong.empty()) {
@@ -130,6 +133,7 @@ bool offer_settings(RedisModuleCtx* context, Settings& settings) {
     if (api.RegisterStringConfig(context, setting.parameter, setting.text(settings).c_str(), 0, get_parameter,
                                  set_parameter, nullptr, const_cast<Setting*>(&setting)) != status_ok)
       return false;
+  // Last: the server now applies the lines of its configuration file, so it must know all parameters.
   return api.LoadConfigs(context) == status_ok;
 }
 

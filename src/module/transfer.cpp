@@ -40,8 +40,9 @@ void reply_piece(Reply& reply, std::uint64_t next, std::span<const std::byte> pi
   reply.bulk({reinterpret_cast<const char*>(piece.data()), piece.size()});
 }
 
-// Nothing where it is no header of a filter.
+// Nothing if the bytes are no header of a filter.
 std::optional<ImageHeader> header_in(std::span<const std::byte> bytes) {
+  // A header of Sepal's dump is a piece without data. Pieces with data come with other iterators than 1.
   if (auto piece = filter::decode_dump_piece(bytes, no_limits.layers_max))
     return piece->data.empty() ? std::move(piece->image) : std::nullopt;
   auto header = filter::decode_redisbloom_header(bytes, no_limits.layers_max);
@@ -50,6 +51,7 @@ std::optional<ImageHeader> header_in(std::span<const std::byte> bytes) {
 
 // The text of the refusal; empty if there is none.
 std::string_view put(RedisModuleCtx* context, Key& key, const ImageHeader& header) {
+  // A string has no hash: it is an image of sepald, and no Bloom filter.
   if (header.options.hash == filter::ItemHash::none) return text::load_bad_data;
   auto made = Filter::restore(header.options, header.layers, limits_of_new(context, header.bitmap_bytes()));
   if (!made)
@@ -58,7 +60,8 @@ std::string_view put(RedisModuleCtx* context, Key& key, const ImageHeader& heade
   return {};
 }
 
-// Sets these bits in addition to those that are set. `offset` is in the bitmaps.
+// Sets these bits in addition to those that are set. `offset` is in the bitmaps. Clients may have added to
+// the filter since its header came: to store the bytes of the piece would lose such adds (decisions/0035).
 std::string_view fill(Filter& filter, std::uint64_t offset, std::span<const std::byte> data) {
   if (data.size() > filter::header_of(filter).bitmap_bytes() - offset) return text::load_too_big;
   // Bits are copied by whole words; RedisBloom's pieces may begin and end within one.
@@ -86,8 +89,11 @@ bool same(const ImageHeader& one, const ImageHeader& other) {
 // A piece of a dump of Sepal.
 std::string_view load_piece(RedisModuleCtx* context, Key& key, const filter::DumpPiece& piece) {
   if (key.filter() == nullptr) return text::filter_not_found;
+  // The source may grow during its dump, so a piece may name more bytes than the header did. A piece
+  // that names fewer is of another filter.
   if (piece.total_bytes < filter::header_of(*key.filter()).bitmap_bytes()) return text::load_bad_data;
   // A piece that is a whole filter has an instant of its own, which may differ from the header's.
+  // Clients may already have added to the filter under this key. So only a blank one is replaced.
   const bool is_whole = piece.image && piece.data.size() == piece.total_bytes;
   if (is_whole && !same(*piece.image, filter::header_of(*key.filter())) && is_blank(*key.filter()))
     if (const std::string_view refusal = put(context, key, *piece.image); !refusal.empty()) return refusal;
@@ -95,6 +101,7 @@ std::string_view load_piece(RedisModuleCtx* context, Key& key, const filter::Dum
   const std::uint64_t bitmap_bytes = filter::header_of(filter).bitmap_bytes();
   // The filter has grown during the dump: this piece is of a layer that the header does not name.
   if (piece.offset >= bitmap_bytes) return {};
+  // This piece may reach into a layer that the header does not name: that part is left out.
   return fill(filter, piece.offset,
               piece.data.first(static_cast<std::size_t>(
                   std::min<std::uint64_t>(piece.data.size(), bitmap_bytes - piece.offset))));
@@ -106,7 +113,9 @@ std::string_view load_bits(const Key& key, std::int64_t iterator, std::span<cons
   if (filter == nullptr) return text::filter_not_found;
   if (iterator < 1 || bits.size() > static_cast<std::uint64_t>(iterator) - 1) return text::load_bad_data;
   const std::uint64_t offset = static_cast<std::uint64_t>(iterator) - 1 - bits.size();
+  // fill() relies on this: it subtracts the offset from the bytes of all bitmaps.
   if (offset >= filter::header_of(*filter).bitmap_bytes()) return text::load_no_such_offset;
+  // Bits say nothing of the hash. In a filter of Sepal's hash they would be at wrong places.
   if (filter->options().hash != filter::ItemHash::redisbloom) return text::load_bad_data;
   return fill(*filter, offset, bits);
 }
@@ -126,6 +135,8 @@ std::string_view load(RedisModuleCtx* context, Key& key, std::int64_t iterator,
 std::string_view shape(RedisModuleCtx* context, Key& key, const ImageHeader& header) {
   Filter* const filter = key.filter();
   if (filter == nullptr) return put(context, key, header);
+  // The layers that both have must be equal. Otherwise the items that follow would set other bits than on the
+  // master.
   const std::uint32_t layer_count = filter->layer_count();
   if (filter->options() != header.options || layer_count > header.layers.size()) return text::load_bad_data;
   for (std::uint32_t i = 0; i < layer_count; ++i)
@@ -154,6 +165,8 @@ void bf_scan_dump(Request& request) {
   if (filter == nullptr) return;
   if (!iterator) return request.reply.error(text::dump_position);
   if (*iterator == 0) return reply_piece(request.reply, 1, filter::dump_header(*filter, process()));
+  // An iterator is 1 more than an offset, because 0 begins and ends a dump. A client may send any number: one
+  // that leads nowhere ends the dump.
   std::optional<filter::DumpedData> data;
   if (*iterator > 0) data = filter::dump_data(*filter, static_cast<std::uint64_t>(*iterator) - 1, process());
   if (data) return reply_piece(request.reply, 1 + data->end, data->piece);

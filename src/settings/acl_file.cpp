@@ -43,6 +43,7 @@ Result<std::string> read_acl_file(const std::string& path) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return acl_file_error(path, "the ACL file cannot be read");
     if (count == 0) return text;
+    // The bound is tested while the file is read, so a huge file or a device does not take all memory.
     text.append(piece.data(), static_cast<std::size_t>(count));
     if (text.size() > command::users_bytes_max)
       return fail(Errc::too_large, path + ": the ACL file is longer than its limit of " +
@@ -51,6 +52,7 @@ Result<std::string> read_acl_file(const std::string& path) {
 }
 
 Result<void> write_acl_file(const std::string& path, std::string_view text) {
+  // replace_config() takes the owner and the permissions from the old file, so there must be one.
   if (auto made = make_if_missing(path); !made) return made;
   return replace_config(path, text);
 }

@@ -70,6 +70,7 @@ std::string kind_text(const Setting& setting) {
 }
 
 void add_requests(CommandLine& line) {
+  // CLI11's own help flag has the same names, and ends the parse by an exception.
   line.app.set_help_flag("");
   line.app.add_flag("-h,--help", line.requests.help, "print this help and exit");
   line.app.add_flag("-v,--version", line.requests.version, "print the version and exit");
@@ -155,6 +156,7 @@ Result<void> check_values(const CommandLine& line, std::span<const std::string> 
 
 Result<void> take_apart(CommandLine& line, std::span<const std::string> arguments) {
   if (auto checked = check_values(line, arguments); !checked) return checked;
+  // Unknown words are kept, so that unexpected() can say what was probably meant.
   line.app.allow_extras();
   // CLI11 reads this list of words from its back.
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
@@ -185,6 +187,7 @@ Result<void> apply_flags(const std::vector<FlagValue>& flags, Settings& settings
     if (flag.option->count() == 0) continue;
     const auto value = parse_value(*flag.setting, flag.text);
     if (!value) {
+      // The error is printed, and may land in a log. So it hides a password.
       const std::string shown = flag.setting->secret ? "(hidden)" : flag.text;
       return refuse(flag.setting->flag() + " " + shown + ": " + value.error().detail);
     }
@@ -196,8 +199,9 @@ Result<void> apply_flags(const std::vector<FlagValue>& flags, Settings& settings
   return {};
 }
 
-// A password in the file or the flags, a password file, or the environment, in this order. Two of the first
-// two contradict each other; the environment may be set for all programs of a container.
+// A password in the file or the flags, a password file, or the environment, in this order. The first two
+// contradict each other if both are set. The environment may be set for all programs of a container, so it
+// contradicts nothing and comes last.
 Result<void> take_password(Settings& settings) {
   const bool is_set = !settings.runtime.password.empty();
   if (!settings.password_file.empty()) {
@@ -250,6 +254,7 @@ Result<Invocation> read_invocation(std::span<const std::string> arguments, std::
   add_settings(line);
   if (const auto apart = take_apart(line, arguments); !apart) return apart.error();
   if (const auto extra = line.app.remaining(); !extra.empty()) return unexpected(extra.front());
+  // Before the settings are read: help and the version need no right configuration.
   if (line.requests.help) return print(line.app.help());
   if (line.requests.version) return print(std::string(version) + "\n");
   auto settings = read_settings(line);

@@ -1,3 +1,9 @@
+// TOML's reader splits the text, and the table of settings judges the values, as it judges those of flags.
+//
+// The rest of this file makes errors that an operator understands. Most wrong files have a text without
+// quotes, or a line of redis.conf. The reader stops there, and its own words speak of digits and dates. So
+// the wrong line is judged once more, alone: not_toml_text() names the setting, and shows the line to write.
+// These errors hide the value of a secret.
 #include "config_file.hpp"
 
 #include <sepal/base/assert.hpp>
@@ -135,6 +141,8 @@ struct Entry {
   const toml::node* node = nullptr;
 };
 
+// TOML's reader gives a table in the order of its names. An operator reads a file from its top, so the first
+// error is that of the first wrong line.
 std::vector<Entry> entries_by_line(const toml::table& table) {
   std::vector<Entry> entries;
   for (auto&& [key, node] : table) {
@@ -207,7 +215,7 @@ std::string bare_value_text(const Setting& setting, const std::string& value,
 // such lines have a text without quotes.
 std::string not_toml_text(std::string_view line, const std::string& description) {
   const std::size_t equals = line.find('=');
-  // Such lines are those of redis.conf, for example.
+  // A line of redis.conf, for example, has a name and no equals sign.
   const std::string_view name_first = trimmed(line);
   if (equals == std::string_view::npos && !name_first.empty() &&
       std::isalpha(static_cast<unsigned char>(name_first.front())) != 0)
@@ -234,6 +242,7 @@ Result<std::string> read_config_text(const std::string& path) {
     return fail(reason == ENOENT ? Errc::not_found : Errc::io,
                 path + ": cannot be opened: " + std::generic_category().message(reason));
   }
+  // One byte more than a file may have, to tell one that is too long.
   std::string text(file_bytes_max + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return fail(Errc::io, path + ": cannot be read: " + std::generic_category().message(errno));

@@ -1,3 +1,5 @@
+// CONFIG uses the rows of the file and the flags, and so their ranges. But it reads and writes a value in its
+// own way: clients expect the error texts of the reference, choices in any case, and numbers without units.
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
 #include <sepal/settings/configuration.hpp>
@@ -98,6 +100,8 @@ std::string plain_text(const Setting& setting, const Value& value) {
 
 }  // namespace
 
+// A copy of all settings. CONFIG SET changes the copy, and gives it up at the first wrong value. So a request
+// with several parameters changes all of them or none.
 class Configuration::Draft final : public command::Configuration::Draft {
  public:
   explicit Draft(Configuration& original) : original_(original), settings_(original.settings_) {}
@@ -112,6 +116,7 @@ class Configuration::Draft final : public command::Configuration::Draft {
     const auto parsed = parse_parameter(setting, value);
     if (!parsed) return parsed.error().detail;
     setting.set(settings_, *parsed);
+    // The certificate, its key and its CA belong together, so any of them has all files read.
     sets_tls_ = sets_tls_ || setting.group == "TLS";
     return {};
   }
@@ -130,7 +135,9 @@ class Configuration::Draft final : public command::Configuration::Draft {
     original_.settings_.runtime = std::move(settings_.runtime);
     original_.settings_.keyspace = settings_.keyspace;
     original_.settings_.tls = std::move(settings_.tls);
+    // prepare() has read the files, so nothing can fail here.
     if (adopt_tls_) adopt_tls_();
+    // Last: the observer reads the settings as they are from here on.
     original_.observer_.changed();
   }
 

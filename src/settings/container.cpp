@@ -40,6 +40,7 @@ void lower(Number& limit, Number value) {
 }
 
 void read_group(const std::filesystem::path& group, ContainerLimits& limits) {
+  // Each version has files of its own. A file that is not there reads as no limit, so both are asked.
   lower(limits.memory_bytes, number_of(words_of(group / "memory.max").first));
   lower(limits.memory_bytes, number_of(words_of(group / "memory.limit_in_bytes").first));
   const Words cpu = words_of(group / "cpu.max");
@@ -52,6 +53,8 @@ void read_group(const std::filesystem::path& group, ContainerLimits& limits) {
 // below: then the top counts.
 void read_groups(const std::filesystem::path& top, const std::filesystem::path& path,
                  ContainerLimits& limits) {
+  // In a cgroup namespace, Linux writes "/../.." for a group outside of it. Such a path leaves the top, and
+  // the loop then ends at the root of the file system.
   std::filesystem::path group = top / path.relative_path().lexically_normal();
   while (group != top && group.has_relative_path()) {
     read_group(group, limits);
@@ -74,6 +77,7 @@ ContainerLimits container_limits(const std::filesystem::path& root) {
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string path = line.substr(second + 1);
+    // A machine may mount both versions, so each line counts.
     if (controllers.empty()) read_groups(top, path, limits);
     if (controllers == "memory") read_groups(top / "memory", path, limits);
     if (controllers == "cpu" || controllers == "cpu,cpuacct") read_groups(top / "cpu", path, limits);

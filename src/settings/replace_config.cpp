@@ -46,6 +46,7 @@ bool take_owner(int file, const struct stat& old) {
 // because the text may hold a password.
 Result<void> write_aside(const Descriptor& file, const std::string& path, const struct stat& old,
                          std::string_view text) {
+  // The owner comes before the permissions, because fchown() may clear permission bits.
   if (!take_owner(file.number(), old))
     return system_error(path, "cannot be given to the owner of the old file");
   if (::fchmod(file.number(), old.st_mode & permission_bits) != 0) {
@@ -67,6 +68,7 @@ Result<void> sync_directory_of(const std::filesystem::path& file) {
 
 Result<void> replace_config(const std::string& path, std::string_view text) {
   std::error_code unresolved;
+  // A rename onto a symbolic link would replace the link, so the link is followed first.
   const std::filesystem::path target = std::filesystem::canonical(path, unresolved);
   struct stat old {};
   if (unresolved || ::stat(target.c_str(), &old) != 0) return system_error(path, "cannot be found");
@@ -78,10 +80,12 @@ Result<void> replace_config(const std::string& path, std::string_view text) {
   if (written && std::rename(aside.c_str(), target.c_str()) != 0) {
     written = system_error(target.string(), "cannot be replaced");
   }
+  // No half-written file stays beside the operator's file. It may hold a password.
   if (!written) {
     ::unlink(aside.c_str());
     return written;
   }
+  // The rename itself is durable only when the directory is synced.
   return sync_directory_of(target);
 }
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::string_view added_heading = "# Added by CONFIG REWRITE:";
 
+// TOML's reader counts characters, and UTF-8 has up to four bytes in one.
 bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
@@ -52,6 +53,7 @@ void replace_changed(const std::vector<FileSetting>& present, const Settings& se
 }
 
 void add_missing(const std::vector<FileSetting>& present, const Settings& settings, std::string& text) {
+  // Keeps the line ends of an editor that writes CRLF.
   const std::string line_end = text.find("\r\n") == std::string::npos ? "\n" : "\r\n";
   const Settings defaults;
   std::string added;
@@ -68,6 +70,8 @@ void add_missing(const std::vector<FileSetting>& present, const Settings& settin
   text += added;
 }
 
+// A text that is a valid configuration may still say something else. So the values are compared as well: a
+// start with the new text must give these settings again.
 Result<void> check_reads_back(const std::string& text, const Settings& wanted) {
   const auto parsed = parse_config(text, wanted.config_file);
   if (!parsed) return fail(Errc::invalid_setting, "a setting cannot be written: " + parsed.error().detail);
@@ -87,6 +91,8 @@ Result<void> rewrite_config_file(const Settings& settings) {
   if (settings.config_file.empty()) {
     return fail(Errc::not_found, "the server was started without a configuration file");
   }
+  // The file is read anew, because the operator may have edited it since the start. A file that is no
+  // configuration any more is left as it is.
   const auto old_text = read_config_text(settings.config_file);
   if (!old_text) return old_text.error();
   const auto present = parse_config(*old_text, settings.config_file);

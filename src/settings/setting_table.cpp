@@ -443,7 +443,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                             .parameter = "logfile"}),
 }));
 
-// What the rows of a setting say fits together.
+// Whether the parts of a row agree. The compiler asks it of each row.
 constexpr bool is_right(const Setting& row) {
   const bool has_range = row.kind != Kind::rate && row.kind != Kind::choice && row.kind != Kind::seed;
   if (row.get == nullptr || row.set == nullptr || row.help.empty() || row.group.empty()) return false;

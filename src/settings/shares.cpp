@@ -26,12 +26,16 @@ MemoryShares memory_shares(std::uint64_t available, const Settings& settings) {
   const std::uint64_t part = available / parts;
   SEPAL_ASSERT(scripts_bytes_min <= defaults.script_memory_max,
                "the usual memory of scripts is below the least");
+  // A value that an operator has set is taken as it is, because the log would contradict the configuration
+  // otherwise (decisions/0034). A value that is set to the default cannot be told from the default.
   if (shares.clients == defaults.clients_memory_max) shares.clients = std::min(shares.clients, part);
   if (shares.scripts == defaults.script_memory_max)
     shares.scripts = std::clamp(part / workers, scripts_bytes_min, shares.scripts);
+  // 0 is no bound. An eighth is set aside all the same, because clients will take something.
   const std::uint64_t clients = shares.clients == 0 ? part : shares.clients;
   const std::uint64_t rest = std::clamp(part, rest_bytes_min, rest_bytes_max);
   const std::uint64_t others = std::min(clients + shares.scripts * workers + rest, available);
+  // Limits of an operator may take all there is. The filters keep their least share.
   shares.filters = std::max(available - others, filter_parts_min * part);
   return shares;
 }

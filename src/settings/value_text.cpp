@@ -84,6 +84,7 @@ bool is_host_name(std::string_view text) {
 }
 
 bool is_address(std::string_view text) {
+  // As in redis.conf: a leading '-' says that sepald may start without this address.
   if (text.starts_with('-')) text.remove_prefix(1);
   if (text == "*" || text == "::*" || is_host_name(text)) return true;
   in6_addr ignored{};
