@@ -201,7 +201,7 @@ Result<void> apply_flags(const std::vector<FlagValue>& flags, Settings& settings
 
 // A password in the file or the flags, a password file, or the environment, in this order. The first two
 // contradict each other if both are set. The environment may be set for all programs of a container, so it
-// contradicts nothing and comes last.
+// contradicts nothing and comes last. An empty variable is as good as none: compose files leave it empty.
 Result<void> take_password(Settings& settings) {
   const bool is_set = !settings.runtime.password.empty();
   if (!settings.password_file.empty()) {
@@ -211,7 +211,8 @@ Result<void> take_password(Settings& settings) {
     settings.runtime.password = std::move(*password);
     // No other thread runs yet, and nothing changes the environment.
     // NOLINTNEXTLINE(concurrency-mt-unsafe)
-  } else if (const char* const variable = is_set ? nullptr : std::getenv(password_variable)) {
+  } else if (const char* const variable = is_set ? nullptr : std::getenv(password_variable);
+             variable != nullptr && *variable != '\0') {
     settings.runtime.password = variable;
     if (settings.runtime.password.size() > resp::unauthenticated_bulk_bytes_max)
       return refuse(std::string(password_variable) + " is longer than " +

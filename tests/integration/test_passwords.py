@@ -69,6 +69,16 @@ class PasswordsTest(DaemonTest):
             self.assertFalse(self.accepts(daemon, "mustard"))
             self.assertTrue(self.accepts(daemon, "sesame"))
 
+    def test_an_empty_variable_is_no_place_of_a_password(self):
+        settings = pathlib.Path(self.directory, "sepald.toml")
+        settings.write_text("maxclients = 77\n")
+        with mock.patch.dict(os.environ, {"SEPAL_REQUIREPASS": ""}):
+            daemon = self.serve("--config", str(settings))
+            with Client.of(daemon) as client:
+                self.assertEqual(client.call("CONFIG", "SET", "requirepass", "sesame"), b"OK")
+                self.assertEqual(client.call("CONFIG", "REWRITE"), b"OK")
+        self.assertIn('requirepass = "sesame"', settings.read_text())
+
     def test_a_hang_up_signal_reads_password_and_users_anew(self):
         self.file.write_text("sesame\n")
         self.users.write_text("user bob on >pw +@all ~*\n")
