@@ -1,3 +1,6 @@
+// Clients match on the error texts, so it matters which error comes first. BF.RESERVE reports the rate, then
+// the capacity, then the options from the left, and last a contradiction between them. BF.INSERT reports the
+// first bad word from the left.
 #include <sepal/base/arguments.hpp>
 #include <sepal/bloom/options.hpp>
 #include <sepal/bloom/texts.hpp>
@@ -24,6 +27,7 @@ constexpr NumberTexts insert_expansion{text::insert_bad_expansion, text::insert_
 Parsed<double> parse_rate(std::string_view word, const NumberTexts& texts) {
   const std::optional<double> rate = parse_real(word);
   if (!rate) return Refusal{texts.bad};
+  // Refuses NaN, too.
   if (!(*rate > 0 && *rate < 1)) return Refusal{texts.range};
   return *rate;
 }
@@ -36,6 +40,7 @@ Parsed<std::uint64_t> parse_capacity(std::string_view word, const NumberTexts& t
 }
 
 Parsed<std::uint32_t> parse_expansion(std::string_view word, const NumberTexts& texts) {
+  // As a signed number, so that a negative one gets the text about the range.
   const std::optional<std::int64_t> expansion = parse_integer(word);
   if (!expansion) return Refusal{texts.bad};
   if (*expansion < 0 || *expansion > filter::expansion_max) return Refusal{texts.range};

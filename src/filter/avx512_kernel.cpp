@@ -79,6 +79,7 @@ SEPAL_TARGET inline __mmask8 lanes_of(std::size_t count) {
 
 // scaled() of probe.hpp, for counts up to block_count_max.
 SEPAL_TARGET inline Lanes scaled_lanes(Lanes fraction, Lanes count) {
+  // The sum is the whole product, of 64 and 32 bits, without its lowest 32 bits. So it fits into a lane.
   const Lanes upper = _mm512_mul_epu32(_mm512_srli_epi64(fraction, 32), count);
   const Lanes lower = _mm512_srli_epi64(_mm512_mul_epu32(fraction, count), 32);
   return _mm512_srli_epi64(_mm512_add_epi64(upper, lower), 32);
@@ -173,6 +174,7 @@ SEPAL_TARGET Items held_in_lines(const Blocks& blocks, const Pending& pending) {
     _mm512_store_si512(first_words.data(), shape.first_words(_mm512_load_si512(&pending.low[at])));
     const std::size_t end = std::min(at + lane_count, pending.count);
     for (std::size_t item = at; item < end; ++item) {
+      // Masked: the words behind a narrow block may lie behind the bitmap. A masked lane cannot fault.
       const Lanes block = _mm512_maskz_loadu_epi64(words, blocks.words + first_words[item - at]);
       const Lanes positions =
           shape.positions(_mm512_mullo_epi64(in_all_lanes(pending.high[item]), multipliers));
@@ -264,6 +266,8 @@ class Search {
 
  private:
   SEPAL_TARGET void look_plainly(const Blocks& blocks) {
+    // The plain kernel takes items from the list itself. The candidates are places in the list, so they are
+    // settled first.
     settle();
     kernels().front().find({&blocks, 1}, pending_);
     products_made_ = false;
@@ -279,9 +283,13 @@ class Search {
     if (!std::exchange(products_made_, true)) products_.make(pending_);
     const Items set = is_power_of_two(blocks) ? set_at_first<PowerOfTwoLanes>(blocks, pending_, products_)
                                               : set_at_first<AnyWidthLanes>(blocks, pending_, products_);
+    // Only now: the gathers above are under way while the rest of the layer before is tested
+    // (decisions/0008). Its items leave the list after that, and the bits of `set` move up with the items
+    // that stay.
     const Items held = held_candidates();
     take(held);
     candidates_ = _pext_u64(set, ~held);
+    // The layer outlives this pointer: find() settles before it returns.
     layer_ = &blocks;
     if (std::popcount(candidates_) > candidates_max) settle();
   }
@@ -299,12 +307,14 @@ class Search {
     for (std::size_t at = 0; at < pending_.count; at += lane_count) {
       const auto stay = static_cast<__mmask8>(~(held >> at) & lanes_of(pending_.count - at));
       for (auto* column : {&pending_.low, &pending_.high, &pending_.index}) {
+        // In place: `left` is at most `at`, so nothing is overwritten before it is read.
         const Lanes values = _mm512_load_si512(&(*column)[at]);
         _mm512_storeu_si512(&(*column)[left], _mm512_maskz_compress_epi64(stay, values));
       }
       left += static_cast<std::size_t>(std::popcount(stay));
     }
     pending_.count = left;
+    // The products stand at the items' old places.
     products_made_ = false;
   }
 

@@ -1,6 +1,14 @@
 // The bytes stand in the words of the layer in little-endian order. A bit is set by one atomic step on its
 // word, so no lock is needed, and no set is lost. All else that writes has the gate closed; it stores whole
 // words all the same, because a saver may read them at any time.
+//
+// A long string is sparse. Its pages have memory or have none (pages.hpp), and only write(), a load and a
+// replay give them memory. None of these runs beside a request, so the account of memory is exact. A read of
+// a page without memory answers zeros and does not touch it. A set of a bit there is refused, and comes again
+// as a write().
+//
+// A set is recorded as an added item whose fingerprint is the position. Sets of any order give the same bits;
+// other changes do not commute, and are recorded as bytes in the order of the journal (decisions/0027).
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/filter/bit_string.hpp>
@@ -21,6 +29,7 @@ constexpr std::uint64_t bytes_a_word = sizeof(std::uint64_t);
 constexpr double no_rate = 0.5;
 
 std::uint64_t rounded_to_words(std::uint64_t bytes) {
+  // An empty string has one word, too: a layer has at least one block.
   return std::max((bytes + bytes_a_word - 1) / bytes_a_word, std::uint64_t{1}) * bytes_a_word;
 }
 
@@ -130,6 +139,7 @@ std::optional<bool> BitString::try_set(std::uint64_t position, AddRecorder* reco
   std::uint64_t& word = *word_of_byte(byte);
   if ((load_word(word) & mask) != 0) return true;
   if (recorder != nullptr) recorder->begin();
+  // The bit may have been set since the look at the word, so the answer is that of fetch_or().
   const bool was_set =
       (std::atomic_ref<std::uint64_t>(word).fetch_or(mask, std::memory_order_relaxed) & mask) != 0;
   const Fingerprint told{.low = position, .high = 0};
@@ -141,6 +151,8 @@ bool BitString::try_set(std::span<const std::uint64_t> positions, std::span<bool
                         AddRecorder* recorder) {
   SEPAL_ASSERT(positions.size() == were_set.size() && positions.size() <= bits_together_max,
                "there is an answer for each bit, and a record has room for all");
+  // All positions are checked before the first bit is set, because a refusal leaves nothing done. The gate is
+  // shared: no page loses its memory, and the string keeps its length, until the bits are set.
   const std::uint64_t byte_count = length();
   for (const std::uint64_t position : positions) {
     if (position / 8 >= byte_count || !has_memory(position / 8)) return false;
@@ -164,6 +176,8 @@ bool BitString::try_set(std::span<const std::uint64_t> positions, std::span<bool
 
 void BitString::read(std::uint64_t offset, std::span<std::byte> to) const {
   SEPAL_ASSERT(offset <= capacity() && to.size() <= capacity() - offset, "bytes are read behind a string");
+  // Bits are copied by whole words, and `offset` may be within one. So the bytes go through a buffer whose
+  // first word begins at or before them.
   std::array<std::byte, Pages::page_bytes> words;
   while (!to.empty()) {
     const std::uint64_t begin = offset / bytes_a_word * bytes_a_word;
@@ -194,6 +208,7 @@ void BitString::each_word_of(const BitRange& range, const Visit& visit) const {
     const std::uint64_t first_byte = at / 8;
     const std::uint64_t page_end = (first_byte / Pages::page_bytes + 1) * Pages::page_bytes;
     const bool is_zero = !has_memory(first_byte);
+    // The first word is visited even in a page of zeros, so that find(false) can end in it.
     const std::uint64_t byte_count = is_zero ? bytes_a_word : std::min(page_end, capacity()) - first_byte;
     const auto part = std::span(bytes).first(static_cast<std::size_t>(byte_count));
     read(first_byte, part);
@@ -250,6 +265,7 @@ void BitString::write_part(std::uint64_t offset, std::span<const std::byte> byte
     const std::uint64_t at = offset + done;
     const std::uint64_t in_word = at % bytes_a_word;
     const auto count = std::min<std::size_t>(bytes_a_word - in_word, bytes.size() - done);
+    // Once a page: at the first byte, and at each begin of a page.
     if (pages != nullptr && (done == 0 || at % Pages::page_bytes == 0)) pages->add(at / Pages::page_bytes);
     std::array<std::byte, bytes_a_word> eight{};
     std::uint64_t& word = *word_of_byte(at);
@@ -260,7 +276,8 @@ void BitString::write_part(std::uint64_t offset, std::span<const std::byte> byte
   }
 }
 
-// Behind the end there may be bytes that a save has read too late (storage/snapshot.hpp).
+// Bytes behind the end need not be zero: a save reads the bits later than the length (storage/snapshot.hpp),
+// so a string that is loaded may have bytes of a longer one. Pages without memory are zeros already.
 void BitString::clear(std::uint64_t begin, std::uint64_t end) {
   static constexpr std::array<std::byte, Pages::page_bytes> zeros{};
   Pages::each(begin, end - begin, [&](std::uint64_t, std::uint64_t offset, std::size_t count) {
@@ -270,12 +287,16 @@ void BitString::clear(std::uint64_t begin, std::uint64_t end) {
 
 Result<FilterPtr> BitString::grown(std::uint64_t byte_count, const FilterLimits& limits) const {
   if (byte_count > string_bytes_max) return fail(Errc::too_large, "a string is longer than 512 MB");
+  // Twice the capacity, so that a string that grows byte by byte is copied seldom.
   const std::uint64_t wanted = std::max(byte_count, std::min(2 * capacity(), string_bytes_max));
   if (auto memory = layer_.memory()) {
+    // Nothing is copied, and no page is touched. Keyspace::write() checks the memory of what it writes
+    // (bytes_to_touch()), so the limits are not needed here.
     const StringShape shape = shape_of(wanted, length());
     return Filter::string_in(shape.options, shape.layer, std::move(memory));
   }
   auto made = empty_string(wanted, limits);
+  // Twice as much may be above the limit where just enough is not.
   if (!made && made.error().code == Errc::too_large) made = empty_string(byte_count, limits);
   if (!made) return made;
   const std::string bytes = text();

@@ -1,14 +1,14 @@
 // Where the host has no allocator of its own (filter/memory.hpp), a bitmap of at least mapped_bytes_min is a
-// mapping of its own: the kernel zeroes its pages when they are
-// first touched, and gets them back when the bitmap goes. A bitmap of at least a huge page starts at a
-// multiple of one and is meant for huge pages; without them most requests to a giant filter would miss in the
-// translation cache as well. The mapping ends where the bitmap ends, rounded up to a small page, so a huge
-// page never brings in more than was asked for.
+// mapping of its own: the kernel zeroes its pages when they are first touched, and gets them back when the
+// bitmap goes. A bitmap of at least a huge page starts at a multiple of one and is meant for huge pages;
+// without them most requests to a giant filter would miss in the translation cache as well. The mapping ends
+// where the bitmap ends, rounded up to a small page, so a huge page never brings in more than was asked for.
 //
 // The first touch of a huge page zeroes two megabytes, which takes a quarter of a millisecond, and the items
 // of one batch touch a page each. So a bitmap that requests fill begins in small pages. A background thread
 // moves a piece of it into a huge page when requests have touched nearly all of its small pages: earlier, the
-// requests that touch the rest would wait for the move.
+// requests that touch the rest would wait for the move. decisions/0010 has the measurements, and what was
+// tried and lost.
 //
 // Giving a gigabyte back takes milliseconds, many in small pages, and the address space is locked meanwhile:
 // a request that touches a new page elsewhere would wait. So the memory goes back a piece at a time.
@@ -52,6 +52,7 @@ constexpr std::uint64_t rounded_up(std::uint64_t number, std::uint64_t unit) {
 
 // Maps `bytes` (whole pages) at a multiple of a huge page: maps a huge page more, and gives both ends back.
 void* map_at_huge_page(std::uint64_t bytes, Paging paging) {
+  // mmap() gives whole small pages, so the next multiple of a huge page is at most this far away.
   const std::uint64_t mapped_bytes = bytes + huge_page_bytes - page_bytes;
   void* mapped = mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return mapped;
@@ -59,7 +60,8 @@ void* map_at_huge_page(std::uint64_t bytes, Paging paging) {
   const std::uint64_t before = rounded_up(begin, huge_page_bytes) - begin;
   const std::uint64_t after = mapped_bytes - before - bytes;
   char* const aligned = static_cast<char*>(mapped) + before;
-  // These calls only save memory or time. Nothing can be done when one of them fails.
+  // These calls only save memory or time. Nothing can be done when one of them fails. MADV_NOHUGEPAGE is said
+  // aloud, because a system may be set to use huge pages everywhere.
   if (before > 0) (void)munmap(mapped, before);
   if (after > 0) (void)munmap(aligned + bytes, after);
   (void)madvise(aligned, bytes, paging == Paging::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
@@ -72,6 +74,7 @@ void* map_at_huge_page(std::uint64_t bytes, Paging paging) {
 void warm_a_huge_page() {
   void* const page = map_at_huge_page(huge_page_bytes, Paging::huge);
   if (page == MAP_FAILED) return;
+  // volatile: the compiler would leave out a write that is never read.
   *static_cast<volatile char*>(page) = 1;
   (void)munmap(page, huge_page_bytes);
 }
@@ -110,7 +113,9 @@ char* Bitmap::piece_begin(std::uint64_t piece) const {
 
 bool Bitmap::in_use(std::uint64_t piece) const {
   std::array<unsigned char, huge_page_bytes / page_bytes> resident{};
+  // Without an answer the piece counts as in use: it would otherwise hold up the layer for ever.
   if (mincore(piece_begin(piece), huge_page_bytes, resident.data()) != 0) return true;
+  // Only the lowest bit of an answer has a meaning.
   const auto untouched = std::ranges::count_if(resident, [](unsigned char page) { return (page & 1) == 0; });
   return untouched <= untouched_pages_max;
 }
@@ -120,6 +125,7 @@ bool Bitmap::in_use(std::uint64_t piece) const {
 // Otherwise the bitmap would stay two mappings, of which a process may have some ten thousand.
 void Bitmap::move_to_huge_page(std::uint64_t piece) const {
   warm_a_huge_page();
+  // A failure is ignored: the piece then stays in small pages, and answers as before.
   const bool last = piece + 1 == piece_count();
   const std::uint64_t end = rounded_up(bytes_, page_bytes);
   (void)madvise(piece_begin(piece), last ? end - piece * huge_page_bytes : huge_page_bytes, MADV_HUGEPAGE);
@@ -139,6 +145,7 @@ Bitmap::~Bitmap() {
   }
   char* const begin = reinterpret_cast<char*>(words_);
   const std::uint64_t bytes = rounded_up(bytes_, page_bytes);
+  // munmap() comes last: it holds the lock of the address space, and has no page left to free.
   for (std::uint64_t at = 0; at < bytes; at += freed_piece_bytes)
     (void)madvise(begin + at, std::min(freed_piece_bytes, bytes - at), MADV_DONTNEED);
   (void)munmap(begin, bytes);

@@ -1,3 +1,13 @@
+// A batch takes its turn at three kinds of places, always in this order:
+//
+//     entry_       claims room for the items, or finds that there is none
+//     regions_[r]  adds the items of the region r; for r from 0 on
+//     end_         gives back the room that known items did not need
+//
+// No batch overtakes another one at any place. So a batch whose turn it is at end_ knows that all batches
+// before it are through and that their counts are exact. A batch without room waits for that moment inside
+// its turn at entry_, where it also holds up the batches behind it. Then it is alone, and may grow the
+// filter.
 #include <sepal/base/assert.hpp>
 #include <sepal/filter/bulk_add.hpp>
 
@@ -15,6 +25,7 @@ class Regions {
  public:
   Regions(const Blocks& blocks, std::size_t count_max)
       : block_count_(blocks.block_count),
+        // The smallest shift that makes at most `count_max` regions.
         shift_(static_cast<int>(std::bit_width((blocks.block_count - 1) / count_max))) {}
 
   [[nodiscard]] std::size_t of(const Fingerprint& item) const {
@@ -63,11 +74,15 @@ bool BulkAdd::add(std::uint32_t batch, std::span<const Fingerprint> items, Works
   items_before_ += items.size();
   const bool accepted = !refused_;
   entry_.pass(batch);
+  // A refused batch has no items. It goes through all turns all the same, because the batches behind it wait
+  // for its number.
   // The layers stay as they are until this batch is through: a batch that grows the filter first waits for it
   // at end_.
   if (claim.older_layers > 0)
     claim.items = absent_of(claim.items, filter_.stack(), claim.older_layers, workspace.absent_);
   const std::uint64_t added = add_by_region(batch, claim, workspace);
+  // In turn: otherwise this batch could give back room after a later batch has found none. The filter would
+  // then grow at another item than with one thread.
   end_.wait_for(batch);
   SEPAL_ASSERT(added <= claim.room, "more items were added than room was claimed for");
   claim.layer->give_back(claim.room - added);
@@ -84,6 +99,7 @@ BulkAdd::Claim BulkAdd::make_claim(std::uint32_t batch, std::span<const Fingerpr
     return {.items = items, .layer = &newest, .room = items.size(), .older_layers = layers.size() - 1};
   // From here on this batch is alone, so the counts are exact. Room for the new items is enough.
   end_.wait_for(batch);
+  // Known items need no room. So a batch of mostly known items may still fit, and needs no growth.
   const auto absent = absent_of(items, layers, layers.size(), workspace.absent_);
   if (newest.claim(absent.size())) return {.items = absent, .layer = &newest, .room = absent.size()};
   add_one_by_one(items);
@@ -98,6 +114,7 @@ void BulkAdd::add_one_by_one(std::span<const Fingerprint> items) {
     refused_ = {.item = items_before_ + i, .why = refusal};
     return;
   }
+  // No other batch is at work here, so the pieces may move at once.
   if (filter_.layer_count() > layer_count) move_to_huge_pages(filter_.newest_layer());
 }
 
@@ -106,6 +123,7 @@ std::uint64_t BulkAdd::add_by_region(std::uint32_t batch, const Claim& claim, Wo
   std::array<std::size_t, region_count + 1> ends{};
   for (const Fingerprint& item : claim.items) ++ends[regions.of(item) + 1];
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  // A counting sort: stable, so that a block gets its items in the order of the input.
   // ends[r] is first where region r begins. Filling the region moves it to where the region ends.
   auto& sorted = workspace.sorted_;
   if (sorted.size() < claim.items.size()) sorted.resize(claim.items.size());

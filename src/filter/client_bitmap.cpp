@@ -76,9 +76,11 @@ class BitmapReader {
  private:
   void read(std::uint64_t offset, std::span<std::byte> bytes) const {
     const std::uint64_t from = head_bytes_ + offset;
+    // A string by SETBIT ends with the last byte that a client wrote. The bitmap goes on with zeros.
     const std::uint64_t there = std::min<std::uint64_t>(from < length_ ? length_ - from : 0, bytes.size());
     if (there > 0) string_.read(from, bytes.first(there));
     std::ranges::fill(bytes.subspan(there), std::byte{0});
+    // SETBIT counts bits from the highest of each byte; Guava writes the highest byte of a word first.
     for (std::uint64_t at = 0; at < bytes.size(); at += bitmap_word_bytes) {
       const auto word = load_little_endian<std::uint64_t>(bytes.data() + at);
       store_little_endian(bytes.data() + at,
@@ -87,7 +89,8 @@ class BitmapReader {
     if (offset + bytes.size() == byte_count()) leave_unused_out(bytes);
   }
 
-  // Others may set a bit behind the last one once goes_beyond() has looked.
+  // A client may set a bit behind the last position after goes_beyond() has looked. The
+  // estimates from the layer's bits rely on its unused bits being clear.
   void leave_unused_out(std::span<std::byte> bytes) const {
     std::byte* const last = bytes.data() + bytes.size() - bitmap_word_bytes;
     const std::uint64_t unused = words_of(bit_count_) * word_bits - bit_count_;
@@ -157,6 +160,7 @@ Result<ClientBits> bits_of_guava(const Filter& string) {
                         .bit_count = words * word_bits,
                         .probe_count = static_cast<std::uint32_t>(byte(1)),
                         .first_seed = 0};
+  // A string of another kind seldom has a length that its own bytes 2 to 5 name.
   if (byte(0) > 1 || !is_sound(bits) || bytes.length() != guava_head_bytes + words * bitmap_word_bytes)
     return damaged("the string is not in Guava's form");
   return bits;
@@ -168,8 +172,12 @@ Result<FilterPtr> filter_of_bitmap(const Filter& string, const ClientBitmap& bit
   BitmapReader reader(string, bitmap);
   if (bitmap.form == BitmapForm::by_setbit && reader.goes_beyond())
     return fail(Errc::out_of_range, "a bit is set behind the last position");
+  // Two passes: the shape of the layer follows from the bits that are set, and only then is there a place to
+  // copy them to. Bits that clients set in between are copied and not counted; the count is an estimate
+  // anyway (decisions/0030).
   const auto measured = measure(reader, go_on);
   if (!measured) return measured.error();
+  // Guava's form says its number of bits itself, so it cannot be a wrong one.
   if (bitmap.form == BitmapForm::by_setbit && ends_too_early(bitmap.bits, *measured))
     return damaged("no bit is set near the end of the bitmap");
   const Filter::LayerState layer = layer_of(bitmap, *measured);

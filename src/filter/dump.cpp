@@ -20,6 +20,8 @@ static_assert(dump_data_bytes_max % sizeof(std::uint64_t) == 0, "pieces begin at
 
 // A big layer's identity is unique in this process, and a filter keeps the layers that it has.
 std::uint64_t identity_of(const Filter& filter, std::uint64_t process) {
+  // A small layer has no identity. Then only the seed and the hash tell the filter from other filters of
+  // this process.
   const FilterOptions options = filter.options();
   std::array<std::uint64_t, 4> facts = {process, options.seed, static_cast<std::uint64_t>(options.hash), 0};
   for (std::uint32_t i = 0; i < filter.layer_count() && facts[3] == 0; ++i)
@@ -64,6 +66,7 @@ std::optional<DumpedData> dump_data(const Filter& filter, std::uint64_t offset, 
   const ImageHeader image = header_of(filter);
   const std::uint64_t total_bytes = image.bitmap_bytes();
   if (offset >= total_bytes) return std::nullopt;
+  // Bits are copied by whole words. The client may ask for any offset.
   offset -= offset % sizeof(std::uint64_t);
   const auto data_bytes =
       static_cast<std::size_t>(std::min<std::uint64_t>(total_bytes - offset, dump_data_bytes_max));
@@ -85,6 +88,7 @@ Result<DumpPiece> decode_dump_piece(std::span<const std::byte> bytes, std::uint3
   if (bytes.size() < dump_head_bytes + dump_checksum_bytes) return damaged("a piece of a dump is cut short");
   if (std::memcmp(bytes.data(), dump_magic.data(), dump_magic.size()) != 0)
     return damaged("this is no piece of a dump");
+  // The checksum comes first, so what follows only guards against bytes that were made on purpose.
   const auto sealed = bytes.first(bytes.size() - dump_checksum_bytes);
   if (load_little_endian<std::uint64_t>(sealed.data() + sealed.size()) != Checksum::of(sealed))
     return damaged("a piece of a dump is not what was written");
@@ -97,9 +101,11 @@ Result<DumpPiece> decode_dump_piece(std::span<const std::byte> bytes, std::uint3
   piece.total_bytes = reader.integer<std::uint64_t>();
   const std::size_t header_bytes = reader.integer<std::uint32_t>();
   const std::size_t data_bytes = reader.integer<std::uint32_t>();
+  // Two numbers of 32 bits, added in 64: the sum does not wrap.
   if (sealed.size() != dump_head_bytes + header_bytes + data_bytes)
     return damaged("a piece of a dump has another length");
   piece.data = sealed.subspan(dump_head_bytes + header_bytes);
+  // As differences, because offset and total may be any numbers of 64 bits.
   if (data_bytes > piece.total_bytes || piece.offset > piece.total_bytes - data_bytes)
     return damaged("a piece of a dump lies beyond its end");
   if (header_bytes == 0) return piece;

@@ -55,6 +55,7 @@ class NewItems {
   // Called before up to window_items_max items are added.
   void expect() {
     if (recorder_ == nullptr) return;
+    // A piece ends between two windows, so that note() needs no check of the room for each item.
     if (count_ > recorded_items_max - window_items_max) end();
     if (!std::exchange(begun_, true)) recorder_->begin();
   }
@@ -74,6 +75,7 @@ class NewItems {
 
   AddRecorder* recorder_;
   std::size_t count_ = 0;
+  // Every begin() gets its end(): between the two, other workers' settle() may wait for this one.
   bool begun_ = false;
   // Bytes, because an array of fingerprints would be filled with zeros for each batch.
   alignas(Fingerprint) std::byte bytes_[recorded_items_max * sizeof(Fingerprint)];
@@ -193,15 +195,20 @@ Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerStat
     heap_release(allocated);
     return fail(Errc::out_of_memory, "the system refused the memory of a filter");
   }
+  // The layer comes first and the filter after it: ~Filter() destroys the layer, so no filter may exist
+  // without one.
   return FilterPtr(::new (allocated) Filter(options));
 }
 
 LayerStack Filter::stack() const {
+  // The first layer follows this object in the allocation (allocate()).
   Layer& first = *std::launder(reinterpret_cast<Layer*>(const_cast<Filter*>(this) + 1));
   return {first, younger_ == nullptr ? std::span<const std::unique_ptr<Layer>>() : std::span(*younger_)};
 }
 
 Result<FilterPlan> Filter::plan(const FilterOptions& options, const FilterLimits& limits, PlanMemo* plans) {
+  // Only Sepal's own filters are planned. A filter with another hash comes whole, with the layers that it has
+  // (restore()).
   if (!is_sound(options) || options.hash != ItemHash::xxh3)
     return fail(Errc::out_of_range, "an option of the filter is out of its range");
   const LayerRequest request{.capacity = options.capacity, .error_rate = layer_error_rate(options, {})};
@@ -257,6 +264,8 @@ Result<FilterPtr> Filter::assemble(const FilterOptions& options, std::span<const
 
 Result<void> Filter::append_layer(const LayerPlan& plan, const FilterLimits& limits) {
   if (layer_count() >= limits.layers_max) return fail(Errc::too_large, "more layers than a filter may have");
+  // The new layer is judged together with the present ones, because its capacity and rate follow from its
+  // place among them. The counts do not matter for that.
   std::vector<LayerState> states;
   for (const LayerView& layer : layers()) states.push_back({.plan = layer.plan(), .item_count = 0});
   states.push_back({.plan = plan, .item_count = 0});
@@ -281,9 +290,11 @@ void Filter::append(std::unique_ptr<Layer> layer) {
   // One place more, not twice as many: there are at most a few dozen layers, and their memory is accounted
   // for.
   younger_->reserve(younger_->size() + 1);
+  // Taken before the list grows: the usage is the filter's, and stands in its newest layer.
   std::unique_ptr<Usage> usage = stack().newest().take_usage();
   younger_->push_back(std::move(layer));
-  // After a layer of RedisBloom with more bits than its items need, the next one may be small.
+  // After a layer of RedisBloom with more bits than its items need, the next one may be small. A small layer
+  // drops the usage.
   younger_->back()->keep_usage(std::move(usage));
 }
 
@@ -305,6 +316,7 @@ void Filter::fill_bits(std::uint32_t layer_index, std::uint64_t offset, std::spa
 
 bool Filter::known(const Fingerprint& fingerprint) const {
   const LayerStack layers = stack();
+  // The newest layer first: it usually holds the most items.
   for (std::uint32_t index = layers.size(); index-- > 0;)
     if (layers[index].contains(fingerprint)) return true;
   return false;
@@ -319,6 +331,7 @@ void Filter::contains(std::span<const std::string_view> items, std::span<bool> p
                                          : foreign_contains(items[0]);
     return;
   }
+  // The windows only tell which items are absent.
   std::ranges::fill(present, true);
   visit_absent(
       items, FilterHash{hash_, seed_}, layers, LookUp::only, [] {},
@@ -338,6 +351,7 @@ bool Filter::foreign_contains(std::string_view item) const {
 }
 
 bool Filter::try_add_foreign(std::string_view item, bool& added, AddRecorder* recorder) {
+  // The bitmap is asked with the item itself, which is lost once there is only a fingerprint.
   added = false;
   return in_bitmap(item) || try_add(fingerprint(item), added, recorder);
 }
@@ -353,11 +367,14 @@ bool Filter::try_add(const Fingerprint& item, bool& added, AddRecorder* recorder
   const LayerStack layers = stack();
   Layer& newest = layers.newest();
   added = false;
+  // Before known(), whose read would map the system's page of zeros.
   if (newest.fresh()) [[unlikely]]
     newest.touch(item);
   // Where nothing was added yet, there is nothing to look up: the bits alone tell what is new.
   const bool untouched = layers.size() == 1 && newest.small_and_empty();
   if (!untouched && known(item)) return true;
+  // begin() comes before the first bit is set. Otherwise another worker could read the bit, answer "known",
+  // and not wait for the record of this add (WorkerLog::settle).
   if (recorder != nullptr) recorder->begin();
   const Added outcome = newest.add(item);
   added = outcome == Added::yes;
@@ -395,7 +412,8 @@ std::uint64_t Filter::add_absent(std::span<const std::string_view> items, std::s
     for (std::size_t i = 0; i < shards_ahead; ++i) ask_for_shard(i);
     for (std::size_t i = 0; i < absent.count; ++i) {
       ask_for_shard(i + shards_ahead);
-      // The newest layer tests again: an item may stand twice in one window.
+      // The newest layer decides under its lock: an item may stand twice in one window, or another thread may
+      // have added it since the look-up.
       const bool is_new = newest.add_claimed(absent.fingerprint(i));
       new_items.note(absent.fingerprint(i), is_new);
       added[at + absent.index[i]] = is_new;
@@ -415,6 +433,8 @@ bool Filter::try_add(std::span<const std::string_view> items, std::span<bool> ad
   }
   Layer& newest = stack().newest();
   std::uint64_t room = items.size();
+  // First pass: room for all items, before any is looked up. If there is none, the pass adds nothing and
+  // counts the items that no layer knows. A second pass then adds, with room for that many.
   bool claimed = false;
   // The line of the room comes from another core while the first window is hashed.
   newest.prefetch_room();
@@ -438,6 +458,8 @@ Filter::AddOutcome Filter::add_alone(std::string_view item, const FilterLimits& 
 
 Filter::AddOutcome Filter::add_alone(const Fingerprint& item, const FilterLimits& limits, PlanMemo* plans) {
   if (known(item)) return {};
+  // This thread is alone, so after the sweep a failed claim means that the layer is full. Without the sweep a
+  // filter would grow while shards still have reserves.
   stack().newest().sweep();
   if (!stack().newest().claim(1)) {
     const Refusal refusal = grow(limits, plans);
@@ -478,10 +500,12 @@ Filter::Refusal Filter::grow(const FilterLimits& limits, PlanMemo* plans) {
   if (layer_count() >= limits.layers_max) return Refusal::layer_limit;
   const LayerRequest request = next_layer();
   const std::uint64_t bytes_held = bytes_with_place();
+  // The comparison comes before the subtraction below, which would wrap.
   if (request.capacity == 0 || bytes_held > limits.bytes_max) return Refusal::too_large;
   const std::uint64_t bytes_max = limits.bytes_max - bytes_held;
   const auto plan = planned(request, bytes_max, plans);
   if (!plan || Layer::footprint(*plan) > bytes_max) return Refusal::too_large;
+  // The layer is whole before it is appended, so a refusal leaves the filter as it is.
   auto layer = Layer::create(*plan, 0, Paging::small);
   if (!layer) return Refusal::out_of_memory;
   append(std::move(*layer));

@@ -40,12 +40,15 @@ void heap_release(void* allocated) {
 void* heap_allocate_lines(std::size_t byte_count) {
   SEPAL_ASSERT(byte_count % line_bytes == 0, "whole cache lines are allocated");
   if (!host_allocates()) {
+    // The C library has no calloc() with an alignment.
     void* const lines = std::aligned_alloc(line_bytes, byte_count);
     if (lines != nullptr) std::memset(lines, 0, byte_count);
     return lines;
   }
   void* const given = host.allocate(heap_line_bytes(byte_count));
   if (given == nullptr) return nullptr;
+  // The first address that has room for a pointer before it, rounded up to a line. heap_line_bytes() asks for
+  // as much more as this can move the lines.
   const auto behind = reinterpret_cast<std::uintptr_t>(given) + sizeof(void*) + line_bytes - 1;
   char* const lines =
       static_cast<char*>(given) + (behind - behind % line_bytes - reinterpret_cast<std::uintptr_t>(given));

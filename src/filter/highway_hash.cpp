@@ -40,12 +40,16 @@ class HighwayState {
     for (std::uint64_t& word : v0_) word += (std::uint64_t{count} << word_half) + count;
     for (std::uint64_t& word : v1_) word = halves_rotated(word, static_cast<int>(count));
     std::array<char, packet_bytes> packet{};
+    // The publication's layout of a last packet. From 16 bytes on, the last four bytes stand at its end as
+    // well. Below that, up to three bytes behind the last whole four stand at 16 to 18: the first, the middle
+    // and the last one.
     const std::size_t whole = count / 4 * 4;
     const std::size_t last = count % 4;
     std::copy_n(rest.data(), whole, packet.data());
     if ((count & 16) != 0) {
       std::copy_n(rest.data() + count - 4, 4, packet.data() + packet_bytes - 4);
     } else if (last != 0) {
+      // With one or two bytes left, some of these are the same byte.
       packet[16] = rest[whole];
       packet[17] = rest[whole + last / 2];
       packet[18] = rest[count - 1];

@@ -46,6 +46,8 @@ std::optional<Filter::LayerState> read_layer(FieldReader& reader) {
   state.plan.unused_bits = reader.integer<std::uint8_t>();
   const auto reserved = reader.integer<std::uint8_t>();
   state.plan.first_seed = reader.integer<std::uint32_t>();
+  // The reserved byte is 0 in each version that this build knows: another value has a meaning that it would
+  // miss.
   if (state.plan.layout > Layout::client || reserved != 0) return std::nullopt;
   return state;
 }
@@ -105,11 +107,14 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
   if (std::memcmp(bytes.data(), image_magic.data(), image_magic.size()) != 0)
     return damaged("this is not a filter");
   FieldReader reader(bytes.subspan(image_magic.size()));
+  // The version comes before all else: another version may have other fields behind it.
   const auto version = reader.integer<std::uint16_t>();
   if (version < image_version || version > image_version_of_client_bitmaps)
     return fail(Errc::unsupported_version,
                 "the filter's header is of a version that this build does not know");
   const auto hash = reader.integer<std::uint16_t>();
+  // Compared before the cast, which would make a known hash of a large number. Each hash has one version, so
+  // a header with another one is not what any build wrote.
   if (hash > std::numeric_limits<std::uint8_t>::max() || version_of(static_cast<ItemHash>(hash)) != version)
     return damaged("a filter's header names an unknown hash");
 
@@ -120,6 +125,7 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
   header.options.expansion = reader.integer<std::uint32_t>();
   header.options.hash = static_cast<ItemHash>(hash);
   const auto layer_count = reader.integer<std::uint32_t>();
+  // Both bounds come before the allocation.
   if (layer_count > layers_max) return damaged("a filter's header names more layers than a filter may have");
   if ((bytes.size() - image_header_bytes) / image_layer_bytes < layer_count)
     return damaged("a filter's header is cut short among its layers");
@@ -129,6 +135,7 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
     if (!layer) return damaged("a filter's header names an unknown layout");
     header.layers.push_back(*layer);
   }
+  // From here on no sum of sizes can wrap, and bitmap_bytes() may be believed.
   if (!is_sound(header.options, header.layers))
     return damaged("a filter's header has values that no filter has");
   return header;
@@ -195,6 +202,7 @@ std::vector<std::byte> whole_image(const Filter& filter) {
 Result<FilterPtr> filter_of(std::span<const std::byte> image, const FilterLimits& limits) {
   const auto header = decode_image_header(image, limits.layers_max);
   if (!header) return header.error();
+  // decode_image_header() has found all layers in the image, so this does not go beyond its end.
   const auto bits = image.subspan(image_bytes(header->layers.size()));
   if (bits.size() != header->bitmap_bytes()) return damaged("a filter's bitmap is not as long as its layers");
   auto filter = Filter::restore(header->options, header->layers, limits);

@@ -1,3 +1,5 @@
+// The hash decides where the bits of a dump are, so it must be the same on every machine: words are read as
+// little endian.
 #include <sepal/base/endian.hpp>
 #include <sepal/filter/item_hash.hpp>
 

@@ -40,6 +40,8 @@ void find(const Blocks& blocks, const Positions& positions, Pending& pending) {
   std::size_t left = 0;
   for (std::size_t at = 0; at < pending.count; ++at) {
     const Fingerprint item = pending.fingerprint(at);
+    // Every item is written to the next place, and the place is kept only if the item stays. So there is no
+    // branch on the outcome, which cannot be guessed.
     pending.low[left] = item.low;
     pending.high[left] = item.high;
     pending.index[left] = pending.index[at];
@@ -83,6 +85,7 @@ bool set_plainly(const Blocks& blocks, std::uint64_t block, const Fingerprint& i
 class Kernels {
  public:
   Kernels() {
+    // The plain kernel stays first: the AVX-512 kernel hands it what it cannot do.
     if (const Kernel* const kernel = avx512_kernel()) kernels_[count_++] = *kernel;
   }
   [[nodiscard]] std::span<const Kernel> all() const { return std::span(kernels_).first(count_); }

@@ -43,13 +43,15 @@ bool is_small(const LayerPlan& plan) {
 // So many layers are asked together. Few filters have more layers; then they are asked in parts.
 constexpr std::uint32_t layers_together_max = 32;
 
-// What a client's bitmap shows to those who look for fingerprints: a block whose bits are never set.
+// What a client's bitmap shows to a look-up by fingerprint: a block whose bits are never set. So the kernels
+// pass such a layer without a test of their own (decisions/0030). All such layers share the word, because no
+// add writes to it.
 Blocks no_blocks() {
   alignas(64) static std::uint64_t word = 0;
   return {.words = &word, .block_count = 1, .block_bits = word_bits, .probe_count = 1};
 }
 
-// A client's bitmap needs shards for its count only.
+// A client's bitmap needs shards for its count only. One is enough: no_blocks() has one block.
 std::unique_ptr<Shards> shards_of_client() {
   return Shards::allocate({.block_count = 1, .block_bits = word_bits});
 }
@@ -82,6 +84,7 @@ bool set(const Blocks& blocks, std::uint64_t block, const Fingerprint& fingerpri
   return blocks.anywhere() ? set_anywhere(blocks, fingerprint) : set_item(blocks, block, fingerprint);
 }
 
+// A save tells by this number whether a filter is the one whose file it may link again.
 // One counter for the whole process: with a counter for a part of it, a layer of another part could have the
 // same identity.
 std::uint64_t new_identity() {
@@ -100,11 +103,12 @@ template <class Visit>
   for (std::uint32_t word = 0; word < block_words; word += line_words) visit(words + word);
 }
 
-// All lines of the block, because most of them will be written to.
+// Asks for all lines of the block, because most of them will be written to.
 [[gnu::always_inline]] inline void prefetch_block(const Blocks& blocks, const Fingerprint& fingerprint) {
   each_line(blocks, fingerprint, [](const std::uint64_t* line) { __builtin_prefetch(line); });
 }
 
+// The caller holds the counter's lock, so no count is lost without an atomic addition.
 void count_one(std::atomic<std::uint64_t>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
@@ -129,6 +133,7 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
   SEPAL_ASSERT(item_count <= plan.capacity, "a layer holds no more than its capacity");
   SEPAL_ASSERT(plan.block_count > 0 && (plan.probe_count > 0 || plan.layout == Layout::bytes),
                "a layer without blocks or probes would hold every item");
+  // From here on nothing stands in `place` until all memory is there, so a refusal leaves nothing to destroy.
   if (is_small(plan)) return ::new (place) Layer(plan, item_count);
   if (plan.layout == Layout::bytes) return create_string_at(place, plan, item_count, nullptr);
   if (plan.layout == Layout::client) return create_client_at(place, plan, item_count, paging);
@@ -141,6 +146,7 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
                       .block_count = plan.block_count,
                       .block_bits = block_bits_of(plan),
                       .probe_count = plan.probe_count};
+  // A bitmap that a load fills is never fresh: the load touches its pages, and they are huge from the start.
   const bool fresh = paging == Paging::small && bitmap->piece_count() > 0;
   return ::new (place) Layer(plan,
                              Store{.bitmap = std::move(*bitmap),
@@ -156,6 +162,9 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
 // A string has no shards: no lock is held where its bits are set, and its length is in the header.
 Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t length,
                                std::shared_ptr<StringMemory> memory) {
+  // A long string has a StringMemory, so that it can grow without a copy. A shorter one has a bitmap that
+  // grown() copies. No string has an identity: it changes in ways that its count does not show, so no save
+  // may link its file again.
   const bool is_mapped = Bitmap::is_mapped(plan.byte_count());
   if (is_mapped && memory == nullptr) memory = StringMemory::reserve(plan.byte_count());
   if (is_mapped && (memory == nullptr || !memory->grow(plan.byte_count()))) return nullptr;
@@ -182,7 +191,7 @@ Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t
 Layer* Layer::create_client_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging) {
   auto shards = shards_of_client();
   if (shards == nullptr) return nullptr;
-  // As full as it is: nothing is added.
+  // Count and capacity of the shards are equal, so there is no room: nothing is added to a client's bitmap.
   shards->restore(item_count, item_count);
   auto bitmap = Bitmap::allocate(plan.byte_count(), paging);
   if (!bitmap) return nullptr;
@@ -209,6 +218,7 @@ std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
   return sizeof(Layer) + (is_small(plan) ? plan.byte_count() : sizeof(Store));
 }
 
+// Must say what create_at() takes: limits are checked, and memory is accounted for, by these numbers alone.
 std::uint64_t Layer::outside_bytes(const LayerPlan& plan) {
   if (is_small(plan)) return 0;
   if (plan.layout != Layout::bytes) return shards_footprint(plan) + Bitmap::footprint(plan.byte_count());
@@ -233,6 +243,8 @@ static_assert(sizeof(Layer) % alignof(std::uint64_t) == 0);
 
 Layer::Store& Layer::store() const {
   static_assert(sizeof(Layer) % alignof(Store) == 0);
+  // The Store was made by placement new behind this object, so a pointer that is computed from `this` needs
+  // launder(). A const layer gives it away as well: its bits and counts are atomics or behind locks.
   return *std::launder(reinterpret_cast<Store*>(const_cast<Layer*>(this) + 1));
 }
 
@@ -282,6 +294,7 @@ bool Layer::holds(std::string_view item) const {
 
 bool Layer::claim(std::uint64_t items) {
   if (!small_) return store().shards->claim(items);
+  // Relaxed: only the number is claimed. The lock orders bits and count.
   std::uint32_t room = room_.load(std::memory_order_relaxed);
   while (room >= items)
     if (room_.compare_exchange_weak(room, room - static_cast<std::uint32_t>(items),
@@ -294,6 +307,7 @@ void Layer::give_back(std::uint64_t items) {
   if (!small_) return store().shards->give_back(items);
   if (items == 0) return;
   const std::uint32_t before = room_.fetch_add(static_cast<std::uint32_t>(items), std::memory_order_relaxed);
+  // `before` is at most the capacity, so the subtraction does not wrap.
   SEPAL_ASSERT(items <= capacity_ - before, "more room is given back than was claimed");
 }
 
@@ -303,10 +317,13 @@ void Layer::prefetch_room() const {
 
 void Layer::touch(const Fingerprint& fingerprint) const {
   const Blocks& shape = store().blocks;
+  // Without blocks an item's bits lie in many pages, and no single write would map them all.
   if (shape.anywhere()) return;
   std::uint64_t* const block =
       shape.words + block_of(fingerprint, shape.block_count) * (shape.block_bits / word_bits);
-  // Not by an "or" with 0: a compiler may turn that into a load, or into nothing.
+  // Not by an "or" with 0: a compiler may turn that into a load, or into nothing. The exchange counts as a
+  // write even where the word is not 0 and nothing changes. (Seen on x86; other processors may read first:
+  // decisions/0010.)
   std::uint64_t zero = 0;
   std::atomic_ref<std::uint64_t>(*block).compare_exchange_strong(zero, 0, std::memory_order_relaxed);
 }
@@ -315,6 +332,7 @@ void Layer::move_to_huge_page(std::uint64_t piece) const {
   SEPAL_ASSERT(!small_, "a small layer has no pieces");
   const Bitmap& bitmap = store().bitmap;
   bitmap.move_to_huge_page(piece);
+  // Relaxed: a thread that still sees `true` only makes a write that it could have left out.
   if (piece + 1 == bitmap.piece_count()) fresh_.store(false, std::memory_order_relaxed);
 }
 
@@ -341,6 +359,8 @@ bool Layer::add_claimed(const Fingerprint& fingerprint) {
     if (added) item_count_.store(item_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return added;
   }
+  // A layer without blocks has shards all the same, chosen by the fingerprint as if it had blocks. So all
+  // adds of one item meet at one lock (decisions/0015).
   Shard& shard = store().shards->of_block(block);
   const SpinGuard guard(shard.lock);
   const bool added = set(shape, block, fingerprint);
@@ -353,7 +373,8 @@ std::uint64_t Layer::add_run(std::span<const Fingerprint> items, std::size_t cou
   if (count == 0) return 0;
   const Blocks shape = blocks();
   const std::uint64_t added = set_items(shape, items, count);
-  // Added to, not stored: another region's run may share the counter.
+  // Added to, not stored: another region's run may share the counter. The count goes to the shard of the
+  // first item, though the run may reach into other shards: only the sum over the shards matters.
   if (small_)
     item_count_.fetch_add(static_cast<std::uint32_t>(added), std::memory_order_relaxed);
   else
@@ -365,6 +386,8 @@ std::uint64_t Layer::add_run(std::span<const Fingerprint> items, std::size_t cou
 
 Added Layer::add(const Fingerprint& fingerprint) {
   if (small_) {
+    // Room is claimed before a bit is set. Otherwise two adds could set their bits, and only one of them
+    // could be counted within the capacity.
     if (!claim(1)) return contains(fingerprint) ? Added::present : Added::no_room;
     if (add_claimed(fingerprint)) return Added::yes;
     give_back(1);
@@ -378,6 +401,7 @@ Added Layer::add(const Fingerprint& fingerprint) {
   // Only under the lock is this answer final: the look-up before the add may have missed another thread's
   // add.
   if (contains(fingerprint)) return Added::present;
+  // Room comes before the bits here, too: `no_room` must leave no trace.
   if (shard.reserve == 0 && !shards.refill(shard)) return Added::no_room;
   --shard.reserve;
   set(shape, block, fingerprint);
@@ -403,7 +427,7 @@ void Layer::copy_bits(std::uint64_t offset, std::span<std::byte> to) const {
                "bits are copied from within the bitmap");
   const Pages* const pages = this->pages();
   if (pages == nullptr) return copy_words(offset, to);
-  // A page that was never touched stays untouched.
+  // A page that was never touched stays untouched: to read it would cost page tables, and it holds zeros.
   Pages::each(offset, to.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
     const auto part = to.subspan(static_cast<std::size_t>(at - offset), count);
     if (pages->has(page)) return copy_words(at, part);
@@ -426,6 +450,7 @@ void Layer::fill_bits(std::uint64_t offset, std::span<const std::byte> from) {
   if (pages == nullptr) return fill_words(offset, from);
   Pages::each(offset, from.size(), [&](std::uint64_t page, std::uint64_t at, std::size_t count) {
     const auto part = from.subspan(static_cast<std::size_t>(at - offset), count);
+    // Zeros for an untouched page need no memory. So a sparse string stays sparse when it is loaded.
     const bool is_zero = std::ranges::all_of(part, [](std::byte byte) { return byte == std::byte{0}; });
     if (is_zero && !pages->has(page)) return;
     pages->add(page);
@@ -446,6 +471,7 @@ void Layer::fill_words(std::uint64_t offset, std::span<const std::byte> from) {
 }
 
 bool Layer::add_recorded(std::span<const Fingerprint> fingerprints) {
+  // claim() sees the pool alone. Without the sweep it could refuse room that the layer still has in reserves.
   sweep();
   if (!claim(fingerprints.size())) return false;
   const Blocks shape = blocks();
@@ -456,6 +482,8 @@ bool Layer::add_recorded(std::span<const Fingerprint> fingerprints) {
     for (const Fingerprint& fingerprint : window)
       static_cast<void>(set(shape, block_of(fingerprint, shape.block_count), fingerprint));
   }
+  // Every fingerprint counts, even if it changes no bit. A save reads bits later than counts, so the bits may
+  // have the item already; the record says that it was new.
   if (!small_) {
     store().shards->count(fingerprints.size());
   } else {
@@ -476,6 +504,7 @@ double Layer::fill(std::uint64_t sample_bytes_max) const {
 }
 
 void LayerStack::prefetch(std::uint32_t count, const Pending& pending) const {
+  // The newest layer first, in the order in which find() asks.
   for (std::uint32_t index = count; index-- > 0;) {
     const BlockPrefetch prefetch((*this)[index].blocks());
     if (!prefetch.worth_it()) continue;

@@ -89,7 +89,8 @@ class Layer {
   // Takes room for `items` items that add_claimed() will add, all or none. Unused room must be given back.
   [[nodiscard]] bool claim(std::uint64_t items);
   void give_back(std::uint64_t items);
-  // Asks for the line that claim() and give_back() write to; other threads write to it as well.
+  // Asks for the line that claim() and give_back() write to. Other threads write to it too, so it is seldom
+  // in this core's cache.
   void prefetch_room() const;
   // The layer has pieces, and pages that may never have been touched: a thread that is about to add an item
   // calls touch() before it looks the item up.

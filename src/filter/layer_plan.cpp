@@ -6,7 +6,8 @@
 //                               size_tolerance of the textbook, else the largest
 //
 // For a given block size and number of probes the rate falls as blocks are added, so the block count is the
-// root of rate(N) = asked. The secant method finds it on logarithms, where both are nearly straight.
+// root of rate(N) = asked. The secant method finds it on logarithms, where both are nearly straight. Real
+// numbers of blocks keep the rate smooth for it; the result is rounded up at the end.
 //
 // A layer of few blocks loses up to a block by rounding N up, and more by the scatter below. Its blocks may
 // have any multiple of 64 bits, down to half the size. Where nothing else stays within the tolerance (a rate
@@ -73,6 +74,8 @@ std::uint32_t probes_for(double bits_per_item) {
 // numbers, and a block count to begin with.
 LayerShape with_enough_blocks(const Promise& promise, LayerShape shape) {
   double x = std::log(std::max(shape.block_count, 2.0));
+  // Near the textbook's optimum: for each probe, the logarithm of the rate falls by ln 2 when that of the
+  // block count grows by 1.
   double slope = -0.7 * shape.probe_count;
   double last_x = 0;
   double last_excess = 0;
@@ -80,7 +83,9 @@ LayerShape with_enough_blocks(const Promise& promise, LayerShape shape) {
     shape.block_count = std::max(std::exp(x), 2.0);
     x = std::log(shape.block_count);
     const double excess = promise.excess(shape);
+    // Two blocks are the fewest: if they hold the promise with room to spare, there is no root to look for.
     if (std::abs(excess) < root_tolerance || (excess < 0 && shape.block_count <= 2)) break;
+    // The bounds on slope and step keep a rounding error from sending the search the wrong way, or far out.
     if (step > 0 && x != last_x) slope = std::min((excess - last_excess) / (x - last_x), -0.1);
     last_x = x;
     last_excess = excess;
@@ -122,6 +127,7 @@ std::optional<LayerShape> of_blocks_up_to(const Promise& promise, const LayerSha
     const LayerShape whole = rounded_up(promise, real);
     if (size_of(whole) <= bits_max && (!best || size_of(whole) < size_of(*best))) best = whole;
     const double narrower = real.block_bits - word_bits;
+    // With many blocks, rounding up to a whole one costs too little to search on.
     if (real.block_count > few_blocks || narrower <= wide.block_bits / 2) break;
     real.block_count *= real.block_bits / narrower;
     real.block_bits = narrower;
@@ -154,6 +160,8 @@ std::optional<LayerShape> of_several_blocks(const Promise& promise, double bits_
 LayerShape of_one_block(const Promise& promise) {
   const double words = std::ceil(promise.item_count * textbook_bits_per_item(promise.error_rate) / word_bits);
   LayerShape shape{.block_bits = std::max(1.0, words) * word_bits};
+  // The textbook's size is too small for the exact formula, so the search begins there and goes up. It ends:
+  // with more bits the rate tends to 0.
   for (;; shape.block_bits += word_bits) {
     shape.probe_count = probes_for(shape.block_bits / promise.item_count);
     if (promise.excess(shape) <= 0) break;
@@ -187,6 +195,7 @@ LayerShape choose(double item_count, double error_rate) {
 
 Result<LayerPlan> plan_layer(const LayerRequest& request, std::uint64_t bytes_max) {
   if (request.capacity == 0) return fail(Errc::out_of_range, "the capacity is at least 1");
+  // Written so that NaN is refused, too.
   if (!(request.error_rate > 0 && request.error_rate < 1))
     return fail(Errc::out_of_range, "the error rate lies between 0 and 1");
   const double error_rate = std::clamp(request.error_rate, error_rate_min, error_rate_max);

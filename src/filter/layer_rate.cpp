@@ -135,6 +135,8 @@ LayerRate layer_rate(const LayerShape& shape, double item_count) {
 
   double weight = 1;
   BlockRate up(shape, mode);
+  // Upwards the blocks' rates grow, up to 1. So a term is negligible only when its weight is small beside the
+  // sum of the rates.
   for (double i = mode; i <= item_count; ++i, up.more_items()) {
     mixture.add(weight, i, up.moments());
     if (mixture.rate > 0 && weight < negligible * mixture.rate) break;
@@ -142,6 +144,7 @@ LayerRate layer_rate(const LayerShape& shape, double item_count) {
   }
   weight = 1;
   BlockRate down(shape, mode);
+  // Downwards the rates fall, so it is enough that the weight is small beside the sum of the weights.
   for (double i = mode; i >= 1; --i) {
     weight *= i / ((item_count - i + 1) * odds);
     down.fewer_items();

@@ -1,3 +1,6 @@
+// The numbers that is_sound() judges come from disks and clients. Everything behind it relies on them: sizes
+// are added and multiplied without a check, and memory is allocated by them. So they are compared with their
+// limits first, and sums and products are checked for overflow.
 #include "layer_state.hpp"
 
 #include <sepal/base/checked.hpp>
@@ -17,10 +20,12 @@ namespace {
 constexpr double rate_tolerance = 1e-9;
 
 bool is_rate(double rate) {
+  // False for NaN.
   return rate > 0 && rate < 1;
 }
 
 bool has_sound_blocks(const LayerPlan& plan) {
+  // Such a layer was planned by RedisBloom, which takes more probes than Sepal does for a very small rate.
   if (plan.layout == Layout::double_hashing)
     return plan.block_bits == word_bits && plan.probe_count <= double_hashing_probe_count_max;
   if (plan.block_bits < block_bits_min || plan.block_bits % word_bits != 0) return false;
@@ -122,6 +127,8 @@ bool is_sound(const FilterOptions& options, std::span<const Filter::LayerState> 
     const LayerPlace place{.index = static_cast<std::uint32_t>(i), .foreign_layers = foreign_layers};
     if (!has_capacity_of(options, place, plan, capacity)) return false;
     capacity = plan.capacity;
+    // The rate in the header is only checked, and never used: it follows from the filter's rate and the
+    // layer's place.
     const double error_rate = layer_error_rate(options, place);
     if (std::abs(plan.error_rate - error_rate) > rate_tolerance * error_rate) return false;
     // A client's bitmap may be said to hold more items than it has bits.

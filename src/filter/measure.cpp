@@ -87,6 +87,7 @@ Sample sample_of(const LayerView& layer, const LayerPlan& plan, std::uint64_t by
     // In the reals, so that no product wraps.
     const auto run = static_cast<std::uint64_t>(static_cast<double>(i) / static_cast<double>(runs_read) *
                                                 static_cast<double>(runs));
+    // With all runs read, the index is exact; the reals above might name one run twice and leave out another.
     const std::uint64_t first = runs_read == runs ? i * run_blocks : run * run_blocks;
     const std::uint64_t count = std::min(run_blocks, plan.block_count - first);
     const auto read = std::span(words).first(count * block_words);
@@ -94,6 +95,7 @@ Sample sample_of(const LayerView& layer, const LayerPlan& plan, std::uint64_t by
     for (std::uint64_t block = 0; block < count; ++block) {
       const std::uint64_t set = count_bits(read.subspan(block * block_words, block_words));
       sample.bits_set += set;
+      // In other layouts an item's positions are not bound to one of these "blocks".
       if (plan.layout == Layout::blocked)
         sample.block_rates += rate_of_probes(static_cast<double>(set) / plan.block_bits, plan.probe_count);
     }
@@ -110,6 +112,8 @@ double items_from(const LayerPlan& plan, double fill) {
   const double probes = plan.probe_count;
   // The logarithm of the share that one item leaves unset.
   const double one_item = blocked ? std::log1p(std::expm1(probes * std::log1p(-1 / bits)) / blocks)
+                                  // Not all bits at once: the logarithm of 0 has no use. A layer may have
+                                  // more probes than bits.
                                   : std::log1p(-std::min(probes / bits, 1 - 1 / bits));
   return std::log1p(-fill) / one_item;
 }
@@ -132,6 +136,7 @@ std::uint64_t next_random(std::uint64_t& state) {
 class Progressions {
  public:
   Progressions(const LayerView& layer, const LayerPlan& plan)
+      // One word more at the end, because bits_at() reads the word behind.
       : words_(plan.block_count), probe_count_(plan.probe_count), bits_(2 * words_ + 1) {
     copy_words(layer, 0, std::span(bits_).first(words_));
     // Once more behind themselves, so that no position has to be taken modulo the size.
@@ -141,7 +146,10 @@ class Progressions {
   // The share of items that all probes find set, over random items.
   [[nodiscard]] double rate(std::uint64_t combined_max) const {
     const std::uint64_t rounds =
+        // Each round tests an item for every bit of the layer. A small layer has more rounds for the same
+        // work.
         std::clamp<std::uint64_t>(combined_max / (words_ * probe_count_), 1, 1 << 16);
+    // The same items each time, so that the same bits give the same answer.
     std::uint64_t random = 0;
     std::uint64_t maybes = 0;
     for (std::uint64_t i = 0; i < rounds; ++i) {
@@ -164,6 +172,8 @@ class Progressions {
       offsets[probe] = (positions.position(item, probe) + bit_count - start) % bit_count;
     std::uint64_t maybes = 0;
     for (std::uint64_t word = 0; word < words_; ++word) {
+      // Bit i of `all` stands for the item that is moved by 64 * word + i. Each probe keeps the items whose
+      // bit is set.
       std::uint64_t all = bits_[word];
       for (std::uint32_t probe = 1; probe < probe_count_ && all != 0; ++probe)
         all &= bits_at(word + offsets[probe] / word_bits, offsets[probe] % word_bits);
@@ -242,6 +252,7 @@ FilterMeasure measure(std::span<const LayerView> layers, std::uint64_t bytes_max
     sum.bits_set += layer.bits_set;
     sum.item_estimate += layer.item_estimate;
     sum.whole = sum.whole && layer.whole;
+    // Logarithms, because rates of 1e-9 and less would be lost in a product of numbers close to 1.
     absent_logarithm += std::log1p(-layer.false_positive_rate);
     sum.layers.push_back(layer);
   }

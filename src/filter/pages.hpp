@@ -11,7 +11,8 @@
 
 namespace sepal::filter {
 
-// has() and add() may be called by any thread. What a page holds is ordered by the gate.
+// has() and add() may be called by any thread. Relaxed: a page gets its memory with the gate closed, and the
+// gate orders what the page holds.
 class Pages {
  public:
   static constexpr std::uint64_t page_bytes = 4096;

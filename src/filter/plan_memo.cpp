@@ -21,6 +21,7 @@ Result<LayerPlan> PlanMemo::plan_of_any_size(const LayerRequest& request) {
     if (known != entries_.end() && known->plan.capacity > 0) return known->plan;
   }
   auto planned = plan_layer(request, std::numeric_limits<std::uint64_t>::max());
+  // A refusal is not remembered. Without a limit on the size it is nearly always found before the planning.
   if (!planned) return planned;
   const MutexLock lock(mutex_);
   // Another thread may have planned the same meanwhile.

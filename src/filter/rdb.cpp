@@ -1,3 +1,7 @@
+// A dump may come from any client. The order here is: the checksum, the fields, the sizes that they claim,
+// and only then the memory for them. The bits of a dump stay where they are until filter_of(): RdbBits only
+// notes where they stand. So a dump of RedisBloom, and a file of any size (`sepal convert`), need no second
+// copy of the bits.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/base/free_memory.hpp>
@@ -72,6 +76,7 @@ Result<RdbFilter> read_redisbloom(RdbReader& reader, std::uint32_t layers_max) {
   filter.options = reader.number();
   filter.expansion = reader.number();
   RdbFilter found;
+  // The fields of a filter that is refused are read to their end: in a file, the next key comes behind them.
   if (layer_count > layers_max) {
     reader.skip_fields();
   } else {
@@ -87,7 +92,8 @@ Result<RdbFilter> read_redisbloom(RdbReader& reader, std::uint32_t layers_max) {
   return found;
 }
 
-// Reads all strings that the bitmaps have. False where one is of another length.
+// Reads all strings that the bitmaps have. False where one is of another length; then the caller skips the
+// fields that are left, so that a reader of a file finds the next key.
 bool read_pieces(RdbReader& reader, RdbFilter& filter) {
   const std::uint64_t bitmap_bytes = filter.image.bitmap_bytes();
   for (std::uint64_t offset = 0; offset < bitmap_bytes && !reader.failed(); offset += rdb_piece_bytes) {
@@ -100,6 +106,7 @@ bool read_pieces(RdbReader& reader, RdbFilter& filter) {
 }
 
 Result<RdbFilter> read_sepal(RdbReader& reader, std::uint32_t layers_max) {
+  // A longer header names more layers than are allowed, so it is not even read.
   const auto text = reader.text_field(image_bytes(layers_max));
   RdbFilter found;
   bool is_filter = false;
@@ -126,6 +133,7 @@ Result<void> fill(Filter& filter, std::uint64_t offset, const RdbString& bits, R
   for (std::uint64_t at = 0; at < bits.unpacked_bytes;) {
     const auto part = std::span(piece).first(
         static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bits.unpacked_bytes - at)));
+    // The input is in memory, so an error can only mean that the bits do not unpack.
     if (!reader.read(part)) return not_a_filter();
     fill_bits(filter, offset + at, part);
     at += part.size();
@@ -190,6 +198,7 @@ Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t 
   const std::uint64_t id = reader.length();
   if (id != redisbloom_id && id != sepal_id) return not_a_filter();
   auto filter = read_rdb_filter(reader, id, layers_max);
+  // The checksum was right, so the dump is as it was made. It is not damaged: it is no filter.
   if (!filter || !reader.at_end())
     return filter ? not_a_filter() : fail(Errc::out_of_range, filter.error().detail);
   return RdbDump{.filter = std::move(*filter), .bytes = bytes};
@@ -198,11 +207,14 @@ Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t 
 std::uint64_t rdb_bitmap_bytes_max(std::span<const std::byte> bytes, std::uint32_t layers_max) {
   RdbReader reader(bytes);
   if (reader.byte() == rdb_module_type && reader.length() == sepal_id) {
+    // The header names the size. The bits are not looked at: an empty string stands for a megabyte of zeros,
+    // so a small dump may be a large filter.
     const auto text = reader.text_field(image_bytes(layers_max));
     if (!text) return 0;
     const auto header = decode_value_header(std::as_bytes(std::span(*text)), layers_max);
     return header ? header->bitmap_bytes() : 0;
   }
+  // RedisBloom's bits are strings in the dump, which may be packed.
   return bytes.size() * rdb_growth_max;
 }
 
@@ -223,6 +235,7 @@ std::uint64_t rdb_dump_bytes(const Frozen& filter) {
   constexpr std::uint64_t head_bytes_max = 1 + 5;  // the opcode, and a length of 4 bytes
   const std::uint64_t bitmap_bytes = filter.header().bitmap_bytes();
   const std::uint64_t whole_pieces = bitmap_bytes / rdb_piece_bytes;
+  // Must be what rdb_dump_of() makes, to the byte.
   std::string rest = begin_of_dump(std::string(image_bytes(filter.header().layers.size()), '\0'));
   if (bitmap_bytes % rdb_piece_bytes != 0) append_field_head(rest, bitmap_bytes % rdb_piece_bytes);
   return rest.size() + bitmap_bytes + whole_pieces * head_bytes_max + 1 + rdb_footer_bytes;
@@ -242,6 +255,7 @@ Result<std::vector<std::string>> rdb_dump_of(const Frozen& filter, const GoOn& g
   if (auto copied = filter.image(take, go_on); !copied) return copied.error();
   std::string footer(1, end_of_fields);
   append_little_endian(footer, made_version);
+  // The checksum covers the version as well.
   checksum.update(std::as_bytes(std::span(footer)));
   append_little_endian(footer, checksum.value());
   pieces.push_back(std::move(footer));

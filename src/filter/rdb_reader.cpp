@@ -1,3 +1,9 @@
+// Three things are kept apart here. bytes_ is what is left of the piece at hand. unsummed_ begins where the
+// checksum ends, and ends with bytes_: so a piece is summed at once when it is used up, and not field by
+// field. offset_ counts everything that was read or skipped, also what the source skipped itself.
+//
+// A field that is wrong sets failed_, and then all reads give 0. So a caller reads a whole value without a
+// test behind each field, and no field that came after an error is believed.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
 #include <sepal/filter/rdb_reader.hpp>
@@ -36,6 +42,7 @@ std::string decimal(std::uint64_t bits, std::uint64_t byte_count) {
 }  // namespace
 
 void RdbChecksum::update(std::span<const std::byte> bytes) {
+  // The interim remainder is what a computation can go on from; value() is in another order of bits.
   Crc64 checksum(remainder_);
   checksum.process_bytes(bytes.data(), bytes.size());
   remainder_ = checksum.get_interim_remainder();
@@ -61,6 +68,7 @@ Result<void> BytesInMemory::read_at(std::uint64_t offset, std::span<std::byte> i
 bool RdbReader::refill() {
   if (!bytes_.empty()) return true;
   if (source_ == nullptr) return false;
+  // The source may reuse these bytes for its next piece, so they are summed before it is asked.
   if (sums_) checksum_.update(unsummed_);
   bytes_ = source_->more();
   unsummed_ = bytes_;
@@ -98,6 +106,7 @@ void RdbReader::read(std::span<std::byte> into) {
 
 void RdbReader::skip(std::uint64_t byte_count) {
   while (!failed_ && byte_count != 0) {
+    // What the piece at hand has is skipped first. The rest need not be read, unless it is summed.
     if (bytes_.empty() && source_ != nullptr && !sums_) {
       failed_ = !source_->skip(byte_count);
       if (!failed_) offset_ += byte_count;
@@ -147,6 +156,7 @@ RdbString RdbReader::string_head() {
   RdbString string;
   failed_ = failed_ || !refill();
   if (failed_) return string;
+  // Looked at and not taken: in a plain string this byte belongs to the length.
   const auto first = std::to_integer<std::uint8_t>(bytes_[0]);
   if (first >= first_of_numbers && first <= first_of_packed) byte();
   if (first >= first_of_numbers && first <= last_of_numbers) {
@@ -181,6 +191,7 @@ std::optional<std::string> RdbReader::text(std::size_t bytes_max) {
   read(stored);
   std::string text(static_cast<std::size_t>(string.unpacked_bytes), '\0');
   BytesInMemory bytes(stored);
+  // The offset was that in the input; here the bytes begin at `stored`.
   string.offset = 0;
   if (!failed_ && !RdbStringReader(string, bytes).read(std::as_writable_bytes(std::span(text))))
     failed_ = true;

@@ -21,9 +21,10 @@ constexpr std::size_t distance_max = 8192;
 constexpr std::size_t unpacked_at_once = 32 << 10;
 constexpr std::size_t packed_at_once = 16 << 10;
 constexpr std::size_t repeated_max = 0xff + 7 + 2;
-constexpr std::uint8_t literal_end = 1
-                                     << 5;  // below it, the first byte begins bytes that stand for themselves
-constexpr std::uint8_t longer = 7;          // in the first three bits: another byte adds to the length
+// Below it, the first byte begins bytes that stand for themselves.
+constexpr std::uint8_t literal_end = 1 << 5;
+// In the first three bits: another byte adds to the length.
+constexpr std::uint8_t longer = 7;
 constexpr std::uint8_t distance_mask = literal_end - 1;
 
 Error cannot_be_unpacked() {
@@ -33,6 +34,7 @@ Error cannot_be_unpacked() {
 }  // namespace
 
 struct RdbStringReader::Buffers {
+  // What a repetition may mean, what unpack() makes, and one repetition that begins just before that limit.
   std::array<std::byte, distance_max + unpacked_at_once + repeated_max> unpacked;
   std::size_t given = 0;  // bytes of `unpacked` that read() has given
   std::size_t end = 0;    // of the bytes that are unpacked
@@ -73,6 +75,8 @@ Result<void> RdbStringReader::read(std::span<std::byte> into) {
     buffers.given += count;
     into = into.subspan(count);
   }
+  // Bytes that are left over say that the lengths were wrong, though all bytes that were asked for could be
+  // unpacked.
   const bool more =
       buffers.given != buffers.end || buffers.packed_read != buffers.packed_end || bytes_left_ != 0;
   if (string_left_ == 0 && more) return cannot_be_unpacked();
@@ -82,6 +86,7 @@ Result<void> RdbStringReader::read(std::span<std::byte> into) {
 // All that was unpacked has been given. Unpacks at least one byte.
 Result<void> RdbStringReader::unpack() {
   Buffers& buffers = *buffers_;
+  // The last bytes move to the front, so that a repetition finds them there.
   const std::size_t kept = std::min(buffers.end, distance_max);
   std::memmove(buffers.unpacked.data(), buffers.unpacked.data() + buffers.end - kept, kept);
   buffers.given = buffers.end = kept;
@@ -133,6 +138,8 @@ Result<void> RdbStringReader::repeat(std::uint8_t first) {
   if (!low) return low.error();
   const std::size_t distance = (std::size_t{first} & distance_mask) << 8 | *low;
   Buffers& buffers = *buffers_;
+  // A repetition of bytes before the string's first. Hostile input could otherwise read memory in front of
+  // the buffer.
   if (distance >= buffers.end) return cannot_be_unpacked();
   // Byte by byte, because the repeated bytes may begin within the copy.
   std::byte* to = buffers.unpacked.data() + buffers.end;

@@ -1,3 +1,7 @@
+// A dump that is wrong but believed would make a filter that denies its items. So each number that RedisBloom
+// derives from others is derived again and compared: the probes from the bits an item, the sum of the items,
+// the bits from the bytes. What RedisBloom does not make any more is refused, because there is nothing to
+// test it with (decisions/0015).
 #include <sepal/base/checked.hpp>
 #include <sepal/filter/redisbloom.hpp>
 
@@ -22,6 +26,7 @@ bool is_whole(const RedisBloomLayer& layer) {
   if (layer.bit_count == 0 || layer.bit_count / 8 != layer.byte_count || layer.bit_count % 8 != 0)
     return false;
   if (!(layer.error_rate > 0 && layer.error_rate < 1)) return false;
+  // RedisBloom takes so many probes. The comparisons are written so that NaN is refused.
   const double probes = std::ceil(std::numbers::ln2 * layer.bits_per_item);
   if (!(probes >= 1 && probes <= double_hashing_probe_count_max)) return false;
   if (static_cast<double>(layer.probe_count) != probes) return false;
@@ -53,11 +58,13 @@ Result<ImageHeader> image_of(const RedisBloomFilter& filter) {
   const bool scales = (filter.options & option_does_not_scale) == 0;
   header.options = {.error_rate = filter.layers[0].error_rate,
                     .capacity = filter.layers[0].capacity,
+                    // The option decides: the field may have a value all the same.
                     .expansion = scales ? static_cast<std::uint32_t>(filter.expansion) : 0,
                     .seed = 0,
                     .hash = ItemHash::redisbloom};
   std::uint64_t item_count = 0;
   for (const RedisBloomLayer& layer : filter.layers) {
+    // Sepal's layers have whole words. There is no dump to test other sizes with (decisions/0015).
     if (!is_whole(layer) || layer.bit_count % 64 != 0) return damaged("a layer is not one of RedisBloom's");
     const auto sum = checked_add(item_count, layer.item_count);
     if (!sum) return damaged("the layers have more items than there are");

@@ -1,3 +1,10 @@
+// The positions must be those of the client programs, bit for bit: any other position would make the filter
+// deny items that it has. Recorded vectors of the programs themselves hold them (tests/unit/filter/schemes/).
+// So the odd steps here, such as ~x for a negative x, or a remainder as Python has it, are the programs' own,
+// and no mistakes.
+//
+// Each scheme gives its positions one after the other, and a look-up stops at the first bit that is clear.
+// For an absent item this saves most of the hashing where each position is a hash of its own.
 #include <sepal/base/assert.hpp>
 #include <sepal/filter/schemes.hpp>
 
@@ -59,6 +66,8 @@ Hash128 redisson_hash(std::string_view bytes) {
 
 template <class Visit>
 bool each_of_go_zero(std::string_view item, const ClientBits& bits, const Visit& visit) {
+  // The hash wants the item and the byte in one piece, so the item is copied once and the byte is changed in
+  // place.
   constexpr std::size_t usual_item_bytes = 255;
   boost::container::small_vector<char, usual_item_bytes + 1> bytes(item.begin(), item.end());
   bytes.push_back(0);
@@ -76,6 +85,7 @@ bool each_of_guava_32(std::string_view item, const ClientBits& bits, const Visit
   auto combined = static_cast<std::uint32_t>(hash);
   for (std::uint32_t j = 0; j < bits.probe_count; ++j) {
     combined += step;
+    // Java's numbers have a sign, and wrap. Unsigned numbers do the same without undefined behaviour.
     const bool negative = (combined >> 31) != 0;
     if (!visit((negative ? ~combined : combined) % bits.bit_count)) return false;
   }
@@ -96,6 +106,7 @@ bool each_of_redisson(std::string_view item, const ClientBits& bits, const Visit
   std::uint64_t combined = hash.first;
   for (std::uint32_t j = 0; j < bits.probe_count; ++j) {
     if (!visit((combined & without_sign) % bits.bit_count)) return false;
+    // The sum that the header gives for position j + 1, made from that of position j.
     combined += j % 2 == 0 ? hash.second : hash.first;
   }
   return true;
@@ -111,6 +122,7 @@ bool each_of_seeds(const ClientBits& bits, const Visit& visit, const Position& p
 
 std::uint64_t remainder_as_in_python(std::uint32_t hash, std::uint64_t divisor) {
   const auto count = static_cast<std::int64_t>(divisor);
+  // C++ gives a negative remainder of a negative number; Python's has the sign of the divisor.
   const std::int64_t remainder = static_cast<std::int32_t>(hash) % count;
   return static_cast<std::uint64_t>(remainder < 0 ? remainder + count : remainder);
 }
@@ -153,6 +165,7 @@ std::span<const SchemeFacts> schemes() {
 }
 
 bool is_sound(const ClientBits& bits) {
+  // facts_of() below takes the scheme as an index.
   if (bits.scheme > scheme_last || bits.bit_count == 0 || bits.bit_count > client_bits_max) return false;
   if (bits.probe_count == 0 || bits.probe_count > client_probe_count_max) return false;
   const SchemeFacts& facts = facts_of(bits.scheme);

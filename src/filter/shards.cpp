@@ -30,6 +30,8 @@ Division division_of(const LayerPlan& plan) {
   SEPAL_ASSERT(plan.block_count > 0, "a layer without blocks has no shards");
   const std::uint64_t wanted =
       std::clamp<std::uint64_t>(plan.byte_count() / shard_bytes_min, 1, shard_count_max);
+  // A shard is a power of two of blocks, so that of_block() is a shift. Rounding up makes fewer shards than
+  // wanted, never more.
   const std::uint64_t blocks = (plan.block_count + wanted - 1) / wanted;
   const auto shift = static_cast<std::uint32_t>(std::bit_width(blocks - 1));
   const std::uint64_t count = ((plan.block_count - 1) >> shift) + 1;
@@ -49,6 +51,7 @@ std::unique_ptr<Shards> Shards::allocate(const LayerPlan& plan) {
                                      Shards(std::move(shards), division.shard_count, division.blocks_shift));
 }
 
+// Two allocations: the object, and the array of shards.
 std::uint64_t Shards::footprint(const LayerPlan& plan) {
   return heap_footprint(sizeof(Shards) + alignment_bytes) +
          heap_footprint(division_of(plan).shard_count * sizeof(Shard) + alignment_bytes);
@@ -68,14 +71,19 @@ void Shards::give_back(std::uint64_t items) {
 
 bool Shards::refill(Shard& shard) {
   SEPAL_ASSERT(shard.reserve == 0, "a shard gets a reserve while it has one");
+  // Only a guess, because another thread may take room meanwhile: claim() decides. With one shard all adds
+  // meet at its lock anyway, so a reserve would save nothing.
   const std::uint64_t room = pool_.room.load(std::memory_order_relaxed);
   const std::uint64_t shared_room = room / (reserves_of_pool * shard_count_);
   std::uint64_t chunk = shard_count_ == 1 ? 1 : std::clamp<std::uint64_t>(shared_room, 1, reserve_max);
   if (!claim(chunk)) {
+    // Another thread has taken from the pool meanwhile, or the pool has less than a chunk: one is enough
+    // here.
     chunk = 1;
     if (!claim(chunk)) return false;
   }
   shard.reserve += static_cast<std::uint32_t>(chunk);
+  // Relaxed: sweep() runs with the gate closed, and the gate orders this store before it.
   if (chunk > 1 && !pool_.reserves_left.load(std::memory_order_relaxed))
     pool_.reserves_left.store(true, std::memory_order_relaxed);
   return true;
@@ -91,12 +99,15 @@ std::uint64_t Shards::item_count() const {
 bool Shards::full(std::uint64_t capacity) {
   // Relaxed: the counts never fall, and a full layer stays full.
   if (pool_.full.load(std::memory_order_relaxed)) return true;
+  // While adds run, the sum may lack some of them, so it errs on the side of `false`. It never exceeds the
+  // capacity, because each count has used a claim.
   if (item_count() != capacity) return false;
   pool_.full.store(true, std::memory_order_relaxed);
   return true;
 }
 
 void Shards::sweep() {
+  // Most layers have nothing to collect, and a visit to each shard costs a cache line.
   if (!pool_.reserves_left.load(std::memory_order_relaxed)) return;
   for (std::uint32_t i = 0; i < shard_count_; ++i) {
     const SpinGuard guard(shards_[i].lock);

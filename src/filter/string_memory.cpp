@@ -1,6 +1,7 @@
-// Addresses that no access is allowed to cost nothing, and do not count against the machine's commit limit.
-// Where access is allowed, a page takes memory when it is touched first. Small pages only: a huge page would
-// bring in two megabytes for one bit.
+// Addresses without a right of access take no memory, and do not count against the machine's commit limit. So
+// each long string reserves addresses for the longest one there can be, and grow() gives the right of access
+// to more of them. There a page takes memory at its first touch. Small pages only: a huge page would bring in
+// two megabytes for one bit.
 #include "string_memory.hpp"
 
 #include <sepal/filter/bit_string.hpp>
@@ -31,6 +32,8 @@ std::shared_ptr<StringMemory> StringMemory::reserve(std::uint64_t bytes) {
 bool StringMemory::grow(std::uint64_t bytes) {
   const std::uint64_t whole_pages = (bytes + Pages::page_bytes - 1) / Pages::page_bytes * Pages::page_bytes;
   if (whole_pages <= bytes_) return true;
+  // This is where the system may refuse: from here on the bytes count against its commit limit. A string has
+  // two mappings, the usable part and the rest (decisions/0027).
   if (mprotect(words_, whole_pages, PROT_READ | PROT_WRITE) != 0) return false;
   bytes_ = whole_pages;
   return true;

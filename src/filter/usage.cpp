@@ -1,3 +1,5 @@
+// A worker is the only writer of its slot, so a plain load and store in place of an atomic addition loses
+// nothing. A reader may see a slot between two of these stores; its sums are approximate.
 #include <sepal/filter/usage.hpp>
 
 #include <algorithm>
@@ -28,10 +30,12 @@ void UsageSlot::count_added(std::uint64_t items, SteadyTime now) {
   const std::uint64_t piece = piece_of(now);
   Cell& cell = pieces_[piece % piece_count];
   const std::uint64_t held = cell.load(std::memory_order_relaxed);
+  // The cell may still hold the items of an earlier minute.
   const bool is_current = held >> piece_items_bits == piece;
   cell.store((is_current ? held : piece << piece_items_bits) + items, std::memory_order_relaxed);
   add(items_added_, items);
   last_added_.store(nanoseconds_of(now), std::memory_order_relaxed);
+  // Only this worker writes, so the look and the store need not be one step.
   if (first_added_.load(std::memory_order_relaxed) == 0)
     first_added_.store(nanoseconds_of(now), std::memory_order_relaxed);
 }
@@ -52,6 +56,7 @@ Usage::Sums Usage::sums(SteadyTime now) const {
     last = std::max(last, slot.last_added_.load(std::memory_order_relaxed));
     for (const auto& cell : slot.pieces_) {
       const std::uint64_t held = cell.load(std::memory_order_relaxed);
+      // A sum instead of a difference: a worker may have begun a piece after `now` was read.
       if ((held >> UsageSlot::piece_items_bits) + whole_pieces >= current) added += held & items_mask;
     }
   }

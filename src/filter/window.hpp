@@ -36,6 +36,8 @@ class Window {
       // One at a time, so that hashing goes on while all of a core's few places for waiting loads are taken.
       if (worth_it) newest(fingerprint.low);
     }
+    // The older layers' blocks are asked for after the hashes: most items are found in the newest layer, so
+    // its lines come first.
     if (pending_.count > 0) layers.prefetch(layers.size() - 1, pending_);
   }
 
@@ -60,7 +62,9 @@ class Window {
 template <class Hash, class Begin, class Visit>
 void visit_absent(std::span<const std::string_view> items, const Hash& hash, const LayerStack& layers,
                   LookUp purpose, const Begin& begin, const Visit& visit) {
+  // fresh() is read once: a layer that settles during the batch costs some writes more, and no harm.
   const bool touch = purpose == LookUp::to_add && layers.newest().fresh();
+  // One window is looked up while the other one's blocks are on their way; then they change places.
   std::array<Window, 2> windows;
   windows[0].load(items, hash, layers);
   begin();

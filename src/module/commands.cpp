@@ -1,5 +1,9 @@
 // The server runs one command at a time, in its main thread, so nothing here has a lock. No exception leaves
 // a command: the server is written in C.
+//
+// A command that changes a filter opens the key, changes the filter, tells the effects in the order in which
+// a replica must repeat them (effects.hpp), and closes the key. Last it tells clients that watch the key, if
+// there was an effect.
 #include "commands.hpp"
 
 #include <sepal/base/arguments.hpp>
@@ -185,6 +189,7 @@ void bf_reserve(Request& request) {
   if (const auto* refusal = std::get_if<Refusal>(&parsed)) return reply.error(refusal->text);
   const auto& reserve = std::get<bloom::ReserveRequest>(parsed);
   // The deadline in milliseconds must fit into 64 bits. This is checked before the filter exists.
+  // The deadline is absolute, so a replica that gets it later keeps the same one.
   const std::int64_t now = api.Milliseconds();
   constexpr std::int64_t milliseconds = 1000;
   const std::int64_t seconds = reserve.seconds.value_or(0);
@@ -216,6 +221,7 @@ void look_up(Request& request, bool single) {
   const auto many = items.size() > few ? std::make_unique<bool[]>(items.size()) : nullptr;
   const std::span<bool> present(many != nullptr ? many.get() : place.data(), items.size());
   const Key key(request.context, request.key(), open_to_read);
+  // The answers begin as zeros: without a filter no item is there.
   if (const Filter* const filter = key.filter()) filter->contains(items, present);
   if (!single) request.reply.array(present.size());
   for (const bool is_there : present) request.reply.boolean(is_there);

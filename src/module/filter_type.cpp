@@ -253,7 +253,7 @@ void digest(RedisModuleDigest* into, void* value) {
     });
     api.DigestEndSequence(into);
   } catch (const std::exception&) {
-    // The digest is one that no other server has.
+    // The server does not learn of an error here, either. The digest then equals that of no other server.
   }
 }
 

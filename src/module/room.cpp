@@ -50,6 +50,7 @@ void* allocate(std::size_t byte_count) {
   constexpr std::size_t large = 1 << 20;
   if (byte_count >= large) {
     if (api.TryCalloc != nullptr) return api.TryCalloc(1, byte_count);
+    // TryAlloc() does not zero its memory. So it only shows that there is enough, and Calloc() then takes it.
     if (api.TryAlloc != nullptr) {
       void* const tried = api.TryAlloc(byte_count);
       if (tried == nullptr) return nullptr;

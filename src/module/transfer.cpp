@@ -98,6 +98,7 @@ std::string_view load_piece(RedisModuleCtx* context, Key& key, const filter::Dum
   if (is_whole && !same(*piece.image, filter::header_of(*key.filter())) && is_blank(*key.filter()))
     if (const std::string_view refusal = put(context, key, *piece.image); !refusal.empty()) return refusal;
   Filter& filter = *key.filter();
+  // Read again, because put() may have replaced the filter.
   const std::uint64_t bitmap_bytes = filter::header_of(filter).bitmap_bytes();
   // The filter has grown during the dump: this piece is of a layer that the header does not name.
   if (piece.offset >= bitmap_bytes) return {};
