@@ -26,11 +26,13 @@ bool asked_for(const InfoSection& section, std::span<const std::string_view> nam
 Next info(Context& context) {
   std::string text;
   InfoLines lines(text);
+  const Durability durability{.save = context.services.persistence.status(),
+                              .journal = context.services.journal.status()};
   for (const InfoSection& section : std::span(info_sections, info_section_count)) {
     if (!asked_for(section, context.words.subspan(1))) continue;
     if (!text.empty()) text.append("\r\n");
     text.append("# ").append(section.title).append("\r\n");
-    section.append(context, lines);
+    section.append(context, durability, lines);
   }
   context.reply.verbatim(text);
   return Next::done;

@@ -66,7 +66,7 @@ void append_keys(const Context& context, InfoLines& lines) {
 
 }  // namespace
 
-void append_stats(const Context& context, InfoLines& lines) {
+void append_stats(const Context& context, const Durability&, InfoLines& lines) {
   append_traffic(context, lines);
   append_keys(context, lines);
   lines.zeros({"pubsub_channels", "pubsub_patterns", "pubsubshard_channels", "latest_fork_usec",
@@ -91,7 +91,7 @@ void append_stats(const Context& context, InfoLines& lines) {
   lines.count("acl_access_denied_tls_cert", denials.count_of(AclReason::certificate));
 }
 
-void append_command_stats(const Context& context, InfoLines& lines) {
+void append_command_stats(const Context& context, const Durability&, InfoLines& lines) {
   for_each_row([&](const CommandSpec& row) {
     const RowSums sums = sums_of(context.services, row);
     if (!sums.any()) return;
@@ -106,12 +106,12 @@ void append_command_stats(const Context& context, InfoLines& lines) {
   });
 }
 
-void append_error_stats(const Context& context, InfoLines& lines) {
+void append_error_stats(const Context& context, const Durability&, InfoLines& lines) {
   for (const auto& [word, count] : error_counts(context.services))
     lines.line("errorstat_" + word, "count=" + std::to_string(count));
 }
 
-void append_latency_stats(const Context& context, InfoLines& lines) {
+void append_latency_stats(const Context& context, const Durability&, InfoLines& lines) {
   const RuntimeOptions& options = context.services.options;
   if (!options.latency_tracking) return;
   for_each_row([&](const CommandSpec& row) {

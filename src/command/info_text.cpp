@@ -73,7 +73,7 @@ void append_listeners(const Context& context, InfoLines& lines) {
   append_listener("listener2", "tls", facts.tls_port, context, lines);
 }
 
-void append_server(const Context& context, InfoLines& lines) {
+void append_server(const Context& context, const Durability&, InfoLines& lines) {
   const ServerFacts& facts = context.services.control.facts();
   const auto uptime = duration_cast<seconds>(context.steady_now - facts.started_at);
   const auto microseconds = duration_cast<std::chrono::microseconds>(context.now.time_since_epoch());
@@ -95,7 +95,7 @@ void append_server(const Context& context, InfoLines& lines) {
   append_listeners(context, lines);
 }
 
-void append_clients(const Context& context, InfoLines& lines) {
+void append_clients(const Context& context, const Durability&, InfoLines& lines) {
   lines.count("connected_clients", context.services.clients.count());
   lines.zeros({"cluster_connections"});
   lines.count("maxclients", context.services.options.clients_max);
@@ -147,7 +147,7 @@ void append_scripts(const Context& context, InfoLines& lines) {
   append_sizes(lines, "used_memory_scripts", text_bytes);
 }
 
-void append_memory(const Context& context, InfoLines& lines) {
+void append_memory(const Context& context, const Durability&, InfoLines& lines) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
   const ProcessUsage usage = context.services.control.usage();
   const std::uint64_t used = keyspace.memory_used();
@@ -201,8 +201,8 @@ void append_journal(const JournalStatus& journal, const SaveStatus& save, InfoLi
   lines.zeros({"aof_delayed_fsync"});
 }
 
-void append_persistence(const Context& context, InfoLines& lines) {
-  const SaveStatus save = context.services.persistence.status();
+void append_persistence(const Context& context, const Durability& durability, InfoLines& lines) {
+  const auto& [save, journal] = durability;
   const LoadStatus& load = context.services.load;
   const auto last_seconds = duration_cast<seconds>(save.last_duration).count();
   lines.count("loading", load.running ? 1 : 0).zeros({"async_loading"});
@@ -217,7 +217,6 @@ void append_persistence(const Context& context, InfoLines& lines) {
                save.running ? duration_cast<seconds>(save.running_for).count() : -1);
   lines.count("rdb_saves", save.saves_done).zeros({"rdb_last_cow_size", "rdb_last_load_keys_expired"});
   lines.count("rdb_last_load_keys_loaded", load.filters);
-  const JournalStatus journal = context.services.journal.status();
   const bool journal_on = context.services.options.journal != keyspace::JournalPolicy::off;
   lines.count("aof_enabled", journal_on ? 1 : 0);
   lines.zeros({"aof_rewrite_in_progress", "aof_rewrite_scheduled"});
@@ -229,7 +228,7 @@ void append_persistence(const Context& context, InfoLines& lines) {
   if (load.running) append_load(context, lines);
 }
 
-void append_replication(const Context& context, InfoLines& lines) {
+void append_replication(const Context& context, const Durability&, InfoLines& lines) {
   lines.line("role", "master").zeros({"connected_slaves"}).line("master_failover_state", "no-failover");
   lines.line("master_replid", context.services.control.facts().run_id);
   lines.line("master_replid2", std::string(40, '0'));
@@ -238,7 +237,7 @@ void append_replication(const Context& context, InfoLines& lines) {
       {"repl_backlog_active", "repl_backlog_size", "repl_backlog_first_byte_offset", "repl_backlog_histlen"});
 }
 
-void append_cpu(const Context& context, InfoLines& lines) {
+void append_cpu(const Context& context, const Durability&, InfoLines& lines) {
   constexpr int microsecond_digits = 6;
   const ProcessUsage usage = context.services.control.usage();
   lines.real("used_cpu_sys", usage.cpu_system_seconds, microsecond_digits);
@@ -249,14 +248,14 @@ void append_cpu(const Context& context, InfoLines& lines) {
   lines.real("used_cpu_user_main_thread", usage.main_thread_user_seconds, microsecond_digits);
 }
 
-void append_modules(const Context&, InfoLines& lines) {
+void append_modules(const Context&, const Durability&, InfoLines& lines) {
   lines.line("module", "name=" + std::string(bloom_module_name) +
                            ",ver=" + std::to_string(bloom_module_version) +
                            ",api=1,filters=0,usedby=[],using=[],"
                            "options=[]");
 }
 
-void append_cluster(const Context&, InfoLines& lines) {
+void append_cluster(const Context&, const Durability&, InfoLines& lines) {
   lines.zeros({"cluster_enabled"});
 }
 
@@ -267,7 +266,7 @@ std::int64_t average_time_left(const keyspace::DeadlineSummary& deadlines, WallT
   return std::max<std::int64_t>(average - keyspace::deadline_at(now), 0);
 }
 
-void append_keyspace(const Context& context, InfoLines& lines) {
+void append_keyspace(const Context& context, const Durability&, InfoLines& lines) {
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database) {
     const std::uint64_t size = context.services.keyspace.size(database);
     if (size == 0) continue;
@@ -279,10 +278,9 @@ void append_keyspace(const Context& context, InfoLines& lines) {
 }
 
 // Fields that only Sepal has.
-void append_sepal(const Context& context, InfoLines& lines) {
+void append_sepal(const Context& context, const Durability& durability, InfoLines& lines) {
   const Services& services = context.services;
-  const SaveStatus save = services.persistence.status();
-  const JournalStatus journal = services.journal.status();
+  const auto& [save, journal] = durability;
   const ServerFacts& facts = services.control.facts();
   lines.count("filters", services.keyspace.total_size());
   lines.count("filter_bytes", services.keyspace.memory_used())

@@ -41,10 +41,17 @@ class InfoLines {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// The save and the journal, as all sections of one reply show them. Read once for a reply: a save that ends
+// between two sections would otherwise run in one of them and have ended in the other.
+struct Durability {
+  SaveStatus save;  // read first, so that the journal's positions are no older than the save's
+  JournalStatus journal;
+};
+
 struct InfoSection {
   std::string_view name;   // the word in the request, lower case
   std::string_view title;  // the word behind '#'
-  void (*append)(const Context&, InfoLines&);
+  void (*append)(const Context&, const Durability&, InfoLines&);
   bool by_default = true;
 };
 // In the order in which they are shown.
@@ -52,9 +59,9 @@ extern const InfoSection info_sections[];
 extern const std::size_t info_section_count;
 
 // info_statistics.cpp
-void append_stats(const Context& context, InfoLines& lines);
-void append_command_stats(const Context& context, InfoLines& lines);
-void append_error_stats(const Context& context, InfoLines& lines);
-void append_latency_stats(const Context& context, InfoLines& lines);
+void append_stats(const Context& context, const Durability&, InfoLines& lines);
+void append_command_stats(const Context& context, const Durability&, InfoLines& lines);
+void append_error_stats(const Context& context, const Durability&, InfoLines& lines);
+void append_latency_stats(const Context& context, const Durability&, InfoLines& lines);
 
 }  // namespace sepal::command

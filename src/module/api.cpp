@@ -5,6 +5,99 @@ namespace {
 
 using GetApi = int(const char* name, void* function);
 
+// Asks the server for its functions, and notes the names of those that it lacks.
+class Loader {
+ public:
+  explicit Loader(GetApi* get_api) : get_api_(get_api) {}
+
+  template <class Function>
+  void optional(Function& function, const char* name) {
+    // For an unknown name the server leaves the pointer as it was.
+    if (get_api_((std::string("RedisModule_") + name).c_str(), static_cast<void*>(&function)) != status_ok)
+      function = nullptr;
+  }
+
+  // Goes on after a missing one, so that one line of the log names all that the server lacks.
+  template <class Function>
+  void needed(Function& function, const char* name) {
+    optional(function, name);
+    if (function == nullptr) missing_ += (missing_.empty() ? "" : " ") + std::string(name);
+  }
+
+  [[nodiscard]] const std::string& missing() const { return missing_; }
+
+ private:
+  GetApi* get_api_;
+  std::string missing_;
+};
+
+// Keys, replies and the commands themselves.
+void load_requests(Loader& loader) {
+  loader.needed(api.SetModuleAttribs, "SetModuleAttribs");
+  loader.needed(api.IsModuleNameBusy, "IsModuleNameBusy");
+  loader.needed(api.CreateCommand, "CreateCommand");
+  loader.needed(api.SetModuleOptions, "SetModuleOptions");
+  loader.needed(api.GetContextFlags, "GetContextFlags");
+  loader.needed(api.Log, "Log");
+  loader.needed(api.StringPtrLen, "StringPtrLen");
+  loader.needed(api.CreateString, "CreateString");
+  loader.needed(api.FreeString, "FreeString");
+  loader.needed(api.WrongArity, "WrongArity");
+  loader.needed(api.ReplyWithLongLong, "ReplyWithLongLong");
+  loader.needed(api.ReplyWithDouble, "ReplyWithDouble");
+  loader.needed(api.ReplyWithError, "ReplyWithError");
+  loader.needed(api.ReplyWithSimpleString, "ReplyWithSimpleString");
+  loader.needed(api.ReplyWithStringBuffer, "ReplyWithStringBuffer");
+  loader.needed(api.ReplyWithArray, "ReplyWithArray");
+  loader.needed(api.ReplyWithNull, "ReplyWithNull");
+  loader.needed(api.OpenKey, "OpenKey");
+  loader.needed(api.CloseKey, "CloseKey");
+  loader.needed(api.KeyType, "KeyType");
+  loader.needed(api.ModuleTypeGetType, "ModuleTypeGetType");
+  loader.needed(api.ModuleTypeGetValue, "ModuleTypeGetValue");
+  loader.needed(api.ModuleTypeSetValue, "ModuleTypeSetValue");
+  loader.needed(api.SetAbsExpire, "SetAbsExpire");
+  loader.needed(api.SignalModifiedKey, "SignalModifiedKey");
+  loader.needed(api.Replicate, "Replicate");
+  loader.needed(api.ReplicateVerbatim, "ReplicateVerbatim");
+  loader.needed(api.Milliseconds, "Milliseconds");
+}
+
+// The data type: its files, its memory and what it asks of the server.
+void load_data_type(Loader& loader) {
+  loader.needed(api.CreateDataType, "CreateDataType");
+  loader.needed(api.LoadUnsigned, "LoadUnsigned");
+  loader.needed(api.LoadDouble, "LoadDouble");
+  loader.needed(api.LoadStringBuffer, "LoadStringBuffer");
+  loader.needed(api.SaveStringBuffer, "SaveStringBuffer");
+  loader.needed(api.EmitAOF, "EmitAOF");
+  loader.needed(api.IsIOError, "IsIOError");
+  loader.needed(api.GetContextFromIO, "GetContextFromIO");
+  loader.needed(api.LogIOError, "LogIOError");
+  loader.needed(api.DigestAddStringBuffer, "DigestAddStringBuffer");
+  loader.needed(api.DigestEndSequence, "DigestEndSequence");
+  loader.needed(api.Calloc, "Calloc");
+  loader.needed(api.Free, "Free");
+  loader.needed(api.GetServerInfo, "GetServerInfo");
+  loader.needed(api.FreeServerInfo, "FreeServerInfo");
+  loader.needed(api.ServerInfoGetFieldUnsigned, "ServerInfoGetFieldUnsigned");
+  loader.needed(api.ServerInfoGetFieldC, "ServerInfoGetFieldC");
+}
+
+// Each caller of these tests the pointer first.
+void load_optional(Loader& loader) {
+  loader.optional(api.ReplyWithBool, "ReplyWithBool");
+  loader.optional(api.ReplyWithMap, "ReplyWithMap");
+  loader.optional(api.GetCommand, "GetCommand");
+  loader.optional(api.SetCommandInfo, "SetCommandInfo");
+  loader.optional(api.RegisterStringConfig, "RegisterStringConfig");
+  loader.optional(api.LoadConfigs, "LoadConfigs");
+  loader.optional(api.SetCommandACLCategories, "SetCommandACLCategories");
+  loader.optional(api.AddACLCategory, "AddACLCategory");
+  loader.optional(api.TryAlloc, "TryAlloc");
+  loader.optional(api.TryCalloc, "TryCalloc");
+}
+
 }  // namespace
 
 Api api{};
@@ -12,75 +105,11 @@ Api api{};
 std::string load_api(RedisModuleCtx* context) {
   // The module is not linked with the server. The first member of the context is the function that gives the
   // others, in every version of the server.
-  GetApi* const get_api = *reinterpret_cast<GetApi**>(context);
-  std::string missing;
-  // For an unknown name the server leaves the pointer as it was.
-  const auto optional = [&](auto& function, const char* name) {
-    if (get_api((std::string("RedisModule_") + name).c_str(), static_cast<void*>(&function)) != status_ok)
-      function = nullptr;
-    return function != nullptr;
-  };
-  // Goes on after a missing one, so that one line of the log names all that the server lacks.
-  const auto needed = [&](auto& function, const char* name) {
-    if (!optional(function, name)) missing += (missing.empty() ? "" : " ") + std::string(name);
-  };
-  needed(api.SetModuleAttribs, "SetModuleAttribs");
-  needed(api.IsModuleNameBusy, "IsModuleNameBusy");
-  needed(api.CreateCommand, "CreateCommand");
-  needed(api.SetModuleOptions, "SetModuleOptions");
-  needed(api.GetContextFlags, "GetContextFlags");
-  needed(api.Log, "Log");
-  needed(api.StringPtrLen, "StringPtrLen");
-  needed(api.CreateString, "CreateString");
-  needed(api.FreeString, "FreeString");
-  needed(api.WrongArity, "WrongArity");
-  needed(api.ReplyWithLongLong, "ReplyWithLongLong");
-  needed(api.ReplyWithDouble, "ReplyWithDouble");
-  needed(api.ReplyWithError, "ReplyWithError");
-  needed(api.ReplyWithSimpleString, "ReplyWithSimpleString");
-  needed(api.ReplyWithStringBuffer, "ReplyWithStringBuffer");
-  needed(api.ReplyWithArray, "ReplyWithArray");
-  needed(api.ReplyWithNull, "ReplyWithNull");
-  needed(api.OpenKey, "OpenKey");
-  needed(api.CloseKey, "CloseKey");
-  needed(api.KeyType, "KeyType");
-  needed(api.ModuleTypeGetType, "ModuleTypeGetType");
-  needed(api.ModuleTypeGetValue, "ModuleTypeGetValue");
-  needed(api.ModuleTypeSetValue, "ModuleTypeSetValue");
-  needed(api.SetAbsExpire, "SetAbsExpire");
-  needed(api.SignalModifiedKey, "SignalModifiedKey");
-  needed(api.Replicate, "Replicate");
-  needed(api.ReplicateVerbatim, "ReplicateVerbatim");
-  needed(api.Milliseconds, "Milliseconds");
-  needed(api.CreateDataType, "CreateDataType");
-  needed(api.LoadUnsigned, "LoadUnsigned");
-  needed(api.LoadDouble, "LoadDouble");
-  needed(api.LoadStringBuffer, "LoadStringBuffer");
-  needed(api.SaveStringBuffer, "SaveStringBuffer");
-  needed(api.EmitAOF, "EmitAOF");
-  needed(api.IsIOError, "IsIOError");
-  needed(api.GetContextFromIO, "GetContextFromIO");
-  needed(api.LogIOError, "LogIOError");
-  needed(api.DigestAddStringBuffer, "DigestAddStringBuffer");
-  needed(api.DigestEndSequence, "DigestEndSequence");
-  needed(api.Calloc, "Calloc");
-  needed(api.Free, "Free");
-  needed(api.GetServerInfo, "GetServerInfo");
-  needed(api.FreeServerInfo, "FreeServerInfo");
-  needed(api.ServerInfoGetFieldUnsigned, "ServerInfoGetFieldUnsigned");
-  needed(api.ServerInfoGetFieldC, "ServerInfoGetFieldC");
-  // Each caller of these tests the pointer first.
-  optional(api.ReplyWithBool, "ReplyWithBool");
-  optional(api.ReplyWithMap, "ReplyWithMap");
-  optional(api.GetCommand, "GetCommand");
-  optional(api.SetCommandInfo, "SetCommandInfo");
-  optional(api.RegisterStringConfig, "RegisterStringConfig");
-  optional(api.LoadConfigs, "LoadConfigs");
-  optional(api.SetCommandACLCategories, "SetCommandACLCategories");
-  optional(api.AddACLCategory, "AddACLCategory");
-  optional(api.TryAlloc, "TryAlloc");
-  optional(api.TryCalloc, "TryCalloc");
-  return missing;
+  Loader loader(*reinterpret_cast<GetApi**>(context));
+  load_requests(loader);
+  load_data_type(loader);
+  load_optional(loader);
+  return loader.missing();
 }
 
 }  // namespace sepal::module

@@ -121,9 +121,10 @@ class SavingServer {
       const auto reply = answer_of(server_, {"INFO"});
       if (!reply) return reply.error();
       const std::string_view info = reply->view().text();
-      // `save_running` counts a save that is ordered and has not begun yet. So no look falls between BGSAVE
-      // and the begin of its save.
-      if (field_in(info, "save_running") == "0") return position(info);
+      // The field counts a save that is ordered and has not begun yet. So no look falls between BGSAVE and
+      // the begin of its save. It stands in the section of rdb_last_bgsave_status: an older sepald reads the
+      // state of the save anew for each section, and the save may end between two of them.
+      if (field_in(info, "rdb_bgsave_in_progress") == "0") return position(info);
       const double share = std::strtod(field_in(info, "save_progress").c_str(), nullptr);
       progress_.update(static_cast<std::uint64_t>(share * thousandths), 0);
       if (auto waited = wait(); !waited) return waited.error();

@@ -270,6 +270,16 @@ TEST_CASE("INFO persistence shows the results of saves", "[command]") {
   CHECK(has(world.send({"INFO", "sepal"}), "save_progress:0.500\r\n"));
 }
 
+TEST_CASE("a save that ends while INFO is written has ended in all sections or in none", "[command]") {
+  World world;
+  world.persistence.first_look.emplace().running = true;
+  world.persistence.state.last_ok = false;
+  const std::string info = world.send({"INFO"});
+  CHECK(has(info, "rdb_bgsave_in_progress:1\r\nrdb_last_save_time:"));
+  CHECK(has(info, "rdb_last_bgsave_status:ok\r\n"));
+  CHECK(has(info, "save_running:1\r\n"));
+}
+
 TEST_CASE("INFO shows the state of the journal", "[command]") {
   World world;
   world.persistence.state.last_bytes = 1000;

@@ -12,8 +12,10 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/fake_adoptions.hpp"
@@ -54,10 +56,13 @@ class FakePersistence final : public Persistence {
     waiting.push_back(id);
     return start();
   }
-  [[nodiscard]] SaveStatus status() const override { return state; }
+  [[nodiscard]] SaveStatus status() const override {
+    return first_look ? *std::exchange(first_look, std::nullopt) : state;
+  }
   [[nodiscard]] DiskStatus disk_status() const override { return disk; }
 
   SaveStatus state;
+  mutable std::optional<SaveStatus> first_look;  // what the first look sees instead of `state`
   DiskStatus disk;
   std::vector<std::uint64_t> waiting;
   int started = 0;
