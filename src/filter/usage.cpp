@@ -12,14 +12,24 @@ using std::chrono::duration_cast;
 using std::chrono::nanoseconds;
 
 constexpr std::chrono::seconds piece_duration{10};
-constexpr std::uint64_t whole_pieces = 6;  // a minute, and the piece that has begun
+// A cell of a piece counts items in these lower bits. The upper bits have the piece's number.
+constexpr int piece_items_bits = 40;
+constexpr std::int64_t whole_pieces = 6;  // a minute, and the piece that has begun
 
 std::uint64_t nanoseconds_of(SteadyTime time) {
   return static_cast<std::uint64_t>(duration_cast<nanoseconds>(time.time_since_epoch()).count());
 }
 
+// A cell has room for the lower bits of the number only. They begin anew after years of uptime.
 std::uint64_t piece_of(SteadyTime time) {
-  return static_cast<std::uint64_t>(time.time_since_epoch() / piece_duration);
+  constexpr std::uint64_t mask = (std::uint64_t{1} << (64 - piece_items_bits)) - 1;
+  return static_cast<std::uint64_t>(time.time_since_epoch() / piece_duration) & mask;
+}
+
+// How many pieces ago; below 0 for a piece that a worker has begun after `current` was read. The shift to the
+// left drops what does not belong to a number, and the shift back keeps the sign.
+std::int64_t age_of(std::uint64_t piece, std::uint64_t current) {
+  return static_cast<std::int64_t>((current - piece) << piece_items_bits) >> piece_items_bits;
 }
 
 }  // namespace
@@ -41,7 +51,7 @@ void UsageSlot::count_added(std::uint64_t items, SteadyTime now) {
 }
 
 Usage::Sums Usage::sums(SteadyTime now) const {
-  constexpr std::uint64_t items_mask = (std::uint64_t{1} << UsageSlot::piece_items_bits) - 1;
+  constexpr std::uint64_t items_mask = (std::uint64_t{1} << piece_items_bits) - 1;
   const std::uint64_t current = piece_of(now);
   Sums sums;
   std::uint64_t added = 0;
@@ -56,8 +66,8 @@ Usage::Sums Usage::sums(SteadyTime now) const {
     last = std::max(last, slot.last_added_.load(std::memory_order_relaxed));
     for (const auto& cell : slot.pieces_) {
       const std::uint64_t held = cell.load(std::memory_order_relaxed);
-      // A sum instead of a difference: a worker may have begun a piece after `now` was read.
-      if ((held >> UsageSlot::piece_items_bits) + whole_pieces >= current) added += held & items_mask;
+      const std::int64_t age = age_of(held >> piece_items_bits, current);
+      if (age >= -1 && age <= whole_pieces) added += held & items_mask;
     }
   }
   if (last == 0) return sums;

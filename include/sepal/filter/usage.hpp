@@ -37,7 +37,6 @@ class alignas(64) UsageSlot {
   friend class Usage;
   using Cell = std::atomic<std::uint64_t>;
   static constexpr std::size_t piece_count = 8;
-  static constexpr int piece_items_bits = 40;
 
   static void add(Cell& cell, std::uint64_t amount) {
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);

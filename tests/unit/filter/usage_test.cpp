@@ -55,6 +55,21 @@ TEST_CASE("adds a second forget what is older than a minute", "[filter][usage]")
   CHECK(usage.sums(start + 900s).added == 303'000);
 }
 
+TEST_CASE("adds a second are right on a machine that has run for years", "[filter][usage]") {
+  // A piece keeps 24 bits of its number, and there are 10 seconds in a piece: they are used up now.
+  const SteadyTime years = SteadyTime{} + 10s * (1 << 24);
+  for (const auto offset : {-1000s, -30s, 0s, 1000s}) {
+    Usage usage(1);
+    for (int second = 0; second < 200; ++second)
+      usage.slot(0).count_added(10, years + offset + std::chrono::seconds(second));
+    CHECK(usage.sums(years + offset + 200s).added_per_second > 9);
+    CHECK(usage.sums(years + offset + 200s).added_per_second < 11);
+    CHECK(usage.sums(years + offset + 300s).added_per_second == 0);
+    // More than half of all numbers later.
+    CHECK(usage.sums(years + offset + 300s + 10s * (1 << 23)).added_per_second == 0);
+  }
+}
+
 TEST_CASE("only a filter of a large layer keeps usage, and keeps it when it grows", "[filter][usage]") {
   const auto small = Filter::create({.capacity = 500'000}, plenty);
   REQUIRE(small);
