@@ -100,7 +100,9 @@ Filter* create(Request& request, Key& key, filter::FilterOptions options, Effect
 std::vector<Filter::AddOutcome> add_and_grow(Request& request, Filter& filter, const Addition& addition,
                                              Effects& effects) {
   const Words items = request.words.subspan(addition.first_item);
+  // All places come before the first bit: an exception after it would leave replicas without an item.
   std::vector<Filter::AddOutcome> outcomes;
+  outcomes.reserve(items.size());
   // The items that were new since the last layer was told.
   const auto added = std::make_unique<bool[]>(items.size());
   std::size_t told = 0;
@@ -136,6 +138,7 @@ void add_to(Request& request, Filter& filter, const Addition& addition, Effects&
   std::array<bool, few> place{};
   const auto many = items.size() > few ? std::make_unique<bool[]>(items.size()) : nullptr;
   const std::span<bool> added(many != nullptr ? many.get() : place.data(), items.size());
+  effects.reserve_items(items.size());
   // The usual case: the newest layer has room for all. Otherwise try_add() has added nothing.
   if (filter.try_add(items, added)) {
     effects.items(addition.first_item, added);
@@ -291,9 +294,10 @@ void bf_debug(Request& request) {
   const Filter* const filter = filter_or_refuse(request, key);
   if (filter == nullptr) return;
   const std::vector<filter::LayerView> layers = filter->layers();
-  request.reply.array(1 + layers.size());
-  request.reply.bulk("size:" + std::to_string(filter->item_count()));
-  for (const filter::LayerView& layer : layers) request.reply.bulk(bloom::debug_line(layer));
+  std::vector<std::string> lines{"size:" + std::to_string(filter->item_count())};
+  for (const filter::LayerView& layer : layers) lines.push_back(bloom::debug_line(layer));
+  request.reply.array(lines.size());
+  for (const std::string& line : lines) request.reply.bulk(line);
 }
 
 // --- the table --------------------------------------------------------------------------------------------
@@ -314,11 +318,12 @@ int run(RedisModuleCtx* context, RedisModuleString** arguments, int count) {
     read_words(given, words);
     Request request{.context = context, .arguments = given, .words = words, .reply = Reply(context)};
     handler(request);
-    if (words.capacity() > kept_words_max) std::vector<std::string_view>().swap(words);
   } catch (const std::exception& failure) {
+    // No reply has begun: a handler allocates what may fail before its reply, and Reply throws nothing.
     api.Log(context, "warning", "sepal: a command has failed: %s", failure.what());
     api.ReplyWithError(context, "ERR the module has no memory for this command");
   }
+  if (words.capacity() > kept_words_max) std::vector<std::string_view>().swap(words);
   return status_ok;
 }
 

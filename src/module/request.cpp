@@ -48,13 +48,13 @@ void Key::expire_at(std::int64_t milliseconds) {
   api.SetAbsExpire(key_, milliseconds);
 }
 
-bool Reply::is_resp3() const {
+bool Reply::is_resp3() const noexcept {
   return (api.GetContextFlags(context_) & context_is_resp3) != 0;
 }
 
 // The server's functions for booleans and maps know the client's protocol, so is_resp3() need not be asked.
 // Before Redis 7.0 there are none, and a RESP3 client gets the replies of RESP2.
-void Reply::boolean(bool value) {
+void Reply::boolean(bool value) noexcept {
   if (api.ReplyWithBool != nullptr) {
     api.ReplyWithBool(context_, value ? 1 : 0);
   } else {
@@ -62,12 +62,12 @@ void Reply::boolean(bool value) {
   }
 }
 
-void Reply::integer(std::uint64_t value) {
+void Reply::integer(std::uint64_t value) noexcept {
   api.ReplyWithLongLong(context_, static_cast<long long>(value));
 }
 
 // The server's own text for RESP2 has 17 digits, though fewer often read back as the same number.
-void Reply::real(double value) {
+void Reply::real(double value) noexcept {
   if (is_resp3()) {
     api.ReplyWithDouble(context_, value);
     return;
@@ -75,31 +75,31 @@ void Reply::real(double value) {
   bulk(digits_of_real(value));
 }
 
-void Reply::null() {
+void Reply::null() noexcept {
   api.ReplyWithNull(context_);
 }
 
-void Reply::ok() {
+void Reply::ok() noexcept {
   simple("OK");
 }
 
-void Reply::simple(std::string_view text) {
+void Reply::simple(std::string_view text) noexcept {
   api.ReplyWithSimpleString(context_, std::string(text).c_str());
 }
 
-void Reply::bulk(std::string_view text) {
+void Reply::bulk(std::string_view text) noexcept {
   api.ReplyWithStringBuffer(context_, text.data(), text.size());
 }
 
-void Reply::error(std::string_view text) {
+void Reply::error(std::string_view text) noexcept {
   api.ReplyWithError(context_, std::string(text).c_str());
 }
 
-void Reply::array(std::size_t count) {
+void Reply::array(std::size_t count) noexcept {
   api.ReplyWithArray(context_, static_cast<long>(count));
 }
 
-void Reply::map(std::size_t pairs) {
+void Reply::map(std::size_t pairs) noexcept {
   if (api.ReplyWithMap != nullptr) {
     api.ReplyWithMap(context_, static_cast<long>(pairs));
   } else {

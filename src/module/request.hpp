@@ -40,24 +40,26 @@ class Key {
   bool is_other_ = false;
 };
 
-// Writes a reply as sepald writes it, in the client's protocol.
+// Writes a reply as sepald writes it, in the client's protocol. Without memory for a text the server ends, as
+// it does when it has no memory itself: a reply that has begun cannot be taken back.
 class Reply {
  public:
   explicit Reply(RedisModuleCtx* context) : context_(context) {}
 
   // Asks the server, which takes as long as a look-up.
-  [[nodiscard]] bool is_resp3() const;
-  void boolean(bool value);  // 0 or 1 in RESP2
-  void integer(std::uint64_t value);
-  void integer_unsigned(std::uint64_t value) { integer(value); }
-  void real(double value);  // the shortest digits that read back as the same value; RESP3: the server's
-  void null();
-  void ok();
-  void simple(std::string_view text);
-  void bulk(std::string_view text);
-  void error(std::string_view text);  // without a '-'
-  void array(std::size_t count);
-  void map(std::size_t pairs);  // an array of twice as many in RESP2
+  [[nodiscard]] bool is_resp3() const noexcept;
+  void boolean(bool value) noexcept;  // 0 or 1 in RESP2
+  void integer(std::uint64_t value) noexcept;
+  void integer_unsigned(std::uint64_t value) noexcept { integer(value); }
+  void real(
+      double value) noexcept;  // the shortest digits that read back as the same value; RESP3: the server's
+  void null() noexcept;
+  void ok() noexcept;
+  void simple(std::string_view text) noexcept;
+  void bulk(std::string_view text) noexcept;
+  void error(std::string_view text) noexcept;  // without a '-'
+  void array(std::size_t count) noexcept;
+  void map(std::size_t pairs) noexcept;  // an array of twice as many in RESP2
 
  private:
   RedisModuleCtx* context_;
