@@ -32,9 +32,14 @@ Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& ke
   // -1: no deadline; -2: no key any more. The three questions are no transaction: the key may go, or get
   // another type, between two of them. Then it is neither a filter nor a string.
   const std::int64_t told = deadline->view().number();
+  // Taken for no deadline, an error would let the copy stay for ever.
+  if (deadline->view().is_error())
+    return fail(Errc::io,
+                server.name() + " does not tell deadlines: " + std::string(deadline->view().text()));
   found.is_filter = found.type == filter_type && info->view().size() != 0 && told != -2;
   found.is_string = found.type == string_type && told != -2;
-  if (told > 0) {
+  // PTTL answers 0 for a key that expires within this millisecond.
+  if (told >= 0) {
     const auto now = keyspace::deadline_at(std::chrono::system_clock::now());
     found.deadline = how == DeadlineQuestion::absolute ? told : now + told;
   }
@@ -102,11 +107,17 @@ bool same_deadline(const RemoteKey& one, const RemoteKey& other, DeadlineQuestio
          std::abs(one.deadline - other.deadline) <= computed_deadline_tolerance;
 }
 
+void add_deadline(RedisConnection& server, std::string_view key, keyspace::Deadline deadline) {
+  if (deadline == keyspace::no_deadline) return server.add({"PERSIST", key});
+  server.add({"PEXPIREAT", key, std::to_string(deadline)});
+}
+
 Result<void> set_deadline(RedisConnection& server, std::string_view key, keyspace::Deadline deadline) {
-  const auto reply = deadline == keyspace::no_deadline
-                         ? answer_of(server, {"PERSIST", key})
-                         : answer_of(server, {"PEXPIREAT", key, std::to_string(deadline)});
-  return reply ? Result<void>() : reply.error();
+  add_deadline(server, key, deadline);
+  const auto reply = server.receive();
+  if (!reply) return reply.error();
+  if (!reply->view().is_error()) return {};
+  return fail(Errc::io, server.name() + ": " + std::string(reply->view().text()));
 }
 
 }  // namespace sepal::tools

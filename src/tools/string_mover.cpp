@@ -39,6 +39,11 @@ void ask_piece(RedisConnection& server, const std::string& key, std::uint64_t be
   server.add({"GETRANGE", key, std::to_string(begin), std::to_string(end - 1)});
 }
 
+// An error is none, whatever the length of its text.
+bool is_piece(ReplyView reply, const RemoteKey& string, std::uint64_t offset) {
+  return reply.is_text() && reply.text().size() == piece_end(string, offset) - offset;
+}
+
 // Receives so many replies. Returns the text of the first error among them; empty: there is none.
 Result<std::string> first_error_of(RedisConnection& server, std::size_t count) {
   std::string text;
@@ -48,6 +53,15 @@ Result<std::string> first_error_of(RedisConnection& server, std::size_t count) {
     if (text.empty() && reply->view().is_error()) text = reply->view().text();
   }
   return text;
+}
+
+// Takes the reply to PTTL of the temporary key. That key always has a deadline. Without one, a client has
+// removed it, and SETRANGE has made it anew: then it lacks the pieces before. Returns that as a text; empty:
+// it is whole.
+Result<std::string> loss_in(const Result<RedisReply>& reply) {
+  if (!reply) return reply.error();
+  if (reply->view().is_error()) return std::string(reply->view().text());
+  return std::string(reply->view().number() < 0 ? "its copy was removed at the target; run this again" : "");
 }
 
 }  // namespace
@@ -132,9 +146,16 @@ Result<std::vector<StringMover::ShortPair>> StringMover::read_short(std::span<co
     if (pair.target->is_string) {
       auto reply = parts_.target.receive();
       if (!reply) return reply.error();
-      if (reply->view().is_text()) theirs = std::move(*reply);
+      theirs = std::move(*reply);
     }
     parts_.advance(pair.source->string_bytes);
+    // Since examine() the key has got another value. SET would replace it.
+    if (theirs && theirs->view().is_error()) {
+      refuse(*pair.source, std::string(theirs->view().text()));
+      continue;
+    }
+    // A string that is gone is nil.
+    if (theirs && !theirs->view().is_text()) theirs.reset();
     if (!ours->view().is_text()) {
       ++parts_.report.keys.others["gone before they were copied"];
       continue;
@@ -193,7 +214,7 @@ Result<void> StringMover::move_long(const StringPair& pair) {
   if (pair.target->is_string) {
     const auto difference = compare(pair, sample);
     if (!difference) return difference.error();
-    const auto differs = settle(pair, *difference, sample);
+    const auto differs = *difference ? settle(pair, **difference, sample) : Result<bool>(false);
     if (!differs) return differs.error();
     if (!*differs) {
       parts_.advance(source.string_bytes);
@@ -213,8 +234,9 @@ Result<void> StringMover::move_long(const StringPair& pair) {
   return removed ? Result<void>() : removed.error();
 }
 
-// Reads both to the end, or until the source has a bit that the target lacks.
-Result<StringDifference> StringMover::compare(const StringPair& pair, Sample& sample) {
+// Reads both to the end, or until the source has a bit that the target lacks. Empty: the target's key has got
+// another value, and the string is refused.
+Result<std::optional<StringDifference>> StringMover::compare(const StringPair& pair, Sample& sample) {
   const RemoteKey& source = *pair.source;
   StringDifference difference{.first_has_more = source.string_bytes > pair.target->string_bytes,
                               .second_has_more = pair.target->string_bytes > source.string_bytes};
@@ -228,15 +250,19 @@ Result<StringDifference> StringMover::compare(const StringPair& pair, Sample& sa
     if (!theirs) return theirs.error();
     const auto ours = parts_.source.receive();
     if (!ours) return ours.error();
+    // The text of an error must not be compared as if it were bytes of the string.
+    if (theirs->view().is_error()) {
+      refuse(source, std::string(theirs->view().text()));
+      return std::optional<StringDifference>();
+    }
     sample.look(at, ours->view().text());
     // The string became shorter, or is gone. copy_pieces() finds that out again, and says so to the user.
-    if (ours->view().text().size() != piece_end(source, at) - at)
-      return StringDifference{.first_has_more = true};
+    if (!is_piece(ours->view(), source, at)) return std::optional(StringDifference{.first_has_more = true});
     const auto part = difference_of(ours->view().text(), theirs->view().text());
     difference.first_has_more = difference.first_has_more || part.first_has_more;
     difference.second_has_more = difference.second_has_more || part.second_has_more;
   }
-  return difference;
+  return std::optional(difference);
 }
 
 // Returns why the string was not copied; empty: it was. While the target stores a piece, the source makes the
@@ -249,7 +275,7 @@ Result<std::string> StringMover::copy_pieces(const RemoteKey& source, Sample& sa
     const auto piece = parts_.source.receive();
     if (!piece) return piece.error();
     const std::string_view bytes = piece->view().text();
-    if (bytes.size() != piece_end(source, at) - at)
+    if (!is_piece(piece->view(), source, at))
       return std::string("it became shorter while it was copied; run this again");
     const std::uint64_t next = at + string_piece_bytes;
     const bool more = next < source.string_bytes;
@@ -282,6 +308,7 @@ Result<std::string> StringMover::begin_copy(const RemoteKey& source) {
 
 Result<std::string> StringMover::store_piece(std::uint64_t offset, std::string_view bytes) {
   Result<void> sent;
+  parts_.target.add({"PTTL", temporary_});
   // With the first part of each piece, so the key cannot expire while a long string is copied.
   parts_.target.add({"EXPIRE", temporary_, temporary_seconds});
   std::size_t count = 1;
@@ -291,16 +318,21 @@ Result<std::string> StringMover::store_piece(std::uint64_t offset, std::string_v
     ++count;
   });
   if (!sent) return sent.error();
-  return first_error_of(parts_.target, count);
+  auto lost = loss_in(parts_.target.receive());
+  auto refusal = first_error_of(parts_.target, count);
+  return !lost || (refusal && refusal->empty()) ? lost : refusal;
 }
 
 // Returns why the string is not under its key; empty: it is. The deadline comes before the RENAME, which
 // takes it along. So the string is never under its key without its deadline. A deadline that is past removes
-// the temporary key, and RENAME then finds no key.
+// the temporary key, and RENAME then finds no key. Both requests are sent in one go: if the run is ended
+// between them, the temporary key stays for ever.
 Result<std::string> StringMover::finish(const RemoteKey& source) {
-  if (auto done = set_deadline(parts_.target, temporary_, source.deadline); !done) return done.error();
+  parts_.target.add({"PTTL", temporary_});
+  if (auto lost = loss_in(parts_.target.receive()); !lost || !lost->empty()) return lost;
+  add_deadline(parts_.target, temporary_, source.deadline);
   parts_.target.add({"RENAME", temporary_, source.key});
-  const auto refusal = first_error_of(parts_.target, 1);
+  const auto refusal = first_error_of(parts_.target, 2);
   const bool is_past = keyspace::is_past(source.deadline, std::chrono::system_clock::now());
   return refusal && !refusal->empty() && is_past ? std::string("it was past its deadline when it was copied")
                                                  : refusal;

@@ -88,7 +88,7 @@ class StringMover {
   Result<std::vector<ShortPair>> read_short(std::span<const StringPair> pairs);
   Result<void> move_short(std::span<const StringPair> pairs);
   Result<void> move_long(const StringPair& pair);
-  Result<StringDifference> compare(const StringPair& pair, Sample& sample);
+  Result<std::optional<StringDifference>> compare(const StringPair& pair, Sample& sample);
   Result<std::string> copy_pieces(const RemoteKey& source, Sample& sample);
   Result<std::string> begin_copy(const RemoteKey& source);
   Result<std::string> store_piece(std::uint64_t offset, std::string_view bytes);

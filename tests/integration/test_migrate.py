@@ -322,6 +322,23 @@ class StringsTest(DaemonTest):
             self.assertEqual(client.call("KEYS", "sepal-migrate:*"), [])
             self.assertEqual(client.call("BITCOUNT", "sparse"), 3)
 
+    def test_a_copy_that_is_removed_on_its_way_is_told(self):
+        with self.redis.client() as client:
+            client.call("SET", "long", random.Random(3).randbytes(64 << 20))
+        copying = subprocess.Popen([SEPAL, "migrate", self.redis.address(), address(self.target)], stdout=subprocess.PIPE, text=True)
+        removed = 0
+        with Client.of(self.target) as client:
+            while copying.poll() is None:
+                for key in client.call("KEYS", "sepal-migrate:*"):
+                    removed += client.call("DEL", key)
+            told = copying.communicate()[0]
+            self.assertGreater(removed, 0)
+            self.assertEqual(copying.returncode, 3, told)
+            self.assertIn("LEFT OUT 0:long", told)
+            self.assertEqual(client.call("EXISTS", "long"), 0)
+        self.migrate(0)
+        self.check_alike()
+
     def test_killed_under_load_and_run_again(self):
         """SEPAL_MIGRATE_STRINGS sets how many filters of go-zero the source has."""
         count = int(os.environ.get("SEPAL_MIGRATE_STRINGS", "600"))
