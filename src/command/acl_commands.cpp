@@ -166,6 +166,7 @@ Next acl_get_user(Context& context) {
 
 Next acl_set_user(Context& context) {
   const std::string wrong = context.services.users->set(context.words[2], context.words.subspan(3));
+  // The texts are those of an ACL file as well, and have no error code.
   if (!wrong.empty()) return refuse(context, "ERR " + wrong);
   context.reply.ok();
   return Next::done;
@@ -173,11 +174,15 @@ Next acl_set_user(Context& context) {
 
 Next acl_delete_users(Context& context) {
   const auto names = context.words.subspan(2);
+  // Before any user is removed, so a refused request has no effect.
   if (std::ranges::find(names, Users::default_name) != names.end())
     return refuse(context, text::default_stays);
   const RemovedUsers removed = context.services.users->remove(names);
   context.reply.integer_unsigned(removed.size());
+  // While `removed` lives: clients still point to its users. The gate is closed (Flag::alone), so no client
+  // runs meanwhile.
   if (!dismiss(removed, context.services.clients, &context.client)) return Next::done;
+  // The client has removed its own user, and still gets its answer.
   context.client.close_after_reply = true;
   return Next::close;
 }
@@ -236,6 +241,8 @@ Next acl_log(Context& context) {
   return Next::done;
 }
 
+// A thread of the daemon writes and reads the file, so a slow disk holds up no worker. The text is made here,
+// because the gate guards the users.
 Next acl_save(Context& context) {
   if (context.services.control.save_users_for(context.client.id, context.services.users->text()))
     return Next::wait;

@@ -17,20 +17,24 @@ bool same_event(const AclLog::Event& one, const AclLog::Event& other) {
 
 }  // namespace
 
-// Keys and names of users may be long, and those of failed logins come from any client: they are cut.
+// Keys and names of users may be long, and any client may send a long name with a failed login. So they are
+// cut, and shrink_to_fit() gives back the memory behind the cut, which an entry could keep for days.
 void AclLog::note(Event event, WallTime now, std::size_t entries_max) {
   event.object.resize(std::min(event.object.size(), echoed_bytes_max));
   event.user_name.resize(std::min(event.user_name.size(), echoed_bytes_max));
   event.object.shrink_to_fit();
   event.user_name.shrink_to_fit();
   const MutexLock lock(mutex_);
+  // Counted even if no entry is kept (`acllog-max-len` is 0).
   ++counts_[static_cast<std::size_t>(event.reason)];
+  // A client may fail with ever new names. The search is short all the same.
   const auto searched =
       entries_.begin() + static_cast<std::ptrdiff_t>(std::min(entries_.size(), searched_max));
   const auto same = std::find_if(entries_.begin(), searched, [&](const Entry& entry) {
     return same_event(entry.event, event) && now - entry.updated <= group_time_max;
   });
   if (same != searched) {
+    // The entries are sorted by their last event, so this one moves to the front.
     Entry entry = std::move(*same);
     entries_.erase(same);
     ++entry.count;
@@ -40,6 +44,7 @@ void AclLog::note(Event event, WallTime now, std::size_t entries_max) {
   } else {
     entries_.push_front({.event = std::move(event), .id = next_id_++, .created = now, .updated = now});
   }
+  // More than one entry may go: CONFIG SET may have lowered the number since the last event.
   while (entries_.size() > entries_max) entries_.pop_back();
 }
 

@@ -1,5 +1,13 @@
 // Rules about commands are kept twice: as a bit for each row of the command table, which a request is checked
 // with, and as the texts that ACL LIST shows. A new text replaces older ones about the same command.
+//
+// Each rule changes the bits at once, so a later rule overrides an earlier one, and the cost of a check does
+// not grow with the number of rules. The texts stand in the order in which the rules came. An older text may
+// go because a newer one about the same rows overrides it: applied again, the texts that are left make the
+// same bits.
+//
+// "+select|0" allows a command with one first argument only. SELECT has no row for that, so such words stand
+// in a list (`first_words_`), until a rule about the whole command comes.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/word_list.hpp>
@@ -58,7 +66,8 @@ Use use_of(const CommandSpec& spec, std::string_view access) {
   return {.reads = !writes, .writes = writes};
 }
 
-// BF.MIRROR source OFF: the table counts all words as keys.
+// To the table all words of `BF.MIRROR source OFF` are keys. An option names no key, so it needs no
+// permission.
 bool is_option(const CommandSpec& spec, std::size_t at, std::string_view word) {
   if (spec.name != "bf.mirror" || at < 2) return false;
   return std::ranges::any_of(std::initializer_list<std::string_view>{"OFF", "COMMIT", "FORCE", "ABORT"},
@@ -98,6 +107,7 @@ std::string_view AclSelector::apply(std::string_view rule) {
   const auto is = [&](std::string_view word, std::string_view other) {
     return equal_ignoring_case(rule, word) || equal_ignoring_case(rule, other);
   };
+  // Rules that are whole words come first: `~*` also begins like a pattern, and `+@all` like a category.
   std::string_view wrong;
   if (is("allkeys", "~*") || is("resetkeys", "resetkeys")) {
     all_keys_ = !equal_ignoring_case(rule, "resetkeys");
@@ -130,6 +140,7 @@ std::string_view AclSelector::add_key_pattern(std::string_view rule) {
   const std::size_t begin = rule[0] == '~' ? 1 : pattern_at(rule, use);
   if (begin == 0 || has_space(rule)) return rule_syntax;
   const std::string_view pattern = rule.substr(begin);
+  // Each pattern stands once. `%R~k` and `%W~k` together are `~k`.
   const auto known = std::ranges::find(keys_, pattern, &KeyPattern::pattern);
   if (known == keys_.end()) {
     keys_.push_back({.pattern = std::string(pattern), .read = use.reads, .write = use.writes});
@@ -156,6 +167,7 @@ std::string_view AclSelector::allow(std::string_view name) {
     note_rule(command->name, true);
     return {};
   }
+  // What stands before the last bar may be a subcommand ("config|get|port"), which has no words of its own.
   const CommandSpec* const command = find_row(name.substr(0, bar));
   if (command == nullptr) return rule_unknown;
   if (command->name.find('|') != std::string_view::npos) return rule_word_of_subcommand;
@@ -165,6 +177,7 @@ std::string_view AclSelector::allow(std::string_view name) {
     if (subcommand == nullptr) return rule_unknown;
     set_row(*subcommand, true);
   } else {
+    // A word with a space would not read back from an ACL file.
     if (has_space(name)) return rule_syntax;
     std::string word = lower_case(name.substr(bar + 1));
     const bool known = std::ranges::any_of(
@@ -175,6 +188,7 @@ std::string_view AclSelector::allow(std::string_view name) {
   return {};
 }
 
+// A single first argument cannot be forbidden: "select|0" names no row.
 std::string_view AclSelector::forbid(std::string_view name) {
   const CommandSpec* const row = find_row(name);
   if (row == nullptr) return rule_unknown;
@@ -200,10 +214,12 @@ void AclSelector::set_all(bool allowed) {
   command_rules_.clear();
   first_words_.clear();
   allowed_.reset();
+  // Only rows that exist: allows_all() compares their number with that of the bits.
   for (std::size_t row = 0; allowed && row < command_row_count(); ++row) allowed_.set(row);
 }
 
-// A rule about a command is one about its subcommands, too.
+// A rule about a command is one about its subcommands, too. It also replaces what was allowed by first
+// arguments.
 void AclSelector::set_row(const CommandSpec& row, bool allowed) {
   allowed_.set(command_row(row), allowed);
   for (const CommandSpec& subcommand : row.subcommands) allowed_.set(command_row(subcommand), allowed);
@@ -214,6 +230,7 @@ void AclSelector::note_rule(std::string_view name, bool allowed) {
   const std::string rule = lower_case(name);
   std::erase_if(command_rules_, [&](std::string_view older) {
     older.remove_prefix(1);  // the sign
+    // The command itself, and its subcommands and words behind a bar.
     return older.starts_with(rule) && (older.size() == rule.size() || older[rule.size()] == '|');
   });
   command_rules_.push_back((allowed ? "+" : "-") + rule);
@@ -242,6 +259,7 @@ std::optional<Denial> AclSelector::denied(const CommandSpec& spec,
   if (all_keys_) return std::nullopt;
   std::optional<Denial> denial;
   for_each_key(spec, words, [&](std::size_t at, std::string_view access) {
+    // The visit cannot be ended early, so the keys behind the first refused one are passed over.
     if (denial || is_option(spec, at, words[at])) return;
     const Use use = use_of(spec, access);
     if (!may_use(words[at], use.reads, use.writes))
@@ -259,6 +277,7 @@ bool AclSelector::may_run(const CommandSpec& spec, std::span<const std::string_v
   });
 }
 
+// If the command neither reads nor writes the value, any pattern that matches is enough.
 bool AclSelector::may_use(std::string_view key, bool reads, bool writes) const {
   return std::ranges::any_of(keys_, [&](const KeyPattern& each) {
     return (each.read || !reads) && (each.write || !writes) && matches(each.pattern, key);
@@ -289,6 +308,7 @@ std::string AclSelector::channels() const {
 }
 
 std::string AclSelector::rules() const {
+  // "resetchannels" as in the reference, where a new user may begin with all channels (acl-pubsub-default).
   const std::string listed = all_channels_ ? channels() : joined("resetchannels", channels());
   return joined(joined(keys(), listed), commands());
 }

@@ -90,6 +90,8 @@ const User& User::without_rights() {
 }
 
 std::string User::apply(std::span<const std::string_view> rules) {
+  // Before anything is done, because each rule may be a password to hash, and the selectors are joined to new
+  // strings.
   std::size_t rules_bytes = 0;
   for (const std::string_view rule : rules) rules_bytes += rule.size() + 1;
   if (rules_bytes > user_rules_bytes_max)
@@ -101,6 +103,7 @@ std::string User::apply(std::span<const std::string_view> rules) {
   User changed = *this;
   for (const std::string& rule : joined.rules)
     if (std::string wrong = changed.apply_one(rule); !wrong.empty()) return wrong;
+  // Kept as a flag, so that a request of a user that may do everything costs one test.
   changed.unrestricted_ = std::ranges::any_of(changed.selectors_, &AclSelector::allows_all);
   *this = std::move(changed);
   return {};
@@ -167,6 +170,7 @@ std::string_view User::add_password(std::string_view rule) {
   if (given.size() > password_bytes_max) return password_too_long;
   std::string digest = hashed ? std::string(given) : sha256_hex(given);
   if (std::ranges::find(passwords_, digest) == passwords_.end()) passwords_.push_back(std::move(digest));
+  // A password ends `nopass`. Otherwise any password would still be right.
   any_password_ = false;
   return {};
 }
@@ -189,6 +193,7 @@ std::string_view User::add_selector(std::string_view rules) {
     rules.remove_prefix(std::min(rule.size() + 1, rules.size()));
     if (rule.empty()) continue;
     if (const std::string_view wrong = selector.apply(rule); !wrong.empty()) return wrong;
+    // Within the loop: apply_one() looks at the size only when the whole selector is there.
     if (selector.byte_count() > user_bytes_max) return user_too_large;
   }
   selectors_.push_back(std::move(selector));
@@ -201,7 +206,8 @@ void User::set_only_password(std::string_view password) {
   if (!password.empty()) passwords_.push_back(sha256_hex(password));
 }
 
-// Each password is compared, whichever is right.
+// Each password is compared, whichever is right, and `on` is tested last. So the time tells neither which
+// password is right nor whether the user is off.
 bool User::accepts(std::string_view password) const {
   const std::string digest = sha256_hex(password);
   bool right = false;
@@ -209,7 +215,8 @@ bool User::accepts(std::string_view password) const {
   return on_ && (any_password_ || right);
 }
 
-// If no selector allows the request, the answer is of the one that came furthest.
+// One selector must allow the whole request. If none does, the answer is of the one that came furthest: a key
+// that is refused is nearer than a command that is refused, and a later key is nearer than an earlier one.
 std::optional<Denial> User::denied(const CommandSpec& spec, std::span<const std::string_view> words) const {
   if (unrestricted_) return std::nullopt;
   Denial nearest;
@@ -231,6 +238,7 @@ std::vector<std::string_view> User::flags() const {
 std::string User::rules() const {
   std::string text;
   for (const std::string_view flag : flags()) text.append(flag).append(" ");
+  // As digests, so neither ACL LIST nor an ACL file has a password.
   for (const std::string& password : passwords_) text.append("#").append(password).append(" ");
   text += selectors_.front().rules();
   for (const AclSelector& selector : std::span(selectors_).subspan(1))

@@ -69,6 +69,7 @@ std::string parse_list(Words words, ListFilter& filter) {
   for (const std::string_view word : words.subspan(1)) {
     const std::optional<std::int64_t> id = parse_integer(word);
     if (!id) return std::string(text::bad_client_id);
+    // Ids begin at 1, so a smaller number names no client.
     if (*id > 0) filter.ids->push_back(static_cast<std::uint64_t>(*id));
   }
   std::ranges::sort(*filter.ids);
@@ -177,6 +178,8 @@ Next client_set_name(Context& context) {
   return Next::done;
 }
 
+// The session drops the OK of OFF and SKIP. After OFF, SKIP has no effect: otherwise it would end in all
+// replies.
 Next client_reply(Context& context) {
   Replies& replies = context.client.replies;
   const std::string_view word = context.words[2];
@@ -224,6 +227,7 @@ Next client_list(Context& context) {
     context.reply.error(refused);
     return Next::done;
   }
+  // The gate is closed (Flag::alone), so no worker changes the state of a client meanwhile.
   std::string lines;
   context.services.clients.for_each([&](const ClientState& client) {
     if (filter.takes(client)) append_client_line(lines, client, context.steady_now);

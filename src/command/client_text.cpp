@@ -30,6 +30,8 @@ std::int64_t seconds_between(SteadyTime from, SteadyTime to) {
   return std::max(std::int64_t{0}, std::chrono::duration_cast<std::chrono::seconds>(to - from).count());
 }
 
+// The reference's letters: a monitor, a client in a transaction, CLIENT NO-EVICT, CLIENT NO-TOUCH; N if none
+// holds.
 std::string flags_of(const ClientState& client) {
   std::string flags;
   if (client.monitoring != nullptr) flags.push_back('O');

@@ -129,7 +129,8 @@ void append_row(resp::Reply& reply, const CommandSpec& row) {
 
 using RowFilter = std::function<bool(const CommandSpec&)>;
 
-// The filter that [FILTERBY kind argument] asks for; nothing if the words are not a filter.
+// The filter that [FILTERBY kind argument] asks for; nothing if the words are not a filter. It keeps a view
+// of the request's words, so it must not outlive the request.
 std::optional<RowFilter> parse_filter(Words words) {
   if (words.empty()) return [](const CommandSpec&) { return true; };
   if (words.size() != 3 || !equal_ignoring_case(words[0], "FILTERBY")) return std::nullopt;
@@ -176,6 +177,7 @@ Next answer_keys(Context& context, const Append& append) {
     context.reply.error(question.refused);
     return Next::done;
   }
+  // Two walks over the words, because the reply begins with the number of keys.
   context.reply.array(key_count(*question.row, words));
   for_each_key(*question.row, words,
                [&](std::size_t at, std::string_view flags) { append(words[at], flags); });
@@ -186,6 +188,7 @@ Next answer_keys(Context& context, const Append& append) {
 
 Next command_info(Context& context) {
   resp::Reply& reply = context.reply;
+  // COMMAND without a subcommand comes here as well, and has one word.
   const Words names = context.words.size() > 2 ? context.words.subspan(2) : Words{};
   if (names.size() > described_names_max) {
     reply.error(too_many_names());
@@ -241,6 +244,7 @@ Next command_get_keys_and_flags(Context& context) {
 }
 
 Next subcommand_help(Context& context) {
+  // One handler serves every HELP: the name of its row ("config|help") tells the container.
   const std::string_view container_name = context.spec.name.substr(0, context.spec.name.find('|'));
   const CommandSpec& container = *find_command(container_name);
   const std::string name = upper_case(container_name);

@@ -1,4 +1,16 @@
 // Handlers of CONFIG.
+//
+// CONFIG SET changes all of its parameters or none. So it works on a draft, a copy of the settings. Each step
+// but the last may refuse the request:
+//
+//     refuse_names()         the names, before any value is looked at
+//     Parameter::set         each value, into the draft
+//     refuse_clients_max()   what the system allows
+//     Draft::prepare()       reads the files that the new values name
+//     Draft::apply()         makes the draft the settings
+//
+// The gate is closed all the while (Flag::alone), because workers read the settings inside the gate without a
+// further lock.
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
@@ -23,7 +35,8 @@ struct Shown {
   std::string_view name;
 };
 
-// A parameter asked for twice is shown once.
+// A parameter asked for twice is shown once. So `shown` is never longer than the list of parameters, however
+// many patterns a client sends.
 void show(std::vector<Shown>& shown, const Parameter& parameter, std::string_view name) {
   if (std::ranges::find(shown, &parameter, &Shown::parameter) == shown.end())
     shown.push_back({.parameter = &parameter, .name = name});
@@ -39,7 +52,8 @@ std::string unknown_parameter(std::string_view name) {
   return "ERR Unknown option or number of arguments for CONFIG SET - '" + std::string(echoed(name)) + "'";
 }
 
-// The error in the names; empty if there is none. All names are checked before any value.
+// The error in the names; empty if there is none. All names are checked before any value. A second mention of
+// a parameter ends the loop, so `seen` is never longer than the list of parameters.
 std::string refuse_names(std::span<const Parameter> parameters, std::span<const std::string_view> pairs) {
   std::vector<const Parameter*> seen;
   for (std::size_t at = 0; at < pairs.size(); at += 2) {
@@ -54,7 +68,8 @@ std::string refuse_names(std::span<const Parameter> parameters, std::span<const 
   return {};
 }
 
-// As in the reference, only a changed value is compared with the system's limit.
+// As in the reference, only a changed value is compared with the system's limit. A request that sets other
+// parameters never fails for it.
 std::string refuse_clients_max(Services& services, std::uint32_t wanted) {
   if (wanted == services.options.clients_max) return {};
   const std::uint64_t possible = services.control.clients_possible();
@@ -67,6 +82,7 @@ std::string refuse_clients_max(Services& services, std::uint32_t wanted) {
 }  // namespace
 
 Next config_get(Context& context) {
+  // Each of these names may be a pattern, and a pattern is compared with every parameter.
   const std::span<const std::string_view> names = context.words.subspan(2);
   if (names.size() > described_names_max) {
     context.reply.error(too_many_parameters());
@@ -76,6 +92,7 @@ Next config_get(Context& context) {
   std::vector<Shown> shown;
   for (const std::string_view word : names) {
     if (!has_wildcard(word)) {
+      // An unknown name is no error: the reply lacks it, as in the reference.
       if (const Parameter* const parameter = find_parameter(all, word)) show(shown, *parameter, word);
       continue;
     }
@@ -116,12 +133,15 @@ Next config_set(Context& context) {
     context.reply.error(refused);
     return Next::done;
   }
+  // The last step that can fail. It reads files of certificates while the gate is closed (decisions/0031), so
+  // a request with another error ends before it.
   if (const std::string wrong = draft->prepare(); !wrong.empty()) {
     context.reply.error("ERR CONFIG SET failed - " + wrong);
     return Next::done;
   }
   draft->apply();
-  // Also if the value is the old one: ACL SETUSER may have given `default` another password.
+  // After apply(): `services.options` has the new password only now. Done even if the value is the old one,
+  // because ACL SETUSER may have given `default` another password.
   for (std::size_t at = 0; at < pairs.size(); at += 2)
     if (equal_ignoring_case(pairs[at], "requirepass"))
       context.services.users->set_default_password(context.services.options.password);
@@ -130,15 +150,20 @@ Next config_set(Context& context) {
 }
 
 Next config_rewrite(Context& context) {
+  // A thread in the background writes the file and then answers the client, because no worker waits for the
+  // disk.
   if (context.services.control.rewrite_config_for(context.client.id)) return Next::wait;
   context.reply.error(text::no_config_file);
   return Next::done;
 }
 
 Next config_reset_stat(Context& context) {
+  // The gate is closed (Flag::alone). A worker counts with a plain load and store, so a reset beside it could
+  // be overwritten.
   for (WorkerStats& worker : context.services.workers) worker.reset();
   context.services.clients.reset_counts();
   context.services.keyspace.reset_expired_count();
+  // The sampler remembers earlier values of the counters. Compared with these, the next rates would be 0.
   context.services.rates->reset(context.steady_now);
   context.services.acl_log->reset_counts();
   context.reply.ok();

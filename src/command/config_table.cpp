@@ -17,6 +17,8 @@ namespace {
 constexpr std::int64_t int_max = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t long_max = std::numeric_limits<std::int64_t>::max();
 
+// Puts a parsed value into a field. Returns the parser's error text; empty if there is none. The cast loses
+// nothing: the parser has checked the row's range, and the range fits the field.
 template <class Value, class Field>
 std::string store(const ConfigValue<Value>& parsed, Field& field) {
   if (const auto* text = std::get_if<std::string>(&parsed)) return *text;
@@ -60,6 +62,7 @@ std::string set_script_limit(Configuration::Draft& draft, const Parameter& param
 }
 
 std::string get_kept(const Context& context, const Parameter& parameter) {
+  // Until a client sets it, the parameter has the default of its row.
   const auto& kept = context.services.options.without_effect;
   const auto found = kept.find(parameter.name);
   return found != kept.end() ? found->second : std::string(parameter.text);
@@ -114,6 +117,7 @@ std::string set_append_sync(Configuration::Draft& draft, const Parameter&, std::
     return "argument(s) must be one of the following: everysec, always, no";
   RuntimeOptions& options = draft.options();
   options.journal_when_on = always ? JournalPolicy::always : JournalPolicy::everysec;
+  // A journal that is off stays off. "appendonly yes" switches it on with this policy.
   if (options.journal != JournalPolicy::off) options.journal = options.journal_when_on;
   return {};
 }
@@ -201,6 +205,8 @@ constexpr std::size_t percentiles_max = 32;
 std::string set_percentiles(Configuration::Draft& draft, const Parameter&, std::string_view value) {
   std::vector<double> percentiles;
   std::string wrong;
+  // for_each_word() cannot be stopped, so the words behind a wrong one are skipped. Two blanks in a row make
+  // an empty word.
   for_each_word(value, [&](std::string_view word) {
     if (word.empty() || !wrong.empty()) return;
     const std::optional<double> percentile = parse_real(word);
@@ -232,6 +238,9 @@ std::string get_database_count(const Context&, const Parameter&) {
   return std::to_string(keyspace::database_count);
 }
 
+// Some settings are facts here, because a setting may say less than what sepald has made of it. The system
+// picks a port for 0, 0 threads mean one for each core, and a small disk gets smaller segments. The settings'
+// own rows are hidden (InConfig::hidden), so no name is there twice.
 constexpr Parameter parameter_table[] = {
     {.name = "appendfsync", .get = get_append_sync, .set = set_append_sync},
     {.name = "appendonly", .get = get_append_only, .set = set_append_only},
@@ -290,6 +299,8 @@ std::vector<Parameter> parameters(const Configuration& configuration) {
   }
   for (const auto& [name, live] : configuration.parameters())
     all.push_back({.name = name, .get = get_setting, .set = live ? set_setting : nullptr});
+  // No name is there twice: find_parameter() would find one of the two only. A test checks that, because the
+  // settings' names are known to the module `settings` alone.
   std::ranges::sort(all, {}, &Parameter::name);
   return all;
 }

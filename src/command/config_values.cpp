@@ -40,6 +40,8 @@ ConfigValue<SavePoints> parse_save_points(std::string_view word) {
   SavePoints points{.text = {}, .interval = std::chrono::seconds(0)};
   std::int64_t fewest_changes = std::numeric_limits<std::int64_t>::max();
   std::string_view rest = word;
+  // Each turn takes a pair. A last number without its partner ends as an invalid pair, because an empty word
+  // is no number.
   for (std::size_t count = 0;; ++count) {
     const std::string_view first = next_word(rest);
     if (first.empty()) return points;

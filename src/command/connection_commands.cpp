@@ -37,6 +37,10 @@ void note_failed_login(Context& context, std::string_view name) {
 
 // A login that failed is checked once more when its answer is due: the user may have changed meanwhile. A
 // command of a transaction cannot wait. So it is answered at once, and the client's next login waits for it.
+//
+//     before login_due   no password is checked, so a pipeline or a transaction does not guess faster
+//     at login_due       the failed login runs again; if it is still wrong, it is refused, without a new note
+//     otherwise          a right login is answered at once; for a wrong one, LoginDelay gives its time
 Login log_in(Context& context, std::string_view name, std::string_view password) {
   ClientState& client = context.client;
   const bool can_wait = !context.moment.in_transaction;
@@ -60,6 +64,7 @@ Next refuse_login(Context& context, Login login) {
   return Next::done;
 }
 
+// Of the client and of its reply: the answer to this request is in the new version already.
 void set_protocol(Context& context, std::uint8_t protocol) {
   context.client.protocol = protocol;
   context.reply.set_version(protocol == 3 ? resp::Version::resp3 : resp::Version::resp2);
@@ -124,6 +129,8 @@ Next answer_with(Context& context, std::string_view word) {
   }
   if (context.partial == nullptr) context.partial = std::make_unique<PartialRun>();
   PartialRun& copied = *context.partial;
+  // Reserved as a whole, a piece never moves while parts are appended to it. It is mapped by itself, so it
+  // goes back to the system as soon as its bytes are in the reply (Reply::fill).
   static_assert(mapped_allocation_min % part_bytes_max == 0, "a piece is full behind a part");
   const std::string_view part = word.substr(copied.cursor, part_bytes_max);
   if (copied.cursor % mapped_allocation_min == 0) copied.pieces.emplace_back().reserve(mapped_allocation_min);
@@ -152,6 +159,8 @@ Next echo(Context& context) {
   return answer_with(context, context.words[1]);
 }
 
+// All words are read before the password is checked, and the name and the protocol are set behind the login.
+// So a HELLO that is refused changes nothing, and one with a wrong option counts as no failed login.
 Next hello(Context& context) {
   HelloRequest request;
   if (const std::string refused = parse_hello(context.words.subspan(1), request); !refused.empty()) {
@@ -162,6 +171,7 @@ Next hello(Context& context) {
     const Login login = log_in(context, request.credentials->user, request.credentials->password);
     if (login != Login::accepted) return refuse_login(context, login);
   }
+  // The dispatcher has let it pass (Flag::no_auth), because HELLO may be the login.
   if (!context.client.authenticated && !context.services.users->open()) {
     context.reply.error(text::hello_without_authentication);
     return Next::done;
@@ -206,6 +216,7 @@ Next reset(Context& context) {
   client.monitoring.reset();
   end_transaction(client);
   context.services.users->welcome(client);
+  // Before the reply, which a new connection would read as RESP2.
   set_protocol(context, 2);
   context.reply.simple("RESET");
   return Next::done;

@@ -28,6 +28,7 @@ bool flush_option_fits(const Context& context) {
 }  // namespace
 
 Next del(Context& context) {
+  // The dispatcher has removed those keys that are past their deadline, so they do not count here.
   std::int64_t removed = 0;
   for (const std::string_view key : context.words.subspan(1))
     if (context.changes.remove({.database = context.client.database, .key = key})) ++removed;
@@ -35,10 +36,14 @@ Next del(Context& context) {
   return Next::done;
 }
 
+// Rows with this function get journal room that is kept for deletions on a full disk
+// (keyspace::Change::frees).
 bool frees_always(std::span<const std::string_view> /*words*/, WallTime /*now*/) {
   return true;
 }
 
+// EXISTS, and TOUCH: there is no time of access that TOUCH could change. As in the reference, a key that is
+// named twice counts twice.
 Next count_existing(Context& context) {
   std::int64_t existing = 0;
   for (const std::string_view key : context.words.subspan(1))
@@ -80,6 +85,8 @@ Next rename(Context& context) {
   return Next::done;
 }
 
+// RENAME of a key to a free one replaces no filter. So it needs none of the checks for mirrors: a mirror
+// links filters, and goes on under the new key.
 Next rename_if_free(Context& context) {
   if (find(context, context.words[1]) == nullptr) {
     context.reply.error(text::no_such_key);
@@ -111,6 +118,7 @@ Next move(Context& context) {
     // The dispatcher expires keys in the client's own database only, and an expired key must not block the
     // move.
     context.changes.expire({.database = *to_database, .key = from.key}, context.now);
+    // 0 stands for both refusals: nothing is under the key, or the key is taken in the other database.
     context.reply.integer(context.changes.move(from, *to_database) ? 1 : 0);
   }
   return Next::done;
@@ -135,6 +143,7 @@ Next swap_databases(Context& context) {
 }
 
 Next dbsize(Context& context) {
+  // Keys past their deadline count until the thread `expiry` has removed them (docs/protocol.md).
   context.reply.integer_unsigned(context.services.keyspace.size(context.client.database));
   return Next::done;
 }

@@ -36,6 +36,8 @@ constexpr std::uint64_t shown_bound(std::size_t doublings) {
 }
 constexpr std::uint64_t first_bound_nanoseconds = 1024;
 
+// Each bound is a power of two in nanoseconds. A bucket of the histogram ends there, so no bucket is split
+// between two bounds. The loop ends, because the buckets add up to `times.calls`.
 CallTimes call_times(const Context& context, const CommandSpec& row) {
   const CallCounts counts = call_counts(context.services, row);
   CallTimes times{.calls = counts.total, .counts = {}};
@@ -67,6 +69,8 @@ void append_call_times(resp::Reply& reply, const CommandSpec& row, const CallTim
 }  // namespace
 
 Next latency_histogram(Context& context) {
+  // The map begins with the number of its rows. Rows without calls are left out, so all rows are collected
+  // first.
   std::vector<std::pair<const CommandSpec*, CallTimes>> shown;
   const auto show = [&](const CommandSpec& row) {
     CallTimes times = call_times(context, row);
@@ -138,6 +142,7 @@ Next latency_doctor(Context& context) {
     text += "Nothing has taken " + std::to_string(threshold) +
             " milliseconds (latency-monitor-threshold) or more.\n";
   }
+  // Also with a threshold of 0: the events of an earlier threshold are still there.
   for (const LatencyEvents::Summary& event : events) {
     text += event.event + ": " + std::to_string(event.samples.size()) + " samples, the latest " +
             std::to_string(event.latest.duration.count()) + " ms, the longest " +

@@ -10,6 +10,7 @@ void LatencyEvents::add(std::string_view event, WallTime at, std::chrono::millis
   const auto second = std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch());
   const MutexLock lock(mutex_);
   auto found = series_.find(event);
+  // The first sample follows under the same lock. So no reader ever sees a series without samples.
   if (found == series_.end()) found = series_.emplace(event, Series{}).first;
   Series& series = found->second;
   series.longest = std::max(series.longest, duration);
@@ -23,6 +24,8 @@ void LatencyEvents::add(std::string_view event, WallTime at, std::chrono::millis
 }
 
 std::vector<LatencyEvents::Summary> LatencyEvents::all() const {
+  // The summaries are copies, so a handler writes its reply without the lock, and no worker that adds waits
+  // for it.
   const MutexLock lock(mutex_);
   std::vector<Summary> summaries;
   for (const auto& [event, series] : series_) {

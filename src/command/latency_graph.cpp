@@ -18,6 +18,7 @@ std::string age_of(std::chrono::seconds age) {
   constexpr std::int64_t minute = 60;
   constexpr std::int64_t hour = 60 * minute;
   constexpr std::int64_t day = 24 * hour;
+  // A sample may be later than the time of this request: a batch that began after this one may have added it.
   const std::int64_t elapsed = std::max<std::int64_t>(age.count(), 0);
   if (elapsed < minute) return std::to_string(elapsed) + "s";
   if (elapsed < hour) return std::to_string(elapsed / minute) + "m";
@@ -39,6 +40,8 @@ void append_row(std::string& text, std::string row) {
 
 }  // namespace
 
+// Each of the newest samples gets a column. The scale is that of the samples shown: the shortest of them is
+// on the floor, and the longest reaches the top. Below each column stands the age of its sample.
 std::string latency_graph_of(const LatencyEvents::Summary& event, WallTime now) {
   SEPAL_ASSERT(!event.samples.empty(), "a graph of no samples");
   const std::size_t count = std::min(event.samples.size(), graph_columns);
@@ -55,6 +58,7 @@ std::string latency_graph_of(const LatencyEvents::Summary& event, WallTime now) 
   const auto second = std::chrono::duration_cast<std::chrono::seconds>(now.time_since_epoch());
   for (const LatencyEvents::Sample& sample : samples) {
     const auto above = static_cast<std::size_t>((sample.duration - low.duration).count());
+    // If all samples are equal, all of them are on the floor.
     levels.push_back(range == 0 ? 0 : above * (graph_rows * steps.size() - 1) / range);
     ages.push_back(age_of(second - sample.at));
     age_rows = std::max(age_rows, ages.back().size());

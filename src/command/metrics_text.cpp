@@ -1,3 +1,5 @@
+// Names and labels are a promise to operators: docs/operations.md, docs/prometheus-alerts.yml and
+// docs/grafana.json use them.
 #include <sepal/command/metrics_text.hpp>
 
 #include <algorithm>
@@ -40,7 +42,8 @@ void export_process(const Services& services, Exposition& to) {
   to.gauge("sepal_loading", "1 while the data is loaded at the start").sample(services.load.running ? 1 : 0);
 }
 
-// From a microsecond to 17 seconds, each bound four times the one before.
+// From a microsecond to 17 seconds, each bound four times the one before. A bound is a power of two in
+// nanoseconds. A bucket of the histogram ends there, so no bucket is split between two bounds.
 std::vector<Exposition::Bucket> call_buckets(const CallCounts& counts) {
   constexpr int first_exponent = 10;  // 2^10 nanoseconds
   constexpr int last_exponent = 34;
@@ -62,6 +65,8 @@ void export_commands(const Services& services, Exposition& to) {
     const CommandSpec* row;
     RowSums sums;
   };
+  // The samples of a family must stand together, so each family goes through the rows anew. The counters are
+  // read once, so that the families agree. Commands without a call are left out, to keep the text short.
   std::vector<Called> rows;
   for_each_row([&](const CommandSpec& row) {
     const RowSums sums = sums_of(services, row);
@@ -75,6 +80,7 @@ void export_commands(const Services& services, Exposition& to) {
   to.counter("sepal_command_failed", "Requests that ran and were answered with an error, by command");
   for (const auto& [row, sums] : rows) to.sample({{"command", row->name}}, static_cast<double>(sums.failed));
   to.histogram("sepal_command_duration_seconds", "How long requests took, by command");
+  // Calls that ran while latency-tracking was off have no times, so a called command may lack a histogram.
   for (const auto& [row, sums] : rows) {
     const CallCounts counts = call_counts(services, *row);
     const double sum = static_cast<double>(sums.nanoseconds) / nanoseconds_a_second;
@@ -90,6 +96,7 @@ void export_traffic(const Services& services, Exposition& to) {
   to.counter("sepal_received_bytes", "Bytes of requests").sample(sum(&WorkerStats::bytes_in));
   to.counter("sepal_sent_bytes", "Bytes of replies").sample(sum(&WorkerStats::bytes_out));
   to.counter("sepal_errors", "Error replies, by their first word");
+  // A script may begin an error with a word of its own, which need not be UTF-8.
   for (const auto& [word, count] : error_counts(services))
     to.sample({{"kind", metrics::printable(word)}}, static_cast<double>(count));
   to.counter("sepal_items_looked_up", "Items that clients have looked up")
@@ -116,6 +123,7 @@ void export_clients(const Services& services, const MetricsMoment& moment, Expos
   for (const Rejection& one : failed_handshakes(services))
     to.sample({{"reason", one.reason}}, real(one.count));
   to.gauge("sepal_monitors", "Clients that watch all requests").sample(real(services.monitors.count()));
+  // A pause that has ended keeps its time, and that lies in the past.
   const SteadyTime pause_end = std::max(services.pause.until(), moment.steady_now);
   to.gauge("sepal_pause_left_seconds", "How long a CLIENT PAUSE still runs; 0: none runs")
       .sample(seconds_of(pause_end - moment.steady_now));
@@ -125,6 +133,7 @@ void export_clients(const Services& services, const MetricsMoment& moment, Expos
 void export_keys(const Services& services, const MetricsMoment& moment, Exposition& to) {
   const keyspace::Keyspace& keyspace = services.keyspace;
   const auto real = [](std::uint64_t value) { return static_cast<double>(value); };
+  // Only databases with keys have a sample, but database 0 always has one: the family is never empty.
   to.gauge("sepal_keys", "Keys, by database");
   for (std::uint32_t database = 0; database < keyspace::database_count; ++database)
     if (const std::uint64_t size = keyspace.size(database); size > 0 || database == 0)
@@ -272,6 +281,7 @@ void append_server_metrics(const Services& services, const MetricsMoment& moment
 }
 
 void append_filter_metrics(std::span<const SeenFilter> filters, Exposition& to) {
+  // The samples of a family must stand together, so the filters are the inner loop.
   for (const FilterFamily& family : filter_families) {
     if (family.counts) {
       to.counter(family.name, family.help);

@@ -7,7 +7,8 @@
 namespace sepal::command {
 namespace {
 
-// As the reference writes bytes between double quotes.
+// As the reference writes bytes between double quotes. The line is a simple string of RESP, so a line end in
+// a word must not come through: the rest of the word would be read as further replies.
 void append_escaped(std::string& text, std::string_view bytes) {
   constexpr std::string_view hex_digits = "0123456789abcdef";
   constexpr std::string_view escaped = "\\\"\n\r\t\a\b";
@@ -55,6 +56,7 @@ void append_monitor_line(std::string& lines, WallTime now, const ClientState& cl
   lines.append(" [").append(std::to_string(client.database)).append(" ");
   append_address(lines, client.address);
   lines.append("]");
+  // The line is looked at before each word, so the last word may lead beyond the bound.
   std::size_t at = 0;
   for (; at < words.size() && lines.size() - begin < monitor_line_bytes_max; ++at) {
     const std::string_view word = secrets.shown(at);

@@ -107,6 +107,7 @@ std::string diagnosis(const Context& context) {
 }  // namespace
 
 Next object_encoding(Context& context) {
+  // Both look-ups find the same value, because no thread changes keys while this worker is inside the gate.
   if (names_filter(context)) context.reply.bulk(encoding_of(*find(context, context.words[2])));
   return Next::done;
 }
@@ -117,6 +118,7 @@ Next object_frequency(Context& context) {
 }
 
 Next object_idle_time(Context& context) {
+  // Sepal keeps no times of access. With 0, a tool that deletes idle keys deletes none.
   if (names_filter(context)) context.reply.integer(0);
   return Next::done;
 }
@@ -180,6 +182,7 @@ Next memory_purge(Context& context) {
 }
 
 Next memory_allocator_statistics(Context& context) {
+  // The reference's answer if it was built without jemalloc.
   context.reply.bulk("Stats not supported for the current allocator");
   return Next::done;
 }

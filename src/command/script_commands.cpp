@@ -25,6 +25,7 @@ struct Split {
   std::string_view error{};
 };
 Split split(std::span<const std::string_view> words) {
+  // The arity of each row guarantees that the word is there.
   const auto count = parse_integer(words[key_count_at]);
   if (!count) return {.error = text::not_an_integer};
   const std::size_t first = key_count_at + 1;
@@ -33,7 +34,8 @@ Split split(std::span<const std::string_view> words) {
   return {.arguments_at = first + static_cast<std::size_t>(*count)};
 }
 
-// Clients send digests in lower case, as SCRIPT LOAD answers them; but they may send them in any case.
+// Clients send digests in lower case, as SCRIPT LOAD answers them, but they may send them in any case. A
+// digest is looked up as it came before it is copied (decisions/0025), and other lengths are never copied.
 std::shared_ptr<const script::Source> find_script(script::Library& library, std::string_view digest) {
   if (digest.size() != script::sha_digits) return nullptr;
   auto source = library.use(digest);
@@ -57,6 +59,8 @@ struct Learned {
 Learned learn(Context& context, std::string_view text, bool passing) {
   script::ParsedSource parsed = script::parse_source(text);
   if (parsed.source == nullptr) return {.source = nullptr, .error = "ERR " + parsed.error};
+  // Compiled before it is added: the library keeps no text that cannot run. Each other worker compiles the
+  // script when it first runs it.
   std::string error = context.dispatcher.scripts().compile(parsed.source);
   if (!error.empty()) return {.source = nullptr, .error = std::move(error)};
   context.services.scripts->library.add(parsed.source, passing);
@@ -69,6 +73,7 @@ Learned learn(Context& context, std::string_view text, bool passing) {
 Next eval(Context& context) {
   const Split words = split(context.words);
   if (!words.error.empty()) return refuse(context, words.error);
+  // The digest is the name of a script, so a text that came before is not compiled again.
   const std::string_view text = context.words[1];
   std::shared_ptr<const script::Source> source = context.services.scripts->library.use(sha1_hex(text));
   if (source == nullptr) {
@@ -93,6 +98,7 @@ Next script_load(Context& context) {
   const std::string digest = sha1_hex(text);
   script::Library& library = context.services.scripts->library;
   if (const auto known = library.use(digest)) {
+    // If EVAL brought the script, the library keeps it from here on.
     library.add(known, false);
   } else if (const Learned learned = learn(context, text, false); learned.source == nullptr) {
     return refuse(context, learned.error);
@@ -116,6 +122,8 @@ Next script_flush(Context& context) {
   const bool has_mode =
       words.size() == 3 && (equal_ignoring_case(words[2], "SYNC") || equal_ignoring_case(words[2], "ASYNC"));
   if (words.size() != 2 && !has_mode) return refuse(context, text::script_flush_option);
+  // Both modes do the same. The workers drop what they have compiled before their next script
+  // (ScriptRunner::compile).
   context.services.scripts->library.clear();
   context.reply.ok();
   return Next::done;
@@ -124,6 +132,8 @@ Next script_flush(Context& context) {
 Next script_kill(Context& context) {
   if (!context.services.busy) return refuse(context, text::no_busy_script);
   Scripts& scripts = *context.services.scripts;
+  // The script does not run while this worker is inside the gate, so the flag does not change here. The
+  // runner finds `kill_asked` when the script goes on.
   if (scripts.busy_has_written) return refuse(context, text::unkillable_script);
   scripts.kill_asked = true;
   context.reply.ok();
@@ -140,7 +150,7 @@ Next script_debug(Context& context) {
   return refuse(context, is_known ? text::no_script_debugger : text::script_debug_mode);
 }
 
-// FCALL, FCALL_RO
+// FCALL, FCALL_RO. These commands and FUNCTION answer as a server does that has no library of functions.
 Next call_function(Context& context) {
   return refuse(context, text::function_not_found);
 }

@@ -1,3 +1,10 @@
+// From the worker to a command of the script, from the outside to the inside:
+//
+//     run(), resume()   on the worker's stack: they enter the fiber, and return when it ends or is suspended
+//       run_whole()     on the fiber: the request, EVAL or EXEC, of the client that has sent it
+//         eval()        called by the handler: Lua runs the script
+//           call()      for each redis.call: run_whole() once more, for the script's own client
+//           goes_on()   at intervals: it suspends the fiber, and all these frames stay where they are
 #include "script_runner.hpp"
 
 #include <sepal/base/arguments.hpp>
@@ -27,10 +34,13 @@ ScriptRunner::ScriptRunner(Services& services, Dispatcher& dispatcher, std::size
     : services_(services), dispatcher_(dispatcher), worker_(worker) {
   SEPAL_ASSERT(worker < services.scripts->memory_bytes.size(),
                "a worker has no place for the memory of its Lua");
+  // MONITOR shows the commands of scripts with this address, as the reference does.
   client_.address = "lua";
 }
 
-// At a stop the worker has ended what was suspended. This is for tests that end in the middle.
+// At a stop the worker has ended what was suspended, so this loop is for tests that end in the middle. The
+// fiber has to end, because objects on its stack are destroyed only then. Each further script of a
+// transaction clears `ends_` when it begins, so the loop sets it each time.
 ScriptRunner::~ScriptRunner() {
   while (fiber_.suspended()) {
     ends_ = true;
@@ -42,10 +52,13 @@ ScriptRunner::~ScriptRunner() {
 
 Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& moment) {
   SEPAL_ASSERT(moment.alone && !suspended(), "scripts of one worker run one after the other, alone");
-  // A transaction ends all the same, and its other commands run.
+  // Without memory for its stack the request runs on the worker's stack, and compile() refuses each script.
+  // So a transaction ends all the same, and its other commands run.
   if (!fiber_.prepare()) return dispatcher_.run_whole(request, moment);
   request_client_ = &request.client;
   request_spec_ = request.spec;
+  // When the fiber is suspended, this function returns. The caller's moment then ends, and the buffers of the
+  // words and of the reply serve other sessions. So this object has its own.
   copy_words(request.words);
   reply_.truncate(0);
   reply_.set_version(request.reply.version());
@@ -61,6 +74,7 @@ Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& mome
   });
   if (has_ended) return finish(request.reply);
   set_aside();
+  // Without a row the session measures nothing. note_duration() counts the call when it has ended.
   return {.next = Next::wait, .spec = nullptr};
 }
 
@@ -78,7 +92,9 @@ void ScriptRunner::copy_words(std::span<const std::string_view> words) {
 
 bool ScriptRunner::resume() {
   SEPAL_ASSERT(suspended(), "only what is suspended goes on");
-  services_.busy = false;  // for the commands of the script itself
+  // First the dispatcher gets back what set_aside() took. Otherwise it would answer BUSY to the commands of
+  // the script itself, and note what they record for the batch of another client.
+  services_.busy = false;
   dispatcher_.suspended_client_ = 0;
   dispatcher_.record_ = std::exchange(record_, {});
   slice_ends_ = moment_.clock() + script_slice;
@@ -86,6 +102,7 @@ bool ScriptRunner::resume() {
     set_aside();
     return false;
   }
+  // A SCRIPT KILL that came too late must not end the next script.
   services_.scripts->kill_asked = false;
   note_duration();
   return true;
@@ -106,7 +123,8 @@ void ScriptRunner::note_duration() {
                            .now = moment_.now});
 }
 
-// The worker's other clients have their own record of what they did.
+// Called with the gate closed, which guards what other workers read of the suspended script. Batches of other
+// clients settle meanwhile and take the dispatcher's record with them, so the script's record is kept here.
 void ScriptRunner::set_aside() {
   SEPAL_ASSERT(!services_.busy && suspended(), "one script at a time is suspended");
   record_ = std::exchange(dispatcher_.record_, {});
@@ -118,6 +136,8 @@ void ScriptRunner::set_aside() {
 Dispatcher::Outcome ScriptRunner::finish(resp::Reply& reply) {
   SEPAL_ASSERT(!reply_.has_later(), "the reply of a script is there as a whole");
   reply.raw(reply_.bytes());
+  // A worker without scripts does not keep the memory of one long request. The words are views of the bytes,
+  // so they go first.
   if (bytes_.capacity() > kept_bytes_max) {
     words_.clear();
     free_memory(bytes_);
@@ -133,6 +153,8 @@ Dispatcher::Outcome ScriptRunner::finish(resp::Reply& reply) {
 
 std::string ScriptRunner::compile(const std::shared_ptr<const script::Source>& source) {
   if (!fiber_.inside()) return std::string(text::no_memory_for_scripts);
+  // After a SCRIPT FLUSH the library has another generation, and the worker drops all that it has compiled.
+  // No script runs on this worker here, as reset() demands.
   const std::uint64_t generation = services_.scripts->library.generation();
   if (std::exchange(generation_, generation) != generation) engine_.reset();
   std::string error = engine_.compile(source);
@@ -144,8 +166,11 @@ Next ScriptRunner::eval(Context& context, const std::shared_ptr<const script::So
                         const Arguments& arguments) {
   if (const std::string error = compile(source); !error.empty()) return command::refuse(context, error);
   begin_script(context, *source, arguments.read_only);
+  // A script that declares its flags is refused before it begins. In any other script, each command is
+  // checked (refusal()).
   if (over_memory_ && source->declared.any && !read_only_)
     return command::refuse(context, text::script_over_memory);
+  // Here, because Dispatcher::run() would show the script behind its own commands.
   if (services_.monitors.any())
     dispatcher_.show_always({.client = context.client,
                              .reply = context.reply,
@@ -162,6 +187,8 @@ Next ScriptRunner::eval(Context& context, const std::shared_ptr<const script::So
                                     .limits = {.memory_bytes_max = services_.options.script_memory_max}});
   end_script();
   if (postponed_) {
+    // Nothing was changed, so the request can run again when the journal has room (decisions/0025). The error
+    // that has ended the script is no answer.
     context.reply.truncate(reply_bytes);
     return Next::later;
   }
@@ -175,12 +202,16 @@ void ScriptRunner::begin_script(const Context& context, const script::Source& so
   client_.id = context.client.id;
   client_.database = context.client.database;
   client_.user = context.client.user;
+  // The sender has passed this check: the dispatcher refuses EVAL before a login.
   client_.authenticated = true;
   call_moment_ = context.moment;
+  // To the dispatcher, each command is one of a transaction: it asks for no room in the journal, because
+  // call() does that, and a handler leaves no work to a job that answers later.
   in_transaction_ = std::exchange(call_moment_.in_transaction, true);
   read_only_ = read_only || source.declared.no_writes;
   const bool is_over = services_.keyspace.over_memory_limit();
   over_memory_ = is_over && !source.declared.allow_oom;
+  // Above the limit, refusal() decides in place of the dispatcher, because a script may finish what it began.
   call_moment_.may_exceed_memory = is_over;
   has_written_ = false;
   postponed_ = false;
@@ -188,6 +219,7 @@ void ScriptRunner::begin_script(const Context& context, const script::Source& so
 }
 
 void ScriptRunner::end_script() {
+  // Null if nothing was recorded, and within EXEC, which ends the group that it has begun.
   if (keyspace::WorkerLog* const log = std::exchange(log_, nullptr)) log->end_group();
   services_.scripts->memory_bytes[worker_].store(engine_.held_bytes(), std::memory_order_relaxed);
 }
@@ -203,19 +235,24 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
       case Room::refused:
         return refuse(request, journal_refuses(services_.journal.status().refusal));
       case Room::postponed:
+        // A script that has changed nothing can run again from its beginning. In a transaction it cannot,
+        // because commands before it may have changed something.
         if (!has_written_ && !in_transaction_) {
           postponed_ = true;
           return false;
         }
         return refuse(request, text::script_without_room);
     }
+    // Set before the command runs: from here on the script is neither killed nor run again.
     has_written_ = true;
   }
   Dispatcher::Outcome outcome{.next = Next::more};
+  // A long command runs all its parts at once, because no other client may run within a script.
   while (outcome.next == Next::more) outcome = dispatcher_.run_whole(request, call_moment_);
   SEPAL_ASSERT(outcome.next == Next::done || outcome.next == Next::close,
                "a command of a script answers at once");
   call_partial_.reset();
+  // Lua reads the reply as one whole value.
   reply.fill_whole();
   if (services_.monitors.any() && outcome.spec != nullptr) dispatcher_.show(request, call_moment_);
   // Its time is a part of the script's: to read the clock twice takes as long as a look-up.
@@ -231,6 +268,7 @@ std::string ScriptRunner::refusal(const Request& request) const {
   if (!arity_fits(*spec, request.words.size())) return std::string(text::wrong_arity_in_script);
   if (spec->flags.has(Flag::no_script)) return std::string(text::not_in_script);
   if (const auto denial = client_.user->denied(*spec, request.words)) {
+    // ACL LOG names the client that has sent the script, and not the script's own client.
     dispatcher_.note_denial(*denial, *request_client_, *spec, request.words, AclPlace::script, call_moment_);
     return "ERR ACL failure in script: " + denial_text(*denial, *client_.user, *spec);
   }
@@ -253,6 +291,9 @@ bool ScriptRunner::refuse(const Request& request, std::string_view text) {
 ScriptRunner::Room ScriptRunner::make_room(const Request& request) {
   keyspace::WorkerLog* const log = dispatcher_.log_of(*request.spec);
   if (log == nullptr) return Room::granted;
+  // An admission takes nothing out of the log's reserve: it only says that the reserve is large enough. So
+  // this asks once more for the room that EXEC was granted for its other commands. Otherwise the script could
+  // use that room.
   std::uint64_t bytes_max =
       dispatcher_.most_record_bytes(request, request.words.size(), true) + call_moment_.room_bytes;
   if (!has_written_) bytes_max += room_ahead_bytes;
@@ -292,6 +333,7 @@ bool ScriptRunner::goes_on() {
     slice_ends_ = now + services_.options.busy_reply_threshold;
   }
   if (!ends_ && now >= slice_ends_) fiber_.suspend();
+  // SCRIPT KILL comes while the fiber is suspended, so this looks for it behind suspend().
   if (services_.scripts->kill_asked && !has_written_) ends_ = true;
   return !ends_;
 }

@@ -23,6 +23,8 @@ bool is_any_of(std::string_view word, std::span<const std::string_view> words) {
 
 Secrets::Secrets(std::span<const std::string_view> words) : words_(words), kind_(kind_of(words)) {}
 
+// The request is not parsed: only the command and the words near a word decide. So the password in a request
+// with a wrong option is hidden as well.
 Secrets::Kind Secrets::kind_of(std::span<const std::string_view> words) {
   SEPAL_ASSERT(!words.empty(), "a request has a name");
   const std::string_view name = words[0];
@@ -44,6 +46,7 @@ bool Secrets::has(std::size_t at) const {
     case Kind::behind_subcommand:
       return at >= 2;
     case Kind::of_parameter:
+      // Behind CONFIG SET, a name is followed by its value, so values have odd indexes.
       return at >= 3 && at % 2 == 1 && is_any_of(words_[at - 1], secret_parameters);
     case Kind::behind_auth:
       // A name and a password; MIGRATE may have the password alone. One word too many does no harm.

@@ -46,6 +46,8 @@ ShutdownOptions parse_shutdown(std::span<const std::string_view> words) {
 
 }  // namespace
 
+// SAVE of the reference stops the whole server until it has ended. Here only this client waits: the saver's
+// thread does the work and then answers it.
 Next save(Context& context) {
   const Result<void> started = context.services.persistence.start_save_for(context.client.id);
   if (started) return Next::wait;
@@ -54,6 +56,8 @@ Next save(Context& context) {
 }
 
 Next background_save(Context& context) {
+  // SCHEDULE changes nothing. In the reference it waits for a rewrite of the append-only file, and Sepal has
+  // no such rewrite.
   const bool scheduled = context.words.size() == 2 && equal_ignoring_case(context.words[1], "SCHEDULE");
   if (context.words.size() != 1 && !scheduled) {
     context.reply.error(text::syntax);
@@ -92,14 +96,19 @@ Next shut_down(Context& context) {
     context.reply.error(text::syntax);
     return Next::done;
   }
+  // The row has Flag::allow_busy for NOSAVE alone: so a client can stop the server while a script runs for
+  // too long. The other forms are refused, as most commands are.
   if (context.services.busy && !options.no_save) {
     context.reply.error(text::busy_script);
     return Next::done;
   }
+  // A stop that has begun cannot be cancelled, so there is never anything to abort.
   if (options.abort) {
     context.reply.error(text::no_shutdown);
     return Next::done;
   }
+  // The client gets no reply, as in the reference. It learns from the end of its connection that the server
+  // stops.
   context.services.control.request_stop(options.no_save ? StopMode::no_save : StopMode::save);
   context.client.close_after_reply = true;
   return Next::close;
@@ -133,6 +142,7 @@ Next lolwut(Context& context) {
 }
 
 Next role(Context& context) {
+  // A master at offset 0, without replicas.
   context.reply.array(3);
   context.reply.bulk("master");
   context.reply.integer(0);

@@ -21,6 +21,7 @@ std::vector<std::string> slow_words(std::span<const std::string_view> words, std
   SEPAL_ASSERT(!words.empty() && times > 0, "an entry of the slow log without a request");
   const bool all_fit = words.size() <= slow_words_max;
   const std::size_t shown = all_fit ? words.size() : slow_words_max - 1;
+  // Looked for in the whole request, before words are cut: earlier words tell which word is a secret.
   const Secrets secrets(words);
   std::vector<std::string> texts;
   for (std::size_t at = 0; at < shown; ++at) texts.push_back(shortened(secrets.shown(at)));
@@ -31,13 +32,17 @@ std::vector<std::string> slow_words(std::span<const std::string_view> words, std
 
 void SlowLog::add(SlowEntry entry, std::uint64_t count_max) {
   const MutexLock lock(mutex_);
+  // Under the lock, so that the ids are in the order of the list. If the bound is 0, the entry takes an id
+  // all the same, and is dropped below.
   entry.id = next_id_++;
   entries_.push_front(std::move(entry));
   const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(count_max, slow_entries_max));
+  // More than one entry goes if a client has lowered slowlog-max-len.
   while (entries_.size() > kept) entries_.pop_back();
 }
 
 std::vector<SlowEntry> SlowLog::newest(std::uint64_t count) const {
+  // The entries are copies, so SLOWLOG GET writes its reply without the lock.
   const MutexLock lock(mutex_);
   const auto taken = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(count, entries_.size()));
   return {entries_.begin(), entries_.begin() + taken};

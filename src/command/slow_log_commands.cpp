@@ -31,6 +31,8 @@ void Dispatcher::note_slow(const SlowRun& run) {
     services_.latency_events.add(is_fast ? "fast-command" : "command", run.now,
                                  std::chrono::duration_cast<milliseconds>(run.duration));
   }
+  // The flag keeps EXEC out of the slow log: its commands are measured and noted by themselves. The flag does
+  // not count for events of LATENCY.
   if (run.spec.flags.has(Flag::skip_slowlog) || !is_for_slow_log(run.duration)) return;
   services_.slow_log.add({.at = run.now,
                           .duration = std::chrono::duration_cast<microseconds>(run.duration),

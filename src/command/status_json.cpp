@@ -1,3 +1,5 @@
+// The scripts of the status page (src/app/page/) read the members by their names. Texts may have any bytes:
+// JsonWriter makes them valid.
 #include <sepal/command/status_json.hpp>
 #include <sepal/filter/layer_plan.hpp>
 #include <sepal/metrics/json.hpp>
@@ -17,7 +19,7 @@ using metrics::JsonWriter;
 // The curve of rates goes from an empty layer to one with this many times the items that it has room for.
 constexpr double curve_load_max = 3;
 constexpr double curve_step = 0.1;
-// More than any machine has.
+// More than any machine has. A plan beyond it is answered with an error.
 constexpr std::uint64_t planned_bytes_max = std::uint64_t{1} << 50;
 
 double whole_seconds(std::chrono::nanoseconds duration) {
@@ -93,7 +95,8 @@ void write_rejections(const Services& services, JsonWriter& to) {
   to.end_object();
 }
 
-// What tells the key in a query of /api/filter, where its text does not.
+// For a key whose text differs from its bytes: the page asks /api/filter for the key by its bytes. Every byte
+// is encoded, because advice.js splits the text at each '%'.
 std::string percent_encoded(std::string_view bytes) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string text;
@@ -134,6 +137,7 @@ constexpr Column filter_columns[] = {
 
 void write_layers(const FilterDetail& detail, JsonWriter& to) {
   to.name("layer_list").begin_array();
+  // `plans`, `items` and the measured layers have an entry for each layer, in the same order.
   for (std::size_t i = 0; i < detail.plans.size(); ++i) {
     const filter::LayerPlan& plan = detail.plans[i];
     const filter::LayerMeasure& measured = detail.seen.measured.layers[i];
@@ -151,7 +155,8 @@ void write_layers(const FilterDetail& detail, JsonWriter& to) {
   to.end_array();
 }
 
-// The rate of the whole filter if only its newest layer took further items.
+// The rate of the whole filter if only its newest layer took further items. A filter answers yes if any of
+// its layers does. So it is right about an absent item only if all layers are.
 void write_curve(const FilterDetail& detail, JsonWriter& to) {
   const filter::LayerPlan& newest = detail.plans.back();
   const auto& layers = detail.seen.measured.layers;
@@ -161,6 +166,8 @@ void write_curve(const FilterDetail& detail, JsonWriter& to) {
   const auto capacity = static_cast<double>(newest.capacity);
   const int steps = static_cast<int>(std::lround(curve_load_max / curve_step));
   for (int i = 0; i <= steps; ++i) {
+    // A product, because a sum of steps would miss the load of 1, where the page looks for the rate of a full
+    // layer.
     const double load = i * curve_step;
     const double rate = filter::expected_error_rate(newest, static_cast<std::uint64_t>(capacity * load));
     to.begin_array().number(load).number(1 - right * (1 - rate)).end_array();
@@ -243,6 +250,7 @@ Result<std::string> plan_json(const filter::FilterOptions& options) {
   if (!planned && planned.error().code == Errc::too_large)
     return fail(Errc::too_large, "such a filter fits into no machine's memory");
   if (!planned) return fail(Errc::out_of_range, "items are 1 or more, and the rate is above 0 and below 1");
+  // plan() has refused 0 items, so the divisions by `capacity` are safe.
   const filter::LayerPlan& plan = planned->first_layer;
   const auto capacity = static_cast<double>(options.capacity);
   JsonWriter to;
@@ -251,6 +259,7 @@ Result<std::string> plan_json(const filter::FilterOptions& options) {
               capacity, to);
   to.name("block_bytes").number(std::uint64_t{plan.block_bits / 8}).name("blocks").number(plan.block_count);
   to.name("layer_rate").number(plan.error_rate);
+  // The planner moves a rate into these bounds, so the textbook gets the same rate.
   const double rate = std::clamp(options.error_rate, filter::error_rate_min, filter::error_rate_max);
   const double textbook = filter::textbook_bits_per_item(rate);
   write_shape(

@@ -36,6 +36,8 @@ std::string_view wrong_with_options(std::span<const std::string_view> words) {
 
 }  // namespace
 
+// ON is refused, and not taken without effect: a client that keeps replies in a cache must learn that Sepal
+// does not tell it about changes.
 Next client_tracking(Context& context) {
   const bool on = equal_ignoring_case(context.words[2], "ON");
   const std::string_view wrong = wrong_with_options(context.words.subspan(3));
@@ -50,6 +52,7 @@ Next client_caching(Context& context) {
   return refuse(context, text::caching_without_tracking);
 }
 
+// What the reference answers to a client without tracking.
 Next client_tracking_info(Context& context) {
   constexpr std::size_t field_count = 3;
   context.reply.map(field_count);

@@ -24,6 +24,7 @@ void Transaction::queue(const CommandSpec& spec, std::span<const std::string_vie
                "the words of the last group end where all words end");
 }
 
+// Whether the command and those of the group differ in their last word only, which is not compared.
 bool Transaction::joins(const Group& group, const CommandSpec& spec,
                         std::span<const std::string_view> words) const {
   if (group.spec != &spec || group.head_count + 1 != words.size()) return false;
@@ -39,6 +40,7 @@ void Transaction::append(std::string_view word) {
 }
 
 void Transaction::fail() {
+  // The client may stay in its failed transaction for long, and no further command is queued in it.
   failed_ = true;
   free_memory(bytes_);
   free_memory(ends_);

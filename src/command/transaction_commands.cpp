@@ -23,7 +23,8 @@ constexpr std::size_t watched_keys_max = 4096;
 // EXEC runs so many commands together. The reply to each is ready before the next run begins.
 constexpr std::size_t run_together_max = 64;
 
-// A transaction takes at most this part of the journal's bound.
+// A transaction takes at most this part of the journal's bound. One that is larger than the bound would wait
+// for ever: a journal at its bound makes no further segments.
 constexpr std::uint64_t journal_part = 2;
 
 // The words of one command of a group.
@@ -104,6 +105,9 @@ Next unwatch(Context& context) {
   return Next::done;
 }
 
+// The order matters. A transaction that has failed is answered without closing the gate. The watched keys are
+// compared with the gate closed, so that no other worker changes one of them before the first command runs.
+// All refusals come before the first command.
 Next exec(Context& context) {
   ClientState& client = context.client;
   if (client.transaction == nullptr) return refuse(context, text::exec_without_multi);
@@ -125,6 +129,7 @@ Next exec(Context& context) {
   std::unique_ptr<Transaction> transaction = std::move(client.transaction);
   const Next next = context.dispatcher.run_transaction(*transaction, context);
   if (next == Next::later || next == Next::need_alone) {
+    // Nothing was done. EXEC runs again, and must find its client in the transaction.
     client.transaction = std::move(transaction);
   } else {
     client.watch.reset();
@@ -141,6 +146,8 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
   // A refusal is the reply of one command, so commands that came together then come one by one.
   const Outcome one_by_one{.next = Next::need_alone, .spec = &spec};
   const bool are_several = last_words.size() > 1;
+  // EXEC asks for the room. But if the journal refuses all changes, the client is told so with the command,
+  // and not only with EXEC.
   keyspace::WorkerLog* const log = log_of(spec);
   if (log != nullptr && log->admit(0, change_of(first, moment.now)) == keyspace::Admission::refused)
     return are_several ? one_by_one
@@ -161,6 +168,8 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
       transaction.queue(spec, words, may_join);
     }
   }
+  // In a transaction that has failed, nothing is kept, and the client gets QUEUED all the same, as from the
+  // reference.
   for (std::size_t queued = 0; queued < last_words.size(); ++queued) first.reply.raw("+QUEUED\r\n");
   return {.next = Next::done, .spec = nullptr};
 }
@@ -169,6 +178,8 @@ Next Dispatcher::run_transaction(const Transaction& transaction, Context& contex
   keyspace::WorkerLog* const log = log_of(transaction);
   if (log != nullptr)
     if (const auto not_now = admit_transaction(*log, transaction, context)) return *not_now;
+  // A group needs the closed gate. A single command under the shared gate records as it does outside of a
+  // transaction.
   const bool is_group = log != nullptr && context.alone;
   const std::uint64_t reply_bytes_max = services_.options.clients_memory_max;
   const std::size_t reply_bytes = context.reply.size();
@@ -197,6 +208,8 @@ std::optional<Next> Dispatcher::admit_transaction(keyspace::WorkerLog& log, cons
                                                   Context& context) {
   if (renames_beside_mirror(services_.keyspace, transaction))
     return refuse(context, transaction_discarded(text::rename_beside_mirror));
+  // Scripts of the transaction need the number: they ask for this room once more, beside their own
+  // (ScriptRunner::make_room).
   const std::uint64_t bytes_max = context.room_bytes = transaction_record_bytes(transaction, context);
   const std::uint64_t journal_bytes_max = services_.options.journal_bytes_max;
   if (journal_bytes_max != 0 && bytes_max > journal_bytes_max / journal_part)
@@ -221,7 +234,9 @@ keyspace::WorkerLog* Dispatcher::log_of(const Transaction& transaction) const {
   return nullptr;
 }
 
-// The most bytes that all commands record together.
+// The most bytes that all commands record together. The words of a group's first command stand for all of its
+// commands: only commands that add an item to a filter form groups and write, and all items take the same
+// room. EVAL has no Flag::write. Its script asks for room before each change.
 std::uint64_t Dispatcher::transaction_record_bytes(const Transaction& transaction, Context& context) {
   std::uint64_t bytes = 0;
   for (const Transaction::Group& group : transaction.groups()) {
@@ -242,6 +257,8 @@ std::uint64_t Dispatcher::transaction_record_bytes(const Transaction& transactio
   return bytes;
 }
 
+// Runs commands together, run_together_max at a time, as neighbours in a pipeline. If that cannot be done,
+// one command runs by itself, and the next ones are tried together again.
 Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Group& group,
                            Context& context) {
   const SteadyTime began = context.moment.clock();
@@ -269,6 +286,7 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
     }
     const std::uint64_t errors_before = context.reply.error_count();
     Next ran = Next::more;
+    // A long command runs all its parts at once, because no other client may run within a transaction.
     while (ran == Next::more) ran = run_whole(request, moment).next;
     if (services_.monitors.any() && ran != Next::need_alone) show(request, moment);
     // The replies of the next commands stand behind a long one, so it must be whole.

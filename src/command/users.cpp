@@ -19,7 +19,7 @@ std::unique_ptr<User> default_user(std::string_view password) {
   return user;
 }
 
-// The error in a name; empty if there is none.
+// The error in a name; empty if there is none. A name with a space would not read back from an ACL file.
 std::string_view wrong_name(std::string_view name) {
   if (name.empty()) return "the name of a user is empty";
   if (name.size() > user_name_bytes_max) return "the name of the user is longer than 1024 bytes";
@@ -64,6 +64,7 @@ Result<UserTable> parse_users(std::string_view text, std::string_view file) {
     if (words.empty() || words[0].starts_with('#')) continue;
     std::string wrong = take_line(words, table);
     if (wrong.empty()) byte_count += table.find(words[1])->second->byte_count();
+    // After each line, so that a file of too many users is refused before all of them take memory.
     if (byte_count > users_bytes_max) wrong = too_many_users;
     if (!wrong.empty())
       return fail(Errc::invalid_setting, std::string(file) + ":" + std::to_string(number) + ": " + wrong);
@@ -100,7 +101,9 @@ const User* Users::find(std::string_view name) const {
 const User* Users::log_in(std::string_view name, std::string_view password) const {
   const User* const user = find(name);
   if (user == nullptr) {
-    static_cast<void>(User::without_rights().accepts(password));  // it takes as long
+    // The digest of the password takes most of the time of a login. It is made for an unknown name as well,
+    // so the time does not tell a client which names exist.
+    static_cast<void>(User::without_rights().accepts(password));
     return nullptr;
   }
   return user->accepts(password) ? user : nullptr;
@@ -110,11 +113,13 @@ std::string Users::set(std::string_view name, std::span<const std::string_view> 
   if (const std::string_view wrong = wrong_name(name); !wrong.empty()) return std::string(wrong);
   const auto found = users_.find(name);
   const bool is_new = found == users_.end();
+  // The rules are applied to a copy: how much memory the result takes decides whether it is taken.
   User changed = is_new ? User(std::string(name)) : *found->second;
   const std::size_t bytes_before = is_new ? 0 : changed.byte_count();
   if (std::string wrong = changed.apply(rules); !wrong.empty()) return wrong;
   SEPAL_ASSERT(bytes_before <= byte_count_, "a user takes more memory than all users");
   const std::size_t bytes = byte_count_ - bytes_before + changed.byte_count();
+  // A change that frees memory is taken even above the bound.
   if (bytes > users_bytes_max && bytes > byte_count_) return std::string(too_many_users);
   byte_count_ = bytes;
   if (is_new) {
@@ -149,6 +154,7 @@ void Users::set_default_password(std::string_view password) {
 }
 
 RemovedUsers Users::adopt(UserTable table, std::string_view default_password) {
+  // First, so that the loop finds `default` in the table, and its object stays.
   auto& wanted = table[std::string(default_name)];
   if (wanted == nullptr) wanted = default_user(default_password);
   RemovedUsers removed;
@@ -158,7 +164,8 @@ RemovedUsers Users::adopt(UserTable table, std::string_view default_password) {
       removed.push_back(std::move(user));
       continue;
     }
-    // Clients point to the old place.
+    // Clients point to the old object. So the new rules move into it, and it takes the place of the new
+    // object in the table.
     *user = std::move(*found->second);
     found->second = std::move(user);
   }
@@ -181,6 +188,7 @@ bool dismiss(const RemovedUsers& removed, ClientDirectory& clients, const Client
   if (removed.empty()) return false;
   std::vector<const User*> gone;
   for (const auto& user : removed) gone.push_back(user.get());
+  // An ACL LOAD may remove many users. Sorted, they cost each client one short search.
   std::ranges::sort(gone, std::less<>());
   bool asking_is_one = false;
   clients.for_each([&](ClientState& client) {
@@ -189,6 +197,7 @@ bool dismiss(const RemovedUsers& removed, ClientDirectory& clients, const Client
     client.user = &User::without_rights();
     client.authenticated = false;
     if (&client == asking) {
+      // The caller closes this client behind its reply.
       asking_is_one = true;
     } else {
       clients.kill(client.id);

@@ -31,6 +31,8 @@ RowSums sums_of(const Services& services, const CommandSpec& row) {
   return sums;
 }
 
+// The total is the sum of the values that were read, and not a counter of its own. So it agrees with the
+// buckets while workers count, and readers may go through the buckets until they have seen the total.
 CallCounts call_counts(const Services& services, const CommandSpec& row) {
   CallCounts counts;
   const std::size_t index = command_row(row);

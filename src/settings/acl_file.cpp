@@ -15,12 +15,14 @@ namespace sepal::settings {
 namespace {
 
 Error acl_file_error(const std::string& path, const std::string& what) {
+  // Read first, because the calls that build the text may change errno.
   const int reason = errno;
   return fail(reason == ENOENT ? Errc::not_found : Errc::io,
               path + ": " + what + ": " + std::generic_category().message(reason));
 }
 
-// A new file is empty, and only its owner may read it.
+// A new file is empty, and only its owner may read it: it will hold hashes of passwords. An old file is not
+// cut (no O_TRUNC), so its users stay until replace_config() renames the new file onto it.
 Result<void> make_if_missing(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!file.is_open()) return acl_file_error(path, "the ACL file cannot be opened for writing");

@@ -38,6 +38,8 @@ static_assert(are_written(written_byte_units) && are_written(written_second_unit
               "the largest unit comes first, and each has a name");
 
 std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<const Unit> units) {
+  // The number ends at the first byte that is no digit, and the rest must be a unit. A product that does not
+  // fit is refused: wrapped, it would pass as a small quantity.
   const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto number = parse_digits(text.substr(0, digits));
   if (!number) return std::nullopt;
@@ -48,6 +50,7 @@ std::optional<std::uint64_t> parse_quantity(std::string_view text, std::span<con
 
 std::string quantity_text(std::uint64_t quantity, std::span<const Unit> units) {
   for (const Unit& unit : units) {
+    // Each unit divides 0, which is written without a unit.
     if (quantity == 0 || quantity % unit.factor != 0) continue;
     return std::to_string(quantity / unit.factor) + std::string(unit.name);
   }
@@ -58,6 +61,7 @@ std::string quantity_text(std::uint64_t quantity, std::span<const Unit> units) {
 
 std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
   std::uint64_t number = 0;
+  // For an unsigned number, from_chars() takes no sign, no blank and no prefix such as "0x".
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;

@@ -1,5 +1,10 @@
 // The table of settings. A row here gives a line of the file, a flag, a paragraph of the help, a parameter of
 // CONFIG and a default.
+//
+// A row names its field by a path of members. From the path, the compiler makes the functions that read and
+// write the field. It also derives what the row does not say: the kind, the choices, and whether CONFIG SET
+// may change the field. So a setting stands in one place. The assertions below the table check each row
+// before the program runs.
 #include <sepal/base/assert.hpp>
 #include <sepal/filter/filter.hpp>
 #include <sepal/resp/request_parser.hpp>
@@ -104,10 +109,14 @@ using server::ServerOptions;
 template <auto... path>
 constexpr Setting row(Setting setting) {
   using Field = std::remove_cvref_t<decltype(reach<path...>(std::declval<Settings&>()))>;
+  // Usual: CONFIG SET may change the members of these three structs. They are read inside the gate, and
+  // changed with the gate closed. Threads read the other members without the gate
+  // (Configuration::Draft::apply).
   constexpr bool live = (std::is_same_v<decltype(path), RuntimeOptions Settings::*> || ...) ||
                         (std::is_same_v<decltype(path), KeyspaceOptions Settings::*> || ...) ||
                         (std::is_same_v<decltype(path), tls::Options Settings::*> || ...);
   if (setting.config == InConfig::usual) setting.config = live ? InConfig::live : InConfig::hidden;
+  // `count` is also what a row has that names no kind.
   if (setting.kind == Kind::count) setting.kind = kind_of<Field>();
   if constexpr (std::is_enum_v<Field>) setting.choices = choice_names<Field>;
   setting.get = &get<path...>;
@@ -134,6 +143,9 @@ constexpr std::array<Setting, count> with_groups(std::array<Setting, count> rows
   return rows;
 }
 
+// The order is that of the sample file and of the help. The settings port, tls_port, threads, dir, import_dir
+// and journal_segment are hidden from CONFIG: command/config_table.cpp shows under these names what sepald
+// has made of them.
 constexpr auto table = with_groups(std::to_array<Setting>({
     row<&Settings::server, &ServerOptions::bind>(
         {.key = "bind",
@@ -430,6 +442,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                           .help = "user that sepald becomes when root starts it; empty: none",
                           .config = InConfig::shown}),
 
+    // Hidden, because clients know it as `loglevel`, with Redis's words (command/config_table.cpp).
     row<&Settings::runtime, &RuntimeOptions::log_level>({.key = "log_level",
                                                          .group = "Log",
                                                          .help = "the least that is logged",
@@ -445,6 +458,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
 
 // Whether the parts of a row agree. The compiler asks it of each row.
 constexpr bool is_right(const Setting& row) {
+  // The bounds of these three kinds are not in the row: in_range() in value_text.cpp knows them.
   const bool has_range = row.kind != Kind::rate && row.kind != Kind::choice && row.kind != Kind::seed;
   if (row.get == nullptr || row.set == nullptr || row.help.empty() || row.group.empty()) return false;
   if (row.range.min > row.range.max || (!has_range && row.range.max != 0)) return false;
@@ -463,8 +477,10 @@ static_assert(std::ranges::all_of(table,
                                   }),
               "each setting has a key of its own");
 
-// One for each core, but no more than the CPU time of the container lets run at once.
+// One for each core, but no more than the CPU time of the container lets run at once. Rounded up, so that a
+// part of a CPU does not stay unused.
 std::uint32_t default_threads() {
+  // hardware_concurrency() is 0 if the system does not tell.
   const std::uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
   const double cpus = container_limits().cpus;
   return cpus > 0 && cpus < cores ? static_cast<std::uint32_t>(std::ceil(cpus)) : cores;
@@ -501,6 +517,7 @@ Result<void> complete(Settings& settings) {
   if (settings.server.tls_port != 0 && settings.server.tls_port == settings.server.port)
     return fail(Errc::invalid_setting,
                 "port and tls_port are the same: set one of them to another port, or port = 0");
+  // Looks at the settings alone. tls::Context::load() reads the files later.
   return uses_tls(settings) ? tls::Context::check(settings.tls) : Result<void>();
 }
 

@@ -1,3 +1,6 @@
+// Flags and quoted texts of the file go through parse_value(). Other values of the file go to check_range()
+// at once, where parse_value() ends as well. CONFIG SET reads values in its own way (configuration.cpp), and
+// calls check_range(), too. So one place knows the ranges.
 #include "value_text.hpp"
 
 #include <sepal/base/arguments.hpp>
@@ -47,6 +50,8 @@ Result<Value> parse_number(const Setting& setting, const std::optional<std::uint
 }
 
 Result<Value> parse_rate(const Setting& setting, std::string_view text) {
+  // from_chars() depends on no locale. It takes "nan" and "inf" as well: in_range() refuses both, because a
+  // comparison with NaN is false.
   double rate = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
   if (error != std::errc() || end != text.data() + text.size()) return refuse(setting);
@@ -87,6 +92,7 @@ bool is_address(std::string_view text) {
   // As in redis.conf: a leading '-' says that sepald may start without this address.
   if (text.starts_with('-')) text.remove_prefix(1);
   if (text == "*" || text == "::*" || is_host_name(text)) return true;
+  // Large enough for both families. inet_pton() wants a text that ends with a NUL, which a view does not.
   in6_addr ignored{};
   const std::string whole(text);
   if (inet_pton(AF_INET, whole.c_str(), &ignored) == 1) return true;
@@ -95,6 +101,8 @@ bool is_address(std::string_view text) {
   return inet_pton(AF_INET6, address.c_str(), &ignored) == 1;
 }
 
+// TOML allows no control characters in a text, so these are escaped. Bytes from 0x80 on are written as they
+// are. If they are not UTF-8, CONFIG REWRITE finds that its text cannot be parsed, and keeps the old file.
 std::string toml_string(std::string_view text) {
   std::string written = "\"";
   for (const char c : text) {
@@ -117,6 +125,8 @@ std::string toml_string(std::string_view text) {
 std::string wrong_address_text(const std::vector<std::string>& addresses) {
   const auto wrong = std::find_if_not(addresses.begin(), addresses.end(), is_address);
   if (wrong == addresses.end()) return "";
+  // Digits and dots are a mistyped IPv4 address, so the error speaks of no host name. A text of any length
+  // may stand here, so the error shows its begin only.
   const bool is_numeric = wrong->find_first_not_of("-0123456789.") == std::string::npos;
   return "; " + toml_string(wrong->substr(0, host_name_length_max)) + " is no address" +
          (is_numeric ? "" : " and no host name");
@@ -128,6 +138,7 @@ bool in_range(const Setting& setting, const Value& value) {
   };
   switch (setting.kind) {
     case Kind::rate: {
+      // A row for a rate has no range of its own (is_right() in setting_table.cpp).
       const double rate = std::get<double>(value);
       return rate >= filter::error_rate_min && rate < 1;
     }
@@ -257,6 +268,7 @@ std::string toml_text(const Setting& setting, const Value& value) {
 }
 
 std::string shown_text(const Setting& setting, const Value& value) {
+  // An empty secret is shown: it says that no password is set.
   const bool hidden = setting.secret && !std::get<std::string>(value).empty();
   return hidden ? "(hidden)" : toml_text(setting, value);
 }
