@@ -1,6 +1,7 @@
 // hiredis with callbacks. The loop below is the adapter: a few lines around poll.
 #include <hiredis/async.h>
 
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -314,6 +315,8 @@ void write() {
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
+  // The library writes to a connection that the server has reset.
+  std::signal(SIGPIPE, SIG_IGN);
   if (std::strcmp(argv[1], "write") == 0) write();
   tour();
 }

@@ -16,6 +16,8 @@ my $BINARY_KEY = "binary:" . pack("C*", 0 .. 255);
 my $BINARY_ITEM = pack("C*", reverse 0 .. 255);
 
 $| = 1;
+# The library writes to a connection that the server has reset. Without this line that ends the program.
+$SIG{PIPE} = "IGNORE";
 
 sub ok { print "ok $_[0]\n" }
 
