@@ -207,7 +207,8 @@ Next acl_dry_run(Context& context) {
     return refuse(context, "ERR User '" + std::string(echoed(context.words[2])) + "' not found");
   const auto words = context.words.subspan(3);
   const CommandSpec* const spec = row_for(words);
-  if (spec == nullptr)
+  // row_for() answers the container for a subcommand that does not exist.
+  if (spec == nullptr || (!spec->subcommands.empty() && words.size() > 1))
     return refuse(context, "ERR Command '" + std::string(echoed(words[0])) + "' not found");
   if (!arity_fits(*spec, words.size())) return refuse(context, wrong_arity(spec->name));
   if (const std::optional<Denial> denial = user->denied(*spec, words)) {

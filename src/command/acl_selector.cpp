@@ -67,11 +67,15 @@ Use use_of(const CommandSpec& spec, std::string_view access) {
 }
 
 // To the table all words of `BF.MIRROR source OFF` are keys. An option names no key, so it needs no
-// permission.
-bool is_option(const CommandSpec& spec, std::size_t at, std::string_view word) {
-  if (spec.name != "bf.mirror" || at < 2) return false;
-  return std::ranges::any_of(std::initializer_list<std::string_view>{"OFF", "COMMIT", "FORCE", "ABORT"},
-                             [&](std::string_view option) { return equal_ignoring_case(word, option); });
+// permission. The command takes an option in these places only: elsewhere the same word names a target.
+bool is_option(const CommandSpec& spec, std::size_t at, std::span<const std::string_view> words) {
+  constexpr std::size_t option_at = 2;
+  if (spec.name != "bf.mirror" || at < option_at) return false;
+  const bool commits = equal_ignoring_case(words[option_at], "COMMIT");
+  if (words.size() == option_at + 2) return commits && equal_ignoring_case(words[option_at + 1], "FORCE");
+  if (words.size() != option_at + 1) return false;
+  return commits || equal_ignoring_case(words[option_at], "OFF") ||
+         equal_ignoring_case(words[option_at], "ABORT");
 }
 
 // "%RW~pattern": how many bytes stand before the pattern. 0: it is no such rule.
@@ -260,7 +264,7 @@ std::optional<Denial> AclSelector::denied(const CommandSpec& spec,
   std::optional<Denial> denial;
   for_each_key(spec, words, [&](std::size_t at, std::string_view access) {
     // The visit cannot be ended early, so the keys behind the first refused one are passed over.
-    if (denial || is_option(spec, at, words[at])) return;
+    if (denial || is_option(spec, at, words)) return;
     const Use use = use_of(spec, access);
     if (!may_use(words[at], use.reads, use.writes))
       denial = Denial{.reason = Denial::Reason::key, .word = at};

@@ -590,6 +590,8 @@ Next Dispatcher::run_handler(Context& context) {
   // Set before the handler runs, because CLIENT LIST shows its own request as the client's last command.
   const CommandSpec* const previous = std::exchange(client.last_command, &context.spec);
   const std::uint64_t errors_before = context.reply.error_count();
+  // Before the handler, because ACL DELUSER may remove the client's own user.
+  const std::string user = context.spec.flags.has(Flag::administers) ? client.user->name() : std::string();
   const Next next = context.spec.run(context);
   // The request runs again, and until then CLIENT LIST shows the command before it.
   if (next == Next::need_alone || next == Next::delayed) {
@@ -602,16 +604,16 @@ Next Dispatcher::run_handler(Context& context) {
     stats_.commands[command_row(context.spec)].failed.add();
     count_errors(context.reply.last_error(), errors);
   } else if (context.spec.flags.has(Flag::administers)) {
-    note_administration(context, next);
+    note_administration(context, user, next);
   }
   return next;
 }
 
 // A command that is answered later may still fail, so the note stays with the client until then. slow_words()
 // hides secrets, and bounds the length.
-void Dispatcher::note_administration(const Context& context, Next next) {
+void Dispatcher::note_administration(const Context& context, const std::string& user, Next next) {
   auto noted = std::make_unique<const Administration>(
-      Administration{.user = context.client.user->name(), .words = joined(slow_words(context.words, 1))});
+      Administration{.user = user, .words = joined(slow_words(context.words, 1))});
   context.client.administration = std::move(noted);
   if (next != Next::wait) end_administration(context.client, true);
 }

@@ -64,6 +64,7 @@ Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& mome
   reply_.set_version(request.reply.version());
   moment_ = moment;
   began_.reset();
+  was_suspended_ = false;
   const bool has_ended = fiber_.run([this] {
     outcome_ = dispatcher_.run_whole({.client = *request_client_,
                                       .reply = reply_,
@@ -102,8 +103,6 @@ bool ScriptRunner::resume() {
     set_aside();
     return false;
   }
-  // A SCRIPT KILL that came too late must not end the next script.
-  services_.scripts->kill_asked = false;
   note_duration();
   return true;
 }
@@ -129,6 +128,7 @@ void ScriptRunner::set_aside() {
   SEPAL_ASSERT(!services_.busy && suspended(), "one script at a time is suspended");
   record_ = std::exchange(dispatcher_.record_, {});
   services_.busy = true;
+  was_suspended_ = true;
   dispatcher_.suspended_client_ = request_client_->id;
   services_.scripts->busy_has_written = has_written_;
 }
@@ -219,6 +219,8 @@ void ScriptRunner::begin_script(const Context& context, const script::Source& so
 }
 
 void ScriptRunner::end_script() {
+  // It was meant for this script. It must not end the next one, which may be of the same transaction.
+  services_.scripts->kill_asked = false;
   // Null if nothing was recorded, and within EXEC, which ends the group that it has begun.
   if (keyspace::WorkerLog* const log = std::exchange(log_, nullptr)) log->end_group();
   services_.scripts->memory_bytes[worker_].store(engine_.held_bytes(), std::memory_order_relaxed);
@@ -236,8 +238,9 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
         return refuse(request, journal_refuses(services_.journal.status().refusal));
       case Room::postponed:
         // A script that has changed nothing can run again from its beginning. In a transaction it cannot,
-        // because commands before it may have changed something.
-        if (!has_written_ && !in_transaction_) {
+        // because commands before it may have changed something. Nor after it was suspended: its session has
+        // gone on, and waits for the reply.
+        if (!has_written_ && !in_transaction_ && !was_suspended_) {
           postponed_ = true;
           return false;
         }

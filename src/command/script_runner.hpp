@@ -112,7 +112,8 @@ class ScriptRunner final : public script::Server {
   bool read_only_ = false;
   bool over_memory_ = false;  // it has begun above maxmemory, and does not say that it may
   bool has_written_ = false;
-  bool postponed_ = false;  // nothing was done, and the journal has no room yet
+  bool was_suspended_ = false;  // since run(): the session goes on after it, so the request cannot run again
+  bool postponed_ = false;      // nothing was done, and the journal has no room yet
   bool ends_ = false;
 };
 

@@ -114,7 +114,8 @@ struct Column {
 };
 constexpr Column filter_columns[] = {
     {"database", [](const SeenFilter& filter, JsonWriter& to) { to.number(std::uint64_t{filter.database}); }},
-    {"key", [](const SeenFilter& filter, JsonWriter& to) { to.text(filter.key); }},
+    // The writer makes the bytes printable itself, and so writes what `key` has.
+    {"key", [](const SeenFilter& filter, JsonWriter& to) { to.text(filter.key_bytes); }},
     {"key_encoded",
      [](const SeenFilter& filter, JsonWriter& to) {
        filter.key == filter.key_bytes ? to.null() : to.text(percent_encoded(filter.key_bytes));

@@ -51,6 +51,15 @@ void append_label(std::string& text, const Exposition::Label& label) {
   text += '"';
 }
 
+constexpr std::string_view hex_digits = "0123456789abcdef";
+
+// The bytes begin like what printable() writes for a byte.
+bool is_escape(std::string_view bytes) {
+  constexpr std::size_t length = 4;
+  return bytes.size() >= length && bytes.starts_with("\\x") &&
+         bytes.substr(2, 2).find_first_not_of(hex_digits) == std::string_view::npos;
+}
+
 }  // namespace
 
 std::string_view content_type(Format format) {
@@ -59,17 +68,19 @@ std::string_view content_type(Format format) {
 }
 
 std::string printable(std::string_view bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
   while (!bytes.empty()) {
     const std::size_t length = character_length(bytes);
     if (length > 0) {
-      text.append(bytes.substr(0, length));
+      if (is_escape(bytes))
+        text.append("\\x5c");
+      else
+        text.append(bytes.substr(0, length));
       bytes.remove_prefix(length);
       continue;
     }
     const unsigned byte = static_cast<unsigned char>(bytes[0]);
-    text.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
+    text.append("\\x").append(1, hex_digits[byte >> 4]).append(1, hex_digits[byte & 15]);
     bytes.remove_prefix(1);
   }
   return text;

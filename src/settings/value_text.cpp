@@ -91,6 +91,8 @@ bool is_host_name(std::string_view text) {
 bool is_address(std::string_view text) {
   // As in redis.conf: a leading '-' says that sepald may start without this address.
   if (text.starts_with('-')) text.remove_prefix(1);
+  // inet_pton() would not see what stands behind a NUL.
+  if (text.find('\0') != std::string_view::npos) return false;
   if (text == "*" || text == "::*" || is_host_name(text)) return true;
   // Large enough for both families. inet_pton() wants a text that ends with a NUL, which a view does not.
   in6_addr ignored{};

@@ -320,7 +320,7 @@ class Dispatcher {
   [[nodiscard]] std::uint64_t transaction_record_bytes(const Transaction& transaction, Context& context);
   Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context);
   Next run_handler(Context& context);
-  void note_administration(const Context& context, Next next);
+  void note_administration(const Context& context, const std::string& user, Next next);
   Outcome run_unknown(const Request& request);
   void show(const Request& request, const Moment& moment);
   void show_always(const Request& request, const Moment& moment);

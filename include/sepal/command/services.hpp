@@ -127,6 +127,12 @@ class ClientBuffers {
   [[nodiscard]] std::uint64_t large_strangers() const {
     return large_strangers_.load(std::memory_order_relaxed);
   }
+  // The counts of closed clients.
+  void reset_counts() {
+    closed_count_.store(0, std::memory_order_relaxed);
+    slow_strangers_.store(0, std::memory_order_relaxed);
+    large_strangers_.store(0, std::memory_order_relaxed);
+  }
 
  private:
   std::atomic<std::uint64_t> replies_{0};

@@ -20,7 +20,8 @@ namespace sepal::metrics {
 enum class Format : std::uint8_t { prometheus, open_metrics };
 [[nodiscard]] std::string_view content_type(Format format);
 
-// Bytes as text that is valid UTF-8: what is not valid becomes "\x" and two digits.
+// Bytes as text that is valid UTF-8: what is not valid becomes "\x" and two digits. A backslash that begins
+// such four characters becomes "\x5c", so different bytes have different texts.
 [[nodiscard]] std::string printable(std::string_view bytes);
 
 // Confined to one thread.

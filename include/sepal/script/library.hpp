@@ -59,6 +59,7 @@ class Library {
   // Grows with each clear(): the workers then drop what they have compiled.
   [[nodiscard]] std::uint64_t generation() const { return generation_; }
   [[nodiscard]] std::uint64_t evicted_count() const { return evicted_count_; }
+  void reset_evicted_count() { evicted_count_ = 0; }
 
  private:
   struct Entry {

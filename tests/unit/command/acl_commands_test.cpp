@@ -149,6 +149,7 @@ TEST_CASE("the clients of a removed user are closed; one that removes its own us
   CHECK(own.bob({"ACL", "DELUSER", "bob"}) == ":1");
   CHECK(own.outcome.next == Next::close);
   CHECK(own.clients.killed.empty());
+  CHECK(own.control.administration.back() == "bob: ACL DELUSER (redacted)");
 }
 
 TEST_CASE("CLIENT KILL USER closes the clients of a user", "[command][acl]") {
@@ -187,6 +188,7 @@ TEST_CASE("ACL DRYRUN tells what a user may do", "[command][acl]") {
   CHECK(world.send({"ACL", "DRYRUN", "bob", "PING"}) ==
         "$User bob has no permissions to run the 'ping' command");
   CHECK(world.send({"ACL", "DRYRUN", "bob", "NOSUCH"}) == "-ERR Command 'NOSUCH' not found");
+  CHECK(world.send({"ACL", "DRYRUN", "bob", "CONFIG", "NOSUCH"}) == "-ERR Command 'CONFIG' not found");
   CHECK(world.send({"ACL", "DRYRUN", "bob", "BF.EXISTS"}) ==
         "-ERR wrong number of arguments for 'bf.exists' command");
   CHECK(world.send({"ACL", "DRYRUN", "eve", "PING"}) == "-ERR User 'eve' not found");

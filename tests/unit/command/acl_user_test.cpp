@@ -183,7 +183,11 @@ TEST_CASE("each key of a request must match a pattern", "[command][acl]") {
   CHECK(asked(user, {"PING"}) == "yes");
   CHECK(asked(user, {"BF.MIRROR", "app:1", "OFF"}) == "yes");
   CHECK(asked(user, {"BF.MIRROR", "app:1", "commit", "force"}) == "yes");
+  CHECK(asked(user, {"BF.MIRROR", "app:1", "abort"}) == "yes");
   CHECK(asked(user, {"BF.MIRROR", "app:1", "other"}) == "key 2");
+  // Where the command takes no such option, the word is the name of a target.
+  CHECK(asked(user, {"BF.MIRROR", "app:1", "FORCE"}) == "key 2");
+  CHECK(asked(user, {"BF.MIRROR", "app:1", "OFF", "FORCE"}) == "key 2");
   CHECK(asked(user_with({"+@all"}), {"BF.ADD", "k", "i"}) == "key 1");
 }
 

@@ -243,6 +243,29 @@ TEST_CASE("a script that has changed something is not killed", "[command][script
   CHECK(world.recording.operations().size() == 2);  // the filter is created, and has an item
 }
 
+TEST_CASE("a script that was suspended and has no room for its first change is answered",
+          "[command][script]") {
+  BusyWorld world;
+  world.send({"EVAL", "for i = 1, 3e6 do end return redis.call('BF.ADD', 'a', 'x')", "0"});
+  REQUIRE(world.dispatcher.suspended_client() == 1);
+  world.recording.grants_left = 0;
+  CHECK(has(world.wait_for_script(), "the journal has no room for further changes of this script"));
+  CHECK(world.keyspace.total_size() == 0);
+}
+
+TEST_CASE("SCRIPT KILL ends one script of a transaction", "[command][script]") {
+  BusyWorld world;
+  world.send({"MULTI"});
+  world.send({"EVAL", for_ever, "0"});
+  world.send({"EVAL", "for i = 1, 3e6 do end return 5", "0"});
+  world.send({"EXEC"});
+  REQUIRE(world.dispatcher.suspended_client() == 1);
+  CHECK(world.send_from("b", {"SCRIPT", "KILL"}) == "+OK");
+  const std::string replies = world.wait_for_script();
+  CHECK(has(replies, "Script killed by user with SCRIPT KILL"));
+  CHECK(replies.ends_with(", :5]"));
+}
+
 TEST_CASE("a transaction with a long script is suspended as a whole", "[command][script]") {
   BusyWorld world;
   world.send({"MULTI"});

@@ -71,6 +71,9 @@ TEST_CASE("bytes that are no UTF-8 are shown as digits", "[metrics]") {
   CHECK(printable("\xe0\x80\x80") == "\\xe0\\x80\\x80");
   CHECK(printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");
   CHECK(printable("") == "");
+  CHECK(printable("\\xff") == "\\x5cxff");
+  CHECK(printable("\\x5cxff") == "\\x5cx5cxff");
+  CHECK(printable("C:\\xf\\xFF\\") == "C:\\xf\\xFF\\");
 }
 
 }  // namespace exposition_test

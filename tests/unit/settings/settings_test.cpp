@@ -216,6 +216,8 @@ TEST_CASE("the error for a value of the wrong kind says what was found and what 
   CHECK(file_error("bind = [\"127.0.0.256\"]") ==
         "sepald.toml:1: bind is an array: must be at most 16 addresses or host names, as in \"127.0.0.1\", "
         "\"::1\" or \"*\"; \"127.0.0.256\" is no address");
+  CHECK(file_error("bind = [\"127.0.0.1\\u0000x\"]")
+            .ends_with("; \"127.0.0.1\\u0000x\" is no address and no host name"));
   CHECK(file_error("log_level = \"loud\"") ==
         "sepald.toml:1: log_level is the text \"loud\": must be one of trace debug info warning error");
   CHECK(file_error("seed = -1") ==
