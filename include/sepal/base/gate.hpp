@@ -44,7 +44,7 @@ class SEPAL_CAPABILITY("gate") Gate {
   [[nodiscard]] std::uint64_t wait_count() const { return wait_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t closing_count() const { return closing_count_.load(std::memory_order_relaxed); }
 
-  // Shared. Blocks while the gate is closed or a closer waits. `side` is below side_count().
+  // Shared. Blocks while the gate is closed, or a closer takes the sides. `side` is below side_count().
   void enter(std::size_t side) SEPAL_ACQUIRE_SHARED();
   void leave(std::size_t side) SEPAL_RELEASE_SHARED();
 

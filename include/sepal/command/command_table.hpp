@@ -133,8 +133,8 @@ struct CommandSpec {
 // one. Null for an unknown command; for an unknown subcommand, its command's row.
 [[nodiscard]] const CommandSpec* row_for(std::span<const std::string_view> words);
 
-// The most names that one COMMAND INFO, COMMAND DOCS or CONFIG GET may ask for. The answer is hundreds of
-// times as long as the request, so without a limit a small request takes all memory.
+// The most names that one COMMAND INFO, COMMAND DOCS, CONFIG GET or LATENCY HISTOGRAM may ask for. The answer
+// is hundreds of times as long as the request, so without a limit a small request takes all memory.
 inline constexpr std::size_t described_names_max = 1024;
 
 // More rows than the table has, subcommands included: the size of sets of rows.

@@ -231,10 +231,11 @@ class Dispatcher {
     std::chrono::nanoseconds duration;  // of all together
     WallTime now;
   };
-  // Inside the gate.
-  [[nodiscard]] const resp::ParserLimits& parser_limits() const { return services_.options.parser; }
   // Puts them into the slow log, and makes them an event of LATENCY, if they took as long as the options say.
+  // Inside the gate.
   void note_slow(const SlowRun& run);
+  // Read inside the gate.
+  [[nodiscard]] const resp::ParserLimits& parser_limits() const { return services_.options.parser; }
 
   // For EXEC. Runs all commands of a transaction one after the other, and appends their replies as an array.
   // later: nothing was done, run again when the journal has made progress. need_alone: nothing was done, run

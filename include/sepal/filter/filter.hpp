@@ -104,7 +104,8 @@ class LayerView {
   [[nodiscard]] std::uint64_t piece_count() const;
   // The bitmap began in small pages, and not all of its pieces have moved.
   [[nodiscard]] bool fresh() const;
-  // Whether requests have touched nearly all small pages of a piece. Once true it stays so.
+  // Whether requests have touched nearly all small pages of a piece. It stays so, unless the system takes
+  // pages away.
   [[nodiscard]] bool in_use(std::uint64_t piece) const;
   // Moves a piece into a huge page, now or when the kernel can. A thread that touches the piece meanwhile
   // waits for some hundred microseconds. One thread at a time for a piece. Move the pieces in order: the last

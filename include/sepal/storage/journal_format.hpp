@@ -69,8 +69,8 @@ inline constexpr std::uint64_t frame_alignment = 8;
 [[nodiscard]] constexpr std::uint64_t frame_bytes(std::uint64_t body_bytes) {
   return (sizeof(FrameHead) + body_bytes + frame_alignment - 1) / frame_alignment * frame_alignment;
 }
-// No operations are longer: two keys of the greatest length fit, with much to spare. A filler is shorter as
-// well.
+// The most bytes of operations in a frame. Two keys of the greatest length fit, with much to spare. A filler
+// is shorter as well.
 inline constexpr std::uint32_t frame_body_bytes_max = std::uint32_t{256} << 10;
 
 // The file SYNCED says how far the journal was on disk, so that a journal that ends earlier is known to have
