@@ -22,7 +22,7 @@ constexpr double curve_step = 0.1;
 // More than any machine has. A plan beyond it is answered with an error.
 constexpr std::uint64_t planned_bytes_max = std::uint64_t{1} << 50;
 
-double in_seconds(std::chrono::nanoseconds duration) {
+double seconds_with_fraction(std::chrono::nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
@@ -34,7 +34,7 @@ void write_load(const Services& services, const MetricsMoment& moment, JsonWrite
   const ServerFacts& facts = services.control.facts();
   const ProcessUsage usage = services.control.usage();
   to.name("version").text(facts.version).name("commit").text(facts.commit);
-  to.name("uptime_seconds").number(in_seconds(moment.steady_now - facts.started_at));
+  to.name("uptime_seconds").number(seconds_with_fraction(moment.steady_now - facts.started_at));
   to.name("loading").truth(services.load.running);
   to.name("loaded_bytes").number(services.load.bytes_done);
   to.name("load_bytes").number(services.load.bytes_total);
@@ -78,7 +78,7 @@ void write_save(const Services& services, const MetricsMoment& moment, JsonWrite
   to.name("ok").truth(save.last_ok).name("error").text(save.last_error);
   to.name("running").truth(save.running).name("progress").number(save.progress);
   to.name("done").number(save.saves_done).name("failed").number(save.saves_failed);
-  to.name("age_seconds").number(in_seconds(moment.now - save.last_success));
+  to.name("age_seconds").number(seconds_with_fraction(moment.now - save.last_success));
   to.name("changes_since").number(save.changes_since);
   to.end_object();
 }

@@ -55,7 +55,8 @@ Result<std::vector<RemoteKey>> examine(RedisConnection& server, std::span<const 
 
 // `how` is relative where one of the servers tells the deadline so. Then the way of the replies may differ.
 [[nodiscard]] bool same_deadline(const RemoteKey& one, const RemoteKey& other, DeadlineQuestion how);
-// Gives a key of the server this deadline, or none. add_deadline() leaves the reply to the caller. Errors: io.
+// Gives a key of the server this deadline, or none. add_deadline() leaves the reply to the caller. Errors:
+// io.
 void add_deadline(RedisConnection& server, std::string_view key, keyspace::Deadline deadline);
 Result<void> set_deadline(RedisConnection& server, std::string_view key, keyspace::Deadline deadline);
 
