@@ -55,12 +55,20 @@ Result<std::string> first_error_of(RedisConnection& server, std::size_t count) {
   return text;
 }
 
+// The text of an error, or of the first one in a list; empty: there is none.
+Result<std::string> refusal_in(const Result<RedisReply>& reply) {
+  if (!reply) return reply.error();
+  if (reply->view().is_error()) return std::string(reply->view().text());
+  for (std::size_t i = 0; i < reply->view().size(); ++i)
+    if (reply->view()[i].is_error()) return std::string(reply->view()[i].text());
+  return std::string();
+}
+
 // Takes the reply to PTTL of the temporary key. That key always has a deadline. Without one, a client has
 // removed it, and SETRANGE has made it anew: then it lacks the pieces before. Returns that as a text; empty:
 // it is whole.
 Result<std::string> loss_in(const Result<RedisReply>& reply) {
-  if (!reply) return reply.error();
-  if (reply->view().is_error()) return std::string(reply->view().text());
+  if (auto refusal = refusal_in(reply); !refusal || !refusal->empty()) return refusal;
   return std::string(reply->view().number() < 0 ? "its copy was removed at the target; run this again" : "");
 }
 
@@ -324,15 +332,20 @@ Result<std::string> StringMover::store_piece(std::uint64_t offset, std::string_v
 }
 
 // Returns why the string is not under its key; empty: it is. The deadline comes before the RENAME, which
-// takes it along. So the string is never under its key without its deadline. A deadline that is past removes
-// the temporary key, and RENAME then finds no key. Both requests are sent in one go: if the run is ended
-// between them, the temporary key stays for ever.
+// takes it along. A deadline that is past removes the temporary key, and RENAME then finds no key.
 Result<std::string> StringMover::finish(const RemoteKey& source) {
-  parts_.target.add({"PTTL", temporary_});
-  if (auto lost = loss_in(parts_.target.receive()); !lost || !lost->empty()) return lost;
-  add_deadline(parts_.target, temporary_, source.deadline);
-  parts_.target.add({"RENAME", temporary_, source.key});
-  const auto refusal = first_error_of(parts_.target, 2);
+  RedisConnection& target = parts_.target;
+  target.add({"PTTL", temporary_});
+  if (auto lost = loss_in(target.receive()); !lost || !lost->empty()) return lost;
+  // Both or none, also if the run is ended or the target refuses one of them. Otherwise the temporary key
+  // could stay for ever, or the string have the deadline of the temporary key.
+  if (auto refusal = refusal_in(target.ask({"MULTI"})); !refusal || !refusal->empty()) return refusal;
+  add_deadline(target, temporary_, source.deadline);
+  target.add({"RENAME", temporary_, source.key});
+  target.add({"EXEC"});
+  auto refusal = first_error_of(target, 2);  // while they are queued
+  auto outcome = refusal_in(target.receive());
+  if (!outcome || (refusal && refusal->empty())) refusal = std::move(outcome);
   const bool is_past = keyspace::is_past(source.deadline, std::chrono::system_clock::now());
   return refusal && !refusal->empty() && is_past ? std::string("it was past its deadline when it was copied")
                                                  : refusal;

@@ -322,6 +322,19 @@ class StringsTest(DaemonTest):
             self.assertEqual(client.call("KEYS", "sepal-migrate:*"), [])
             self.assertEqual(client.call("BITCOUNT", "sparse"), 3)
 
+    def test_a_user_without_a_permission_leaves_the_key_as_it_was(self):
+        with self.redis.client() as client, Client.of(self.target) as target:
+            client.call("SET", "long", b"\xff" * 100_000)
+            target.call("SET", "long", b"\1" * 100_000)
+            target.call("ACL", "SETUSER", "default", "-persist")
+            told = self.migrate(3)
+            self.assertIn("NOPERM", told)
+            self.assertEqual(target.call("GET", "long"), b"\1" * 100_000)
+            self.assertEqual(target.call("KEYS", "*"), [b"long"])
+            target.call("ACL", "SETUSER", "default", "+persist")
+        self.migrate(0)
+        self.check_alike()
+
     def test_a_copy_that_is_removed_on_its_way_is_told(self):
         with self.redis.client() as client:
             client.call("SET", "long", random.Random(3).randbytes(64 << 20))
