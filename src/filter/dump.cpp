@@ -88,12 +88,13 @@ Result<DumpPiece> decode_dump_piece(std::span<const std::byte> bytes, std::uint3
   if (bytes.size() < dump_head_bytes + dump_checksum_bytes) return damaged("a piece of a dump is cut short");
   if (std::memcmp(bytes.data(), dump_magic.data(), dump_magic.size()) != 0)
     return damaged("this is no piece of a dump");
-  // The checksum comes first, so what follows only guards against bytes that were made on purpose.
+  FieldReader reader(bytes.subspan(dump_magic.size()));
+  // Another version may keep its checksum elsewhere.
+  if (reader.integer<std::uint16_t>() != dump_version) return damaged("a dump is of an unknown version");
+  // The checksum comes next, so what follows only guards against bytes that were made on purpose.
   const auto sealed = bytes.first(bytes.size() - dump_checksum_bytes);
   if (load_little_endian<std::uint64_t>(sealed.data() + sealed.size()) != Checksum::of(sealed))
     return damaged("a piece of a dump is not what was written");
-  FieldReader reader(bytes.subspan(dump_magic.size()));
-  if (reader.integer<std::uint16_t>() != dump_version) return damaged("a dump is of an unknown version");
   if (reader.integer<std::uint16_t>() != 0) return damaged("a piece of a dump has unknown flags");
   DumpPiece piece;
   piece.identity = reader.integer<std::uint64_t>();
