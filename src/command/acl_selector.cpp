@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "command_index.hpp"
+#include "mirror_action.hpp"
 #include "request_keys.hpp"
 #include "row_category.hpp"
 
@@ -67,15 +68,11 @@ Use use_of(const CommandSpec& spec, std::string_view access) {
 }
 
 // To the table all words of `BF.MIRROR source OFF` are keys. An option names no key, so it needs no
-// permission. The command takes an option in these places only: elsewhere the same word names a target.
+// permission. A word that is no option where it stands names a target.
 bool is_option(const CommandSpec& spec, std::size_t at, std::span<const std::string_view> words) {
-  constexpr std::size_t option_at = 2;
-  if (spec.name != "bf.mirror" || at < option_at) return false;
-  const bool commits = equal_ignoring_case(words[option_at], "COMMIT");
-  if (words.size() == option_at + 2) return commits && equal_ignoring_case(words[option_at + 1], "FORCE");
-  if (words.size() != option_at + 1) return false;
-  return commits || equal_ignoring_case(words[option_at], "OFF") ||
-         equal_ignoring_case(words[option_at], "ABORT");
+  if (spec.name != "bf.mirror" || at < 2) return false;
+  const MirrorAction action = mirror_action_of(words);
+  return action != MirrorAction::begin && action != MirrorAction::wrong;
 }
 
 // "%RW~pattern": how many bytes stand before the pattern. 0: it is no such rule.

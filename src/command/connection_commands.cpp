@@ -64,7 +64,7 @@ Next refuse_login(Context& context, Login login) {
   return Next::done;
 }
 
-// Of the client and of its reply: the answer to this request is in the new version already.
+// Sets the version of the client and of its reply: the answer to this request is in the new one already.
 void set_protocol(Context& context, std::uint8_t protocol) {
   context.client.protocol = protocol;
   context.reply.set_version(protocol == 3 ? resp::Version::resp3 : resp::Version::resp2);

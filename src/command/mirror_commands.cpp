@@ -5,35 +5,18 @@
 // the mirror by itself, and frees its Link. So the name of the target is copied before such a change, and no
 // Link is used behind it.
 
-#include <sepal/base/arguments.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include "handlers.hpp"
 #include "lookup.hpp"
+#include "mirror_action.hpp"
 #include "mirror_state.hpp"
 
 namespace sepal::command {
 namespace {
 
 using keyspace::Mirrors;
-
-enum class Action : std::uint8_t { tell, begin, end, commit, force, abort, wrong };
-
-Action action_of(std::span<const std::string_view> words) {
-  constexpr std::size_t option_at = 2;
-  constexpr std::size_t words_max = 4;
-  if (words.size() == option_at) return Action::tell;
-  // The words of options are no targets: a key with such a name has to be renamed first.
-  const bool commit = equal_ignoring_case(words[option_at], "COMMIT");
-  if (words.size() == words_max && commit && equal_ignoring_case(words[option_at + 1], "FORCE"))
-    return Action::force;
-  if (words.size() != option_at + 1) return Action::wrong;
-  if (commit) return Action::commit;
-  if (equal_ignoring_case(words[option_at], "OFF")) return Action::end;
-  if (equal_ignoring_case(words[option_at], "ABORT")) return Action::abort;
-  return Action::begin;
-}
 
 // The mirror of this source; null if there is none or its target is past its deadline.
 const Mirrors::Link* mirror_from(const Context& context, const filter::Filter& source) {
@@ -105,13 +88,13 @@ void commit(Context& context, const Mirrors::Link& link, bool force) {
 }
 
 // With the gate closed.
-void change(Context& context, const filter::Filter& source, Action action) {
+void change(Context& context, const filter::Filter& source, MirrorAction action) {
   const Mirrors::Link* const link = living_mirror_from(context, source);
   if (link == nullptr) return context.reply.error(text::no_mirror);
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  if (action == Action::commit || action == Action::force)
-    return commit(context, *link, action == Action::force);
-  if (action == Action::end) {
+  if (action == MirrorAction::commit || action == MirrorAction::force)
+    return commit(context, *link, action == MirrorAction::force);
+  if (action == MirrorAction::end) {
     context.changes.end_mirror(key);
   } else {
     const std::string target = link->mirror.target;
@@ -123,24 +106,25 @@ void change(Context& context, const filter::Filter& source, Action action) {
 }  // namespace
 
 Next bf_mirror(Context& context) {
-  const Action action = action_of(context.words);
-  if (action == Action::wrong) {
+  const MirrorAction action = mirror_action_of(context.words);
+  if (action == MirrorAction::wrong) {
     context.reply.error(text::syntax);
     return Next::done;
   }
   const filter::Filter* const source = find(context, context.words[1]);
   if (refuses_string(context, source)) return Next::done;
-  if (action == Action::begin && refuses_string(context, find(context, context.words[2]))) return Next::done;
+  if (action == MirrorAction::begin && refuses_string(context, find(context, context.words[2])))
+    return Next::done;
   if (source == nullptr) {
     context.reply.error(text::filter_not_found);
     return Next::done;
   }
-  if (action == Action::tell) {
+  if (action == MirrorAction::tell) {
     tell(context, *source);
     return Next::done;
   }
   if (!context.alone) return Next::need_alone;
-  if (action == Action::begin) {
+  if (action == MirrorAction::begin) {
     begin(context, *source, context.words[2]);
   } else {
     change(context, *source, action);
