@@ -162,7 +162,7 @@ Next config_reset_stat(Context& context) {
   // be overwritten.
   for (WorkerStats& worker : context.services.workers) worker.reset();
   context.services.clients.reset_counts();
-  context.services.buffers.reset_counts();
+  context.services.buffers.reset_closed_count();
   context.services.scripts->library.reset_evicted_count();
   context.services.keyspace.reset_expired_count();
   // The sampler remembers earlier values of the counters. Compared with these, the next rates would be 0.

@@ -100,7 +100,8 @@ Filter* create(Request& request, Key& key, filter::FilterOptions options, Effect
 std::vector<Filter::AddOutcome> add_and_grow(Request& request, Filter& filter, const Addition& addition,
                                              Effects& effects) {
   const Words items = request.words.subspan(addition.first_item);
-  // All places come before the first bit: an exception after it would leave replicas without an item.
+  // What grows with the request is allocated before the first bit: an exception after it would leave replicas
+  // without an item.
   std::vector<Filter::AddOutcome> outcomes;
   outcomes.reserve(items.size());
   // The items that were new since the last layer was told.

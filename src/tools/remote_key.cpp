@@ -32,8 +32,9 @@ Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& ke
   // -1: no deadline; -2: no key any more. The three questions are no transaction: the key may go, or get
   // another type, between two of them. Then it is neither a filter nor a string.
   const std::int64_t told = deadline->view().number();
-  // Taken for no deadline, an error would let the copy stay for ever.
-  if (deadline->view().is_error())
+  // Taken for no deadline, an error would let the copy stay for ever. A key of which the server tells nothing
+  // is not copied anyway.
+  if (deadline->view().is_error() && !type->view().is_error())
     return fail(Errc::io,
                 server.name() + " does not tell deadlines: " + std::string(deadline->view().text()));
   found.is_filter = found.type == filter_type && info->view().size() != 0 && told != -2;

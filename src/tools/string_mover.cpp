@@ -292,7 +292,8 @@ Result<std::string> StringMover::copy_pieces(const RemoteKey& source, Sample& sa
     sample.look(at, bytes);
     parts_.advance(bytes.size());
     refusal = store_piece(at, bytes);
-    if (!refusal || refusal->empty()) continue;
+    if (!refusal) return refusal;
+    if (refusal->empty()) continue;
     // The piece that was asked for ahead has no use. Its reply is taken all the same: it would otherwise
     // answer the next request of this connection.
     const auto unused = more ? parts_.source.receive() : Result<RedisReply>(RedisReply(nullptr));
@@ -337,18 +338,33 @@ Result<std::string> StringMover::finish(const RemoteKey& source) {
   RedisConnection& target = parts_.target;
   target.add({"PTTL", temporary_});
   if (auto lost = loss_in(target.receive()); !lost || !lost->empty()) return lost;
-  // Both or none, also if the run is ended or the target refuses one of them. Otherwise the temporary key
-  // could stay for ever, or the string have the deadline of the temporary key.
-  if (auto refusal = refusal_in(target.ask({"MULTI"})); !refusal || !refusal->empty()) return refusal;
-  add_deadline(target, temporary_, source.deadline);
-  target.add({"RENAME", temporary_, source.key});
-  target.add({"EXEC"});
-  auto refusal = first_error_of(target, 2);  // while they are queued
-  auto outcome = refusal_in(target.receive());
-  if (!outcome || (refusal && refusal->empty())) refusal = std::move(outcome);
+  const auto refusal = name_copy(source);
   const bool is_past = keyspace::is_past(source.deadline, std::chrono::system_clock::now());
   return refusal && !refusal->empty() && is_past ? std::string("it was past its deadline when it was copied")
                                                  : refusal;
+}
+
+// The deadline and the RENAME, in a transaction: otherwise the temporary key could stay for ever, or the
+// string have the deadline of the temporary key, if the run is ended or the target refuses one of them.
+Result<std::string> StringMover::name_copy(const RemoteKey& source) {
+  RedisConnection& target = parts_.target;
+  const auto ask_both = [&] {
+    add_deadline(target, temporary_, source.deadline);
+    target.add({"RENAME", temporary_, source.key});
+  };
+  target.add({"MULTI"});
+  ask_both();
+  target.add({"EXEC"});
+  auto begun = first_error_of(target, 1);
+  auto refusal = first_error_of(target, 2);
+  const auto outcome = target.receive();
+  if (!begun || !outcome) return begun ? outcome.error() : begun.error();
+  // Without a transaction both have run by themselves. A command that is not queued ends the transaction.
+  if (!begun->empty() || !refusal || !refusal->empty()) return refusal;
+  if (!outcome->view().is_error()) return refusal_in(outcome);
+  // While a filter has a mirror, sepald refuses a transaction with RENAME, and has done nothing.
+  ask_both();
+  return first_error_of(target, 2);
 }
 
 // --- both ---------------------------------------------------------------------------------------------

@@ -93,6 +93,7 @@ class StringMover {
   Result<std::string> begin_copy(const RemoteKey& source);
   Result<std::string> store_piece(std::uint64_t offset, std::string_view bytes);
   Result<std::string> finish(const RemoteKey& source);
+  Result<std::string> name_copy(const RemoteKey& source);
 
   [[nodiscard]] Sample sample_of(const RemoteKey& source);
   void keep(Sample sample);

@@ -117,6 +117,7 @@ class ClientBuffers {
     return true;
   }
   [[nodiscard]] std::uint64_t closed_count() const { return closed_count_.load(std::memory_order_relaxed); }
+  void reset_closed_count() { closed_count_.store(0, std::memory_order_relaxed); }
 
   // Clients that were closed because they did not log in: in time, or before they sent much.
   void slow_stranger_closed() { slow_strangers_.fetch_add(1, std::memory_order_relaxed); }
@@ -127,13 +128,6 @@ class ClientBuffers {
   [[nodiscard]] std::uint64_t large_strangers() const {
     return large_strangers_.load(std::memory_order_relaxed);
   }
-  // The counts of closed clients.
-  void reset_counts() {
-    closed_count_.store(0, std::memory_order_relaxed);
-    slow_strangers_.store(0, std::memory_order_relaxed);
-    large_strangers_.store(0, std::memory_order_relaxed);
-  }
-
  private:
   std::atomic<std::uint64_t> replies_{0};
   std::atomic<std::uint64_t> requests_{0};
