@@ -128,6 +128,7 @@ class ClientBuffers {
   [[nodiscard]] std::uint64_t large_strangers() const {
     return large_strangers_.load(std::memory_order_relaxed);
   }
+
  private:
   std::atomic<std::uint64_t> replies_{0};
   std::atomic<std::uint64_t> requests_{0};
