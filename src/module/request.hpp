@@ -51,8 +51,8 @@ class Reply {
   void boolean(bool value) noexcept;  // 0 or 1 in RESP2
   void integer(std::uint64_t value) noexcept;
   void integer_unsigned(std::uint64_t value) noexcept { integer(value); }
-  void real(
-      double value) noexcept;  // the shortest digits that read back as the same value; RESP3: the server's
+  // The shortest digits that read back as the same value; RESP3: the server's.
+  void real(double value) noexcept;
   void null() noexcept;
   void ok() noexcept;
   void simple(std::string_view text) noexcept;

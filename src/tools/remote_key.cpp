@@ -118,7 +118,7 @@ Result<void> set_deadline(RedisConnection& server, std::string_view key, keyspac
   const auto reply = server.receive();
   if (!reply) return reply.error();
   if (!reply->view().is_error()) return {};
-  return fail(Errc::io, server.name() + ": " + std::string(reply->view().text()));
+  return fail(Errc::io, server.name() + " refuses a deadline: " + std::string(reply->view().text()));
 }
 
 }  // namespace sepal::tools
