@@ -142,7 +142,7 @@ std::optional<RowFilter> parse_filter(Words words) {
   if (equal_ignoring_case(words[1], "ACLCAT"))
     return [argument](const CommandSpec& row) { return in_category(row, argument); };
   if (equal_ignoring_case(words[1], "PATTERN"))
-    return [argument](const CommandSpec& row) { return matches(argument, row.name, Case::ignored); };
+    return [argument](const CommandSpec& row) { return matches_name(argument, row.name); };
   return std::nullopt;
 }
 

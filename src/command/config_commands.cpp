@@ -97,7 +97,7 @@ Next config_get(Context& context) {
       continue;
     }
     for (const Parameter& parameter : all)
-      if (matches(word, parameter.name, Case::ignored)) show(shown, parameter, parameter.name);
+      if (matches_name(word, parameter.name)) show(shown, parameter, parameter.name);
   }
   context.reply.map(shown.size());
   for (const auto& [parameter, name] : shown) {

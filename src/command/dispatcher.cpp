@@ -247,6 +247,7 @@ void CommandStats::reset() {
   rejected.reset();
   failed.reset();
   latency.reset();
+  untimed_nanoseconds.reset();
 }
 
 // items_added and bits_set stay: the count of changes since the last save is made from them.
@@ -675,7 +676,10 @@ void Dispatcher::count_calls(const CommandSpec& spec, std::uint64_t times,
   row.calls.add(times);
   row.nanoseconds.add(nanoseconds);
   // Requests that were measured together count with their mean.
-  if (services_.options.latency_tracking) row.latency.add(nanoseconds / times, times);
+  if (services_.options.latency_tracking)
+    row.latency.add(nanoseconds / times, times);
+  else
+    row.untimed_nanoseconds.add(nanoseconds);
 }
 
 }  // namespace sepal::command

@@ -5,8 +5,11 @@
 // would try a pattern like `*a*a*a*b` in exponentially many ways.
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/assert.hpp>
 #include <sepal/command/glob.hpp>
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace sepal::command {
@@ -67,28 +70,45 @@ class Element {
 
 }  // namespace
 
-bool matches(std::string_view pattern, std::string_view text, Case letters) {
-  std::size_t in_pattern = 0;
-  std::size_t in_text = 0;
-  std::size_t behind_star = std::string_view::npos;  // where the last star ends; npos: no star yet
-  std::size_t star_took_to = 0;
-  while (in_text < text.size()) {
-    if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {
-      behind_star = ++in_pattern;
-      star_took_to = in_text;
+std::optional<bool> Matching::go_on(std::string_view pattern, std::string_view text, Case letters,
+                                    std::size_t& bytes) {
+  while (in_text_ < text.size()) {
+    if (bytes == 0) return std::nullopt;
+    if (in_pattern_ < pattern.size() && pattern[in_pattern_] == '*') {
+      behind_star_ = ++in_pattern_;
+      star_took_to_ = in_text_;
+      --bytes;
       continue;
     }
-    if (in_pattern < pattern.size() && Element(pattern, in_pattern, letters).takes(text[in_text])) {
-      ++in_text;
-      continue;
+    std::size_t behind = in_pattern_;  // the element that is tried
+    const bool taken = behind < pattern.size() && Element(pattern, behind, letters).takes(text[in_text_]);
+    bytes -= std::min(std::max<std::size_t>(behind - in_pattern_, 1), bytes);
+    if (taken) {
+      in_pattern_ = behind;
+      ++in_text_;
+    } else if (behind_star_ != no_star) {
+      in_pattern_ = behind_star_;
+      in_text_ = ++star_took_to_;
+    } else {
+      *this = {};
+      return false;
     }
-    if (behind_star == std::string_view::npos) return false;
-    in_pattern = behind_star;
-    in_text = ++star_took_to;
   }
   // The text has ended: what is left of the pattern has to match nothing.
-  while (in_pattern < pattern.size() && pattern[in_pattern] == '*') ++in_pattern;
-  return in_pattern == pattern.size();
+  const bool matched = pattern.find_first_not_of('*', in_pattern_) == std::string_view::npos;
+  *this = {};
+  return matched;
+}
+
+bool matches(std::string_view pattern, std::string_view text, Case letters) {
+  std::size_t bytes = std::numeric_limits<std::size_t>::max();
+  const std::optional<bool> matched = Matching().go_on(pattern, text, letters, bytes);
+  SEPAL_ASSERT(matched.has_value(), "no comparison reads so many bytes");
+  return *matched;
+}
+
+bool matches_name(std::string_view pattern, std::string_view name) {
+  return pattern.size() <= name_pattern_bytes_max && matches(pattern, name, Case::ignored);
 }
 
 bool has_wildcard(std::string_view pattern) {

@@ -83,7 +83,7 @@ void export_commands(const Services& services, Exposition& to) {
   // Calls that ran while latency-tracking was off have no times, so a called command may lack a histogram.
   for (const auto& [row, sums] : rows) {
     const CallCounts counts = call_counts(services, *row);
-    const double sum = static_cast<double>(sums.nanoseconds) / nanoseconds_a_second;
+    const double sum = static_cast<double>(counts.nanoseconds) / nanoseconds_a_second;
     if (counts.total > 0) to.series({{"command", row->name}}, call_buckets(counts), sum, counts.total);
   }
 }

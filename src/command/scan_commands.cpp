@@ -1,4 +1,5 @@
-// KEYS and SCAN. Both visit keys in parts of part_items_max, and other clients run between the parts. The
+// KEYS and SCAN. Both visit keys in parts of part_items_max, and other clients run between the parts. A part
+// also ends where a long pattern and a long key take too much time; the next part goes on there. The
 // keyspace's cursor makes sure that a key that stays is visited exactly once, whatever comes and goes
 // meanwhile.
 //
@@ -18,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "filter_type.hpp"
 #include "handlers.hpp"
@@ -27,6 +29,9 @@ namespace sepal::command {
 namespace {
 
 constexpr std::uint64_t scan_count_default = 10;
+// A part of KEYS or SCAN reads about so many bytes of its pattern, as often as it reads them: within a
+// millisecond.
+constexpr std::size_t part_pattern_bytes = 256 * 1024;
 constexpr std::uint64_t all_keys = std::numeric_limits<std::uint64_t>::max();
 
 // Takes leading spaces and leading zeros, as the reference does. A number beyond 64 bits is not a cursor.
@@ -70,25 +75,45 @@ std::optional<Refusal> parse_scan(std::span<const std::string_view> words, Parti
   return std::nullopt;
 }
 
+// Fetches the next keys to visit.
+void fetch_keys(Context& context, PartialRun& run) {
+  const std::uint64_t count = std::min<std::uint64_t>(run.keys_left, part_items_max);
+  keyspace::ScanStep step =
+      context.services.keyspace.scan(context.client.database, run.cursor, count, context.now);
+  run.keys = std::move(step.keys);
+  run.next_key = 0;
+  run.cursor = step.cursor;
+  // A step may visit more keys than it was asked for. COUNT is a hint, so what was asked for is counted.
+  run.keys_left -= count;
+}
+
+// Nothing: `pattern_bytes` were read, and it is not known yet.
+std::optional<bool> is_wanted(Context& context, PartialRun& run, std::string_view key,
+                              std::size_t& pattern_bytes) {
+  if (run.pattern_word != 0) {
+    const std::optional<bool> matched =
+        run.matching.go_on(context.words[run.pattern_word], key, Case::sensitive, pattern_bytes);
+    if (matched != true) return matched;
+  }
+  // The type comes second: it needs another look-up of the key.
+  return run.type_word == 0 ||
+         equal_ignoring_case(context.words[run.type_word], type_name(find(context, key)));
+}
+
 // One part of KEYS or SCAN: visits the next keys and keeps those that match. False: there are more.
 bool visit_keys(Context& context, PartialRun& run) {
-  const std::uint64_t count = std::min<std::uint64_t>(run.keys_left, part_items_max);
-  const keyspace::ScanStep step =
-      context.services.keyspace.scan(context.client.database, run.cursor, count, context.now);
-  // The pattern comes first: TYPE looks the key up once more.
-  for (const std::string& key : step.keys) {
-    if (run.pattern_word != 0 && !matches(context.words[run.pattern_word], key)) continue;
-    if (run.type_word != 0 &&
-        !equal_ignoring_case(context.words[run.type_word], type_name(find(context, key))))
-      continue;
+  if (run.next_key == run.keys.size()) fetch_keys(context, run);
+  std::size_t pattern_bytes = part_pattern_bytes;
+  for (; run.next_key < run.keys.size(); ++run.next_key) {
+    const std::string& key = run.keys[run.next_key];
+    const std::optional<bool> wanted = is_wanted(context, run, key, pattern_bytes);
+    if (!wanted) break;
+    if (!*wanted) continue;
     run.elements.bulk(key);
     ++run.element_count;
   }
   run.keep();
-  run.cursor = step.cursor;
-  // A step may visit more keys than it was asked for. COUNT is a hint, so what was asked for is counted.
-  run.keys_left -= count;
-  return run.cursor == 0 || run.keys_left == 0;
+  return run.next_key == run.keys.size() && (run.cursor == 0 || run.keys_left == 0);
 }
 
 }  // namespace

@@ -37,8 +37,12 @@ CallCounts call_counts(const Services& services, const CommandSpec& row) {
   CallCounts counts;
   const std::size_t index = command_row(row);
   for (const WorkerStats& worker : services.workers) {
+    const CommandStats& stats = worker.commands[index];
+    const std::uint64_t untimed = stats.untimed_nanoseconds.get();
+    // CONFIG RESETSTAT on another worker sets the two to zero one after the other.
+    counts.nanoseconds += std::max(stats.nanoseconds.get(), untimed) - untimed;
     for (std::size_t bucket = 0; bucket < counts.buckets.size(); ++bucket) {
-      const std::uint64_t count = worker.commands[index].latency.count(bucket);
+      const std::uint64_t count = stats.latency.count(bucket);
       counts.buckets[bucket] += count;
       counts.total += count;
     }

@@ -27,10 +27,11 @@ struct RowSums {
 };
 [[nodiscard]] RowSums sums_of(const Services& services, const CommandSpec& row);
 
-// How long the calls of one row took.
+// How long the calls of one row took that ran while latency-tracking was on.
 struct CallCounts {
   std::array<std::uint64_t, metrics::Histogram::bucket_count> buckets{};
   std::uint64_t total = 0;
+  std::uint64_t nanoseconds = 0;  // of all together
 };
 [[nodiscard]] CallCounts call_counts(const Services& services, const CommandSpec& row);
 

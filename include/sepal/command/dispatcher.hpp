@@ -39,9 +39,10 @@ namespace sepal::command {
 struct CommandStats {
   metrics::Counter calls;
   metrics::Counter nanoseconds;
-  metrics::Counter rejected;  // refused before the handler ran
-  metrics::Counter failed;    // the handler answered an error
-  metrics::Histogram latency;
+  metrics::Counter rejected;             // refused before the handler ran
+  metrics::Counter failed;               // the handler answered an error
+  metrics::Histogram latency;            // of the calls, but not of those while latency-tracking was off
+  metrics::Counter untimed_nanoseconds;  // of the calls that `latency` leaves out; part of `nanoseconds`
 
   void reset();
 };

@@ -11,6 +11,7 @@
 // Between two parts, other clients run. docs/protocol.md, "Long requests", says what they may change.
 #pragma once
 
+#include <sepal/command/glob.hpp>
 #include <sepal/resp/reply.hpp>
 
 #include <chrono>
@@ -38,6 +39,9 @@ class PartialRun {
   std::uint64_t cursor = 0;              // how far a handler has come that scans, or copies
   std::uint64_t counted = 0;             // by a handler that counts
   std::uint64_t keys_left = 0;           // of a handler that scans: how many it is to visit
+  std::vector<std::string> keys;         // of a handler that scans: those that it visits now
+  std::size_t next_key = 0;              // of these, the next one
+  Matching matching;                     // of that key with the pattern, which goes on in the next part
   std::size_t pattern_word = 0;          // the word that keys have to match; 0: none
   std::size_t type_word = 0;             // the word that names the type of keys; 0: none
   resp::Reply elements;                  // of the reply's array, since the last keep()

@@ -105,6 +105,21 @@ TEST_CASE("the durations of a command are a histogram whose last bucket has all 
   CHECK(has_line(text, name + "_count{command=\"ping\"} 3"));
 }
 
+TEST_CASE("a call that ran while latency-tracking was off counts in no part of the histogram",
+          "[command][metrics]") {
+  World world;
+  world.send({"PING"});
+  const auto& row = *world.outcome.spec;
+  world.dispatcher.count_calls(row, 2, 1500ms);
+  world.options.latency_tracking = false;
+  world.dispatcher.count_calls(row, 1, 100s);
+  const std::string text = metrics_of(world);
+  const std::string name = "sepal_command_duration_seconds";
+  CHECK(has_line(text, name + "_count{command=\"ping\"} 2"));
+  CHECK(has_line(text, name + "_sum{command=\"ping\"} 1.5"));
+  CHECK(has_line(text, "sepal_command_calls_total{command=\"ping\"} 3"));
+}
+
 TEST_CASE("the metrics of filters leave out counts that a filter does not have", "[command][metrics]") {
   std::vector<SeenFilter> filters(2);
   SeenFilter& big = filters[0];

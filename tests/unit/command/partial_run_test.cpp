@@ -210,5 +210,24 @@ TEST_CASE("KEYS and SCAN answer each key that stays once, whatever comes and goe
   for (const std::string& key : stay) CHECK(answered.find("$" + key) != std::string::npos);
 }
 
+TEST_CASE("KEYS and SCAN of a long pattern and a long key let other clients run", "[command]") {
+  World world(precise);
+  const std::string key(20'000, 'a');
+  world.send({"BF.ADD", key, "a"});
+  world.send({"BF.ADD", "short", "a"});
+  const std::string pattern = "*" + std::string(5'000, 'a') + "b*";
+  const std::string matching = "*" + std::string(5'000, 'a') + "[^b]*";
+  const auto command = GENERATE(0, 1);
+  const auto ask = [&](const std::string& with) {
+    world.parts_before_the_last = 0;
+    return command == 0 ? world.send({"KEYS", with}) : world.send({"SCAN", "0", "MATCH", with});
+  };
+  CHECK(ask(pattern) == (command == 0 ? "*[]" : "*[$0, *[]]"));
+  CHECK(world.parts_before_the_last > 100);
+  CHECK(ask(matching) == (command == 0 ? "*[$" + key + "]" : "*[$0, *[$" + key + "]]"));
+  CHECK(ask("s*") == (command == 0 ? "*[$short]" : "*[$0, *[$short]]"));
+  CHECK(world.parts_before_the_last == 0);
+}
+
 }  // namespace
 }  // namespace sepal::command::partial_run_test
