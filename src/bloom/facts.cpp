@@ -12,7 +12,7 @@ namespace {
 using filter::Filter;
 using Value = std::optional<std::uint64_t>;
 
-constexpr InfoField fields[] = {
+constexpr InfoField info_table[] = {
     {"CAPACITY", "Capacity", [](const Filter& filter) -> Value { return filter.capacity(); }},
     {"SIZE", "Size", [](const Filter& filter) -> Value { return filter.byte_count(); }},
     {"FILTERS", "Number of filters", [](const Filter& filter) -> Value { return filter.layer_count(); }},
@@ -26,13 +26,13 @@ constexpr InfoField fields[] = {
 }  // namespace
 
 std::span<const InfoField> info_fields() {
-  return fields;
+  return info_table;
 }
 
 const InfoField* find_info_field(std::string_view argument) {
   const auto* const found = std::ranges::find_if(
-      fields, [&](const InfoField& each) { return equal_ignoring_case(each.argument, argument); });
-  return found != std::end(fields) ? found : nullptr;
+      info_table, [&](const InfoField& each) { return equal_ignoring_case(each.argument, argument); });
+  return found != std::end(info_table) ? found : nullptr;
 }
 
 std::string debug_line(const filter::LayerView& layer) {

@@ -8,7 +8,7 @@ namespace sepal::command {
 inline constexpr CommandSpec whole_rows[] = {
     {.name = "bf.export",
      .arity = -3,
-     .flags = Flag::read_only | Flag::module | Flag::outside_multi | Flag::administers,
+     .flags = Flag::read_only | Flag::module | Flag::outside_multi | Flag::no_script | Flag::administers,
      .keys = {.first = 1, .last = 1, .step = 1, .access = "RO"},
      .categories = "@read @slow @bloom",
      .summary = "Writes a filter into a file of import_dir; Sepal's own",
@@ -19,8 +19,8 @@ inline constexpr CommandSpec whole_rows[] = {
      .run = bf_export},
     {.name = "bf.import",
      .arity = -3,
-     .flags =
-         Flag::write | Flag::deny_oom | Flag::module | Flag::adopts | Flag::outside_multi | Flag::administers,
+     .flags = Flag::write | Flag::deny_oom | Flag::module | Flag::adopts | Flag::outside_multi |
+              Flag::no_script | Flag::administers,
      .keys = {.first = 1, .last = 1, .step = 1, .access = "RW"},
      .categories = "@write @slow @bloom",
      .summary = "Puts the filter in a file of import_dir under a key, in one instant; Sepal's own",

@@ -4,7 +4,6 @@
 #include <ctime>
 #include <memory>
 #include <string>
-#include <sys/stat.h>
 
 #include "backup.hpp"
 #include "commands.hpp"
@@ -15,8 +14,6 @@ namespace sepal::tools {
 namespace {
 
 constexpr const char* usual_server = "redis://127.0.0.1:6379";
-// Only the user that makes a backup may read it: keys can be confidential.
-constexpr mode_t only_for_the_user = 0077;
 
 struct BackupArguments {
   BackupRequest request;
@@ -73,7 +70,7 @@ int backup_with(BackupArguments& arguments) {
   }
   if (half_a_certificate(request.tls)) return refuse_usage("backup", "--cert and --key belong together");
   request.password = password_of_environment();
-  ::umask(only_for_the_user);
+  make_files_private();
   Progress progress(stderr, progress_style(arguments.quiet));
   const auto report = make_backup(request, progress);
   progress.end();
@@ -85,7 +82,7 @@ int backup_with(BackupArguments& arguments) {
 }
 
 int restore_with(RestoreArguments& arguments) {
-  ::umask(only_for_the_user);
+  make_files_private();
   Progress progress(stderr, progress_style(arguments.quiet));
   const auto report = restore_backup(arguments.request, progress);
   progress.end();

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <random>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -24,6 +25,11 @@ std::uint64_t drawn_seed() {
   std::random_device device;
   // A random_device gives 32 bits at a time.
   return std::uint64_t{device()} << 32 | device();
+}
+
+void make_files_private() {
+  constexpr mode_t only_for_the_user = 0077;
+  ::umask(only_for_the_user);
 }
 
 void add_growth_flags(CLI::App& command, std::uint32_t& expansion) {

@@ -31,6 +31,10 @@ int refuse_usage(const char* command, const std::string& why);
 // A random seed for new filters, if the user gave none.
 [[nodiscard]] std::uint64_t drawn_seed();
 
+// From here on only the user of the process can read what it creates. For commands that write a backup or a
+// data directory, which have all keys: keys can be confidential.
+void make_files_private();
+
 // Flags of several commands.
 void add_growth_flags(CLI::App& command, std::uint32_t& expansion);  // --expansion and --nonscaling
 void add_key_flag(CLI::App& command, const std::string& help, TakeText take);

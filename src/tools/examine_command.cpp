@@ -85,6 +85,7 @@ int salvage(const SalvageRequest& request) {
   if (const std::string inside = inside_text(request.into, request.directory); !inside.empty())
     return refuse("salvage",
                   request.into.string() + " " + inside + ", which is not written to; name another directory");
+  make_files_private();
   const auto disk = storage::make_posix_disk();
   const auto report = storage::salvage_directory(*disk, request.directory, request.into, drawn_seed(), {});
   if (!report) return refuse("salvage", report.error().detail);

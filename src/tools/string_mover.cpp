@@ -150,7 +150,7 @@ Result<std::vector<StringMover::ShortPair>> StringMover::read_short(std::span<co
   for (const StringPair& pair : pairs) {
     auto ours = parts_.source.receive();
     if (!ours) return ours.error();
-    std::optional<RedisReply> theirs;
+    RedisReply theirs(nullptr);
     if (pair.target->is_string) {
       auto reply = parts_.target.receive();
       if (!reply) return reply.error();
@@ -158,12 +158,10 @@ Result<std::vector<StringMover::ShortPair>> StringMover::read_short(std::span<co
     }
     parts_.advance(pair.source->string_bytes);
     // Since examine() the key has got another value. SET would replace it.
-    if (theirs && theirs->view().is_error()) {
-      refuse(*pair.source, std::string(theirs->view().text()));
+    if (theirs.view().is_error()) {
+      refuse(*pair.source, std::string(theirs.view().text()));
       continue;
     }
-    // A string that is gone is nil.
-    if (theirs && !theirs->view().is_text()) theirs.reset();
     if (!ours->view().is_text()) {
       ++parts_.report.keys.others["gone before they were copied"];
       continue;
@@ -184,8 +182,8 @@ Result<void> StringMover::move_short(std::span<const StringPair> pairs) {
   if (!found) return found.error();
   std::vector<const ShortPair*> sent;
   for (const ShortPair& one : *found) {
-    if (one.theirs) {
-      const auto difference = difference_of(one.ours.view().text(), one.theirs->view().text());
+    if (one.theirs.view().is_text()) {
+      const auto difference = difference_of(one.ours.view().text(), one.theirs.view().text());
       const auto differs = settle(one.pair, difference, one.sample);
       if (!differs) return differs.error();
       if (!*differs) continue;

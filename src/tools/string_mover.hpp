@@ -81,7 +81,7 @@ class StringMover {
   struct ShortPair {
     StringPair pair;
     RedisReply ours;
-    std::optional<RedisReply> theirs;
+    RedisReply theirs;  // no text: the target has no string
     Sample sample;
   };
 

@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import re
+import stat
 import subprocess
 import tempfile
 import unittest
@@ -114,6 +115,8 @@ class ExamineTest(DaemonTest):
             self.assertIn("%s %s, which is not written to; name another directory" % (refused, why), done.stderr)
         salvaged = sepal("salvage", self.directory, "--into", into)
         self.assertEqual(salvaged.returncode, 3, salvaged.stderr)
+        for path in [into] + [os.path.join(into, name) for name in os.listdir(into)]:
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode) & 0o077, 0, path)
         self.assertEqual(contents(self.directory), before)
         self.assertIn("lost   %s is damaged" % pack, salvaged.stdout)
         self.assertIn('(the filter database=0 key="saved")', salvaged.stdout)

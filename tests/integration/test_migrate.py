@@ -17,6 +17,7 @@ from redis_server import strings_of
 
 SEPAL = os.environ["SEPAL"]
 RECORDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden", "redis_files")
+GUIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "guides", "moving-from-redisbloom.md")
 LARGE_CAPACITY = 2_000_000 if SANITIZED else 150_000_000
 DEADLINE = 4102444800123
 
@@ -129,6 +130,32 @@ class MigrateTest(DaemonTest):
         self.assertIn("WRONGPASS", done.stderr)
         done = migrate(address(self.source), "unix://" + path, SEPAL_TARGET_PASSWORD="secret")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_users_of_the_guide_have_the_rights_that_are_needed(self):
+        self.fill(30)
+        with open(GUIDE, encoding="utf-8") as guide:
+            rules = [line.split() for line in guide if line.startswith("ACL SETUSER mover")]
+        self.assertEqual(len(rules), 2)
+        names = []
+        for daemon, rule in zip((self.source, self.target), rules):
+            with Client.of(daemon) as client:
+                self.assertEqual(client.call(*rule), b"OK")
+                client.pipeline([("SET", "short", "x"), ("SET", "long", "\xff" * 200_000), ("PEXPIREAT", "long", DEADLINE),
+                                 ("SET", "lasting", "y" * 200_000)]
+                                if daemon is self.source else
+                                # Keys that get another value, and lose their deadline.
+                                [("SET", "short", "other", "PXAT", DEADLINE), ("SET", "long", "other"),
+                                 ("BF.ADD", "small:1", "other"), ("PEXPIREAT", "small:1", DEADLINE)])
+            names.append("redis://mover@127.0.0.1:%d/0" % daemon.port)
+        for _ in range(2):
+            done = migrate(*names, SEPAL_SOURCE_PASSWORD="sesame", SEPAL_TARGET_PASSWORD="mustard")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for daemon in (self.source, self.target):
+            with Client.of(daemon) as client:
+                self.assertEqual(client.call("ACL", "LOG"), [])
+                self.assertEqual(client.call("STRLEN", "long"), 400_000)
+                self.assertEqual(client.call("PEXPIRETIME", "long"), DEADLINE)
+                self.assertEqual([client.call("PEXPIRETIME", key) for key in ("short", "lasting")], [-1, -1])
 
     def test_over_tls(self):
         self.fill(300, large_capacity=3_000_000)

@@ -109,7 +109,8 @@ inline constexpr std::string_view exec_reply_too_long =
 inline constexpr std::string_view too_many_watched =
     "ERR too many watched keys: the limit of a connection is 4096";
 inline constexpr std::string_view whole_in_transaction =
-    "ERR a filter as large as this one is copied by a job of its own; send the command outside of a "
+    "ERR a filter or string as large as this one is copied by a job of its own; send the command outside of "
+    "a "
     "transaction or script";
 
 // Strings.

@@ -195,7 +195,7 @@ TEST_CASE("a filter that a job of its own would copy is refused, and the other c
   world.send({"DUMP", "big"});
   world.send({"BF.ADD", "big", "x"});
   const std::string answer = world.send({"EXEC"});
-  CHECK(answer.starts_with("*[-ERR a filter as large as this one"));
+  CHECK(answer.starts_with("*[-ERR a filter or string as large as this one"));
   CHECK(answer.ends_with(", :1]"));
   CHECK(world.outcome.next == Next::done);
 }

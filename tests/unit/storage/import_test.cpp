@@ -30,7 +30,7 @@ class NoBits final : public BitStream {
 // A filter of a stream: an empty one that is said to have these items.
 struct Given {
   // NOLINTNEXTLINE(google-explicit-constructor): most filters are named by their capacity alone.
-  Given(std::uint64_t capacity, std::uint64_t item_count = 0) : capacity(capacity), item_count(item_count) {}
+  Given(std::uint64_t room, std::uint64_t items = 0) : capacity(room), item_count(items) {}
 
   std::uint64_t capacity = 0;
   std::uint64_t item_count = 0;
