@@ -207,7 +207,6 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
   const keyspace::DatabaseKey key{.database = adoption.database, .key = adoption.key};
   // The gate was open while the filter was made, so everything is asked again. The journal is asked before
   // anything changes: with `later`, the whole step is done once more.
-  if (adoption.still_wanted && !adoption.still_wanted()) return fail(Errc::no_such_key);
   keyspace::WorkerLog* const log = parts_->log.recording() ? &parts_->log : nullptr;
   if (log != nullptr) {
     const std::uint64_t bytes = keyspace::record_bytes_of_adoption(key.key.size());
@@ -218,7 +217,9 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
   keyspace::Mutator mutator(parts_->keyspace, log);
   SEPAL_ASSERT(adoption.database < keyspace::database_count, "a filter is adopted into no database");
   mutator.expire(key, std::chrono::system_clock::now());
-  Result<void> adopted = command::may_adopt(parts_->keyspace, key, adoption.replace);
+  Result<void> adopted;
+  if (adoption.still_wanted && !adoption.still_wanted()) adopted = fail(Errc::no_such_key);
+  if (adopted) adopted = command::may_adopt(parts_->keyspace, key, adoption.replace);
   if (adopted) {
     parts_->keyspace.release(std::exchange(held_bytes_, 0));
     adopted = mutator.adopt(key, filter, adoption.deadline, file);

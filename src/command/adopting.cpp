@@ -57,12 +57,17 @@ Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
   return Next::done;
 }
 
+std::function<bool()> contents_stay(const Context& context, std::uint32_t database) {
+  const keyspace::Keyspace& keyspace = context.services.keyspace;
+  return [&keyspace, database, contents = keyspace.contents_of(database)] {
+    return keyspace.contents_of(database) == contents;
+  };
+}
+
 void answer_adoption(resp::Reply& reply, const Result<void>& outcome) {
-  if (outcome) {
-    reply.ok();
-  } else {
-    reply.error(reason_text(outcome.error()));
-  }
+  if (outcome) return reply.ok();
+  const bool flushed = outcome.error().code == Errc::no_such_key;
+  reply.error(flushed ? std::string(text::database_changed) : reason_text(outcome.error()));
 }
 
 }  // namespace sepal::command

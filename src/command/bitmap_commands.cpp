@@ -158,6 +158,11 @@ std::byte combined(BitOperation operation, std::byte one, std::byte other) {
   return ~one;
 }
 
+// All other clients wait while the sources are looked up, so there may not be more of them.
+constexpr std::size_t sources_max = 1024;
+// What is read with the gate closed: for less than a millisecond.
+constexpr std::uint64_t read_at_once_max = std::uint64_t{1} << 20;
+
 // The sources of a BITOP. They stay as long as this does; a missing key is a null.
 struct Sources {
   BitOperation operation = BitOperation::all;
@@ -169,6 +174,8 @@ struct Sources {
       if (string != nullptr) longest = std::max(longest, BitString(*string).length());
     return longest;
   }
+  // How many bytes are read for the result.
+  [[nodiscard]] std::uint64_t read_bytes() const { return length() * strings.size(); }
   // Bytes [offset, offset + to.size()) of the result. `other` is as long.
   void read(std::uint64_t offset, std::span<std::byte> to, std::span<std::byte> other) const {
     for (std::size_t at = 0; at < strings.size(); ++at) {
@@ -225,13 +232,16 @@ Next put_result(Context& context, Sources sources, std::string_view target) {
                     .key = std::string(target),
                     .replace = true,
                     .make = {},
+                    .still_wanted = contents_stay(context, context.client.database),
                     .answer = [length](resp::Reply& reply, const Result<void>& outcome) {
                       if (outcome) return reply.integer_unsigned(length);
-                      reply.error(reason_text(outcome.error()));
+                      answer_adoption(reply, outcome);
                     }};
   // The image has a header, and a string may have more room than its length: with half of the bound the image
-  // fits into a record, and adopt() needs no job.
-  if (length <= keyspace::recorded_image_bytes_max / 2) {
+  // fits into a record, and adopt() needs no job. Many sources are read by a job all the same, because the
+  // gate is closed here. In a transaction other clients wait anyway.
+  const bool is_quick = context.moment.in_transaction || sources.read_bytes() <= read_at_once_max;
+  if (length <= keyspace::recorded_image_bytes_max / 2 && is_quick) {
     auto made = sources.result(context.services.keyspace.machine_limits(), {});
     if (made) return adopt(context, std::move(*made), std::move(adoption));
     adoption.answer(context.reply, made.error());
@@ -571,6 +581,7 @@ Next combine_bits(Context& context) {
   if (!operation) return refuse(context, text::syntax);
   const Words keys = context.words.subspan(3);
   if (*operation == BitOperation::inverse && keys.size() != 1) return refuse(context, text::bitop_not);
+  if (keys.size() > sources_max) return refuse(context, text::too_many_sources);
   // With the gate closed all sources are found at one instant. For a short result, the bits are of that
   // instant, too.
   if (!context.alone) return Next::need_alone;

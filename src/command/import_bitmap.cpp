@@ -130,7 +130,7 @@ void answer_import_bitmap(resp::Reply& reply, const Result<void>& outcome) {
     case Errc::damaged:
       return reply.error(text::bitmap_ends_early);
     default:
-      return reply.error(reason_text(outcome.error()));
+      return answer_adoption(reply, outcome);
   }
 }
 
@@ -153,11 +153,7 @@ Next adopt_bitmap(Context& context, FilterPtr string, const filter::ClientBitmap
     if (auto room = making.hold(bytes_of(bitmap)); !room) return room.error();
     return filter::filter_of_bitmap(*held, bitmap, making.limits, making.go_on);
   };
-  // As COPY: a flush may be answered before the filter is made. Then the filter must not appear.
-  adoption.still_wanted = [&keyspace = std::as_const(context.services.keyspace),
-                           contents = context.services.keyspace.contents_of(adoption.database)] {
-    return keyspace.has_contents(contents);
-  };
+  adoption.still_wanted = contents_stay(context, adoption.database);
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;
 }

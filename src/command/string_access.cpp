@@ -41,6 +41,41 @@ std::string_view string_refusal(Errc code) {
   }
 }
 
+// The bytes in pieces, each of which Reply::bulk_later() frees when it has left.
+std::vector<std::string> pieces_of(const filter::BitString& string, std::uint64_t offset,
+                                   std::uint64_t byte_count) {
+  std::vector<std::string> pieces;
+  for (std::uint64_t done = 0; done < byte_count; done += string_at_once_max)
+    pieces.push_back(string.text(offset + done, std::min(string_at_once_max, byte_count - done)));
+  return pieces;
+}
+
+// What is under a key until a job puts another string there.
+struct Replaced {
+  keyspace::FilterPtr string;       // null: no string
+  bool is_filter = false;           // the job gives up: WRONGTYPE
+  std::vector<std::string> pieces;  // of the string, once it is replaced
+
+  void look(const filter::Filter* there) {
+    is_filter = there != nullptr && !there->is_string();
+    // A reference is counted in the filter itself. The bytes are only read.
+    string = keyspace::FilterPtr(is_filter ? nullptr : const_cast<filter::Filter*>(there));
+  }
+  // Copies a long string, on the adopter's thread: a worker would hold up its clients meanwhile.
+  void copy() {
+    if (string == nullptr || filter::BitString(*string).length() <= string_at_once_max) return;
+    const filter::BitString bits(*string);
+    pieces = pieces_of(bits, 0, bits.length());
+    string = nullptr;
+  }
+  void answer(resp::Reply& reply) {
+    if (is_filter) return reply.error(text::wrong_type);
+    if (!pieces.empty()) return reply.bulk_later(std::move(pieces));
+    if (string != nullptr) return reply.bulk(filter::BitString(*string).text());
+    reply.null();
+  }
+};
+
 // Has a job put the string. The job outlives the request's words and the handler, so everything that it uses
 // is a copy. Other clients run before the job ends: it looks again, with the gate closed, whether the
 // condition is still true (`replace` for free, `still_wanted` for taken).
@@ -58,17 +93,24 @@ Next adopt_long(Context& context, NewString string) {
     if (auto room = making.hold(held->size()); !room) return room.error();
     return filter::BitString::of(*held, making.limits);
   };
-  if (string.condition == PutCondition::taken)
+  const auto replaced = string.answers_old ? std::make_shared<Replaced>() : nullptr;
+  if (string.condition == PutCondition::taken || replaced)
     adoption.still_wanted = [&keys = context.services.keyspace, database = adoption.database,
-                             key = adoption.key] {
-      return keys.find({.database = database, .key = key}) != nullptr;
+                             key = adoption.key, condition = string.condition, replaced] {
+      const filter::Filter* const there = keys.find({.database = database, .key = key});
+      if (replaced) replaced->look(there);
+      return !(replaced && replaced->is_filter) && (condition != PutCondition::taken || there != nullptr);
     };
-  adoption.answer = [answer = std::move(string.answer), otherwise = std::move(string.answer_otherwise)](
-                        resp::Reply& reply, const Result<void>& outcome) {
+  if (replaced) adoption.adopted = [replaced] { replaced->copy(); };
+  adoption.answer = [answer = std::move(string.answer), otherwise = std::move(string.answer_otherwise),
+                     replaced](resp::Reply& reply, const Result<void>& outcome) {
+    // After these two the condition is false now. So the client is answered as if its request had come after
+    // the change.
+    const Errc code = outcome ? Errc::io : outcome.error().code;
+    const bool came_later = code == Errc::key_exists || code == Errc::no_such_key;
+    if (replaced && (outcome || came_later)) return replaced->answer(reply);
     if (outcome) return answer(reply);
-    // The condition is false now. So the client is answered as if its request had come after the change.
-    const Errc code = outcome.error().code;
-    if (otherwise && (code == Errc::key_exists || code == Errc::no_such_key)) return otherwise(reply);
+    if (otherwise && came_later) return otherwise(reply);
     reply.error(code == Errc::memory_limit ? std::string(text::over_memory) : reason_text(outcome.error()));
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
@@ -125,20 +167,32 @@ Next put_string(Context& context, NewString string) {
   if (!context.alone) return Next::need_alone;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = string.key};
   if (is_target(context.services.keyspace, key, context.now)) return refuse(context, text::target_of_mirror);
-  if (keyspace::is_past(string.deadline, context.now)) {
-    context.changes.remove(key);
-    string.answer(context.reply);
+  const bool is_past = keyspace::is_past(string.deadline, context.now);
+  FoundString old;
+  if (string.answers_old && (old = find_string_counted(context, string.key)).is_filter) return Next::done;
+  if (!is_past && string.bytes.size() > string_at_once_max) return adopt_long(context, std::move(string));
+  // The change must not free the string that is answered behind it.
+  const keyspace::FilterPtr held(const_cast<filter::Filter*>(old.value));
+  const auto answer = [&] {
+    if (old.value != nullptr) return answer_string(context, old, 0, old.length(), After::is_removed);
+    if (string.answers_old) {
+      context.reply.null();
+    } else {
+      string.answer(context.reply);
+    }
     return Next::done;
+  };
+  if (is_past) {
+    context.changes.remove(key);
+    return answer();
   }
-  if (string.bytes.size() > string_at_once_max) return adopt_long(context, std::move(string));
   auto made = filter::BitString::of(string.bytes, context.services.keyspace.machine_limits());
   if (!made) return refuse(context, string_refusal(made.error().code));
   std::optional<StringGroup> group;
   if (!string.in_group && needs_group(string.bytes.size())) group.emplace(context);
   const auto put = context.changes.put_string(key, std::move(*made), string.deadline);
   if (!put) return refuse(context, string_refusal(put.error().code));
-  string.answer(context.reply);
-  return Next::done;
+  return answer();
 }
 
 Next answer_string(Context& context, const FoundString& found, std::uint64_t offset, std::uint64_t byte_count,
@@ -147,21 +201,21 @@ Next answer_string(Context& context, const FoundString& found, std::uint64_t off
                "a part of a string reaches behind its end");
   // EXEC and scripts cannot wait for a job: the replies of the next commands stand behind this one.
   if (byte_count <= string_at_once_max || context.moment.in_transaction) {
+    const std::uint64_t reply_bytes_max = context.services.options.clients_memory_max;
+    if (reply_bytes_max != 0 && context.reply.size() + byte_count > reply_bytes_max)
+      return refuse(context, text::strings_reply_too_long);
     context.reply.bulk(found.string().text(offset, byte_count));
     return Next::done;
   }
   // The job holds the string, so the caller may remove the key at once. A reference is counted in the filter
-  // itself, so it cannot be const. The bytes are copied piece by piece, because Reply::bulk_later() frees
-  // each piece when it has left.
+  // itself, so it cannot be const.
   const auto run = [held = keyspace::FilterPtr(const_cast<filter::Filter*>(found.value)), offset, byte_count,
                     after](const Making& making) -> Answer {
     if (after == After::stays)
       if (auto room = making.hold(byte_count); !room)
         return [error = room.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
-    auto pieces = std::make_shared<std::vector<std::string>>();
-    const filter::BitString string(*held);
-    for (std::uint64_t done = 0; done < byte_count; done += string_at_once_max)
-      pieces->push_back(string.text(offset + done, std::min(string_at_once_max, byte_count - done)));
+    const auto pieces =
+        std::make_shared<std::vector<std::string>>(pieces_of(filter::BitString(*held), offset, byte_count));
     return [pieces](resp::Reply& reply) { reply.bulk_later(std::move(*pieces)); };
   };
   context.services.adoptions.run(context.client, {.what = "get", .run = run});

@@ -68,11 +68,14 @@ struct NewString {
   std::string_view key;
   std::string_view bytes;
   keyspace::Deadline deadline = keyspace::no_deadline;
-  std::function<void(resp::Reply& reply)> answer;
+  std::function<void(resp::Reply& reply)> answer = {};
   // The caller has found that the condition is true. It may be false when a job puts a long string: then the
   // key stays as it is, and `answer_otherwise` answers.
   PutCondition condition = PutCondition::none;
   std::function<void(resp::Reply& reply)> answer_otherwise = {};
+  // The client is told the string that was under the key at that instant, and null where there was none. So
+  // `answer` and `answer_otherwise` are not used. A filter under the key is WRONGTYPE, and stays.
+  bool answers_old = false;
   bool in_group = false;  // the caller has a StringGroup
 };
 // Puts a string under a key, replacing what is there; a deadline that is past removes the key. Answers.

@@ -283,19 +283,7 @@ Next get_and_expire(Context& context) {
 }
 
 Next get_and_set(Context& context) {
-  if (!context.alone) return Next::need_alone;
-  const FoundString found = find_string_counted(context, context.words[1]);
-  if (found.is_filter) return Next::done;
-  // A copy: put_string() replaces the string, and perhaps only after this handler has returned.
-  const auto old = found.value == nullptr ? std::nullopt : std::optional(found.string().text());
-  return put_string(context,
-                    {.key = context.words[1], .bytes = context.words[2], .answer = [old](resp::Reply& reply) {
-                       if (old) {
-                         reply.bulk(*old);
-                       } else {
-                         reply.null();
-                       }
-                     }});
+  return put_string(context, {.key = context.words[1], .bytes = context.words[2], .answers_old = true});
 }
 
 Next set(Context& context) {
@@ -305,22 +293,10 @@ Next set(Context& context) {
   if (options.expiry.timing && !(deadline = deadline_of(context, options.expiry))) return Next::done;
   if (!context.alone) return Next::need_alone;
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  std::optional<std::string> old;
-  // The old value is copied before it is replaced, and its WRONGTYPE comes before any change.
-  if (options.get) {
-    const FoundString found = find_string_counted(context, key.key);
-    if (found.is_filter) return Next::done;
-    if (found.value != nullptr) old = found.string().text();
-  }
   const bool there = find(context, key.key) != nullptr;
-  const bool set = there ? !options.if_free : !options.if_there;
-  const auto answer = [get = options.get, set, old](resp::Reply& reply) {
-    if (get && old) return reply.bulk(*old);
-    if (get || !set) return reply.null();
-    reply.ok();
-  };
-  if (!set) {
-    answer(context.reply);
+  if (there ? options.if_free : options.if_there) {
+    if (options.get) return get(context);
+    context.reply.null();
     return Next::done;
   }
   if (options.expiry.keep) deadline = context.services.keyspace.deadline(key);
@@ -330,9 +306,10 @@ Next set(Context& context) {
   return put_string(context, {.key = key.key,
                               .bytes = context.words[2],
                               .deadline = *deadline,
-                              .answer = answer,
+                              .answer = [](resp::Reply& reply) { reply.ok(); },
                               .condition = condition,
-                              .answer_otherwise = [](resp::Reply& reply) { reply.null(); }});
+                              .answer_otherwise = [](resp::Reply& reply) { reply.null(); },
+                              .answers_old = options.get});
 }
 
 Next set_if_free(Context& context) {

@@ -77,6 +77,7 @@ Next adopt_upload(Context& context, keyspace::DatabaseKey key) {
                 .key = std::string(key.key),
                 .replace = true,
                 .make = {},
+                .still_wanted = contents_stay(context, key.database),
                 .adopted = note,
                 .answer = answer_adoption});
 }

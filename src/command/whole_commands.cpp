@@ -270,10 +270,9 @@ Next copy(Context& context) {
     if (auto room = making.hold(frozen.filter()->byte_count()); !room) return room.error();
     return frozen.copy(making.limits, making.go_on);
   };
-  // A flush of the source's database may be answered before the copy is done. Then the copy must not appear.
-  adoption.still_wanted = [&keyspace = std::as_const(context.services.keyspace),
-                           contents = context.services.keyspace.contents_of(source.database)] {
-    return keyspace.has_contents(contents);
+  adoption.still_wanted = [source_stays = contents_stay(context, source.database),
+                           target_stays = contents_stay(context, target.database)] {
+    return source_stays() && target_stays();
   };
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;

@@ -140,10 +140,6 @@ bool Keyspace::over_memory_limit() const {
   return limit != 0 && memory_used() > limit;
 }
 
-bool Keyspace::has_contents(std::uint64_t contents) const {
-  return std::ranges::find(contents_, contents) != contents_.end();
-}
-
 std::uint64_t Keyspace::structure_changes() const {
   return structure_changes_.load(std::memory_order_relaxed);
 }

@@ -36,7 +36,8 @@ struct Adoption {
   bool replace = false;  // false: a key that is there when the filter is made is an error: key_exists
   // Makes the filter, which no other thread knows. Outside the gate; may block.
   std::function<Result<keyspace::FilterPtr>(const Making& making)> make;
-  // Asked once the filter is made, inside the closed gate; false ends it with no_such_key. May be empty.
+  // Asked once the filter is made, inside the closed gate, when a key past its deadline is gone; false ends
+  // the adoption with no_such_key. May be empty.
   std::function<bool()> still_wanted = {};
   // Called once the filter is under its key, also when the client has gone meanwhile. For a job outside the
   // workers, it is called only when the filter is as durable as the policy asks. Any thread. May be empty.

@@ -108,6 +108,8 @@ inline constexpr std::string_view exec_reply_too_long =
     "ERR all commands of the transaction were run, but their replies are longer than maxmemory-clients";
 inline constexpr std::string_view too_many_watched =
     "ERR too many watched keys: the limit of a connection is 4096";
+inline constexpr std::string_view database_changed =
+    "ERR the database was flushed or swapped while the command ran; the command has changed nothing";
 inline constexpr std::string_view whole_in_transaction =
     "ERR a filter or string as large as this one is copied by a job of its own; send the command outside of "
     "a "
@@ -118,6 +120,7 @@ inline constexpr std::string_view bit_position = "ERR bit offset is not an integ
 inline constexpr std::string_view bit_value = "ERR bit is not an integer or out of range";
 inline constexpr std::string_view bit_sought = "ERR The bit argument must be 1 or 0.";
 inline constexpr std::string_view bitop_not = "ERR BITOP NOT must be called with a single source key.";
+inline constexpr std::string_view too_many_sources = "ERR BITOP takes at most 1024 source keys";
 inline constexpr std::string_view bitfield_type =
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
 inline constexpr std::string_view bitfield_overflow = "ERR Invalid OVERFLOW type specified";

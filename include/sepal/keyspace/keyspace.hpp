@@ -149,8 +149,6 @@ class Keyspace {
   // A number for the contents of the database. Each flush gives a new one, also of an empty database, and a
   // swap takes it along.
   [[nodiscard]] std::uint64_t contents_of(std::uint32_t database) const { return contents_[database]; }
-  // Whether any database still has these contents.
-  [[nodiscard]] bool has_contents(std::uint64_t contents) const;
 
   // --- exclusive ------------------------------------------------------------------------------------------
 

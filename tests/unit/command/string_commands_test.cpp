@@ -444,6 +444,160 @@ TEST_CASE("a long string is put only where NX and XX are still right", "[command
   CHECK(told(3, fail(Errc::no_such_key)) == "$null");
 }
 
+// As the adopter does it, with the gate closed.
+Result<void> adopt_first(World& world) {
+  command::Adoption& adoption = world.adoptions.waiting.at(0).adoption;
+  if (adoption.still_wanted && !adoption.still_wanted()) return fail(Errc::no_such_key);
+  auto made = adoption.make({.limits = world.keyspace.machine_limits(),
+                             .hold = [](std::uint64_t) { return Result<void>(); },
+                             .go_on = {}});
+  keyspace::Mutator mutator(world.keyspace, nullptr);
+  auto outcome =
+      mutator.adopt({.database = adoption.database, .key = adoption.key}, *made, adoption.deadline);
+  if (outcome && adoption.adopted) adoption.adopted();
+  return outcome;
+}
+
+std::string answer_first(World& world, const Result<void>& outcome) {
+  resp::Reply reply;
+  world.adoptions.waiting.at(0).adoption.answer(reply, outcome);
+  reply.fill_whole();
+  std::string told = readable(reply.bytes());
+  world.adoptions.waiting.clear();
+  return told;
+}
+
+TEST_CASE("GETSET and SET GET of a long string answer what is under the key when it is replaced",
+          "[command]") {
+  World world;
+  const std::string bytes(2'000'000, 'x');
+  const auto ask = [&](int which) {
+    return which == 0 ? world.send({"GETSET", "k", bytes}) : world.send({"SET", "k", bytes, "GET"});
+  };
+  const int which = GENERATE(0, 1);
+  world.send({"SET", "k", "before"});
+  ask(which);
+  REQUIRE(world.adoptions.waiting.size() == 1);
+  SECTION("another string") {
+    world.send({"SET", "k", "meanwhile"});
+    const auto outcome = adopt_first(world);
+    CHECK(answer_first(world, outcome) == "$meanwhile");
+    CHECK(world.send({"STRLEN", "k"}) == ":2000000");
+  }
+  SECTION("an empty string") {
+    world.send({"SET", "k", ""});
+    const auto outcome = adopt_first(world);
+    CHECK(answer_first(world, outcome) == "$");
+  }
+  SECTION("nothing") {
+    world.send({"DEL", "k"});
+    const auto outcome = adopt_first(world);
+    CHECK(answer_first(world, outcome) == "$null");
+    CHECK(world.send({"STRLEN", "k"}) == ":2000000");
+  }
+  SECTION("a filter, which stays") {
+    world.send({"DEL", "k"});
+    world.send({"BF.ADD", "k", "a"});
+    const auto outcome = adopt_first(world);
+    CHECK(answer_first(world, outcome).starts_with("-WRONGTYPE"));
+    CHECK(world.send({"BF.EXISTS", "k", "a"}) == ":1");
+  }
+  SECTION("a long string") {
+    const auto first = adopt_first(world);
+    CHECK(answer_first(world, first) == "$before");
+    ask(which);
+    const auto second = adopt_first(world);
+    CHECK(answer_first(world, second) == "$" + bytes);
+  }
+}
+
+TEST_CASE("GETSET and SET GET let a job copy a long string that a short one replaces", "[command]") {
+  World world;
+  const std::string bytes(2'000'000, 'x');
+  const auto make = [&] {
+    world.send({"DEL", "k"});
+    for (int i = 0; i < 2; ++i) world.send({"APPEND", "k", bytes.substr(0, 1'000'000)});
+  };
+  const std::vector<std::vector<std::string_view>> requests{{"GETSET", "k", "short"},
+                                                            {"SET", "k", "short", "GET"},
+                                                            {"SET", "k", "short", "XX", "GET"},
+                                                            {"SET", "k", "gone", "GET", "PXAT", "1"}};
+  for (const auto& request : requests) {
+    make();
+    world.send_words("a", request);
+    CHECK(world.outcome.next == command::Next::wait);
+    REQUIRE(world.adoptions.waiting.size() == 1);
+    CHECK(world.send({"GET", "k"}) == (request[2] == "gone" ? "$null" : "$short"));
+    resp::Reply reply;
+    world.adoptions.waiting[0].errand.run({.limits = {}, .hold = {}, .go_on = {}})(reply);
+    reply.fill_whole();
+    CHECK(readable(reply.bytes()) == "$" + bytes);
+    world.adoptions.waiting.clear();
+  }
+  make();
+  world.send({"SET", "k", "short", "NX", "GET"});
+  CHECK(world.outcome.next == command::Next::wait);
+  CHECK(world.send({"STRLEN", "k"}) == ":2000000");
+}
+
+TEST_CASE("a transaction does not copy a long string that its reply has no room for", "[command]") {
+  World world;
+  world.options.clients_memory_max = 3'000'000;
+  for (int i = 0; i < 2; ++i) world.send({"APPEND", "k", std::string(1'000'000, 'x')});
+  world.send({"MULTI"});
+  for (int i = 0; i < 3; ++i) world.send({"GET", "k"});
+  const std::string reply = world.send({"EXEC"});
+  CHECK(reply.find("-ERR the strings together are longer than maxmemory-clients") != std::string::npos);
+  CHECK(reply.size() < 3'000'000);
+}
+
+TEST_CASE("BITOP takes many sources in a job, and no more than 1024 of them", "[command]") {
+  World world;
+  world.send({"SET", "s", std::string(20'000, 'a')});
+  std::vector<std::string_view> request{"BITOP", "OR", "d"};
+  request.resize(3 + 50, "s");
+  CHECK(world.send_words("a", request) == ":20000");
+  request.resize(3 + 60, "s");
+  world.send_words("a", request);
+  CHECK(world.outcome.next == command::Next::wait);
+  const auto outcome = adopt_first(world);
+  CHECK(answer_first(world, outcome) == ":20000");
+  request.resize(3 + 1025, "s");
+  CHECK(world.send_words("a", request) == "-ERR BITOP takes at most 1024 source keys");
+  world.send({"MULTI"});
+  request.resize(3 + 60);
+  world.send_words("a", request);
+  CHECK(world.send({"EXEC"}) == "*[:20000]");
+}
+
+TEST_CASE("a job's result does not appear after a flush or a swap of its database", "[command]") {
+  World world;
+  for (const char* key : {"s", "t"}) world.send({"SETBIT", key, "1000000", "1"});
+  world.send({"BF.RESERVE", "f", "0.001", "1000000"});
+  const std::vector<std::string_view> request =
+      GENERATE(std::vector<std::string_view>{"BITOP", "OR", "d", "s", "t"},
+               std::vector<std::string_view>{"COPY", "f", "d"});
+  world.send_words("a", request);
+  REQUIRE(world.adoptions.waiting.size() == 1);
+  const auto& still_wanted = world.adoptions.waiting[0].adoption.still_wanted;
+  REQUIRE(still_wanted);
+  CHECK(still_wanted());
+  SECTION("FLUSHALL") {
+    world.send({"FLUSHALL"});
+  }
+  SECTION("FLUSHDB") {
+    world.send({"FLUSHDB"});
+  }
+  SECTION("SWAPDB") {
+    world.send({"SWAPDB", "0", "1"});
+  }
+  CHECK_FALSE(still_wanted());
+  const std::string told = answer_first(world, fail(Errc::no_such_key));
+  CHECK(told == (request[0] == "COPY" ? ":0"
+                                      : "-ERR the database was flushed or swapped while the command ran; "
+                                        "the command has changed nothing"));
+}
+
 TEST_CASE("a long string that is taken away is answered also when memory is short", "[command]") {
   World world;
   const std::string bytes(2'000'000, 'x');

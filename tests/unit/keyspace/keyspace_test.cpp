@@ -266,11 +266,12 @@ TEST_CASE("each flush gives a database a new contents number, and a swap moves t
   REQUIRE(first != second);
   fixture.keys.swap(0, 1);
   CHECK(fixture.keys.contents_of(1) == first);
+  CHECK(fixture.keys.contents_of(0) == second);
   fixture.keys.flush(0);
-  CHECK(fixture.keys.has_contents(first));
-  CHECK_FALSE(fixture.keys.has_contents(second));
+  CHECK(fixture.keys.contents_of(1) == first);
+  CHECK(fixture.keys.contents_of(0) != second);
   fixture.keys.flush_all();
-  CHECK_FALSE(fixture.keys.has_contents(first));
+  CHECK(fixture.keys.contents_of(1) != first);
 }
 
 TEST_CASE("a cut holds every key of every database, and keeps its filters alive", "[keyspace]") {
