@@ -213,7 +213,10 @@ void JournalCore::set_policy(JournalPolicy policy) {
   SEPAL_ASSERT(reserved_ == 0, "a worker keeps room in the journal while the policy changes");
   const JournalPolicy before = policy_.exchange(policy, std::memory_order_relaxed);
   // Between `everysec` and `always` nothing is missing.
-  if (before == JournalPolicy::off && policy != JournalPolicy::off) {
+  if (policy == JournalPolicy::off) {
+    // The segment for it may still be on its way. A journal that is off records nothing.
+    resumed_due_ = false;
+  } else if (before == JournalPolicy::off) {
     resumed_due_ = true;
     append_resumed();
   }
@@ -338,7 +341,7 @@ JournalStatus JournalCore::status() const {
           .failed_syncs = failed_syncs_,
           .frames = frames_,
           .waits_for_save = waits_for_save_ && policy != JournalPolicy::off,
-          .resumes = resumed_due_ && policy != JournalPolicy::off};
+          .resumes = resumed_due_};
 }
 
 std::optional<std::string> JournalCore::refusal() const {

@@ -349,6 +349,30 @@ TEST_CASE_METHOD(JournalFixture, "a journal without room resumes as soon as ther
   CHECK(add(1));
 }
 
+TEST_CASE_METHOD(JournalFixture, "a journal that is switched off while it gets its segment resumes later",
+                 "[storage][journal]") {
+  open(test::with_policy(JournalPolicy::off));
+  journal->set_policy(JournalPolicy::everysec);
+  REQUIRE(journal->status().resumes);
+  // The thread makes the first segment, and meanwhile a client switches the journal off.
+  disk.set_observer([&](const char* operation, const Path&) {
+    if (std::string_view(operation) == "create_mapped") journal->set_policy(JournalPolicy::off);
+  });
+  journal->work();
+  disk.set_observer({});
+  CHECK_FALSE(journal->status().resumes);
+  CHECK(operations().empty());
+  CHECK(asked_count == 0);
+
+  journal->set_policy(JournalPolicy::everysec);
+  journal->work();
+  REQUIRE(add(1));
+  REQUIRE(operations().size() == 2);
+  CHECK(operations()[0].operation == format::Operation::resumed);
+  CHECK(operations()[1].operation == format::Operation::added);
+  CHECK(asked_count == 1);
+}
+
 TEST_CASE_METHOD(JournalFixture, "switching the journal off and on does not repair a failed sync",
                  "[storage][journal][fault]") {
   open();
