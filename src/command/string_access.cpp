@@ -76,6 +76,23 @@ struct Replaced {
   }
 };
 
+// How the client is told what the job did. `replaced` is null unless the client asked for the old string.
+std::function<void(resp::Reply&, const Result<void>&)> answer_of_job(
+    NewString string, const std::shared_ptr<Replaced>& replaced) {
+  return [answer = std::move(string.answer), otherwise = std::move(string.answer_otherwise), replaced](
+             resp::Reply& reply, const Result<void>& outcome) {
+    if (outcome) return replaced ? replaced->answer(reply) : answer(reply);
+    // After these two the condition is false now. So the client is answered as if its request had come after
+    // the change.
+    const Errc code = outcome.error().code;
+    if (code == Errc::key_exists || code == Errc::no_such_key) {
+      if (replaced) return replaced->answer(reply);
+      if (otherwise) return otherwise(reply);
+    }
+    reply.error(code == Errc::memory_limit ? std::string(text::over_memory) : reason_text(outcome.error()));
+  };
+}
+
 // Has a job put the string. The job outlives the request's words and the handler, so everything that it uses
 // is a copy. Other clients run before the job ends: it looks again, with the gate closed, whether the
 // condition is still true (`replace` for free, `still_wanted` for taken).
@@ -94,25 +111,16 @@ Next adopt_long(Context& context, NewString string) {
     return filter::BitString::of(*held, making.limits);
   };
   const auto replaced = string.answers_old ? std::make_shared<Replaced>() : nullptr;
-  if (string.condition == PutCondition::taken || replaced)
+  const bool must_be_there = string.condition == PutCondition::taken;
+  if (must_be_there || replaced)
     adoption.still_wanted = [&keys = context.services.keyspace, database = adoption.database,
-                             key = adoption.key, condition = string.condition, replaced] {
+                             key = adoption.key, must_be_there, replaced] {
       const filter::Filter* const there = keys.find({.database = database, .key = key});
       if (replaced) replaced->look(there);
-      return !(replaced && replaced->is_filter) && (condition != PutCondition::taken || there != nullptr);
+      return (there != nullptr || !must_be_there) && !(replaced && replaced->is_filter);
     };
   if (replaced) adoption.adopted = [replaced] { replaced->copy(); };
-  adoption.answer = [answer = std::move(string.answer), otherwise = std::move(string.answer_otherwise),
-                     replaced](resp::Reply& reply, const Result<void>& outcome) {
-    // After these two the condition is false now. So the client is answered as if its request had come after
-    // the change.
-    const Errc code = outcome ? Errc::io : outcome.error().code;
-    const bool came_later = code == Errc::key_exists || code == Errc::no_such_key;
-    if (replaced && (outcome || came_later)) return replaced->answer(reply);
-    if (outcome) return answer(reply);
-    if (otherwise && came_later) return otherwise(reply);
-    reply.error(code == Errc::memory_limit ? std::string(text::over_memory) : reason_text(outcome.error()));
-  };
+  adoption.answer = answer_of_job(std::move(string), replaced);
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;
 }
