@@ -212,6 +212,8 @@ std::optional<Result<void>> Adopter::try_adopt(const command::Adoption& adoption
     const std::uint64_t bytes = keyspace::record_bytes_of_adoption(key.key.size());
     const Admission admission = log->admit(bytes);
     if (admission == Admission::later) return std::nullopt;
+    if (admission == Admission::never)
+      return fail(Errc::not_recorded, "the journal has no room for a filter");
     if (admission == Admission::refused) return fail(Errc::not_recorded, parts_->journal.status().refusal);
   }
   keyspace::Mutator mutator(parts_->keyspace, log);

@@ -424,7 +424,8 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
                                              },
                                          .on_save_needed = [&demanding = *saver] { demanding.demand(); },
                                          .on_room_needed = [&asked = *saver] { asked.make_room(); },
-                                         .bytes_max = [this] { return segment_bytes_max(); }},
+                                         .bytes_max = [this] { return journal_bytes_max(); },
+                                         .bytes_beside = [this] { return adopted_files_->byte_count(); }},
                                         reserve_.get());
   if (!journal) return journal.error();
   // The workers see all that follows at once: no request finds a log without a saver.
@@ -673,14 +674,6 @@ storage::JournalBound Daemon::bound_now() const {
 
 std::uint64_t Daemon::journal_bytes_max() const {
   return bound_now().bytes_for(keyspace_->memory_used());
-}
-
-std::uint64_t Daemon::segment_bytes_max() const {
-  const std::uint64_t bytes_max = journal_bytes_max();
-  if (bytes_max == 0) return 0;
-  const std::uint64_t adopted_bytes = adopted_files_->byte_count();
-  // Not 0, because 0 means no bound.
-  return bytes_max > adopted_bytes ? bytes_max - adopted_bytes : 1;
 }
 
 std::optional<Result<void>> Daemon::room_for_adopted(std::uint64_t byte_count) {

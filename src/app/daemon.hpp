@@ -104,8 +104,6 @@ class Daemon final : private command::Persistence, private command::ServerContro
   [[nodiscard]] storage::JournalBound bound_now() const;
   // How many bytes the journal and the files that it names may take now; 0: no bound. Any thread.
   [[nodiscard]] std::uint64_t journal_bytes_max() const;
-  // The same for the segments alone.
-  [[nodiscard]] std::uint64_t segment_bytes_max() const;
   // Whether the disk has room for a file that the journal will name, as Adopter::Parts::room. Any thread.
   std::optional<Result<void>> room_for_adopted(std::uint64_t byte_count);
 

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "absent_commands.hpp"
@@ -24,6 +25,7 @@
 #include "error_counts.hpp"
 #include "scratch.hpp"
 #include "script_runner.hpp"
+#include "string_access.hpp"
 #include "transaction_state.hpp"
 
 namespace sepal::command {
@@ -123,31 +125,49 @@ std::string obstacle_text(Obstacle obstacle, const Request& request) {
   return {};
 }
 
-// For a command that changes strings: is_right() in command_table.cpp sees to it that words[1] is there. Each
-// word may be put under a key, or be an operation that writes a few bytes; or all of them together are such
-// an operation.
-std::uint64_t record_bytes_of_words(std::span<const std::string_view> words) {
+std::size_t bytes_of_key(std::string_view word) {
+  return std::min(word.size(), keyspace::key_bytes_max);
+}
+
+// For MSET and MSETNX, which put a string under each key.
+std::uint64_t record_bytes_of_pairs(std::span<const std::string_view> words) {
   std::uint64_t bytes = 0;
-  std::size_t longest = 0;
-  for (const std::string_view word : words) {
-    bytes += 2 * word.size() + keyspace::record_bytes_max;
-    longest = std::max(longest, word.size());
-  }
-  // Each record repeats its key. In MSET any other word may be that key. There is at most one record for each
-  // word, and one more for each written_bytes_max of the bytes.
-  const std::size_t key_bytes = std::min(std::max(words[1].size(), longest), keyspace::key_bytes_max);
-  const std::uint64_t keys_named = words.size() + bytes / keyspace::written_bytes_max;
-  return bytes + keys_named * key_bytes + keyspace::record_bytes_of_string(key_bytes, 0);
+  for (std::size_t at = 1; at + 1 < words.size(); at += 2)
+    bytes += keyspace::record_bytes_of_string(bytes_of_key(words[at]), words[at + 1].size());
+  return bytes;
+}
+
+// For another command that changes a string: is_right() in command_table.cpp sees to it that words[1], its
+// key, is there. Any further word may be put under the key, or be one of the words of an operation that
+// writes a few bytes. No more than `value_bytes_max` bytes of it are recorded.
+std::uint64_t record_bytes_of_words(std::span<const std::string_view> words, std::uint64_t value_bytes_max) {
+  std::uint64_t bytes = 0;
+  for (const std::string_view word : words.subspan(2))
+    bytes += std::min<std::uint64_t>(word.size(), value_bytes_max);
+  const std::size_t key_bytes = bytes_of_key(words[1]);
+  return words.size() * (keyspace::record_bytes_max + key_bytes) +
+         keyspace::record_bytes_of_string(key_bytes, bytes);
+}
+
+// What a request that changes strings records under the shared gate: nothing. With the gate closed, a part of
+// it writes string_at_once_max bytes at most, or a job puts a longer string, and asks for its own room. In a
+// transaction or a script, all parts run at once.
+std::uint64_t record_bytes_of_strings(const CommandSpec& spec, std::span<const std::string_view> words,
+                                      const Moment& moment) {
+  if (!moment.alone) return 0;
+  if (spec.keys.step == 2) return record_bytes_of_pairs(words);
+  return record_bytes_of_words(
+      words, moment.in_transaction ? std::numeric_limits<std::uint64_t>::max() : string_at_once_max);
 }
 
 // The most bytes that a request records. If only its first argument is a key, the request may create a filter
 // or add to it, and the other arguments may be items. Else it changes keys only. With the gate closed the
 // filter may also grow, to `layers_max` layers; 0: it may not grow.
 std::uint64_t record_bytes_of(const CommandSpec& spec, std::span<const std::string_view> words,
-                              std::size_t item_count, std::uint32_t layers_max) {
-  if (spec.flags.has(Flag::string)) return record_bytes_of_words(words);
+                              std::size_t item_count, std::uint32_t layers_max, const Moment& moment) {
+  if (spec.flags.has(Flag::string)) return record_bytes_of_strings(spec, words, moment);
   if (spec.keys.first != 1 || spec.keys.last != 1) return keyspace::record_bytes_of_keys(words.subspan(1));
-  const std::size_t key_bytes = std::min(words[1].size(), keyspace::key_bytes_max);
+  const std::size_t key_bytes = bytes_of_key(words[1]);
   return layers_max == 0 ? keyspace::record_bytes_of_adds(key_bytes, item_count)
                          : keyspace::record_bytes_of_adds_alone(key_bytes, item_count, layers_max);
 }
@@ -373,6 +393,8 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& 
       break;
     case keyspace::Admission::refused:
       return reject(request, journal_refuses(services_.journal.status().refusal), has_begun);
+    case keyspace::Admission::never:
+      return reject(request, text::record_too_large, has_begun);
     case keyspace::Admission::later:
       return {.next = Next::later, .spec = &spec};
   }
@@ -541,8 +563,8 @@ keyspace::Admission Dispatcher::admit(keyspace::WorkerLog* log, const Request& r
   // Layers that a filter grows, and targets of mirrors, take further records. Most requests do not pay for
   // that sum.
   const bool more = moment.alone || !services_.keyspace.mirrors().empty();
-  const std::uint64_t bytes_max = more ? most_record_bytes(request, item_count, moment.alone)
-                                       : record_bytes_of(spec, request.words, item_count, 0);
+  const std::uint64_t bytes_max = more ? most_record_bytes(request, item_count, moment)
+                                       : record_bytes_of(spec, request.words, item_count, 0, moment);
   const auto admission = log->admit(bytes_max, change_of(request, moment.now));
   // After the batch the session settles with this log.
   if (admission == keyspace::Admission::granted) record_.log = log;
@@ -557,12 +579,12 @@ keyspace::Change Dispatcher::change_of(const Request& request, WallTime now) {
 
 // The most bytes that a request records with the gate closed, or while any filter has a mirror.
 std::uint64_t Dispatcher::most_record_bytes(const Request& request, std::size_t item_count,
-                                            bool alone) const {
+                                            const Moment& moment) const {
   const keyspace::Keyspace& keyspace = services_.keyspace;
-  const std::uint32_t layers_max = alone ? keyspace.options().layers_max : 0;
-  std::uint64_t bytes = record_bytes_of(*request.spec, request.words, item_count, layers_max);
+  const std::uint32_t layers_max = moment.alone ? keyspace.options().layers_max : 0;
+  std::uint64_t bytes = record_bytes_of(*request.spec, request.words, item_count, layers_max, moment);
   // COPY may remove expired keys in two databases before it adopts a filter in one of them.
-  if (alone && request.spec->flags.has(Flag::adopts))
+  if (moment.alone && request.spec->flags.has(Flag::adopts))
     bytes += keyspace::record_bytes_of_adoption(keyspace::key_bytes_max);
   if (keyspace.mirrors().empty()) return bytes;
   return bytes + keyspace::record_bytes_of_mirror(keyspace.mirrors(), item_count, layers_max);

@@ -236,6 +236,8 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
         break;
       case Room::refused:
         return refuse(request, journal_refuses(services_.journal.status().refusal));
+      case Room::never:
+        return refuse(request, text::record_too_large);
       case Room::postponed:
         // A script that has changed nothing can run again from its beginning. In a transaction it cannot,
         // because commands before it may have changed something. Nor after it was suspended: its session has
@@ -298,13 +300,15 @@ ScriptRunner::Room ScriptRunner::make_room(const Request& request) {
   // this asks once more for the room that EXEC was granted for its other commands. Otherwise the script could
   // use that room.
   std::uint64_t bytes_max =
-      dispatcher_.most_record_bytes(request, request.words.size(), true) + call_moment_.room_bytes;
+      dispatcher_.most_record_bytes(request, request.words.size(), call_moment_) + call_moment_.room_bytes;
   if (!has_written_) bytes_max += room_ahead_bytes;
   switch (log->admit(bytes_max, Dispatcher::change_of(request, call_moment_.now))) {
     case keyspace::Admission::granted:
       break;
     case keyspace::Admission::refused:
       return Room::refused;
+    case keyspace::Admission::never:
+      return Room::never;
     case keyspace::Admission::later:
       return Room::postponed;
   }

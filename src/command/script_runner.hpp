@@ -80,7 +80,7 @@ class ScriptRunner final : public script::Server {
   void note_duration();
   [[nodiscard]] std::string refusal(const Request& request) const;
   bool refuse(const Request& request, std::string_view text);
-  enum class Room : std::uint8_t { granted, refused, postponed };
+  enum class Room : std::uint8_t { granted, refused, never, postponed };
   [[nodiscard]] Room make_room(const Request& request);
 
   Services& services_;

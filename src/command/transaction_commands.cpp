@@ -220,6 +220,8 @@ std::optional<Next> Dispatcher::admit_transaction(keyspace::WorkerLog& log, cons
       return std::nullopt;
     case keyspace::Admission::refused:
       return refuse(context, transaction_discarded(journal_refuses(services_.journal.status().refusal)));
+    case keyspace::Admission::never:
+      return refuse(context, transaction_discarded(text::record_too_large));
     case keyspace::Admission::later:
       break;
   }
@@ -239,6 +241,8 @@ keyspace::WorkerLog* Dispatcher::log_of(const Transaction& transaction) const {
 // room. EVAL has no Flag::write. Its script asks for room before each change.
 std::uint64_t Dispatcher::transaction_record_bytes(const Transaction& transaction, Context& context) {
   std::uint64_t bytes = 0;
+  Moment moment = context.moment;
+  moment.in_transaction = true;
   for (const Transaction::Group& group : transaction.groups()) {
     if (!group.spec->flags.has(Flag::write)) continue;
     const std::vector<std::string_view> words = words_of(transaction, group, 0);
@@ -252,7 +256,7 @@ std::uint64_t Dispatcher::transaction_record_bytes(const Transaction& transactio
     const bool joins = services_.keyspace.mirrors().empty();
     const std::uint64_t times = joins ? 1 : group.command_count;
     const std::size_t item_count = words.size() + (joins ? group.command_count : 1);
-    bytes += times * most_record_bytes(request, item_count, context.alone);
+    bytes += times * most_record_bytes(request, item_count, moment);
   }
   return bytes;
 }

@@ -277,6 +277,9 @@ std::uint64_t record_bytes_of_adds_alone(std::size_t key_bytes, std::size_t item
 }
 
 std::uint64_t record_bytes_of_string(std::size_t key_bytes, std::uint64_t byte_count) {
+  // A short string is recorded with the header of its image, and rounded up. It is told in one call, so the
+  // room of two others is left for that.
+  static_assert(filter::image_bytes(1) + sizeof(std::uint64_t) <= 2 * record_bytes_max);
   // What is expired, what is removed, and the deadline.
   constexpr std::uint64_t once = 3;
   const std::uint64_t calls = once + 1 + byte_count / written_bytes_max;

@@ -11,6 +11,7 @@
 #include <sepal/storage/journal.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -48,7 +49,8 @@ class JournalThread final : public Journal {
         told_durable_(position) {
     logs_.reserve(worker_count);
     for (std::size_t worker = 0; worker < worker_count; ++worker)
-      logs_.push_back(std::make_unique<JournalLog>(core_, add_counts_, worker));
+      logs_.push_back(
+          std::make_unique<JournalLog>(core_, add_counts_, worker, [this] { return room_max(); }));
   }
   ~JournalThread() override { static_cast<void>(stop()); }
   JournalThread(const JournalThread&) = delete;
@@ -149,6 +151,17 @@ class JournalThread final : public Journal {
     return {};
   }
 
+  // The most room that one request can get. At its bound the journal has its segments less one, which is in
+  // use, and less the room of another, which holds what the other workers keep.
+  [[nodiscard]] std::uint64_t room_max() const {
+    const std::uint64_t bytes_max = callbacks_.bytes_max ? callbacks_.bytes_max() : 0;
+    if (bytes_max == 0) return std::numeric_limits<std::uint64_t>::max();
+    constexpr std::uint64_t kept_segments = 2;
+    const std::uint64_t segments = std::max(bytes_max / options_.segment_bytes, kept_segments);
+    return (segments - kept_segments) *
+           (JournalSegment::room_of(options_.segment_bytes) - core_.frame_bytes_max());
+  }
+
   Result<void> begin() {
     auto first = make_segment(options_.segment_bytes);
     if (first) {
@@ -207,6 +220,7 @@ class JournalThread final : public Journal {
     let_go(core_.take_synced());
     // Before the segments are prepared, because it makes room for them.
     remove_past();
+    remove(core_.take_surplus());
     if (chores.prepare) prepare_segments();
     if (core_.wants_freeing_segment()) prepare_for_freeing();
     prepare_pages();
@@ -272,7 +286,8 @@ class JournalThread final : public Journal {
     // decisions/0020).
     const JournalCore::FailedSave failed = core_.failed_save();
     const std::uint64_t bytes_max = callbacks_.bytes_max ? callbacks_.bytes_max() : 0;
-    if (bytes_max != 0 && byte_count_.load(std::memory_order_relaxed) + options_.segment_bytes > bytes_max) {
+    const std::uint64_t taken = byte_count_.load(std::memory_order_relaxed) + bytes_beside();
+    if (bytes_max != 0 && taken + options_.segment_bytes > bytes_max) {
       ask_for_room();
       if (failed.reason.empty()) {
         core_.preparing_waits();
@@ -293,12 +308,17 @@ class JournalThread final : public Journal {
     return false;
   }
 
-  // A save helps only if it allows a segment to be removed that no save covers yet. Without this test, saves
+  [[nodiscard]] std::uint64_t bytes_beside() const {
+    return callbacks_.bytes_beside ? callbacks_.bytes_beside() : 0;
+  }
+
+  // A save helps only if it allows a file to be removed that no save covers yet. Without this test, saves
   // would follow each other on a disk that another program has filled.
   void ask_for_room() {
     const std::uint64_t saved = core_.saved_position();
-    const bool helps =
-        std::ranges::any_of(past_, [&](const Past& past) { return past.end_position > saved; });
+    const bool helps = bytes_beside() > 0 || std::ranges::any_of(past_, [&](const Past& past) {
+                         return past.end_position > saved;
+                       });
     if (helps && callbacks_.on_room_needed) callbacks_.on_room_needed();
   }
 

@@ -145,9 +145,14 @@ void JournalCore::append_group(std::span<const std::vector<std::byte>> bodies, s
   give_back(reserve);
 }
 
+void JournalCore::trim(std::uint64_t& reserve) {
+  const MutexLock lock(mutex_);
+  give_back(reserve);
+}
+
 void JournalCore::give_back(std::uint64_t& reserve) {
   if (reserve <= reserve_bytes_) return;
-  SEPAL_ASSERT(reserve <= reserved_, "a group gives back more room than is reserved");
+  SEPAL_ASSERT(reserve <= reserved_, "a worker trims more room than is reserved");
   reserved_ -= reserve - reserve_bytes_;
   reserve = reserve_bytes_;
   // The thread tells the clients that wait for this room.
@@ -252,6 +257,7 @@ void JournalCore::generation_saved(std::uint64_t position) {
                "a generation was cut behind the end of the journal");
   saved_ = std::max(saved_, position);
   failed_save_ = {};
+  surplus_due_ = true;
   // The save has given room back.
   retry_time_ = steady_now();
   retry_delay_ = retry_delay_first;
@@ -665,6 +671,19 @@ JournalSegments JournalCore::take_ahead() {
   const MutexLock lock(mutex_);
   JournalSegments taken(std::make_move_iterator(ahead_.begin()), std::make_move_iterator(ahead_.end()));
   ahead_.clear();
+  return taken;
+}
+
+JournalSegments JournalCore::take_surplus() {
+  const MutexLock lock(mutex_);
+  JournalSegments taken;
+  if (!std::exchange(surplus_due_, false) || freeing_only_) return taken;
+  const std::uint64_t needed = reserved_ + std::max(wanted_, wanted_freeing_);
+  while (ahead_.size() > options_.segments_ahead &&
+         room() - (ahead_.back()->room() - frame_bytes_max_) >= needed) {
+    taken.push_back(std::move(ahead_.back()));
+    ahead_.pop_back();
+  }
   return taken;
 }
 

@@ -85,6 +85,8 @@ class JournalCore {
   void append_group(std::span<const std::vector<std::byte>> bodies, std::uint64_t& reserve);
   // The reserve is more than a worker usually has.
   [[nodiscard]] bool is_large(std::uint64_t reserve) const { return reserve > reserve_bytes_; }
+  // Gives back what is more than that.
+  void trim(std::uint64_t& reserve);
   void request_sync();
 
   // --- any thread -----------------------------------------------------------------------------------------
@@ -145,6 +147,9 @@ class JournalCore {
 
   // Takes the segments ahead, which are not needed any more.
   [[nodiscard]] JournalSegments take_ahead();
+  // Once after each generation: takes the segments ahead that no worker needs, beyond those that are always
+  // kept. A large request had them made.
+  [[nodiscard]] JournalSegments take_surplus();
   // The ranges that are stored into next, for the thread to prepare.
   [[nodiscard]] std::vector<SegmentRange> next_pages();
   [[nodiscard]] std::uint64_t saved_position() const;
@@ -211,6 +216,7 @@ class JournalCore {
   std::uint64_t gap_ SEPAL_GUARDED_BY(mutex_) = 0;
   bool failed_ SEPAL_GUARDED_BY(mutex_) = false;       // a sync failed
   bool resumed_due_ SEPAL_GUARDED_BY(mutex_) = false;  // a `resumed` has to be recorded before anything else
+  bool surplus_due_ SEPAL_GUARDED_BY(mutex_) = false;  // a generation has been saved since take_surplus()
   bool ask_due_ SEPAL_GUARDED_BY(mutex_) = false;      // a save has to be asked for
   bool tell_due_ SEPAL_GUARDED_BY(mutex_) = false;
   std::string refusal_ SEPAL_GUARDED_BY(mutex_);

@@ -31,6 +31,7 @@ Admission JournalLog::admit(std::uint64_t bytes_max, keyspace::Change change) {
   // What waits for its append has been admitted too, and its room is still a part of reserve_.
   const std::uint64_t needed = bytes_max + pending_bytes + group_bytes_;
   if (needed <= reserve_) return Admission::granted;
+  if (needed > room_max_()) return Admission::never;
   return core_.refill(reserve_, needed, change);
 }
 
@@ -70,7 +71,10 @@ void JournalLog::added(DatabaseKey key, std::span<const Fingerprint> fingerprint
 
 void JournalLog::record(const keyspace::Mutation& change) {
   // The operation has to stand first in its frame, so the frame before it ends here.
-  if (begins_frame(change)) commit();
+  if (begins_frame(change)) {
+    SEPAL_ASSERT(!in_group_, "a filter in a file is adopted within a group");
+    end_frame();
+  }
   make_room_in_frame(operation_bytes_max(change));
   pending_.record(change);
 }
@@ -78,6 +82,8 @@ void JournalLog::record(const keyspace::Mutation& change) {
 void JournalLog::commit() {
   SEPAL_ASSERT(!in_group_, "a group is ended before the gate opens");
   end_frame();
+  // What the request did not use. Else a worker would keep it for good, and the others would find no room.
+  if (core_.is_large(reserve_)) core_.trim(reserve_);
 }
 
 // What is pending comes into the group: after a crash it is there whole or not at all, too.

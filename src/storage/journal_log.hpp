@@ -11,8 +11,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "journal_core.hpp"
@@ -28,9 +30,11 @@ struct alignas(64) AddCount {
 
 class JournalLog final : public keyspace::WorkerLog {
  public:
-  // `add_counts` has one count for each log; `own` is the index of this log's count.
-  JournalLog(JournalCore& core, std::span<AddCount> add_counts, std::size_t own)
-      : core_(core), add_counts_(add_counts), own_(own) {
+  // `add_counts` has one count for each log; `own` is the index of this log's count. `room_max` says, without
+  // a lock of the journal, how much room one request can get.
+  JournalLog(JournalCore& core, std::span<AddCount> add_counts, std::size_t own,
+             std::function<std::uint64_t()> room_max)
+      : core_(core), add_counts_(add_counts), own_(own), room_max_(std::move(room_max)) {
     SEPAL_ASSERT(own_ < add_counts_.size(), "the log of a worker has no count of its adds");
   }
 
@@ -63,6 +67,7 @@ class JournalLog final : public keyspace::WorkerLog {
   JournalCore& core_;
   std::span<AddCount> add_counts_;
   std::size_t own_;
+  std::function<std::uint64_t()> room_max_;
   std::uint64_t reserve_ = 0;  // room of the journal that this worker has reserved
   OperationEncoder pending_;   // empty while the gate is shared
   bool in_group_ = false;

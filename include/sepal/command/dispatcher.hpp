@@ -311,7 +311,7 @@ class Dispatcher {
   keyspace::Admission admit(keyspace::WorkerLog* log, const Request& request, std::size_t item_count,
                             const Moment& moment);
   [[nodiscard]] std::uint64_t most_record_bytes(const Request& request, std::size_t item_count,
-                                                bool alone) const;
+                                                const Moment& moment) const;
   [[nodiscard]] static keyspace::Change change_of(const Request& request, WallTime now);
   Outcome reject(const Request& request, std::string_view text, bool has_begun);
   Outcome deny(const Request& request, const Moment& moment, bool has_begun);

@@ -90,6 +90,9 @@ inline constexpr std::string_view function_not_found = "ERR Function not found";
 inline constexpr std::string_view no_functions =
     "ERR Sepal has no libraries of functions: use EVAL and EVALSHA (docs/protocol.md)";
 
+inline constexpr std::string_view record_too_large =
+    "ERR the request may record more than the journal can hold; send it in parts, or raise journal-size-max";
+
 // Transactions.
 inline constexpr std::string_view exec_without_multi = "ERR EXEC without MULTI";
 inline constexpr std::string_view discard_without_multi = "ERR DISCARD without MULTI";

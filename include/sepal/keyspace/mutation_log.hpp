@@ -64,6 +64,7 @@ enum class Admission : std::uint8_t {
   granted,
   refused,  // changes are not taken now, because the record cannot be kept
   later,    // there is no room for the change yet, but soon will be
+  never,    // the change is larger than the record may ever become; other changes are taken
 };
 
 // What a change does to the disk in the end. On a full disk, some room is kept for changes that free room.

@@ -81,9 +81,11 @@ class Journal {
     // On the journal's thread, without a lock: the journal cannot grow, and a save would give it room. It may
     // be called again before a save has succeeded.
     std::function<void()> on_room_needed{};
-    // On the journal's thread, without a lock: how many bytes the segments may take together. 0: as many as
-    // the disk has.
+    // On any thread, without a lock of the journal: how many bytes the segments may take, together with the
+    // files that bytes_beside counts. 0: as many as the disk has.
     std::function<std::uint64_t()> bytes_max{};
+    // On the journal's thread, without a lock: the bytes of files that the next save removes.
+    std::function<std::uint64_t()> bytes_beside{};
   };
 
   // Begins a new segment at `position`, where replay ended. Older segments are left alone. Only on a full
@@ -96,7 +98,8 @@ class Journal {
   virtual ~Journal() = default;  // after stop()
 
   // The log of a worker. A request that asks for more room than there is gets `later`, until the thread has
-  // prepared enough segments and called on_progress.
+  // prepared enough segments and called on_progress. It gets `never` if it asks for more than `bytes_max`
+  // leaves: one segment is always in use, and other workers may keep the room of another.
   [[nodiscard]] virtual keyspace::WorkerLog& log(std::size_t worker) = 0;
 
   // Called with the gate closed: the position of a cut at this instant.

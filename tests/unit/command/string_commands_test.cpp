@@ -2,8 +2,11 @@
 #include <sepal/filter/bit_string.hpp>
 #include <sepal/filter/rdb.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -136,6 +139,80 @@ TEST_CASE("the journal has room for every change of a string before it is made",
   CHECK(world.last_reply == ":39");
   CHECK_FALSE(world.recorded({"BITOP", "OR", "f", "b", "c", "none"}).empty());
   CHECK(world.last_reply == ":1");
+}
+
+TEST_CASE("the journal is asked for little more room than a change of strings takes", "[command]") {
+  World world;
+  constexpr std::uint64_t mb = std::uint64_t{1} << 20;
+  const auto asked = [&](const std::vector<std::string_view>& words) {
+    const std::uint64_t before = world.recording.admitted_bytes();
+    world.last_reply = world.send_words("a", words);
+    return world.recording.admitted_bytes() - before;
+  };
+  const std::string longer(10 * mb, 'x');
+  // A job puts such a string, and asks for its own room.
+  CHECK(asked({"SET", "k", longer}) < 2 * mb);
+  CHECK(world.adoptions.waiting.size() == 1);
+  // Both are written in parts.
+  CHECK(asked({"APPEND", "b", longer}) < 12 * mb);
+  CHECK(world.last_reply == ":10485760");
+  CHECK(asked({"SETRANGE", "b", "0", longer}) < 12 * mb);
+
+  const std::string value(keyspace::written_bytes_max, 'v');
+  std::vector<std::string> keys;
+  for (int at = 0; at < 5000; ++at) keys.push_back("key:" + std::to_string(at));
+  std::vector<std::string_view> words{"MSET"};
+  for (const std::string& key : keys) words.insert(words.end(), {key, "v"});
+  words.insert(words.end(), {"long", value});
+  CHECK(asked(words) < 4 * mb);
+  CHECK(world.last_reply == "+OK");
+  CHECK(asked({"SET", "k", value}) < 3 * value.size());
+
+  // No string changes in the shared gate. A worker would keep what it asks for there.
+  words[0] = "MSETNX";
+  words.pop_back();
+  CHECK(asked(words) < mb);
+}
+
+TEST_CASE("any change of strings has its room in the journal", "[command]") {
+  World world;
+  std::mt19937_64 random(20261127);
+  const auto below = [&](std::uint64_t bound) { return static_cast<std::size_t>(random() % bound); };
+  constexpr std::size_t lengths[] = {0, 1, 7, 8, 300, 5000, 65'447, 65'448, 65'449, 65'536, 70'000, 1 << 20};
+  const auto bytes = [&] { return std::string(lengths[below(std::size(lengths))], 'v'); };
+  const auto key = [&] {
+    return std::string(1 + below(3) * below(30'000), static_cast<char>('a' + below(3)));
+  };
+  for (int round = 0; round < 150; ++round) {
+    const std::string one = key();
+    const std::string other = key();
+    const std::string number = std::to_string(below(200'000));
+    world.send({"PEXPIRE", one, std::to_string(1 + below(3))});
+    world.now += std::chrono::milliseconds(2);
+    switch (below(7)) {
+      case 0:
+        world.recorded({"SET", one, bytes(), "PX", number + "1"});
+        break;
+      case 1:
+        world.recorded({"APPEND", one, bytes()});
+        break;
+      case 2:
+        world.recorded({"SETRANGE", one, number, bytes()});
+        break;
+      case 3:
+        world.recorded({"MSET", one, bytes(), other, bytes(), one, bytes()});
+        break;
+      case 4:
+        world.recorded({"GETSET", one, bytes()});
+        break;
+      case 5:
+        world.recorded({"BITFIELD", one, "SET", "u8", number, "1", "INCRBY", "i64", "3", "-1"});
+        break;
+      default:
+        world.send({"SET", other, "9"});
+        world.recorded({"INCRBY", other, "9223372036854775798"});
+    }
+  }
 }
 
 TEST_CASE("a number and a time that are none change no string", "[command]") {

@@ -307,6 +307,38 @@ TEST_CASE_METHOD(Groups, "a worker gives back what a group did not use of its ro
   }
 }
 
+TEST_CASE_METHOD(Groups, "a worker gives back at the commit what a request did not use of its room",
+                 "[storage][journal]") {
+  open(test::small_journal, 0, 2);
+  const std::uint64_t room = 2 * test::small_segment_room - test::small_segment_bytes / 8;
+  const std::uint64_t usual = test::small_segment_bytes / 64;
+  for (const std::size_t removals : {0, 1}) {
+    std::uint64_t most = room / 2;
+    while (log(0).admit(most + 8) == Admission::granted) most += 8;
+    CHECK(log(1).admit(usual + 8) == Admission::later);
+    remove_many(removals, 1500);
+    log(0).commit();
+    CHECK(log(1).admit(usual + 8) == Admission::granted);
+    log(1).commit();
+    // Gives everything back.
+    journal->set_policy(JournalPolicy::everysec);
+    journal->work();
+  }
+}
+
+// The record of a filter in a file stands first in its frame. So what is pending before it is appended, in
+// the middle of the request.
+TEST_CASE_METHOD(Groups, "a request keeps its room until the commit", "[storage][journal]") {
+  open(test::small_journal, 0, 2);
+  const std::uint64_t most = test::small_segment_room;
+  admit(most);
+  remove("expired");
+  log().record(keyspace::Adopted{.key = key, .filter = {.file = {.number = 1, .seal = 2}}});
+  CHECK(log(1).admit(most) == Admission::later);
+  log().commit();
+  CHECK(log(1).admit(most) == Admission::granted);
+}
+
 TEST_CASE("clients that wait for room are told when a group gives some back", "[storage][journal]") {
   test::SimulatedDisk disk;
   REQUIRE(disk.make_directory("d"));
@@ -314,11 +346,13 @@ TEST_CASE("clients that wait for room are told when a group gives some back", "[
   const auto opened = Journal::open(disk, "d", 0, 2, test::small_journal,
                                     {.on_progress = [&] { ++progress_count; },
                                      .on_save_needed = {},
-                                     .bytes_max = [] { return 2 * test::small_segment_bytes; }});
+                                     .bytes_max = [] { return 5 * test::small_segment_bytes; }});
   REQUIRE(opened);
   Journal& journal = **opened;
   journal.work();
-  const std::uint64_t bytes = test::small_segment_bytes;
+  const std::uint64_t bytes = 5 * test::small_segment_bytes / 2;
+  REQUIRE(journal.log(0).admit(bytes) == Admission::later);
+  journal.work();
   REQUIRE(journal.log(0).admit(bytes) == Admission::granted);
   REQUIRE(journal.log(1).admit(bytes) == Admission::later);
   journal.work();

@@ -24,17 +24,20 @@ constexpr std::uint64_t reserve_bytes = Reserve::piece_count * piece_bytes;
 struct WayOutFixture : JournalFixture {
   std::unique_ptr<Reserve> reserve;
   std::uint64_t bytes_max = 0;
+  std::uint64_t bytes_beside = 0;
+  std::size_t worker_count = 1;
   int room_asked = 0;
 
   void open_journal(std::uint64_t position = 0) {
     auto kept = Reserve::open(disk, directory, reserve_bytes);
     REQUIRE(kept);
     reserve = std::move(*kept);
-    auto opened = Journal::open(disk, directory, position, 1, test::small_journal,
+    auto opened = Journal::open(disk, directory, position, worker_count, test::small_journal,
                                 {.on_progress = [this] { ++progress_count; },
                                  .on_save_needed = [this] { ++asked_count; },
                                  .on_room_needed = [this] { ++room_asked; },
-                                 .bytes_max = [this] { return bytes_max; }},
+                                 .bytes_max = [this] { return bytes_max; },
+                                 .bytes_beside = [this] { return bytes_beside; }},
                                 reserve.get());
     REQUIRE(opened);
     journal = std::move(*opened);
@@ -199,6 +202,93 @@ TEST_CASE_METHOD(WayOutFixture, "a journal at its bound waits for a save, and ac
   journal->work();
   CHECK_FALSE(journal->status().waits_for_save);
   CHECK(add(1));
+}
+
+TEST_CASE_METHOD(WayOutFixture, "workers that ask for much, one after the other, all get it",
+                 "[storage][journal]") {
+  bytes_max = 8 * test::small_segment_bytes;
+  worker_count = 8;
+  open_journal();
+  for (std::size_t worker = 0; worker < worker_count; ++worker) {
+    Admission admission = Admission::later;
+    for (int tries = 0; admission == Admission::later && tries < 10; ++tries) {
+      admission = log(worker).admit(4 * test::small_segment_bytes);
+      journal->work();
+    }
+    REQUIRE(admission == Admission::granted);
+    log(worker).record(keyspace::Removed{key});
+    log(worker).commit();
+  }
+}
+
+TEST_CASE_METHOD(WayOutFixture, "a save ends with no more segments than the journal always keeps",
+                 "[storage][journal]") {
+  open_journal();
+  const auto bytes = [this] {
+    std::uint64_t sum = 0;
+    for (const auto& [path, contents] : disk.files())
+      if (path.find("/journal-") != std::string::npos) sum += contents.size();
+    return sum;
+  };
+  REQUIRE(add(1));
+  journal->work();
+  const std::uint64_t usual = bytes();
+  REQUIRE(log().admit(6 * test::small_segment_bytes) == Admission::later);
+  journal->work();
+  REQUIRE(log().admit(6 * test::small_segment_bytes) == Admission::granted);
+  const std::uint64_t grown = bytes();
+  REQUIRE(grown > usual + 3 * test::small_segment_bytes);
+  // The worker still needs the room.
+  journal->generation_saved(0);
+  journal->work();
+  CHECK(bytes() == grown);
+  log().commit();
+  journal->work();
+  CHECK(bytes() == grown);
+  // Nothing was recorded since, so no position tells this save from the last one.
+  journal->generation_saved(0);
+  journal->work();
+  CHECK(bytes() == usual);
+  // What is left is enough to go on, also into segments that are made later.
+  std::uint64_t adds = 1;
+  while (bytes() <= grown) {
+    if (add(adds + 1)) ++adds;
+    journal->work();
+  }
+  log().commit();
+  CHECK(added().size() == adds);
+}
+
+TEST_CASE_METHOD(WayOutFixture, "a change that the journal can never hold is not put off",
+                 "[storage][journal]") {
+  bytes_max = 8 * test::small_segment_bytes;
+  open_journal();
+  // One segment is in use, and other workers may keep the room of another one.
+  const std::uint64_t most = 6 * (test::small_segment_room - test::small_segment_bytes / 8);
+  CHECK(log().admit(most + 1) == Admission::never);
+  // It is no other client's fault, so changes go on.
+  CHECK(journal->status().accepting);
+  CHECK(add(1));
+  CHECK(log().admit(most) == Admission::later);
+  journal->work();
+  CHECK(log().admit(most) == Admission::granted);
+  CHECK(room_asked == 0);
+}
+
+TEST_CASE_METHOD(WayOutFixture, "a journal at its bound asks for a save that removes files beside it",
+                 "[storage][journal]") {
+  bytes_max = 8 * test::small_segment_bytes;
+  bytes_beside = 4 * test::small_segment_bytes;
+  open_journal();
+  const std::uint64_t bytes = 5 * test::small_segment_bytes;
+  CHECK(log().admit(bytes) == Admission::later);
+  journal->work();
+  CHECK(journal->status().byte_count == 4 * test::small_segment_bytes);
+  CHECK(room_asked > 0);
+  bytes_beside = 0;
+  journal->generation_saved(journal->position());
+  journal->work();
+  CHECK(log().admit(bytes) == Admission::granted);
 }
 
 TEST_CASE_METHOD(WayOutFixture, "a journal at its bound refuses changes once the save has failed",
