@@ -62,6 +62,13 @@ std::uint64_t memory_bytes() {
   return bytes;
 }
 
+std::uint64_t mappings_max() {
+  std::ifstream file("/proc/sys/vm/max_map_count");
+  std::uint64_t count = 0;
+  constexpr std::uint64_t usual_count = 65530;
+  return file >> count ? count : usual_count;
+}
+
 command::ProcessUsage process_usage() {
   command::ProcessUsage usage;
   rusage resources{};

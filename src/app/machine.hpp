@@ -11,6 +11,9 @@ namespace sepal::app {
 // The smaller of the machine's memory and the container's limit (settings/container.hpp); 0: unknown.
 [[nodiscard]] std::uint64_t memory_bytes();
 
+// How many mappings of memory the system allows a process (vm.max_map_count).
+[[nodiscard]] std::uint64_t mappings_max();
+
 [[nodiscard]] command::ProcessUsage process_usage();
 
 // Tells the C library how this process uses its heap. Called before any thread is started.

@@ -1,6 +1,7 @@
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/command_table.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/filter/memory.hpp>
 #include <sepal/filter/schemes.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 
@@ -14,6 +15,7 @@ namespace {
 
 // The texts are constants, so they cannot be made from the limits that they name.
 static_assert(keyspace::key_bytes_max == 65536, "text::key_too_long names it");
+static_assert(filter::sparse_strings_max == 131072, "text::too_many_sparse_strings names it");
 static_assert(keyspace::mirrors_max == 256, "text::too_many_mirrors names it");
 
 // Where a code means something else in some command, that handler has a text of its own (refused_upload(),
@@ -23,6 +25,7 @@ constexpr std::pair<Errc, std::string_view> texts[] = {
     {Errc::too_large, text::no_memory_for_filter},
     {Errc::memory_limit, text::no_memory_for_filter},
     {Errc::out_of_memory, text::no_memory_for_filter},
+    {Errc::mapping_limit, text::too_many_sparse_strings},
     {Errc::no_such_key, text::no_such_key},
     {Errc::key_exists, text::filter_exists},
     {Errc::filter_full, text::filter_full},

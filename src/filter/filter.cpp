@@ -176,7 +176,7 @@ void Filter::operator delete(void* allocated) {
 }
 
 Result<FilterPtr> Filter::string_in(const FilterOptions& options, const LayerState& layer,
-                                    std::shared_ptr<StringMemory> memory) {
+                                    StringMemoryPtr memory) {
   if (memory == nullptr) return allocate(options, layer, Paging::small);
   char* const allocated = static_cast<char*>(heap_allocate(sizeof(Filter) + Layer::place_bytes(layer.plan)));
   if (allocated == nullptr || Layer::create_string_at(allocated + sizeof(Filter), layer.plan,
@@ -188,6 +188,8 @@ Result<FilterPtr> Filter::string_in(const FilterOptions& options, const LayerSta
 }
 
 Result<FilterPtr> Filter::allocate(const FilterOptions& options, const LayerState& first, Paging paging) {
+  if (Layer::is_sparse(first.plan) && !StringMemory::has_room())
+    return fail(Errc::mapping_limit, "sparse strings have as many mappings of the process as they may");
   static_assert(sizeof(Filter) % alignof(Layer) == 0, "the first layer follows the filter");
   char* const allocated = static_cast<char*>(heap_allocate(sizeof(Filter) + Layer::place_bytes(first.plan)));
   if (allocated == nullptr ||

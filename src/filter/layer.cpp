@@ -161,11 +161,11 @@ Layer* Layer::create_at(void* place, const LayerPlan& plan, std::uint64_t item_c
 
 // A string has no shards: no lock is held where its bits are set, and its length is in the header.
 Layer* Layer::create_string_at(void* place, const LayerPlan& plan, std::uint64_t length,
-                               std::shared_ptr<StringMemory> memory) {
+                               StringMemoryPtr memory) {
   // A long string has a StringMemory, so that it can grow without a copy. A shorter one has a bitmap that
   // grown() copies. No string has an identity: it changes in ways that its count does not show, so no save
   // may link its file again.
-  const bool is_mapped = Bitmap::is_mapped(plan.byte_count());
+  const bool is_mapped = is_sparse(plan);
   if (is_mapped && memory == nullptr) memory = StringMemory::reserve(plan.byte_count());
   if (is_mapped && (memory == nullptr || !memory->grow(plan.byte_count()))) return nullptr;
   auto bitmap =
@@ -214,6 +214,10 @@ Result<std::unique_ptr<Layer>> Layer::create(const LayerPlan& plan, std::uint64_
   return fail(Errc::out_of_memory, "the system refused the memory of a layer");
 }
 
+bool Layer::is_sparse(const LayerPlan& plan) {
+  return plan.layout == Layout::bytes && Bitmap::is_mapped(plan.byte_count());
+}
+
 std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
   return sizeof(Layer) + (is_small(plan) ? plan.byte_count() : sizeof(Store));
 }
@@ -222,8 +226,7 @@ std::uint64_t Layer::place_bytes(const LayerPlan& plan) {
 std::uint64_t Layer::outside_bytes(const LayerPlan& plan) {
   if (is_small(plan)) return 0;
   if (plan.layout != Layout::bytes) return shards_footprint(plan) + Bitmap::footprint(plan.byte_count());
-  return Bitmap::is_mapped(plan.byte_count()) ? StringMemory::footprint()
-                                              : Bitmap::footprint(plan.byte_count());
+  return is_sparse(plan) ? StringMemory::footprint() : Bitmap::footprint(plan.byte_count());
 }
 
 std::uint64_t Layer::footprint(const LayerPlan& plan) {

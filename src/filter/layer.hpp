@@ -48,7 +48,9 @@ class Layer {
   static Layer* create_at(void* place, const LayerPlan& plan, std::uint64_t item_count, Paging paging);
   // The same for a string that is not small; `memory`, if it is not null, is what the string is kept in.
   static Layer* create_string_at(void* place, const LayerPlan& plan, std::uint64_t length,
-                                 std::shared_ptr<StringMemory> memory);
+                                 StringMemoryPtr memory);
+  // Whether it is a string that would be kept in a StringMemory.
+  static bool is_sparse(const LayerPlan& plan);
   static std::uint64_t place_bytes(const LayerPlan& plan);
   // The memory that a layer takes outside of its place.
   static std::uint64_t outside_bytes(const LayerPlan& plan);
@@ -139,7 +141,7 @@ class Layer {
     return small_ || store().memory == nullptr ? nullptr : &store().memory->pages();
   }
   // What a large string is kept in; null for other layers.
-  [[nodiscard]] std::shared_ptr<StringMemory> memory() const { return small_ ? nullptr : store().memory; }
+  [[nodiscard]] StringMemoryPtr memory() const { return small_ ? nullptr : store().memory; }
   // Null if none was kept.
   [[nodiscard]] std::unique_ptr<Usage> take_usage();
   // A small layer drops it: it has no place for it.
@@ -154,9 +156,9 @@ class Layer {
     std::unique_ptr<Shards> shards;
     Blocks blocks;
     std::uint64_t identity;
-    std::shared_ptr<StringMemory> memory;  // of a large string, in place of the bitmap; else null
-    std::unique_ptr<Usage> usage;          // of the filter, while this layer is its newest
-    std::optional<LayerPlan> client;       // the shape of a client's bitmap
+    StringMemoryPtr memory;           // of a large string, in place of the bitmap; else null
+    std::unique_ptr<Usage> usage;     // of the filter, while this layer is its newest
+    std::optional<LayerPlan> client;  // the shape of a client's bitmap
   };
 
   void copy_words(std::uint64_t offset, std::span<std::byte> to) const;

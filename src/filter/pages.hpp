@@ -1,13 +1,14 @@
 // Which pages of a large string's bitmap have been touched. The others are zero and take no memory, and no
-// code may touch them by reading: that would cost page tables.
+// code may touch them by reading: that would cost page tables. It knows the pages of the longest string there
+// can be, in an array of its own, so that a string which grows needs no further memory for it.
 #pragma once
 
+#include <sepal/filter/bit_string.hpp>
+
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-
-#include "heap_bytes.hpp"
 
 namespace sepal::filter {
 
@@ -16,10 +17,6 @@ namespace sepal::filter {
 class Pages {
  public:
   static constexpr std::uint64_t page_bytes = 4096;
-
-  // For a bitmap of so many bytes. No page has been touched.
-  explicit Pages(std::uint64_t bitmap_bytes)
-      : words_(std::make_unique<std::atomic<std::uint64_t>[]>(words_for(bitmap_bytes))) {}
 
   [[nodiscard]] bool has(std::uint64_t page) const { return (word(page) & bit(page)) != 0; }
   void add(std::uint64_t page) {
@@ -30,11 +27,6 @@ class Pages {
   // The memory of the touched pages. They are not counted here: every change of a string asks for this.
   [[nodiscard]] std::uint64_t byte_count() const {
     return touched_.load(std::memory_order_relaxed) * page_bytes;
-  }
-  // The memory of this object, without the pages.
-  static std::uint64_t footprint(std::uint64_t bitmap_bytes) {
-    return heap_footprint(sizeof(Pages)) +
-           heap_footprint(words_for(bitmap_bytes) * sizeof(std::atomic<std::uint64_t>));
   }
 
   // Calls visit(page, offset, count) for the part of each page that lies in [offset, offset + byte_count).
@@ -50,9 +42,7 @@ class Pages {
 
  private:
   static constexpr std::uint64_t word_pages = 64;
-  static std::size_t words_for(std::uint64_t bitmap_bytes) {
-    return static_cast<std::size_t>(bitmap_bytes / (page_bytes * word_pages) + 1);
-  }
+  static_assert(string_bytes_max % (page_bytes * word_pages) == 0);
   [[nodiscard]] static std::uint64_t bit(std::uint64_t page) {
     return std::uint64_t{1} << (page % word_pages);
   }
@@ -61,7 +51,7 @@ class Pages {
   }
 
   std::atomic<std::uint64_t> touched_ = 0;
-  std::unique_ptr<std::atomic<std::uint64_t>[]> words_;
+  std::array<std::atomic<std::uint64_t>, string_bytes_max / (page_bytes * word_pages)> words_{};
 };
 
 }  // namespace sepal::filter

@@ -3,18 +3,23 @@
 // with the one that it replaces, which a save may still read.
 #pragma once
 
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include <boost/smart_ptr/intrusive_ref_counter.hpp>
+
 #include <cstdint>
-#include <memory>
 
 #include "pages.hpp"
 
 namespace sepal::filter {
 
-// grow() is exclusive; the rest may be called by any thread.
-class StringMemory {
+// grow() is exclusive; the rest may be called by any thread. Intrusive, because reserve() makes one
+// allocation then, whose failure it can answer.
+class StringMemory final : public boost::intrusive_ref_counter<StringMemory, boost::thread_safe_counter> {
  public:
-  // Null when the system refuses the addresses or the memory.
-  static std::shared_ptr<StringMemory> reserve(std::uint64_t bytes);
+  // Whether limit_string_mappings() (filter/memory.hpp) leaves room for one more.
+  [[nodiscard]] static bool has_room();
+  // Null when the system refuses the addresses or the memory. Asks no limit.
+  static StringMemoryPtr reserve(std::uint64_t bytes);
   ~StringMemory();
   StringMemory(const StringMemory&) = delete;
   StringMemory& operator=(const StringMemory&) = delete;

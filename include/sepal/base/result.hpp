@@ -20,6 +20,7 @@ enum class Errc : std::uint8_t {
   too_large,      // the size asked for exceeds the limit that was passed, or cannot be represented
   memory_limit,   // the memory account would exceed its limit; nothing was allocated
   out_of_memory,  // the system refused memory
+  mapping_limit,  // sparse strings have as many of the process's mappings as they may
   no_such_key,    // the key names nothing
   key_exists,     // the key is taken
   filter_full,    // a non-scaling filter holds its capacity

@@ -133,6 +133,9 @@ inline constexpr std::string_view increment_overflow = "ERR increment or decreme
 inline constexpr std::string_view decrement_overflow = "ERR decrement would overflow";
 inline constexpr std::string_view string_too_long =
     "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+inline constexpr std::string_view too_many_sparse_strings =
+    "ERR the server holds as many strings of 256 KiB or more as vm.max_map_count of the system allows, and "
+    "at most 131072";
 inline constexpr std::string_view long_string_in_transaction =
     "ERR a string as long as this one is put by a job of its own; send the command outside of a transaction "
     "or script";

@@ -7,7 +7,8 @@
 // Bit 0 is the highest bit of byte 0, as in Redis.
 //
 // A string of at least 256 KiB is sparse: only the pages of 4 KiB that were written to take memory. A string
-// that grows is replaced by a larger one: a short one is copied, and a long one shares its memory.
+// that grows is replaced by a larger one: a short one is copied, and a long one shares its memory. The system
+// bounds how many sparse strings there are (limit_string_mappings() of memory.hpp).
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -44,9 +45,10 @@ struct BitRange {
 // those of Filter.
 class BitString {
  public:
-  // A string of no bytes, with room for `byte_count` and perhaps some more. Errors: too_large, out_of_memory.
+  // A string of no bytes, with room for `byte_count` and perhaps some more. Errors: too_large, out_of_memory,
+  // mapping_limit.
   static Result<FilterPtr> with_room(std::uint64_t byte_count, const FilterLimits& limits);
-  // A string of these bytes. Errors: too_large, out_of_memory.
+  // A string of these bytes. Errors: too_large, out_of_memory, mapping_limit.
   static Result<FilterPtr> of(std::string_view bytes, const FilterLimits& limits);
 
   explicit BitString(const Filter& string);
@@ -86,7 +88,7 @@ class BitString {
   // Writes bytes within the capacity. Bytes between the end and `offset` are zero then.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
   // A string with the same bytes, and room for `byte_count` and for more. A large one shares its memory with
-  // this one: what is written to one of them is in both. Errors: too_large, out_of_memory.
+  // this one: what is written to one of them is in both. Errors: too_large, out_of_memory, mapping_limit.
   [[nodiscard]] Result<FilterPtr> grown(std::uint64_t byte_count, const FilterLimits& limits) const;
   // Sets bits whose positions were recorded. False if one lies beyond the end.
   [[nodiscard]] bool set_recorded(std::span<const Fingerprint> positions);

@@ -35,6 +35,7 @@ namespace sepal::filter {
 class Layer;
 class LayerStack;
 class StringMemory;
+using StringMemoryPtr = boost::intrusive_ptr<StringMemory>;
 enum class Paging : std::uint8_t;
 
 inline constexpr std::uint32_t expansion_max = 32768;
@@ -228,8 +229,8 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
     std::uint64_t item_count = 0;
   };
   // A filter with these layers, oldest first, and no bit set. Errors: out_of_range where the states
-  // contradict the options or each other, too_large, out_of_memory. Checks everything: the states may come
-  // from a disk.
+  // contradict the options or each other, too_large, out_of_memory, mapping_limit (a string). Checks
+  // everything: the states may come from a disk.
   static Result<FilterPtr> restore(const FilterOptions& options, std::span<const LayerState> layers,
                                    const FilterLimits& limits, FilledBy filled_by = FilledBy::load);
   // Sets bytes of the bitmap of layer `layer_index`, at any offset within it; the inverse of
@@ -258,7 +259,7 @@ class Filter final : public boost::intrusive_ref_counter<Filter, boost::thread_s
   static Result<FilterPtr> allocate(const FilterOptions& options, const LayerState& first, Paging paging);
   // A string of this shape, in the memory that a large string is kept in; null: in memory of its own.
   static Result<FilterPtr> string_in(const FilterOptions& options, const LayerState& layer,
-                                     std::shared_ptr<StringMemory> memory);
+                                     StringMemoryPtr memory);
   [[nodiscard]] LayerStack stack() const;
   [[nodiscard]] Usage* usage_of_newest_layer() const;
   void append(std::unique_ptr<Layer> layer);

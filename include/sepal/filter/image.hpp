@@ -98,7 +98,7 @@ void fill_bits(Filter& filter, std::uint64_t offset, std::span<const std::byte> 
 // No other thread adds to the filter meanwhile. Allocates the whole image: for small filters.
 [[nodiscard]] std::vector<std::byte> whole_image(const Filter& filter);
 // The inverse. Errors: those of decode_image_header; damaged also where the bytes are more or fewer than the
-// header says; too_large, out_of_memory.
+// header says; too_large, out_of_memory, mapping_limit.
 Result<FilterPtr> filter_of(std::span<const std::byte> image, const FilterLimits& limits);
 
 }  // namespace sepal::filter

@@ -187,7 +187,7 @@ class Keyspace {
   // Writes bytes into the string under the key, from `offset` on. Makes the string, or lets it grow, where
   // that is needed; bytes between its end and `offset` are zero. The key names no filter. `bytes_max` is what
   // the string may take in addition. Errors: key_too_long, key_limit, memory_limit, too_large (longer than a
-  // string can be), out_of_range (there is no such database), out_of_memory.
+  // string can be), out_of_range (there is no such database), out_of_memory, mapping_limit.
   Result<void> write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes,
                      std::uint64_t bytes_max);
 

@@ -59,7 +59,7 @@ class Uploads {
 
   // Exclusive. Begins an upload without any bits, in place of one that the key may have. `header` is a
   // header, or a first piece of data. Errors: damaged, in_use (there are too many uploads), key_too_long,
-  // memory_limit, too_large, out_of_memory; after an error the key's earlier upload goes on.
+  // memory_limit, too_large, out_of_memory, mapping_limit; after an error the key's earlier upload goes on.
   Result<void> begin(DatabaseKey key, std::span<const std::byte> header, const UploadLimits& limits,
                      WallTime now);
   // Shared. Several clients may send pieces of one upload.

@@ -1,11 +1,13 @@
 // Commands on strings and their bits: what the recorded exchanges do not say, and what the journal gets.
 #include <sepal/filter/bit_string.hpp>
+#include <sepal/filter/memory.hpp>
 #include <sepal/filter/rdb.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <span>
 #include <string>
@@ -703,6 +705,27 @@ TEST_CASE("a long string that is taken away is answered also when memory is shor
   world.send({"GETEX", "k", "PXAT", "1"});
   CHECK(world.send({"EXISTS", "k"}) == ":0");
   CHECK(told(3).find(bytes) != std::string::npos);
+}
+
+TEST_CASE("a sparse string beyond the mappings of the process is refused, and the server goes on",
+          "[command]") {
+  World world;
+  filter::limit_string_mappings(4);  // 1 string
+  CHECK(world.send({"SETBIT", "a", "4000000", "1"}) == ":0");
+  const std::string refused =
+      "-ERR the server holds as many strings of 256 KiB or more as vm.max_map_count of the system allows, "
+      "and "
+      "at most 131072";
+  CHECK(world.send({"SETBIT", "b", "4000000", "1"}) == refused);
+  CHECK(world.send({"SETRANGE", "b", "300000", "x"}) == refused);
+  CHECK(world.send({"SET", "b", std::string(300'000, 'x')}) == refused);
+  CHECK(world.send({"COPY", "a", "b"}) == refused);
+  CHECK(world.send({"EXISTS", "b"}) == ":0");
+  CHECK(world.send({"SETBIT", "a", "8000000", "1"}) == ":0");
+  CHECK(world.send({"SETBIT", "b", "80000", "1"}) == ":0");
+  world.send({"DEL", "a"});
+  CHECK(world.send({"SETBIT", "b", "4000000", "1"}) == ":0");
+  filter::limit_string_mappings(std::numeric_limits<std::uint64_t>::max());
 }
 
 TEST_CASE("MGET answers no more than maxmemory_clients", "[command]") {

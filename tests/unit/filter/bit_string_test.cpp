@@ -1,15 +1,25 @@
 #include <sepal/filter/bit_string.hpp>
 #include <sepal/filter/image.hpp>
+#include <sepal/filter/memory.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <string_view>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -82,6 +92,88 @@ TEST_CASE("a thousand bits at random in a string of 512 MB take at most 5 MB", "
   }
   CHECK(made->byte_count() <= 5'000'000);
 }
+
+TEST_CASE("sparse strings leave mappings for the rest of the process", "[filter]") {
+  const auto code = [](const Result<FilterPtr>& made) {
+    return made ? std::optional<Errc>() : made.error().code;
+  };
+  const FilterPtr before_the_limit = string_with_room(300'000);
+  limit_string_mappings(8);  // 3 strings
+  std::vector<FilterPtr> strings;
+  for (int i = 0; i < 2; ++i) strings.push_back(string_with_room(300'000));
+  CHECK(code(BitString::with_room(300'000, enough)) == Errc::mapping_limit);
+  CHECK(code(filter_of(whole_image(*before_the_limit), enough)) == Errc::mapping_limit);
+  // A short string needs none, until it grows to a sparse one. A sparse one grows.
+  const FilterPtr small = string_with_room(100'000);
+  CHECK(code(BitString(*small).grown(300'000, enough)) == Errc::mapping_limit);
+  CHECK(code(BitString(*strings[0]).grown(1'000'000, enough)) == std::nullopt);
+  strings.pop_back();
+  CHECK(code(BitString::with_room(300'000, enough)) == std::nullopt);
+  limit_string_mappings(std::numeric_limits<std::uint64_t>::max());
+  CHECK(code(BitString::with_room(300'000, enough)) == std::nullopt);
+}
+
+#ifndef SEPAL_SANITIZED
+namespace {
+
+bool limit_addresses(std::uint64_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0) return false;
+  limit.rlim_cur = bytes;
+  return setrlimit(RLIMIT_AS, &limit) == 0;
+}
+
+// Takes all memory that malloc() has, except some short blocks. Nothing of it is given back.
+void use_up_memory() {
+  // Volatile, so that the compiler leaves the calls in.
+  [[maybe_unused]] static void* volatile taken = nullptr;
+  const auto take = [](std::size_t bytes) {
+    void* const memory = std::malloc(bytes);
+    taken = memory;
+    return memory != nullptr;
+  };
+  std::array<void*, 16> blocks{};
+  for (void*& block : blocks) {
+    block = std::malloc(1000);
+    take(1000);
+  }
+  for (std::size_t bytes = 1 << 20; bytes >= 32; bytes /= 2)
+    while (take(bytes)) continue;
+  for (void* const block : blocks) std::free(block);
+}
+
+// In a process that has addresses for one string, and no memory for what describes its pages. 0: the string
+// was refused, and its addresses went back. noexcept: an exception ends the process.
+int outcome_without_memory() noexcept {
+  std::uint64_t pages = 0;
+  if (!(std::ifstream("/proc/self/statm") >> pages) || !limit_addresses(0)) return 1;
+  use_up_memory();
+  const std::uint64_t room = string_bytes_max + 8192;
+  if (!limit_addresses(pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) + room)) return 2;
+  const auto made = BitString::with_room(300'000, enough);
+  if (made || made.error().code != Errc::out_of_memory) return 3;
+  return mmap(nullptr, string_bytes_max, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) ==
+                 MAP_FAILED
+             ? 4
+             : 0;
+}
+
+}  // namespace
+
+TEST_CASE("a sparse string is refused where the system has no memory for it", "[filter]") {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit no_core{};
+    setrlimit(RLIMIT_CORE, &no_core);
+    ::signal(SIGABRT, SIG_DFL);  // not Catch's
+    _exit(outcome_without_memory());
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+#endif
 
 TEST_CASE("bits are counted and found as in a set of numbers", "[filter]") {
   std::mt19937_64 random(2);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same bits in each run
