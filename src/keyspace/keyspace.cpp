@@ -22,8 +22,9 @@ namespace sepal::keyspace {
 //      from the account, and the housekeeper gets it: no request waits for the memory to be freed.
 //   3. count_table() for each table that has changed, then changed(), which brings the gauges up to date.
 //
-// filter_bytes_, table_bytes_ and held_bytes_ are the account. They are not atomic, since only a thread
-// that has closed the gate changes them. The gauges are copies that any thread may read.
+// filter_bytes_, table_bytes_ and held_bytes_ are the account. The first two are also kept for each database,
+// so that a flush looks at no filter. They are not atomic, since only a thread that has closed the gate
+// changes them. The gauges are copies that any thread may read.
 namespace {
 
 // What a filter may take when neither a limit nor the machine's memory is known: more than any machine has,
@@ -220,7 +221,7 @@ filter::Filter& Keyspace::insert(DatabaseKey key, FilterPtr filter) {
   about_to_change(key);
   table(key.database).insert(key.key, std::move(filter));
   settle_newest_layer(inserted);
-  filter_bytes_ += inserted.byte_count();
+  count_filter(key.database, 0, inserted.byte_count());
   count_table(key.database);
   changed();
   return inserted;
@@ -271,7 +272,7 @@ Result<void> Keyspace::write(DatabaseKey key, std::uint64_t offset, std::span<co
   } else {
     // The key names the same filter as before, so a cut has nothing to keep. A save may read these bytes at
     // any time: the replay writes them again (decisions/0027).
-    filter_bytes_ += string->byte_count() - bytes_before;
+    count_filter(key.database, bytes_before, string->byte_count());
     changed();
   }
   return {};
@@ -283,8 +284,7 @@ void Keyspace::replace_string(DatabaseKey key, FilterPtr larger, std::uint64_t b
   about_to_change(key);
   FilterPtr* const present = table(key.database).find(key.key);
   SEPAL_ASSERT(present != nullptr, "a string grows that is not there");
-  filter_bytes_ += larger->byte_count();
-  forget_bytes(bytes_before);
+  count_filter(key.database, bytes_before, larger->byte_count());
   // Only the filter changes. The deadline stands beside the entry, and a string is no end of a mirror.
   housekeeper_.dispose(std::exchange(*present, std::move(larger)));
   changed();
@@ -307,11 +307,12 @@ Result<void> Keyspace::recreate(DatabaseKey key, const filter::FilterOptions& op
   return {};
 }
 
-Result<void> Keyspace::append_layer(filter::Filter& filter, const filter::LayerPlan& plan) {
+Result<void> Keyspace::append_layer(std::uint32_t database, filter::Filter& filter,
+                                    const filter::LayerPlan& plan) {
   const std::uint64_t bytes_before = filter.byte_count();
   if (auto appended = filter.append_layer(plan, machine_limits()); !appended) return appended;
   SEPAL_ASSERT(filter.byte_count() > bytes_before, "a filter takes no memory for a further layer");
-  filter_bytes_ += filter.byte_count() - bytes_before;
+  count_filter(database, bytes_before, filter.byte_count());
   settle_newest_layer(filter);
   changed();
   return {};
@@ -355,22 +356,20 @@ Result<void> Keyspace::readopt(DatabaseKey key, FilterPtr filter, Deadline deadl
   return {};
 }
 
-// The bytes of the new filter are counted before those of the old one are forgotten, and before the pointer
-// is moved away.
+// The bytes are counted before the pointers are moved away.
 void Keyspace::place(DatabaseKey key, FilterPtr filter, Deadline deadline) {
   SEPAL_ASSERT(filter != nullptr, "a key that would name no filter");
   about_to_change(key);
   KeyTable& keys = table(key.database);
   FilterPtr* const present = keys.find(key.key);
   const bool replaces = present != nullptr;
-  filter_bytes_ += filter->byte_count();
+  count_filter(key.database, replaces ? (*present)->byte_count() : 0, filter->byte_count());
   if (options_.worker_count > 0) filter->keep_usage(options_.worker_count);
   for (const filter::LayerView& layer : filter->layers())
     // Layers that an upload has filled are still in small pages.
     if (layer.fresh()) housekeeper_.settle(filter, layer);
   if (replaces) {
     drop_mirror(**present);
-    forget_bytes((*present)->byte_count());
     housekeeper_.dispose(std::exchange(*present, std::move(filter)));
   } else {
     keys.insert(key.key, std::move(filter));
@@ -406,7 +405,8 @@ bool Keyspace::expire(DatabaseKey key, WallTime now) {
   return remove(key);
 }
 
-filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fingerprint& item) {
+filter::Filter::AddOutcome Keyspace::add_alone(std::uint32_t database, filter::Filter& filter,
+                                               const Fingerprint& item) {
   // An add that needs no growth leaves the account of bytes as it is.
   bool added = false;
   if (filter.try_add(item, added)) return {.added = added};
@@ -417,7 +417,7 @@ filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fin
   const std::uint64_t bytes_after = filter.byte_count();
   SEPAL_ASSERT(bytes_after >= bytes_before, "a filter has become smaller by an add");
   if (bytes_after != bytes_before) {
-    filter_bytes_ += bytes_after - bytes_before;
+    count_filter(database, bytes_before, bytes_after);
     settle_newest_layer(filter);
     changed();
   }
@@ -425,11 +425,12 @@ filter::Filter::AddOutcome Keyspace::add_alone(filter::Filter& filter, const Fin
 }
 
 // A string may get memory for a page here. A filter does not: its growth is a record of its own.
-bool Keyspace::add_recorded(filter::Filter& filter, std::span<const Fingerprint> fingerprints) {
+bool Keyspace::add_recorded(std::uint32_t database, filter::Filter& filter,
+                            std::span<const Fingerprint> fingerprints) {
   if (!filter.is_string()) return filter.add_recorded(fingerprints);
   const std::uint64_t bytes_before = filter.byte_count();
   const bool added = filter.add_recorded(fingerprints);
-  filter_bytes_ += filter.byte_count() - bytes_before;
+  count_filter(database, bytes_before, filter.byte_count());
   return added;
 }
 
@@ -446,7 +447,7 @@ bool Keyspace::remove(DatabaseKey key) {
   // While the filter still lives: mirrors go by its address, and another filter could get that address
   // next.
   drop_mirror(*removed);
-  forget_bytes(removed->byte_count());
+  count_filter(key.database, removed->byte_count(), 0);
   housekeeper_.dispose(std::move(removed));
   count_table(key.database);
   changed();
@@ -469,7 +470,7 @@ Result<void> Keyspace::rename(std::uint32_t database, std::string_view from, std
     // First: the filter that goes may be the other end of the moved filter's own mirror (BF.MIRROR with
     // COMMIT). Then there is no mirror to rename below.
     drop_mirror(**present);
-    forget_bytes((*present)->byte_count());
+    count_filter(database, (*present)->byte_count(), 0);
     housekeeper_.dispose(std::exchange(*present, std::move(moved)));
   } else {
     keys.insert(to, std::move(moved));
@@ -492,7 +493,9 @@ Result<void> Keyspace::move(DatabaseKey from, std::uint32_t to_database) {
   // A mirror is between two keys of one database, so a move ends it.
   drop_mirror(*moved);
   const Deadline deadline = table(from.database).deadline(from.key);
-  // The account of filters stays as it is, and nothing can fail: the gate is closed, and the key is free.
+  count_filter(from.database, moved->byte_count(), 0);
+  count_filter(to_database, 0, moved->byte_count());
+  // Nothing can fail: the gate is closed, and the key is free.
   table(to.database).insert(to.key, table(from.database).take(from.key));
   table(to.database).set_deadline(to.key, deadline);
   count_table(from.database);
@@ -506,6 +509,7 @@ void Keyspace::swap(std::uint32_t database, std::uint32_t other) {
   SEPAL_ASSERT(database < database_count && other < database_count, "a database beyond the last is swapped");
   std::swap(databases_[database], databases_[other]);
   // All that belongs to a table goes with it. Filters and keys move nowhere.
+  std::swap(filter_bytes_of_[database], filter_bytes_of_[other]);
   std::swap(table_bytes_of_[database], table_bytes_of_[other]);
   std::swap(contents_[database], contents_[other]);
   mirrors_.swap_databases(database, other);
@@ -516,12 +520,6 @@ void Keyspace::drop_mirror(const filter::Filter& end) {
   if (!mirrors_.empty()) mirrors_.drop(end);
 }
 
-std::uint64_t Keyspace::filter_bytes_of(std::uint32_t database) const {
-  std::uint64_t sum = 0;
-  table(database).visit_all([&](const Entry& entry, Deadline) { sum += entry.filter->byte_count(); });
-  return sum;
-}
-
 // The housekeeper gets the table as it is: no filter is touched here.
 void Keyspace::dispose_table(std::uint32_t database) {
   SEPAL_ASSERT(database < database_count, "a database beyond the last is flushed");
@@ -529,6 +527,7 @@ void Keyspace::dispose_table(std::uint32_t database) {
   mirrors_.drop_database(database);
   housekeeper_.dispose_database(std::move(databases_[database]));
   databases_[database] = std::make_shared<KeyTable>(options_.key_seed);
+  count_filter(database, filter_bytes_of_[database], 0);
   count_table(database);
 }
 
@@ -536,17 +535,7 @@ void Keyspace::flush(std::uint32_t database) {
   // Also for an empty database: a copy or an import under way compares this number, and is given up after
   // any flush.
   contents_[database] = ++contents_last_;
-  const std::uint64_t flushed_size = size(database);
-  if (flushed_size == 0) return;
-  // A filter grows without telling its database, so the bytes are summed here: over the keys that go or the
-  // keys that stay, whichever are fewer. No keys stay where only one database is used.
-  if (flushed_size <= total_size() - flushed_size) {
-    forget_bytes(filter_bytes_of(database));
-  } else {
-    filter_bytes_ = 0;
-    for (std::uint32_t other = 0; other < database_count; ++other)
-      if (other != database) filter_bytes_ += filter_bytes_of(other);
-  }
+  if (size(database) == 0) return;
   dispose_table(database);
   changed();
 }
@@ -556,7 +545,6 @@ void Keyspace::flush_all() {
   if (total_size() == 0) return;
   for (std::uint32_t database = 0; database < database_count; ++database)
     if (size(database) != 0) dispose_table(database);
-  filter_bytes_ = 0;
   changed();
 }
 
@@ -598,9 +586,11 @@ std::vector<CutEntry> Keyspace::cut() const {
   return entries;
 }
 
-void Keyspace::forget_bytes(std::uint64_t byte_count) {
-  SEPAL_ASSERT(byte_count <= filter_bytes_, "filters that go take more memory than all filters");
-  filter_bytes_ -= byte_count;
+void Keyspace::count_filter(std::uint32_t database, std::uint64_t bytes_before, std::uint64_t bytes_after) {
+  SEPAL_ASSERT(bytes_before <= filter_bytes_of_[database], "a filter takes more memory than its database");
+  // The difference may be negative: then it wraps, and the sums wrap back.
+  filter_bytes_of_[database] += bytes_after - bytes_before;
+  filter_bytes_ += bytes_after - bytes_before;
 }
 
 void Keyspace::count_table(std::uint32_t database) {

@@ -35,7 +35,7 @@ class AddsAlone {
     const Fingerprint fingerprint = filter_.fingerprint(item);
     // An add that was refused may still have made the filter grow, so note() looks at the layers in any
     // case.
-    const auto outcome = keyspace_.add_alone(filter_, fingerprint);
+    const auto outcome = keyspace_.add_alone(key_.database, filter_, fingerprint);
     if (log_ != nullptr) note(fingerprint, outcome.added);
     return outcome;
   }

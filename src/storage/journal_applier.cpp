@@ -142,7 +142,7 @@ class JournalApplier::Applied {
     if (filter == nullptr) return missing("a filter grows that is not there");
     // The generation took the filter behind this frame, so the filter has this layer.
     if (positions_.has(*filter, position_)) return {};
-    const auto appended = keyspace_.append_layer(*filter, grown.layer);
+    const auto appended = keyspace_.append_layer(grown.key.database, *filter, grown.layer);
     return appended ? appended : refused(appended.error());
   }
 
@@ -345,7 +345,7 @@ Result<void> JournalApplier::add_to_one(std::span<const Add> adds) {
       append_fingerprints(add.fingerprints, collected_);
     }
   }
-  if (!collected_.empty() && !keyspace_.add_recorded(*filter, collected_))
+  if (!collected_.empty() && !keyspace_.add_recorded(adds[0].key.database, *filter, collected_))
     return damaged_at(adds[0].offset,
                       filter->is_string()
                           ? "from here on a bit is set behind the end of a string"

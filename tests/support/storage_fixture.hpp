@@ -39,7 +39,7 @@ struct Filters {
                       const filter::FilterOptions& options = {.seed = 7}) {
     auto created = keyspace.create({.database = database, .key = key}, options);
     for (std::uint64_t i = 0; i < items; ++i)
-      static_cast<void>(keyspace.add_alone(**created, key + "/" + std::to_string(i)));
+      static_cast<void>(keyspace.add_alone(database, **created, key + "/" + std::to_string(i)));
     return **created;
   }
   [[nodiscard]] storage::Snapshot snapshot() const { return storage::snapshot_of(keyspace, some_time); }

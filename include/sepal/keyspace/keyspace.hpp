@@ -172,17 +172,20 @@ class Keyspace {
   void dispose(FilterPtr filter) { housekeeper_.dispose(std::move(filter)); }
   // Makes the housekeeper look again at this time for what is past its deadline.
   void wake_at(Deadline deadline) { housekeeper_.due_at(deadline); }
-  // Adds one item, growing the filter; keeps the memory account. find() gave `filter`.
-  filter::Filter::AddOutcome add_alone(filter::Filter& filter, std::string_view item) {
+  // Adds one item, growing the filter; keeps the memory account. A key of `database` names `filter`.
+  filter::Filter::AddOutcome add_alone(std::uint32_t database, filter::Filter& filter,
+                                       std::string_view item) {
     if (filter.in_bitmap(item)) return {};
-    return add_alone(filter, filter.fingerprint(item));
+    return add_alone(database, filter, filter.fingerprint(item));
   }
   // The same for an item's fingerprint under the filter's seed. The caller has asked Filter::in_bitmap().
-  filter::Filter::AddOutcome add_alone(filter::Filter& filter, const Fingerprint& item);
+  filter::Filter::AddOutcome add_alone(std::uint32_t database, filter::Filter& filter,
+                                       const Fingerprint& item);
 
-  // As Filter::add_recorded(). A page of a string may get its memory here, so the account is kept. find()
-  // gave `filter`.
-  [[nodiscard]] bool add_recorded(filter::Filter& filter, std::span<const Fingerprint> fingerprints);
+  // As Filter::add_recorded(). A page of a string may get its memory here, so the account is kept. A key of
+  // `database` names `filter`.
+  [[nodiscard]] bool add_recorded(std::uint32_t database, filter::Filter& filter,
+                                  std::span<const Fingerprint> fingerprints);
 
   // Writes bytes into the string under the key, from `offset` on. Makes the string, or lets it grow, where
   // that is needed; bytes between its end and `offset` are zero. The key names no filter. `bytes_max` is what
@@ -204,6 +207,8 @@ class Keyspace {
   Result<void> move(DatabaseKey from, std::uint32_t to_database);
   // Gives each of the two databases the keys of the other, whatever their number.
   void swap(std::uint32_t database, std::uint32_t other);
+  // Their work does not depend on the number of keys: the housekeeper frees the tables and all that is in
+  // them. The account forgets them at once.
   void flush(std::uint32_t database);
   void flush_all();
 
@@ -218,10 +223,10 @@ class Keyspace {
 
   // Repeat what was recorded, with the shapes of that time (Filter::recreate, Filter::append_layer). The
   // change was accepted once, so only the machine's memory limits it. Errors: key_exists, out_of_range (no
-  // such database, or no such layer), too_large, out_of_memory.
+  // such database, or no such layer), too_large, out_of_memory. A key of `database` names `filter`.
   Result<void> recreate(DatabaseKey key, const filter::FilterOptions& options,
                         const filter::LayerPlan& first_layer);
-  Result<void> append_layer(filter::Filter& filter, const filter::LayerPlan& plan);
+  Result<void> append_layer(std::uint32_t database, filter::Filter& filter, const filter::LayerPlan& plan);
   // As put(), for a filter that was accepted once. Errors: out_of_range (there is no such database).
   Result<void> readopt(DatabaseKey key, FilterPtr filter, Deadline deadline);
   [[nodiscard]] filter::FilterLimits machine_limits() const;
@@ -243,7 +248,6 @@ class Keyspace {
 
  private:
   [[nodiscard]] KeyTable& table(std::uint32_t database) const;
-  [[nodiscard]] std::uint64_t filter_bytes_of(std::uint32_t database) const;
   [[nodiscard]] std::uint64_t bytes_beside(std::uint64_t bytes_used) const;  // what the limit leaves
   [[nodiscard]] std::uint64_t bytes_free(std::uint64_t bytes_held) const;
   void place(DatabaseKey key, FilterPtr filter, Deadline deadline);
@@ -259,7 +263,8 @@ class Keyspace {
   void drop_mirror(const filter::Filter& end);
   void store_deadline(DatabaseKey key, Deadline deadline);
   void about_to_change(DatabaseKey key);  // call it before what the key names changes
-  void forget_bytes(std::uint64_t byte_count);
+  // After each change of what a filter of the database takes; 0: it was not, or is not, there.
+  void count_filter(std::uint32_t database, std::uint64_t bytes_before, std::uint64_t bytes_after);
   void count_table(std::uint32_t database);  // after each change of the table
   void account();                            // brings the gauges up to date
   void changed();                            // after each change of structure: counts it, and accounts
@@ -273,7 +278,8 @@ class Keyspace {
   std::optional<filter::FilterPlan> newest_plan_;
   Mirrors mirrors_;
   Watches watches_;
-  std::uint64_t filter_bytes_ = 0;
+  std::array<std::uint64_t, database_count> filter_bytes_of_{};
+  std::uint64_t filter_bytes_ = 0;  // their sum
   std::array<std::uint64_t, database_count> contents_{};
   std::uint64_t contents_last_ = 0;
   std::uint64_t held_bytes_ = 0;

@@ -185,7 +185,7 @@ class Trial {
     filter::Filter* const filter = keys_.find({.database = database, .key = name});
     if (filter == nullptr) return;
     const auto others_bytes = keys_.memory_used() - filter->byte_count();
-    for (int item = 0; item < 30; ++item) keys_.add_alone(*filter, std::to_string(item));
+    for (int item = 0; item < 30; ++item) keys_.add_alone(database, *filter, std::to_string(item));
     REQUIRE(keys_.memory_used() == others_bytes + filter->byte_count());
   }
   void flush(std::uint32_t database, bool all) {

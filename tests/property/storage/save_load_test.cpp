@@ -141,7 +141,7 @@ void change_something(test::Filters& filters, std::mt19937_64& random) {
       break;
     case 2:
       if (present != nullptr)
-        static_cast<void>(filters.keyspace.add_alone(*present, std::to_string(random() % 64)));
+        static_cast<void>(filters.keyspace.add_alone(0, *present, std::to_string(random() % 64)));
       break;
     default:
       if (present == nullptr)

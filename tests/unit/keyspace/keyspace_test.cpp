@@ -212,9 +212,9 @@ TEST_CASE("each change of structure is counted once, and nothing else is", "[key
   REQUIRE(fixture.keys.rename(0, "b", "c"));
   ++expected;
   CHECK(counted());
-  CHECK(fixture.keys.add_alone(*grown, "first").added);
+  CHECK(fixture.keys.add_alone(0, *grown, "first").added);
   CHECK(counted());
-  for (int i = 0; grown->layer_count() == 1; ++i) fixture.keys.add_alone(*grown, std::to_string(i));
+  for (int i = 0; grown->layer_count() == 1; ++i) fixture.keys.add_alone(0, *grown, std::to_string(i));
   ++expected;
   CHECK(counted());
   CHECK(fixture.keys.remove({.key = "c"}));

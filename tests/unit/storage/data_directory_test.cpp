@@ -227,7 +227,7 @@ TEST_CASE("a save writes only the one changed filter of a hundred big ones", "[s
   REQUIRE(first);
   CHECK(first->linked_bytes == 0);
   static_cast<void>(
-      filters.keyspace.add_alone(*filters.keyspace.find({.database = 0, .key = "key 7"}), "one more"));
+      filters.keyspace.add_alone(0, *filters.keyspace.find({.database = 0, .key = "key 7"}), "one more"));
 
   std::vector<std::string> created;
   disk.set_observer([&](const char* operation, const Path& path) {
@@ -273,7 +273,7 @@ TEST_CASE("a file is linked as long as neither the key nor the filter under it c
   filters.add(0, "key 2", 6000, big);
   CHECK(linked_bytes(*directory, filters) > 0);
   static_cast<void>(
-      filters.keyspace.add_alone(*filters.keyspace.find({.database = 0, .key = "key 2"}), "one more"));
+      filters.keyspace.add_alone(0, *filters.keyspace.find({.database = 0, .key = "key 2"}), "one more"));
   const std::uint64_t with_one_changed = linked_bytes(*directory, filters);
   CHECK(with_one_changed > 0);
   CHECK(linked_bytes(*directory, filters) > with_one_changed);
@@ -297,7 +297,7 @@ TEST_CASE("the file of a loaded filter is linked if the filter did not change", 
   };
   REQUIRE(directory->load(test::roomy, sink, {}));
   static_cast<void>(
-      loaded.keyspace.add_alone(*loaded.keyspace.find({.database = 0, .key = "changed"}), "one more"));
+      loaded.keyspace.add_alone(0, *loaded.keyspace.find({.database = 0, .key = "changed"}), "one more"));
   const auto report = directory->save(loaded.snapshot(), {});
   REQUIRE(report);
   CHECK(report->linked_bytes > 5000);
@@ -338,7 +338,7 @@ TEST_CASE("adds and growths after the cut do not disturb the save", "[storage]")
   filter::Filter& filter = filters.add(0, "key", 10, {.error_rate = 0.01, .capacity = 10, .seed = 1});
   const Snapshot snapshot = filters.snapshot();
   for (int i = 0; i < 1000; ++i)
-    static_cast<void>(filters.keyspace.add_alone(filter, "later/" + std::to_string(i)));
+    static_cast<void>(filters.keyspace.add_alone(0, filter, "later/" + std::to_string(i)));
   CHECK(filters.keyspace.remove({.database = 0, .key = "key"}));
 
   REQUIRE(directory->save(snapshot, {}));
