@@ -1,5 +1,5 @@
 // Each command, with words at random, within a script and within a transaction. There it must have its reply
-// at once: a reply that comes later would go to nobody.
+// at once: a reply that comes later would reach no client.
 #include <iterator>
 #include <random>
 #include <string>
