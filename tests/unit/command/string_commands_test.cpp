@@ -33,6 +33,7 @@ struct World : command::testing::World {
 
   // What the request recorded. At least as many bytes were admitted before it.
   std::vector<Recorded> recorded(std::initializer_list<std::string_view> words) {
+    dispatcher.commit();  // what requests before this one have recorded
     const std::size_t before = recording.operations().size();
     const std::uint64_t admitted_before = recording.admitted_bytes();
     last_reply = send(words);
