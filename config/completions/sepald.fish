@@ -48,7 +48,7 @@ complete -c sepald -l item-bytes-max -x -d 'length of an item, a key or any othe
 complete -c sepald -l request-bytes-max -x -d 'length of a request (default "1gb")'
 complete -c sepald -l request-arguments-max -x -d 'arguments of a request, its name included (default 1048576)'
 complete -c sepald -l line-bytes-max -x -d 'length of a request written as a plain line (default "64kb")'
-complete -c sepald -l maxmemory-clients -x -d 'memory of the unread replies and unfinished requests of all clients; above it, the client with most of them is closed; 0: no bound (default "1280mb")'
+complete -c sepald -l maxmemory-clients -x -d 'memory of all clients: unread replies, and requests that are unfinished or wait for EXEC; above it, the client with most of them is closed; 0: no bound (default "1280mb")'
 complete -c sepald -l output-bytes-max -x -d 'replies of a connection after which the others get their turn (default "1mb")'
 complete -c sepald -l busy-reply-threshold -x -d 'milliseconds a script may run before other clients are told that it runs (default 5000)'
 complete -c sepald -l script-memory-max -x -d 'memory of the scripts of one worker thread (default "256mb")'

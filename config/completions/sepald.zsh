@@ -51,7 +51,7 @@ _arguments \
   '--request-bytes-max=[length of a request (default "1gb")]:size:' \
   '--request-arguments-max=[arguments of a request, its name included (default 1048576)]:number:' \
   '--line-bytes-max=[length of a request written as a plain line (default "64kb")]:size:' \
-  '--maxmemory-clients=[memory of the unread replies and unfinished requests of all clients; above it, the client with most of them is closed; 0\: no bound (default "1280mb")]:size:' \
+  '--maxmemory-clients=[memory of all clients\: unread replies, and requests that are unfinished or wait for EXEC; above it, the client with most of them is closed; 0\: no bound (default "1280mb")]:size:' \
   '--output-bytes-max=[replies of a connection after which the others get their turn (default "1mb")]:size:' \
   '--busy-reply-threshold=[milliseconds a script may run before other clients are told that it runs (default 5000)]:number:' \
   '--script-memory-max=[memory of the scripts of one worker thread (default "256mb")]:size:' \

@@ -17,8 +17,9 @@
 namespace sepal::command {
 namespace {
 
-// The most keys that one connection watches.
+// The most keys that one connection watches, and the most bytes of their names.
 constexpr std::size_t watched_keys_max = 4096;
+constexpr std::size_t watched_name_bytes_max = std::size_t{1} << 20;
 
 // EXEC runs so many commands together. The reply to each is ready before the next run begins.
 constexpr std::size_t run_together_max = 64;
@@ -89,11 +90,16 @@ Next watch(Context& context) {
   const auto keys = context.words.subspan(1);
   const std::size_t watched = client.watch == nullptr ? 0 : client.watch->key_count();
   if (keys.size() > watched_keys_max - watched) return refuse(context, text::too_many_watched);
+  // A longer key can name no filter, now or later.
+  const auto can_exist = [](std::string_view key) { return key.size() <= keyspace::key_bytes_max; };
+  std::size_t name_bytes = client.watch == nullptr ? 0 : client.watch->name_bytes();
+  for (const std::string_view key : keys)
+    if (can_exist(key)) name_bytes += key.size();
+  if (name_bytes > watched_name_bytes_max) return refuse(context, text::watched_names_too_long);
   keyspace::Keyspace& keyspace = context.services.keyspace;
   if (client.watch == nullptr) client.watch = std::make_shared<keyspace::Watch>(keyspace.watches());
-  // A longer key can name no filter, now or later.
   for (const std::string_view key : keys)
-    if (key.size() <= keyspace::key_bytes_max)
+    if (can_exist(key))
       keyspace.watches().add(client.watch, {.database = client.database, .key = key}, keyspace, context.now);
   context.reply.ok();
   return Next::done;

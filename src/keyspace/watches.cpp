@@ -12,7 +12,8 @@
 //
 // The table of keys has weak pointers. A client ends its watch by giving up the pointer, without a word to
 // the table. What it leaves behind there goes later: with the next WATCH of the key, with the next change
-// when no client watches, or when the table has twice the keys that the last cleaning left.
+// when no client watches, or when the table has twice the keys that the last cleaning left. The text of a
+// name stands once, in the table, however many clients watch it.
 namespace sepal::keyspace {
 
 Watch::Watch(Watches& watches) : watches_(watches) {
@@ -25,6 +26,13 @@ Watch::~Watch() {
   const std::uint64_t clients = watches_.client_count_.fetch_sub(1, std::memory_order_relaxed);
   const std::uint64_t keys = watches_.key_count_.fetch_sub(keys_.size(), std::memory_order_relaxed);
   SEPAL_ASSERT(clients > 0 && keys >= keys_.size(), "more clients or keys go than are watched");
+}
+
+std::size_t Watch::byte_count() const {
+  // A name in the table: its node has a pointer, a hash, the text and the list of one watcher.
+  constexpr std::size_t name_overhead =
+      2 * sizeof(void*) + sizeof(std::string) + sizeof(Watches::Watching) + sizeof(Watches::Watcher);
+  return keys_.capacity() * sizeof(Key) + keys_.size() * name_overhead + name_bytes_;
 }
 
 bool Watch::changed(const Keyspace& keyspace, WallTime now) const {
@@ -45,7 +53,7 @@ void Watches::add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Ke
   // ended.
   if (client_count() == 1 && watch->keys_.empty()) by_key_.clear();
   if (by_key_.size() >= dropped_at_) drop_ended();
-  Watching& watching = by_key_[std::string(key.key)];
+  auto& [name, watching] = *by_key_.try_emplace(std::string(key.key)).first;
   // A client that watches a key again and again, transaction by transaction, must not let the list grow.
   std::erase_if(watching, [](const Watcher& each) { return each.watch.expired(); });
   const bool known = std::ranges::any_of(watching, [&](const Watcher& each) {
@@ -54,9 +62,10 @@ void Watches::add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Ke
   if (known) return;
   const filter::Filter* const filter = keyspace.find(key, now);
   watch->keys_.push_back({.database = key.database,
-                          .key = std::string(key.key),
+                          .key = name,
                           .existed = filter != nullptr,
                           .item_count = filter == nullptr ? 0 : filter->item_count()});
+  watch->name_bytes_ += name.size();
   watching.push_back({.watch = watch, .index = watch->keys_.size() - 1});
   key_count_.fetch_add(1, std::memory_order_relaxed);
 }

@@ -441,13 +441,13 @@ void Worker::close_client_with_most() {
   });
   if (most == nullptr || bytes_of(*most) == 0 || !buffers.choose(most->id)) return;
   constexpr std::string_view reason =
-      "the unread replies and unfinished requests of all clients exceed maxmemory_clients, and this client "
-      "has most of them";
+      "the unread replies of all clients, and their requests that are unfinished or wait for EXEC, exceed "
+      "maxmemory_clients, and this client has most of them";
   log::warn("client_closed", "client closed",
             {{"id", most->id},
              {"address", most->address},
              {"unread_bytes", most->bytes_unsent},
-             {"unfinished_bytes", most->bytes_of_requests},
+             {"request_bytes", most->bytes_of_requests},
              {"of_all_clients", buffers.total()},
              {"reason", reason}});
   services_.clients.kill(most->id);

@@ -518,7 +518,7 @@ Session::Step Session::end_batch(Step step) {
   if (closing_) input_.clear();
   // Without memory the bytes are lost, so what comes next could be the middle of a request.
   if (!stash()) closing_ = true;
-  if (input_.bytes_held() != requests_counted_) {
+  if (bytes_of_requests() != requests_counted_) {
     count_requests();
     bound_stranger();
   }
@@ -531,7 +531,7 @@ Session::Step Session::end_batch(Step step) {
 
 // Inside the gate: the users are guarded by it, and other workers look for the client with most.
 void Session::count_requests() {
-  const std::size_t held = input_.bytes_held();
+  const std::uint64_t held = bytes_of_requests();
   const GateEntered inside(environment_.gate, environment_.gate_side);
   const bool is_stranger = !client_.authenticated && !environment_.services.users->open();
   command::ClientBuffers& buffers = environment_.services.buffers;

@@ -368,8 +368,8 @@ constexpr auto table = with_groups(std::to_array<Setting>({
         {.key = "maxmemory_clients",
          .kind = Kind::bytes,
          .range = {0, memory_bytes_max},
-         .help = "memory of the unread replies and unfinished requests of all clients; above it, the client "
-                 "with most of them is closed; 0: no bound"}),
+         .help = "memory of all clients: unread replies, and requests that are unfinished or wait for EXEC; "
+                 "above it, the client with most of them is closed; 0: no bound"}),
     row<&Settings::runtime, &RuntimeOptions::output_bytes_max>(
         {.key = "output_bytes_max",
          .kind = Kind::bytes,

@@ -90,11 +90,17 @@ struct ClientState {
   // Whether the next requests have replies that differ from each other, so that they cannot run together.
   [[nodiscard]] bool skips_a_reply() const { return replies > Replies::none; }
 
+  // The memory of what waits for EXEC: queued commands and watched keys.
+  [[nodiscard]] std::uint64_t bytes_for_exec() const {
+    return (transaction == nullptr ? 0 : transaction->byte_count()) +
+           (watch == nullptr ? 0 : watch->byte_count());
+  }
+
   std::uint64_t request_count = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t bytes_unparsed = 0;     // read, and part of no complete request yet
-  std::uint64_t bytes_of_requests = 0;  // the memory of requests that have not come whole
+  std::uint64_t bytes_of_requests = 0;  // the memory of requests that have not come whole, or wait for EXEC
   std::uint64_t bytes_unsent = 0;       // replies that wait for the client to read
 };
 

@@ -111,6 +111,8 @@ inline constexpr std::string_view exec_reply_too_long =
     "ERR all commands of the transaction were run, but their replies are longer than maxmemory-clients";
 inline constexpr std::string_view too_many_watched =
     "ERR too many watched keys: the limit of a connection is 4096";
+inline constexpr std::string_view watched_names_too_long =
+    "ERR the names of the watched keys are too long: the limit of a connection is 1048576 bytes in all";
 inline constexpr std::string_view database_changed =
     "ERR the database was flushed or swapped while the command ran; the command has changed nothing";
 inline constexpr std::string_view whole_in_transaction =

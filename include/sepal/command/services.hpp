@@ -90,7 +90,7 @@ struct RuntimeOptions {
 };
 
 // What clients make the server keep in memory: replies that wait to be read, and requests that have not come
-// whole. Any thread.
+// whole, or that wait for EXEC, with the names of watched keys. Any thread.
 class ClientBuffers {
  public:
   void add_replies(std::uint64_t byte_count) { replies_.fetch_add(byte_count, std::memory_order_relaxed); }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -24,7 +25,7 @@ class Watch {
  public:
   struct Key {
     std::uint32_t database = 0;
-    std::string key;
+    std::string_view key;          // its text belongs to Watches, and stays while a client watches the key
     bool existed = false;          // when the client began to watch it
     std::uint64_t item_count = 0;  // of its filter at that moment
   };
@@ -35,6 +36,10 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   [[nodiscard]] std::size_t key_count() const { return keys_.size(); }
+  // Of the names of its keys, together.
+  [[nodiscard]] std::size_t name_bytes() const { return name_bytes_; }
+  // The memory of its keys: of what it says about each, and of their names, as if it alone watched them.
+  [[nodiscard]] std::size_t byte_count() const;
   // Called with the gate closed. Whether a key was changed since the client began to watch it. An add counts
   // as a change if the item was new. A key that has reached its deadline since then was changed.
   [[nodiscard]] bool changed(const Keyspace& keyspace, WallTime now) const;
@@ -43,6 +48,7 @@ class Watch {
   friend class Watches;
   Watches& watches_;
   std::vector<Key> keys_;
+  std::size_t name_bytes_ = 0;
   bool touched_ = false;
 };
 

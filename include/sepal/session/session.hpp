@@ -197,6 +197,10 @@ class Session {
   [[nodiscard]] std::size_t input_bytes_held() const { return input_.bytes_held(); }
 
  private:
+  // The memory of requests that have not come whole, or wait for EXEC.
+  [[nodiscard]] std::uint64_t bytes_of_requests() const {
+    return input_.bytes_held() + client_.bytes_for_exec();
+  }
   struct Batch;
   // The outcome of parsing a request, and its row in the command table.
   struct Parsed {
@@ -248,9 +252,9 @@ class Session {
   resp::Reply reply_;
   bool lent_ = false;  // the memory of reply_ is the environment's
   InputBuffer input_;
-  std::size_t requests_counted_ = 0;   // of input_, in services.buffers
-  std::size_t strangers_counted_ = 0;  // of these, as those of a client that must log in
-  std::uint64_t later_counted_ = 0;    // of reply_, in services.buffers
+  std::uint64_t requests_counted_ = 0;   // bytes_of_requests() that services.buffers has
+  std::uint64_t strangers_counted_ = 0;  // of these, as those of a client that must log in
+  std::uint64_t later_counted_ = 0;      // of reply_, in services.buffers
   bool grew_ = false;
   SteadyTime last_run_at_;
   SteadyTime last_run_until_;

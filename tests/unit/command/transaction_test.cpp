@@ -315,6 +315,41 @@ TEST_CASE("a key that was not there changes when it comes, whatever its way", "[
   CHECK(world.send({"EXEC"}) == "*null");
 }
 
+TEST_CASE("the names of a connection's watched keys are bounded together", "[command][transaction]") {
+  World world;
+  const std::string too_long(512 * 1024, 'k');  // no key has this name
+  const auto name = [](int number) { return std::to_string(1000 + number) + std::string(60'000, 'k'); };
+  std::vector<std::string> keys;
+  for (int i = 0; i < 17; ++i) keys.push_back(name(i));
+  std::vector<std::string_view> words{"WATCH"};
+  words.insert(words.end(), keys.begin(), keys.end());
+  CHECK(world.send_words("a", words) == "+OK");  // 17 x 60,004 bytes
+  CHECK(world.send({"WATCH", too_long, too_long, too_long}) == "+OK");
+  const std::string_view refusal =
+      "-ERR the names of the watched keys are too long: the limit of a connection is 1048576 bytes in all";
+  CHECK(world.send({"WATCH", name(17)}) == refusal);
+  CHECK(world.send({"WATCH", "a short one"}) == "+OK");
+  world.send({"UNWATCH"});
+  CHECK(world.send({"WATCH", name(17)}) == "+OK");
+}
+
+TEST_CASE("a client's memory counts what it has queued and what it watches", "[command][transaction]") {
+  World world;
+  const auto& client = world.connection("a").client;
+  CHECK(client.bytes_for_exec() == 0);
+  world.send({"WATCH", std::string(5000, 'k')});
+  const std::uint64_t watched = client.bytes_for_exec();
+  CHECK(watched > 5000);
+  CHECK(watched < 6000);
+  world.send({"WATCH", std::string(5000, 'k')});  // watched already
+  CHECK(client.bytes_for_exec() == watched);
+  world.send({"MULTI"});
+  world.send({"PING", std::string(7000, 'x')});
+  CHECK(client.bytes_for_exec() > watched + 7000);
+  world.send({"EXEC"});
+  CHECK(client.bytes_for_exec() == 0);
+}
+
 TEST_CASE("a connection watches so many keys", "[command][transaction]") {
   World world;
   std::vector<std::string> keys;

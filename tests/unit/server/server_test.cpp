@@ -226,6 +226,28 @@ TEST_CASE("above the bound of unfinished requests, the client with most of them 
   world.server.stop(stop_patience);
 }
 
+TEST_CASE("queued commands count as requests, and the client with most of them is closed",
+          "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.ground.options.clients_memory_max = 1'000'000;
+  world.start();
+  const auto small = world.connect();
+  const auto large = world.connect();
+  const std::string queued = "+QUEUED\r\n";
+  const std::string echo = request({"ECHO", std::string(100'000, 'x')});
+  CHECK(small->ask(request({"MULTI"}), 5) == "+OK\r\n");
+  CHECK(small->ask(echo, queued.size()) == queued);
+  CHECK(eventually([&] { return world.services.buffers.requests() >= 100'000; }));
+  REQUIRE(large->send(request({"MULTI"})));
+  for (int i = 0; i < 20; ++i)
+    if (!large->send(echo)) break;
+  CHECK(eventually([&] { return world.server.count() == 1; }));
+  CHECK(world.services.buffers.closed_count() == 1);
+  CHECK(small->ask(request({"DISCARD"}), 5) == "+OK\r\n");
+  CHECK(eventually([&] { return world.services.buffers.total() == 0; }));
+  world.server.stop(stop_patience);
+}
+
 TEST_CASE("a client that has ended its sending side gets all replies, then the end", "[server][network]") {
   ServerWorld world;
   world.start();
