@@ -59,13 +59,13 @@ void append_number(std::string& buffer, char type, Number value) {
 // The text may repeat bytes of a client. A CR LF among them would end the line early, and the client would
 // take the rest for another reply.
 void Reply::line(char type, std::string_view text) {
-  buffer_.push_back(type);
+  // The buffer grows once. These lines are short, so a look at each byte costs less than a search.
   const std::size_t begin = buffer_.size();
-  buffer_.append(text);
-  for (std::size_t at = begin; (at = buffer_.find_first_of(line_end, at)) != std::string::npos; ++at) {
-    buffer_[at] = ' ';
-  }
-  buffer_.append(line_end);
+  buffer_.resize(begin + 1 + text.size() + line_end.size());
+  char* to = buffer_.data() + begin;
+  *to++ = type;
+  for (const char byte : text) *to++ = byte == '\r' || byte == '\n' ? ' ' : byte;
+  line_end.copy(to, line_end.size());
 }
 
 void Reply::number(char type, std::int64_t value) {

@@ -4,6 +4,7 @@
 #include <sepal/keyspace/mutation_log.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -92,6 +93,22 @@ std::span<const std::byte> tail(const Value& value) {
   }
 }
 
+// The fields of an operation, one behind the other. None of them has a tail.
+template <class Change>
+auto fields_of(const Change& change) {
+  std::array<char, format::fixed_bytes<Change>() - sizeof(format::OperationHead)> bytes;
+  char* to = bytes.data();
+  format::each_field<Change>([&](const auto& field) {
+    typename std::decay_t<decltype(field)>::Shape filled;
+    shape(change.*field.member, filled);
+    std::memcpy(to, &filled, sizeof filled);
+    to += sizeof filled;
+  });
+  SEPAL_ASSERT(to == bytes.data() + bytes.size(),
+               "an operation has fields of another length than its layout");
+  return bytes;
+}
+
 }  // namespace
 
 std::uint64_t operation_bytes_max(const keyspace::Mutation& change) {
@@ -119,8 +136,8 @@ void OperationEncoder::clear() {
 
 // Compares with the key's bytes in the frame. The caller's view of that key was valid during its call only.
 bool OperationEncoder::names_last_key(DatabaseKey key) const {
-  if (!has_key_ || last_.database != key.database) return false;
-  return key.key == std::string_view(bytes_).substr(key_offset_, key_bytes_);
+  return has_key_ && last_.database == key.database &&
+         key.key == std::string_view(bytes_.data() + key_offset_, key_bytes_);
 }
 
 void OperationEncoder::begin(Operation operation, DatabaseKey key, std::size_t count) {
@@ -208,28 +225,29 @@ void OperationEncoder::put(const Change& change) {
   }
   // Set behind begin(), which compares with the key of the operation before. The decoder does the same.
   has_key_ = format::lends_key<Change>;
-  const std::size_t fields_offset = bytes_.size();
-  format::each_field<Change>([&](const auto& field) {
-    typename std::decay_t<decltype(field)>::Shape bytes;
-    shape(change.*field.member, bytes);
-    append(format::bytes_of(bytes));
-    append(tail(change.*field.member));
-  });
-  if constexpr (std::is_same_v<Change, keyspace::Created>) share_shape(fields_offset);
+  if constexpr (std::is_same_v<Change, keyspace::Created>) {
+    append_shape(fields_of(change));
+  } else {
+    format::each_field<Change>([&](const auto& field) {
+      typename std::decay_t<decltype(field)>::Shape bytes;
+      shape(change.*field.member, bytes);
+      append(format::bytes_of(bytes));
+      append(tail(change.*field.member));
+    });
+  }
 }
 
-// Takes the shape of a `created` away again if the one before it in this frame has the same. Many filters are
+// Appends the shape of a `created`, unless the one before it in this frame has the same. Many filters are
 // created with the same options, and the shape is about half of such a record.
-void OperationEncoder::share_shape(std::size_t shape_offset) {
-  const std::string_view newest = std::string_view(bytes_).substr(shape_offset);
-  if (!has_created_ || std::string_view(bytes_).substr(created_offset_, newest.size()) != newest) {
-    created_offset_ = shape_offset;
-    has_created_ = true;
+void OperationEncoder::append_shape(std::span<const char> shape) {
+  if (has_created_ && std::equal(shape.begin(), shape.end(), bytes_.data() + created_offset_)) {
+    last_.flags[0] |= format::operation_same_shape;
+    store_last_head();
     return;
   }
-  bytes_.resize(shape_offset);
-  last_.flags[0] |= format::operation_same_shape;
-  store_last_head();
+  created_offset_ = bytes_.size();
+  has_created_ = true;
+  bytes_.append(shape.data(), shape.size());
 }
 
 }  // namespace sepal::storage

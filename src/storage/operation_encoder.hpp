@@ -44,7 +44,7 @@ class OperationEncoder {
   void put(const Change& change);
   void begin(format::Operation operation, keyspace::DatabaseKey key, std::size_t count = 0);
   void begin_keyless(format::Operation operation, std::uint32_t database);
-  void share_shape(std::size_t shape_offset);
+  void append_shape(std::span<const char> shape);
   void append(std::span<const std::byte> bytes) {
     bytes_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
