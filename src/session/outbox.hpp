@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <string>
 #include <string_view>
 
@@ -48,9 +48,9 @@ class Outbox {
   }
 
  private:
-  std::deque<std::string> blocks_;  // none is empty
-  std::size_t sent_bytes_ = 0;      // of the first block
-  std::size_t byte_count_ = 0;      // that are not sent
+  std::list<std::string> blocks_;  // none is empty; unlike a deque, an empty list has no memory of its own
+  std::size_t sent_bytes_ = 0;     // of the first block
+  std::size_t byte_count_ = 0;     // that are not sent
 };
 
 }  // namespace sepal::session
