@@ -12,8 +12,8 @@
 //
 // The table of keys has weak pointers. A client ends its watch by giving up the pointer, without a word to
 // the table. What it leaves behind there goes later: with the next WATCH of the key, with the next change
-// when no client watches, or when the table has twice the keys that the last cleaning left. The text of a
-// name stands once, in the table, however many clients watch it.
+// when no client watches, or when the table has twice the keys, or twice the bytes, that the last cleaning
+// left. The text of a name stands once, in the table, however many clients watch it.
 namespace sepal::keyspace {
 
 Watch::Watch(Watches& watches) : watches_(watches) {
@@ -51,9 +51,11 @@ void Watches::add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Ke
                   WallTime now) {
   // This client is the only one, and its first key comes now: all that the table has is of watches that
   // ended.
-  if (client_count() == 1 && watch->keys_.empty()) by_key_.clear();
-  if (by_key_.size() >= dropped_at_) drop_ended();
-  auto& [name, watching] = *by_key_.try_emplace(std::string(key.key)).first;
+  if (client_count() == 1 && watch->keys_.empty()) clear();
+  if (by_key_.size() >= dropped_at_ || name_bytes_ >= dropped_at_bytes_) drop_ended();
+  const auto [place, is_new] = by_key_.try_emplace(std::string(key.key));
+  if (is_new) name_bytes_ += key.key.size();
+  auto& [name, watching] = *place;
   // A client that watches a key again and again, transaction by transaction, must not let the list grow.
   std::erase_if(watching, [](const Watcher& each) { return each.watch.expired(); });
   const bool known = std::ranges::any_of(watching, [&](const Watcher& each) {
@@ -120,12 +122,21 @@ void Watches::touch_database(std::uint32_t database, std::uint32_t other, const 
   }
 }
 
+void Watches::clear() {
+  by_key_.clear();
+  name_bytes_ = 0;
+}
+
 void Watches::drop_ended() {
-  std::erase_if(by_key_, [](const auto& entry) {
-    return std::ranges::all_of(entry.second, [](const Watcher& each) { return each.watch.expired(); });
+  std::erase_if(by_key_, [this](const auto& entry) {
+    const bool ended =
+        std::ranges::all_of(entry.second, [](const Watcher& each) { return each.watch.expired(); });
+    if (ended) name_bytes_ -= entry.first.size();
+    return ended;
   });
   // Twice what is left: so the cleaning costs each new key a constant time on average.
-  dropped_at_ = std::max<std::size_t>(2 * by_key_.size(), 64);
+  dropped_at_ = std::max(2 * by_key_.size(), kept_keys_min);
+  dropped_at_bytes_ = std::max(2 * name_bytes_, kept_name_bytes_min);
 }
 
 }  // namespace sepal::keyspace

@@ -416,7 +416,8 @@ std::uint64_t Worker::StrangersLogged::take(std::uint64_t closed, SteadyTime now
 }
 
 // The client with most may be of another worker. Its figures are read with the gate closed, which is rare
-// enough: only an unfinished request that grows, or a stream that does not take its replies, leads here.
+// enough: only requests that are unfinished or wait for EXEC and grow, or a stream that does not take its
+// replies, lead here.
 void Worker::bound_buffers() {
   {
     const GateEntered inside(gate_, index_);

@@ -97,8 +97,7 @@ Session::Session(const Environment& environment, command::ClientState client)
       last_run_until_(client_.connected_at) {}
 
 Session::~Session() {
-  environment_.services.buffers.change_requests(requests_counted_, 0);
-  environment_.services.buffers.change_strangers(strangers_counted_, 0);
+  set_requests_counted(0, 0);
   environment_.services.buffers.sub_replies(later_counted_);
 }
 
@@ -518,7 +517,8 @@ Session::Step Session::end_batch(Step step) {
   if (closing_) input_.clear();
   // Without memory the bytes are lost, so what comes next could be the middle of a request.
   if (!stash()) closing_ = true;
-  if (bytes_of_requests() != requests_counted_) {
+  // What a stranger has sent is counted anew with each batch, because it may have logged in.
+  if (bytes_of_requests() != requests_counted_ || strangers_counted_ != 0) {
     count_requests();
     bound_stranger();
   }
@@ -534,14 +534,16 @@ void Session::count_requests() {
   const std::uint64_t held = bytes_of_requests();
   const GateEntered inside(environment_.gate, environment_.gate_side);
   const bool is_stranger = !client_.authenticated && !environment_.services.users->open();
-  command::ClientBuffers& buffers = environment_.services.buffers;
   // Only growth can lead over the bound, so only growth makes the worker look.
   grew_ = grew_ || held > requests_counted_;
-  buffers.change_requests(requests_counted_, held);
-  requests_counted_ = held;
-  buffers.change_strangers(strangers_counted_, is_stranger ? held : 0);
-  strangers_counted_ = is_stranger ? held : 0;
+  set_requests_counted(held, is_stranger ? input_.bytes_held() : 0);
   client_.bytes_of_requests = held;
+}
+
+void Session::set_requests_counted(std::uint64_t held, std::uint64_t held_by_stranger) {
+  command::ClientBuffers& buffers = environment_.services.buffers;
+  buffers.change_requests(std::exchange(requests_counted_, held), held);
+  buffers.change_strangers(std::exchange(strangers_counted_, held_by_stranger), held_by_stranger);
 }
 
 // A client that logs in sends one short request. So the one that brings the strangers over their bound is
@@ -671,6 +673,11 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
 void Session::leaves() {
   settle_figures();
   environment_.dispatcher.end_administration(client_, true);
+  // No EXEC comes any more. A client that lingers is no longer listed, so its memory must not count: another
+  // client would be closed for it.
+  client_.transaction.reset();
+  client_.watch.reset();
+  set_requests_counted(0, 0);
 }
 
 void Session::settle_figures() {

@@ -246,8 +246,8 @@ void OperationEncoder::append_shape(std::span<const char> shape) {
     return;
   }
   created_offset_ = bytes_.size();
-  has_created_ = true;
   bytes_.append(shape.data(), shape.size());
+  has_created_ = true;
 }
 
 }  // namespace sepal::storage

@@ -59,8 +59,10 @@ class Watches {
   [[nodiscard]] std::uint64_t client_count() const { return client_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t key_count() const { return key_count_.load(std::memory_order_relaxed); }
 
-  // The keys whose names are in memory. Those that no client watches any more go with the next change.
+  // The keys whose names are in memory, and the bytes of these names. Names that no client watches any more
+  // go with a later WATCH or change.
   [[nodiscard]] std::size_t kept_key_count() const { return by_key_.size(); }
+  [[nodiscard]] std::size_t kept_name_bytes() const { return name_bytes_; }
 
   // Adds a key to a client's watch. A key that it watches already is left as it is. The client ends its watch
   // by giving up the pointer.
@@ -68,12 +70,14 @@ class Watches {
   // The change was made. Costs nothing while no client watches.
   void touch(const Mutation& change, const Keyspace& keyspace) {
     if (by_key_.empty()) return;
-    if (client_count() == 0) return by_key_.clear();
+    if (client_count() == 0) return clear();
     touch_watched(change, keyspace);
   }
 
  private:
   friend class Watch;
+  static constexpr std::size_t kept_keys_min = 64;
+  static constexpr std::size_t kept_name_bytes_min = std::size_t{1} << 20;
   struct Watcher {
     std::weak_ptr<Watch> watch;
     std::size_t index = 0;  // of the key in the watch
@@ -83,12 +87,16 @@ class Watches {
   void touch_key(DatabaseKey key, bool was_removed = false);
   // Two databases have changed places, or one was emptied (`database` and `other` are the same).
   void touch_database(std::uint32_t database, std::uint32_t other, const Keyspace& keyspace);
+  void clear();
   void drop_ended();
 
   std::atomic<std::uint64_t> client_count_{0};
   std::atomic<std::uint64_t> key_count_{0};
   std::unordered_map<std::string, Watching> by_key_;  // the key's text, whatever its database
-  std::size_t dropped_at_ = 64;                       // the number of keys at which drop_ended() is due
+  std::size_t name_bytes_ = 0;                        // of the texts in by_key_
+  // The number of keys, and of bytes, at which drop_ended() is due.
+  std::size_t dropped_at_ = kept_keys_min;
+  std::size_t dropped_at_bytes_ = kept_name_bytes_min;
 };
 
 }  // namespace sepal::keyspace

@@ -231,6 +231,7 @@ class Session {
   bool stash();
   Step end_batch(Step step);
   void count_requests();
+  void set_requests_counted(std::uint64_t held, std::uint64_t held_by_stranger);
   void count_later(std::uint64_t byte_count);
   void bound_stranger();
   Step settle(Step step);
@@ -253,7 +254,7 @@ class Session {
   bool lent_ = false;  // the memory of reply_ is the environment's
   InputBuffer input_;
   std::uint64_t requests_counted_ = 0;   // bytes_of_requests() that services.buffers has
-  std::uint64_t strangers_counted_ = 0;  // of these, as those of a client that must log in
+  std::uint64_t strangers_counted_ = 0;  // of input_ alone, if the client must log in
   std::uint64_t later_counted_ = 0;      // of reply_, in services.buffers
   bool grew_ = false;
   SteadyTime last_run_at_;

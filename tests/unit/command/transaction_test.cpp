@@ -333,6 +333,22 @@ TEST_CASE("the names of a connection's watched keys are bounded together", "[com
   CHECK(world.send({"WATCH", name(17)}) == "+OK");
 }
 
+TEST_CASE("names that were watched go by their bytes, too, while another client watches",
+          "[command][transaction]") {
+  World world;
+  CHECK(world.send_from("holder", {"WATCH", "held"}) == "+OK");
+  for (int i = 0; i < 60; ++i) {  // fewer keys than lead to a cleaning
+    CHECK(world.send({"WATCH", std::to_string(i) + std::string(60'000, 'k')}) == "+OK");
+    world.send({"UNWATCH"});
+  }
+  const keyspace::Watches& watches = world.keyspace.watches();
+  CHECK(watches.kept_key_count() > 1);
+  CHECK(watches.kept_name_bytes() < 1'200'000);
+  world.send_from("holder", {"UNWATCH"});
+  CHECK(world.send({"WATCH", "new"}) == "+OK");
+  CHECK(watches.kept_name_bytes() == 3);
+}
+
 TEST_CASE("a client's memory counts what it has queued and what it watches", "[command][transaction]") {
   World world;
   const auto& client = world.connection("a").client;

@@ -226,6 +226,21 @@ TEST_CASE("above the bound of unfinished requests, the client with most of them 
   world.server.stop(stop_patience);
 }
 
+TEST_CASE("what a client has queued no longer counts when its connection has ended", "[server][network]") {
+  ServerWorld world;
+  world.start();
+  const auto client = world.connect();
+  CHECK(client->ask(request({"WATCH", "key"}) + request({"MULTI"}), 10) == "+OK\r\n+OK\r\n");
+  const std::string queued = "+QUEUED\r\n";
+  CHECK(client->ask(request({"ECHO", std::string(100'000, 'x')}), queued.size()) == queued);
+  CHECK(eventually([&] { return world.services.buffers.requests() >= 100'000; }));
+  CHECK(client->ask(request({"QUIT"}), 5) == "+OK\r\n");
+  // The client keeps its side open, so the server waits for its end.
+  CHECK(eventually([&] { return world.server.count() == 0; }));
+  CHECK(world.services.buffers.total() == 0);
+  world.server.stop(stop_patience);
+}
+
 TEST_CASE("queued commands count as requests, and the client with most of them is closed",
           "[server][network]") {
   ServerWorld world(any_port(2));
