@@ -687,7 +687,7 @@ std::optional<Result<void>> Daemon::room_for_adopted(std::uint64_t byte_count) {
   const std::uint64_t taken = journal_view_.status().bytes + adopted_files_->byte_count();
   const storage::Room room = bound.room_for(byte_count, taken, bytes_max);
   if (room == storage::Room::now) return Result<void>();
-  const std::string need = "the filter takes " + std::to_string(byte_count) +
+  const std::string need = "the filter or string takes " + std::to_string(byte_count) +
                            " bytes of the disk until a save has it, and journal_size_max is " +
                            std::to_string(bytes_max);
   if (room == storage::Room::never) return fail(Errc::not_recorded, need);

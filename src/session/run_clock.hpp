@@ -68,10 +68,13 @@ class RunClock {
     restart(now);
   }
 
-  // Call it after the last part. `duration` is that of the parts before it; `at` as in after().
-  void after_last_part(const command::CommandSpec& spec, const char* at, std::chrono::nanoseconds duration) {
+  // Call it after the last part. `words` are those of the request: to parse a long one again takes
+  // milliseconds. `duration` is that of the parts before it.
+  void after_last_part(const command::CommandSpec& spec, std::span<const std::string_view> words,
+                       std::chrono::nanoseconds duration) {
     after_part(duration);
-    record(spec, at, 1, duration);
+    dispatcher_.count_calls(spec, 1, duration);
+    if (dispatcher_.is_slow(duration)) note_slow(spec, words, 1, duration);
   }
 
   // Reads the clock, and records the requests that ran since the last reading.
@@ -102,20 +105,20 @@ class RunClock {
   void record(const command::CommandSpec& spec, const char* at, std::uint64_t times,
               std::chrono::nanoseconds duration) {
     dispatcher_.count_calls(spec, times, duration);
-    if (dispatcher_.is_slow(duration)) note_slow(spec, at, times, duration);
-  }
-
-  // The bytes were a request when they were parsed. If a CONFIG SET has lowered a limit of the parser since
-  // then, they may be none now: then only the name of the command is told.
-  void note_slow(const command::CommandSpec& spec, const char* at, std::uint64_t times,
-                 std::chrono::nanoseconds duration) {
+    if (!dispatcher_.is_slow(duration)) return;
+    // The bytes were a request when they were parsed. If a CONFIG SET has lowered a limit of the parser since
+    // then, they may be none now: then only the name of the command is told.
     const std::string_view bytes(at, static_cast<std::size_t>(input_.unparsed().data() - at));
     resp::RequestParser parser(dispatcher_.parser_limits());
     const bool is_whole = parser.next(bytes, true) == resp::Progress::complete;
-    const std::string_view name = spec.name;
+    note_slow(spec, is_whole ? parser.words() : std::span(&spec.name, 1), times, duration);
+  }
+
+  void note_slow(const command::CommandSpec& spec, std::span<const std::string_view> words,
+                 std::uint64_t times, std::chrono::nanoseconds duration) {
     dispatcher_.note_slow({.client = client_,
                            .spec = spec,
-                           .words = is_whole ? parser.words() : std::span(&name, 1),
+                           .words = words,
                            .times = times,
                            .duration = duration,
                            .now = wall_now_});

@@ -377,11 +377,11 @@ bool Session::run_request(Batch& batch, bool alone) {
   if (client_.replies != command::Replies::all && outcome.next != command::Next::wait)
     drop_reply(reply_bytes);
   batch.requests += share_of(batch.pending.size());
-  batch.pending = {};
+  const std::span<const std::string_view> words = std::exchange(batch.pending, {});
   batch.ran_slow = batch.ran_slow || may_be_slow(outcome.spec);
   // A long request counts as one call, which took as long as all of its parts.
   if (goes_on && outcome.spec != nullptr) {
-    batch.clock.after_last_part(*outcome.spec, batch.pending_at, duration_before);
+    batch.clock.after_last_part(*outcome.spec, words, duration_before);
   } else {
     batch.clock.after(outcome.spec, batch.pending_at);
   }
