@@ -2,6 +2,7 @@
 #include <sepal/command/slow_log.hpp>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -63,6 +64,30 @@ TEST_CASE("a long request that runs in parts is one entry of the slow log", "[se
   REQUIRE(entries.size() == 1);
   CHECK(entries[0].size() == command::slow_words_max);
   CHECK(entries[0][2] == "i");
+}
+
+// The request is not parsed again: that took milliseconds for a million items.
+TEST_CASE("the entry of a long request has the words that the parser had", "[session]") {
+  SessionWorld world;
+  world.ground.options.slow_log_microseconds = 0;
+  std::vector<std::string> words(2 * command::whole_items_max, "i");
+  words[0] = "BF.MADD";
+  words[1] = "k";
+  const std::string sent = request(words);
+  {
+    const test::StandingClock::Slow slow(batch_time_max);
+    std::string_view bytes = sent;
+    while (!bytes.empty()) {
+      world.receive(bytes);
+      CHECK(world.run() == (bytes.empty() ? Session::Step::run_again : Session::Step::read));
+    }
+  }
+  world.ground.options.parser.argument_count_max = 10;  // as by a CONFIG SET of another client
+  while (world.run() == Session::Step::run_again) {
+  }
+  const Entries entries = logged(world);
+  REQUIRE(entries.size() == 1);
+  CHECK(entries[0].size() == command::slow_words_max);
 }
 
 TEST_CASE("like requests of several clients are one entry of the slow log", "[session]") {
