@@ -36,7 +36,7 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   [[nodiscard]] std::size_t key_count() const { return keys_.size(); }
-  // Of the names of its keys, together.
+  // The bytes of the names of its keys, together.
   [[nodiscard]] std::size_t name_bytes() const { return name_bytes_; }
   // The memory of its keys: of what it says about each, and of their names, as if it alone watched them.
   [[nodiscard]] std::size_t byte_count() const;
