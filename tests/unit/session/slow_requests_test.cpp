@@ -28,6 +28,14 @@ std::string more(std::size_t count) {
   return "... (" + std::to_string(count) + " more requests measured together)";
 }
 
+// One that runs in parts.
+std::string long_request() {
+  std::vector<std::string> words(2 * command::whole_items_max, "i");
+  words[0] = "BF.MADD";
+  words[1] = "k";
+  return request(words);
+}
+
 }  // namespace
 
 TEST_CASE("the slow log has the first request of each measurement, and how many followed", "[session]") {
@@ -56,10 +64,7 @@ TEST_CASE("nothing is logged that is faster than the threshold", "[session]") {
 TEST_CASE("a long request that runs in parts is one entry of the slow log", "[session]") {
   SessionWorld world;
   world.ground.options.slow_log_microseconds = 0;
-  std::vector<std::string> words(2 * command::whole_items_max, "i");
-  words[0] = "BF.MADD";
-  words[1] = "k";
-  world.ask(request(words));
+  world.ask(long_request());
   const Entries entries = logged(world);
   REQUIRE(entries.size() == 1);
   CHECK(entries[0].size() == command::slow_words_max);
@@ -70,10 +75,7 @@ TEST_CASE("a long request that runs in parts is one entry of the slow log", "[se
 TEST_CASE("the entry of a long request has the words that the parser had", "[session]") {
   SessionWorld world;
   world.ground.options.slow_log_microseconds = 0;
-  std::vector<std::string> words(2 * command::whole_items_max, "i");
-  words[0] = "BF.MADD";
-  words[1] = "k";
-  const std::string sent = request(words);
+  const std::string sent = long_request();
   {
     const test::StandingClock::Slow slow(batch_time_max);
     std::string_view bytes = sent;
