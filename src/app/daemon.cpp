@@ -314,7 +314,7 @@ void Daemon::limit_memory() {
 Result<void> Daemon::listen() {
   if (auto planned = plan_descriptors(); !planned) return planned;
   serving_ = std::make_unique<Serving>(*this);
-  serving_->server.set_sockets_max(descriptors_->clients_possible());
+  serving_->server.set_sockets_max(descriptors_->clients_possible() + server::newcomer_places);
   if (users_at_start_) {
     // No client is there yet that could have a user.
     const auto replaced =
@@ -720,7 +720,7 @@ command::BackgroundStatus Daemon::background() const {
 std::uint64_t Daemon::clients_possible() {
   SEPAL_ASSERT(descriptors_.has_value(), "a client asks for more clients before the server listens");
   descriptors_->look_again();
-  serving_->server.set_sockets_max(descriptors_->clients_possible());
+  serving_->server.set_sockets_max(descriptors_->clients_possible() + server::newcomer_places);
   return descriptors_->clients_possible();
 }
 

@@ -47,9 +47,9 @@ std::uint64_t raise_limit() {
 
 Result<Descriptors> Descriptors::plan(const server::ServerOptions& options, std::uint64_t other_count) {
   const std::uint64_t operators = options.unix_socket.empty() ? 0 : server::operator_places;
-  const std::uint64_t own = operators + open_now() + server::own_descriptors(options) + of_journal +
-                            of_saver + of_adopter + of_background + of_logging +
-                            options.worker_count * of_worker + other_count;
+  const std::uint64_t own = operators + server::newcomer_places + open_now() +
+                            server::own_descriptors(options) + of_journal + of_saver + of_adopter +
+                            of_background + of_logging + options.worker_count * of_worker + other_count;
   const std::uint64_t limit = raise_limit();
   if (limit > own) return Descriptors(limit, own);
   return fail(Errc::io, "the limit of open files is " + std::to_string(limit) +

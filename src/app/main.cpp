@@ -2,6 +2,7 @@
 #include <sepal/base/thread.hpp>
 #include <sepal/base/version.hpp>
 #include <sepal/log/event.hpp>
+#include <sepal/log/standard_streams.hpp>
 #include <sepal/settings/settings.hpp>
 
 #include <chrono>
@@ -75,7 +76,8 @@ int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) 
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using sepal::settings::Invocation;
-  // Both before anything else: no thread runs yet, and no file is written yet.
+  // All three before anything else: no file is open, no thread runs and no file is written yet.
+  sepal::log::keep_standard_streams();
   sepal::app::prepare_allocator();
   ::umask(only_for_its_user);
   const std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -2,13 +2,14 @@
 //
 // A connection waits until a client has sent something (`idle_max`). From then on the request has to be there
 // within `request_time_max`, however slowly its bytes come, and the answer has to be read within
-// `answer_time_max`. The connections are in a list in the order of their last such step. A new connection
-// beyond the bound closes the first of the list, which has been waiting longest.
+// `answer_time_max`. A new connection beyond the bound takes the place of another one (base/displace.hpp).
 //
 // Beast reads the requests (http::request_parser, fed by hand) and keeps the deadlines (tcp_stream). Its
 // composed operations and its ssl_stream are not used: for each kind of stream they took longer to compile
 // than the rest of a module.
 #include <sepal/base/assert.hpp>
+#include <sepal/base/displace.hpp>
+#include <sepal/base/random.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/http/server.hpp>
 
@@ -30,12 +31,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 #include <list>
 #include <openssl/ssl.h>
 #include <optional>
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "host.hpp"
 
@@ -55,6 +58,9 @@ constexpr std::chrono::seconds answer_time_max{20};
 constexpr const char* content_security_policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+// Connections that wait for the acceptor. The system drops what comes beyond, and its client tries again a
+// second later: so the queue is longer than connections_max, and the acceptor empties it.
+constexpr int backlog = 511;
 // How long the acceptor waits when descriptors have run out.
 constexpr std::chrono::milliseconds accept_pause{200};
 
@@ -69,6 +75,8 @@ class Connection {
   // Ends the connection. The handler of an operation under way is still called; it finds out, and does
   // nothing.
   virtual void leave() = 0;
+
+  std::uint64_t network = 0;  // of the client's address
 };
 using Connections = std::list<std::shared_ptr<Connection>>;
 
@@ -113,6 +121,10 @@ std::string head_of(const Response& response, unsigned version, bool keeps) {
   return text.append("\r\n");
 }
 
+std::uint64_t network_of_peer(const asio::ip::address& address) {
+  return address.is_v4() ? network_of(address.to_v4().to_bytes()) : network_of(address.to_v6().to_bytes());
+}
+
 template <class Stream>
 class ConnectionOver final : public Connection, public std::enable_shared_from_this<ConnectionOver<Stream>> {
  public:
@@ -120,6 +132,8 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
     error_code none;
     const auto end = socket().local_endpoint(none);
     if (!none) arrived_at_ = end.address().to_string();
+    const auto peer = socket().remote_endpoint(none);
+    if (!none) network = network_of_peer(peer.address());
   }
 
   void begin(Connections::iterator place) {
@@ -145,10 +159,8 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
   }
 
  private:
-  // Moves the connection to the end of the list.
   void stepped(std::chrono::seconds time_max) {
-    SEPAL_ASSERT(!left_, "a connection that has ended is listed again");
-    shared_.connections.splice(shared_.connections.end(), shared_.connections, place_);
+    SEPAL_ASSERT(!left_, "a connection that has ended goes on");
     beast::get_lowest_layer(stream_).expires_after(time_max);
   }
 
@@ -319,7 +331,7 @@ class Server::Implementation {
     acceptor_.open(at.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) acceptor_.bind(at, error);
-    if (!error) acceptor_.listen(connections_max, error);
+    if (!error) acceptor_.listen(backlog, error);
   }
 
   void accept() {
@@ -340,19 +352,24 @@ class Server::Implementation {
   }
 
   void admit(tcp::socket socket) {
-    Connections& connections = shared_.connections;
-    // leave() takes it off the list at once, also while an operation of it is under way.
-    if (connections.size() >= connections_max) connections.front()->leave();
+    if (shared_.connections.size() >= connections_max) displace();
     if (options_.tls == nullptr) return begin<PlainStream>(PlainStream(std::move(socket)));
     const std::shared_ptr<const tls::Context> context = options_.tls->get();
     SEPAL_ASSERT(context != nullptr, "the port is open before there is a certificate");
     begin<TlsStream>(encrypted(std::move(socket), *context));
   }
 
+  // leave() takes it off the list at once, also while an operation of it is under way.
+  void displace() {
+    std::vector<std::uint64_t> networks;
+    for (const auto& connection : shared_.connections) networks.push_back(connection->network);
+    const auto index = static_cast<std::ptrdiff_t>(displaced_index(networks, random_number()));
+    (*std::next(shared_.connections.begin(), index))->leave();
+  }
+
   template <class Stream>
   void begin(Stream stream) {
     auto connection = std::make_shared<ConnectionOver<Stream>>(std::move(stream), shared_);
-    // Listed before it begins: its first step moves it within the list.
     shared_.connections.push_back(connection);
     connection->begin(std::prev(shared_.connections.end()));
   }

@@ -17,6 +17,7 @@ struct Accepted {
   bool from_this_machine;  // by a UNIX socket, or from a loopback address
   std::string address;
   std::string local_address;
+  std::uint64_t network;  // of the address, see base/displace.hpp; 0: a UNIX socket
 };
 
 }  // namespace sepal::server

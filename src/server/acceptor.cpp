@@ -1,6 +1,7 @@
 #include "acceptor.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/displace.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/log/event.hpp>
 
@@ -79,6 +80,17 @@ std::string local_endpoint_text(int descriptor) {
   socklen_t size = sizeof address;
   if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "?:0";
   return endpoint_text(address);
+}
+
+std::uint64_t network_of_peer(const sockaddr_storage& peer) {
+  const auto bytes_of = [](const auto& address) {
+    return std::span(reinterpret_cast<const unsigned char*>(&address), sizeof address);
+  };
+  if (peer.ss_family == AF_INET)
+    return network_of(bytes_of(reinterpret_cast<const sockaddr_in&>(peer).sin_addr));
+  if (peer.ss_family == AF_INET6)
+    return network_of(bytes_of(reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr));
+  return 0;
 }
 
 // The peer's address comes with the connection: a peer that is gone a moment later would have none.
@@ -232,7 +244,8 @@ void Acceptor::hand_over(Door& door, Descriptor descriptor, const sockaddr_stora
                     .id = ++last_id_,
                     .from_this_machine = false,
                     .address = {},
-                    .local_address = {}};
+                    .local_address = {},
+                    .network = network_of_peer(peer)};
   const int number = accepted.descriptor.number();
   // A client of the UNIX socket is shown as the reference shows it.
   accepted.address = tcp ? endpoint_text(peer) : door.listener.path + ":0";

@@ -1,9 +1,12 @@
 #include "handshakes.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/displace.hpp>
+#include <sepal/base/random.hpp>
 
 #include <iterator>
 #include <utility>
+#include <vector>
 
 namespace sepal::server {
 namespace {
@@ -153,9 +156,11 @@ void Handshakes::fail(Pending& pending) {
 
 void Handshakes::make_room() {
   if (pending_.size() < options_.count_max) return;
-  const auto silent =
-      std::ranges::find_if(pending_, [](const Pending& each) { return each.connection == nullptr; });
-  drop(silent != pending_.end() ? *silent : pending_.front(), tallies_.displaced, displaced);
+  std::vector<std::uint64_t> networks;
+  networks.reserve(pending_.size());
+  for (const Pending& pending : pending_) networks.push_back(pending.accepted.network);
+  const auto index = static_cast<std::ptrdiff_t>(displaced_index(networks, random_number()));
+  drop(*std::next(pending_.begin(), index), tallies_.displaced, displaced);
 }
 
 void Handshakes::drop(Pending& pending, std::atomic<std::uint64_t>& tally, const Refusal& refusal) {

@@ -2,10 +2,9 @@
 // not know them, and they take no place below maxclients.
 //
 // Any stranger may begin a handshake. So their number has a bound, and each has a deadline. A connection
-// beyond the bound takes the place of the oldest that has sent nothing, or else of the oldest: a client in
-// earnest has sent its first bytes after one round trip. OpenSSL's memory for a connection is made when its
-// first bytes have come. A step of a handshake takes as long as hundreds of requests, so only a few steps are
-// taken before the worker's clients have their turn.
+// beyond the bound takes the place of another one (base/displace.hpp). OpenSSL's memory for a connection is
+// made when its first bytes have come. A step of a handshake takes as long as hundreds of requests, so only a
+// few steps are taken before the worker's clients have their turn.
 #pragma once
 
 #include <sepal/base/clock.hpp>

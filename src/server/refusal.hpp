@@ -19,6 +19,11 @@ struct Refusal {
 inline constexpr Refusal no_place{.reply = "-ERR max number of clients reached\r\n",
                                   .reason = "maxclients are connected",
                                   .advice = "raise maxclients, or lower the number of connections"};
+// It was connected already, and closes without a word.
+inline constexpr Refusal stranger_displaced{
+    .reply = {},
+    .reason = "maxclients are connected, and this one had not logged in: a new one took its place",
+    .advice = "keep strangers away from the port, or raise maxclients"};
 inline constexpr Refusal no_descriptor{.reply = no_place.reply,
                                        .reason = "no descriptor is left for one more client",
                                        .advice = "raise ulimit -n"};

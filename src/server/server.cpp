@@ -25,7 +25,10 @@ class Server::Implementation {
     const HandshakeOptions handshakes{.tls = options.tls_port == 0 ? nullptr : tls,
                                       .count_max = handshakes_max_of(options.worker_count)};
     for (std::size_t index = 0; index < options.worker_count; ++index) {
-      workers_.push_back(std::make_unique<Worker>(index, gate, services, counts_, handshakes));
+      workers_.push_back(std::make_unique<Worker>(index, gate, services, counts_, handshakes, [this, index] {
+        for (std::size_t other = 0; other < workers_.size(); ++other)
+          if (other != index) workers_[other]->give_place();
+      }));
     }
     acceptor_ = std::make_unique<Acceptor>(workers_, counts_);
   }

@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/base/random.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/command/certificate_login.hpp>
 #include <sepal/log/event.hpp>
@@ -57,11 +58,12 @@ void set_tcp_options(int descriptor, std::chrono::seconds keepalive) {
 }  // namespace
 
 Worker::Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts,
-               const HandshakeOptions& handshakes)
+               const HandshakeOptions& handshakes, std::function<void()> ask_others)
     : index_(index),
       gate_(gate),
       services_(services),
       counts_(counts),
+      ask_others_(std::move(ask_others)),
       dispatcher_(services, index),
       read_memory_(std::make_unique_for_overwrite<char[]>(read_buffer_bytes)),
       input_({read_memory_.get(), read_buffer_bytes}),
@@ -157,6 +159,12 @@ void Worker::pause_ended() {
   });
 }
 
+void Worker::give_place() {
+  boost::asio::post(context_, [this] {
+    if (make_place()) await_next();
+  });
+}
+
 void Worker::answer(std::uint64_t id, std::function<void(resp::Reply&)> append) {
   SEPAL_ASSERT(append != nullptr, "an answer without a reply");
   boost::asio::post(context_, [this, id, append = std::move(append)] {
@@ -207,9 +215,34 @@ void Worker::admit(Accepted accepted, Greeted greeted) {
   }
 }
 
-// `accepted` is unchanged if the client is refused. Inside the gate, because it reads the options and the
-// users, and because collect() reads the scheduler's clients with the gate closed.
+// Strangers must not take the places of clients that log in. Where clients need not log in, all are the same.
+bool Worker::make_place() {
+  if (stopping_) return false;
+  {
+    const GateEntered inside(gate_, index_);
+    if (services_.users->open()) return false;
+  }
+  const auto address = scheduler_.displace_stranger(random_number());
+  if (!address) return false;
+  counts_.rejected.fetch_add(1, std::memory_order_relaxed);
+  refusals_.note(stranger_displaced, *address);
+  return true;
+}
+
+// `accepted` is unchanged if the client is refused.
 std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted, Greeted& greeted) {
+  auto taken = take_place(accepted, greeted);
+  const auto* const refusal = std::get_if<const Refusal*>(&taken);
+  if (refusal == nullptr || *refusal != &no_place) return taken;
+  if (make_place()) return take_place(accepted, greeted);
+  // Another worker may have one. Its place is for the next that comes: perhaps the same client again.
+  ask_others_();
+  return taken;
+}
+
+// Inside the gate, because it reads the options and the users, and because collect() reads the scheduler's
+// clients with the gate closed.
+std::variant<Worker::Added, const Refusal*> Worker::take_place(Accepted& accepted, Greeted& greeted) {
   const GateEntered inside(gate_, index_);
   const command::RuntimeOptions& options = services_.options;
   // Protected mode comes first, so a stranger takes no place. The place is taken last: nothing below fails,
@@ -232,7 +265,8 @@ std::variant<Worker::Added, const Refusal*> Worker::take_in(Accepted& accepted, 
   SocketStream socket(std::move(accepted.descriptor), accepted.kind, readiness_);
   const auto add = [&](auto stream) {
     auto* const added = stream.get();
-    return Added{.client = scheduler_.add(std::move(stream), std::move(client)), .stream = added};
+    return Added{.client = scheduler_.add(std::move(stream), std::move(client), accepted.network),
+                 .stream = added};
   };
   if (greeted.connection == nullptr) return add(std::make_unique<SocketStream>(std::move(socket)));
   return add(std::make_unique<TlsStream>(std::move(socket), std::move(greeted.connection), unread_));

@@ -45,9 +45,10 @@ class Worker {
   // Handshakes have more.
   static constexpr std::uint64_t descriptors = 4;
 
-  // `index` is the worker's side of the gate and its place in services.workers.
+  // `index` is the worker's side of the gate and its place in services.workers. `ask_others` calls
+  // give_place() of all other workers.
   Worker(std::size_t index, Gate& gate, command::Services& services, ClientCounts& counts,
-         const HandshakeOptions& handshakes);
+         const HandshakeOptions& handshakes, std::function<void()> ask_others);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -67,6 +68,8 @@ class Worker {
   void kill(std::uint64_t id);
   void push(std::uint64_t id, std::shared_ptr<const std::string> bytes);
   void pause_ended();
+  // Closes a client that has not logged in and must, if this worker has one.
+  void give_place();
   void answer(std::uint64_t id, std::function<void(resp::Reply&)> append);
   // Tells the worker that the journal is durable up to a further position, has room, or has begun to refuse.
   void journal_progressed();
@@ -88,6 +91,8 @@ class Worker {
     std::variant<SocketStream*, TlsStream*> stream;
   };
   std::variant<Added, const Refusal*> take_in(Accepted& accepted, Greeted& greeted);
+  std::variant<Added, const Refusal*> take_place(Accepted& accepted, Greeted& greeted);
+  bool make_place();
   void turn_away(Accepted accepted, const Greeted& greeted, const Refusal& refusal);
   void ask_for_unread();
   void take_unread();
@@ -114,6 +119,7 @@ class Worker {
   Gate& gate_;
   command::Services& services_;
   ClientCounts& counts_;
+  std::function<void()> ask_others_;
   command::Dispatcher dispatcher_;
   std::unique_ptr<char[]> read_memory_;
   // The environment refers to all of these, and each session refers to the environment.

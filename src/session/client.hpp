@@ -19,8 +19,8 @@ namespace sepal::session {
 class Client {
  public:
   Client(const Session::Environment& environment, std::unique_ptr<Stream> its_stream,
-         command::ClientState client_state)
-      : session(environment, std::move(client_state)), stream(std::move(its_stream)) {}
+         command::ClientState client_state, std::uint64_t its_network)
+      : session(environment, std::move(client_state)), stream(std::move(its_stream)), network(its_network) {}
 
   [[nodiscard]] std::uint64_t id() { return session.client().id; }
   Session session;
@@ -36,6 +36,9 @@ class Client {
   bool peer_ended = false;
   bool abandoned = false;  // it is closed when its script has ended
   SteadyTime lingers_until{};
+  std::uint64_t network;            // of its address, see base/displace.hpp
+  std::size_t place_of_stranger{};  // valid while it is in Strangers
+  bool is_among_strangers = false;
 };
 
 }  // namespace sepal::session

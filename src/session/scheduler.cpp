@@ -12,6 +12,7 @@
 
 #include "client.hpp"
 #include "spare_buffers.hpp"
+#include "strangers.hpp"
 
 namespace sepal::session {
 namespace {
@@ -40,7 +41,10 @@ bool is_between_replies(const Client& client) {
 }  // namespace
 
 Scheduler::Scheduler(const Session::Environment& environment, Observer observer)
-    : environment_(environment), observer_(std::move(observer)), spares_(std::make_unique<SpareBuffers>()) {
+    : environment_(environment),
+      observer_(std::move(observer)),
+      spares_(std::make_unique<SpareBuffers>()),
+      strangers_(std::make_unique<Strangers>()) {
   SEPAL_ASSERT(observer_.left && observer_.gone,
                "the worker is told when a client leaves and when it is gone");
 }
@@ -50,13 +54,14 @@ State Scheduler::state_of(const Client& client) {
   return client.state;
 }
 
-Client& Scheduler::add(std::unique_ptr<Stream> stream, command::ClientState client) {
+Client& Scheduler::add(std::unique_ptr<Stream> stream, command::ClientState client, std::uint64_t network) {
   SEPAL_ASSERT(stream != nullptr, "a client without a stream");
   SEPAL_ASSERT(!lingering_.contains(client.id), "a client that lingers has the same id");
   const std::uint64_t id = client.id;
-  auto made = std::make_unique<Client>(environment_, std::move(stream), std::move(client));
+  auto made = std::make_unique<Client>(environment_, std::move(stream), std::move(client), network);
   const auto [place, is_new] = clients_.emplace(id, std::move(made));
   SEPAL_ASSERT(is_new, "each client has an id of its own");
+  if (!place->second->session.client().authenticated) strangers_->add(*place->second);
   return *place->second;
 }
 
@@ -444,6 +449,14 @@ void Scheduler::kill(std::uint64_t id) {
   if (Client* const client = find(id)) close(*client);
 }
 
+std::optional<std::string> Scheduler::displace_stranger(std::uint64_t random) {
+  Client* const client = strangers_->choose(random);
+  if (client == nullptr) return std::nullopt;
+  std::string address = client->session.client().address;
+  close(*client);
+  return address;
+}
+
 void Scheduler::sweep(SteadyTime now, const Patience& patience) {
   std::vector<Client*> over;  // collected first: to close a client changes the map
   std::uint64_t unparsed_peak = 0;
@@ -575,6 +588,7 @@ void Scheduler::close(Client& client) {
 // the caller, outside the gate.
 Scheduler::Clients::node_type Scheduler::unlist(Client& client) {
   const GateEntered inside(environment_.gate, environment_.gate_side);
+  strangers_->remove(client);
   client.session.leaves();
   environment_.services.buffers.sub_replies(client.outbox.byte_count() + client.pushed.size());
   auto node = clients_.extract(client.id());

@@ -1,5 +1,6 @@
 // sepal: the tools beside sepald.
 #include <sepal/base/version.hpp>
+#include <sepal/log/standard_streams.hpp>
 
 #include "commands.hpp"
 
@@ -7,6 +8,8 @@
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using namespace sepal::tools;
+  // Before a file is open.
+  sepal::log::keep_standard_streams();
   CommandLine line("Tools for Sepal. Only migrate, and backup with a server, need running servers",
                    sepal::version_line("sepal"));
   add_plan_command(line);

@@ -309,6 +309,30 @@ class TlsTest(DaemonTest):
             connection.close()
         self.eventually("the half-open ones are gone", lambda: "sepal_tls_handshakes 0\n" in self.page(daemon))
 
+    def test_strangers_that_hold_all_handshakes_leave_a_slow_client_its_chance(self):
+        daemon = self.serve()
+        beginning = b"\x16\x03\x01\x01\x00\x01\x00"
+
+        def strangers(count):
+            held = [self.raw(daemon) for _ in range(count)]
+            for connection in held:
+                connection.sendall(beginning)
+            return held
+
+        held = strangers(HALF_OPEN)
+        served = 0
+        for _ in range(20):
+            slow = self.raw(daemon)
+            held += strangers(5)
+            try:
+                with self.context().wrap_socket(slow, server_hostname="localhost") as secured:
+                    secured.sendall(encode("PING"))
+                    served += secured.recv(100) == b"+PONG\r\n"
+            except (OSError, ssl.SSLError):
+                pass
+        # Each keeps its place with a probability of 94 %, (1 - 1/85)^5, or more.
+        self.assertGreater(served, 10)
+
     def test_a_handshake_has_a_deadline(self):
         daemon = self.serve("--login-timeout", "1")
         silent, slow = self.raw(daemon), self.raw(daemon)

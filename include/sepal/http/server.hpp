@@ -3,7 +3,7 @@
 // It has a thread of its own, so no worker waits for it. It believes nothing: a request has a deadline and a
 // bound on its length, and no body; its Host must name this server, so that no web page can read the answers
 // through a browser (DNS rebinding); the number of connections has a bound, and a new one takes the place of
-// the one that has been waiting longest.
+// another one (base/displace.hpp).
 #pragma once
 
 #include <sepal/base/result.hpp>

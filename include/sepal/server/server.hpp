@@ -35,6 +35,10 @@ struct ServerOptions {
 // operator can still see why, and act.
 inline constexpr std::uint64_t operator_places = 4;
 
+// So many connections may be open beyond those of clients: a new one is accepted, and then a client that has
+// not logged in gives up its place.
+inline constexpr std::uint64_t newcomer_places = 8;
+
 // The descriptors that a server has open besides those of its clients.
 [[nodiscard]] std::uint64_t own_descriptors(const ServerOptions& options);
 

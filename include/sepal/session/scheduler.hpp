@@ -81,6 +81,7 @@ struct Patience {
 
 class Client;
 class SpareBuffers;
+class Strangers;
 
 // Confined to its worker, but for collect().
 class Scheduler {
@@ -100,8 +101,8 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   // Inside the gate. A new client, whose id no other has, in State::reading. Watch its stream for `readable`
-  // and give the events to ready(). It lives until Observer::gone.
-  Client& add(std::unique_ptr<Stream> stream, command::ClientState client);
+  // and give the events to ready(). It lives until Observer::gone. `network`: see base/displace.hpp.
+  Client& add(std::unique_ptr<Stream> stream, command::ClientState client, std::uint64_t network = 0);
 
   // --- a turn: begin_turn(), ready() for each client that is, end_turn(), settle() ---
 
@@ -139,6 +140,9 @@ class Scheduler {
   void push(std::uint64_t id, std::string_view bytes);
   // Closes it without a further reply.
   void kill(std::uint64_t id);
+  // Closes a client that has not logged in, so that a new one has its place; `random` chooses which. Returns
+  // its address; nothing: all have logged in. Call it only while clients must.
+  std::optional<std::string> displace_stranger(std::uint64_t random);
   // Closes clients whose time is over, and lingering ones. Notes the most that a client has unparsed and
   // unsent.
   void sweep(SteadyTime now, const Patience& patience);
@@ -203,6 +207,7 @@ class Scheduler {
   std::unique_ptr<SpareBuffers> spares_;
   Clients clients_;  // changed inside the worker's side of the gate: collect() reads it
   Clients lingering_;
+  std::unique_ptr<Strangers> strangers_;
   std::vector<Client*> round_;   // State::received
   std::size_t round_bytes_ = 0;  // that they have not parsed
   // Ids from here on: a client may be gone before its turn comes.

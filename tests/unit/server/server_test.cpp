@@ -163,6 +163,40 @@ TEST_CASE("the allowed number of clients is served; one more gets an error and i
   world.server.stop(stop_patience);
 }
 
+TEST_CASE("a new client takes the place of one that has not logged in, and of no other",
+          "[server][network]") {
+  ServerWorld world(any_port(2));
+  world.ground.options.clients_max = 4;
+  world.services.users->set_default_password("sesame");
+  world.start();
+  const std::string login = request({"AUTH", "sesame"});
+  // The strangers may be clients of the other worker: then one of them makes room for the next try.
+  const auto enter = [&] {
+    std::unique_ptr<SocketClient> client;
+    REQUIRE(eventually([&] {
+      client = world.connect();
+      return client->ask(login, 5) == "+OK\r\n";
+    }));
+    return client;
+  };
+  const auto first = enter();
+  std::vector<std::unique_ptr<SocketClient>> strangers;
+  for (int i = 0; i < 20; ++i) strangers.push_back(world.connect());
+  const auto second = enter();
+  const auto third = enter();
+  CHECK(first->ask(ping, pong.size()) == pong);
+  CHECK(second->ask(ping, pong.size()) == pong);
+  // 22 came for the three places that the first one left.
+  CHECK(world.server.rejected_count() >= 18);
+  const auto fourth = enter();
+  REQUIRE(eventually([&] { return world.server.count() == 4; }));
+  // All have logged in: now the bound holds as without a password.
+  CHECK(world.connect()->receive_until_closed() == "-ERR max number of clients reached\r\n");
+  for (const auto* client : {&first, &second, &third, &fourth})
+    CHECK((*client)->ask(ping, pong.size()) == pong);
+  world.server.stop(stop_patience);
+}
+
 TEST_CASE("a client that does not read is served on, as others are, and nothing is lost",
           "[server][network]") {
   ServerWorld world;
