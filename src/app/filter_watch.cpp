@@ -1,8 +1,8 @@
 #include "filter_watch.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/glob.hpp>
 #include <sepal/base/thread.hpp>
-#include <sepal/command/glob.hpp>
 #include <sepal/metrics/exposition.hpp>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ std::vector<FilterHistory::Point> FilterWatch::history_of(std::uint32_t database
 std::optional<command::FilterDetail> FilterWatch::look_at(std::uint32_t database,
                                                           const std::string& key) const {
   // A key that the metrics leave out is not shown here either (decisions/0029).
-  if (key.size() > watched_key_bytes_max || !command::matches(options_.pattern, key)) return std::nullopt;
+  if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) return std::nullopt;
   filter::FilterPtr filter;
   command::FilterDetail detail;
   {
@@ -135,7 +135,7 @@ void FilterWatch::walk() {
 // Inside the gate.
 void FilterWatch::visit(std::uint32_t database, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
-    if (key.size() > watched_key_bytes_max || !command::matches(options_.pattern, key)) continue;
+    if (key.size() > watched_key_bytes_max || !matches(options_.pattern, key)) continue;
     const filter::Filter* const filter = keyspace_.find({.database = database, .key = key});
     if (filter != nullptr && !filter->is_string())
       keep({.byte_count = filter->byte_count(), .database = database, .key = key});

@@ -10,9 +10,9 @@
 // in a list (`first_words_`), until a rule about the whole command comes.
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/glob.hpp>
 #include <sepal/base/word_list.hpp>
 #include <sepal/command/acl_selector.hpp>
-#include <sepal/command/glob.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -1,10 +1,10 @@
 // Handlers of COMMAND, except COMMAND DOCS, and of every HELP subcommand.
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/glob.hpp>
 #include <sepal/base/word_list.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
-#include <sepal/command/glob.hpp>
 
 #include <functional>
 #include <optional>

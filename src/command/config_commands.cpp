@@ -14,9 +14,9 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
+#include <sepal/base/glob.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
-#include <sepal/command/glob.hpp>
 
 #include <algorithm>
 #include <memory>

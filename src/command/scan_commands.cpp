@@ -7,10 +7,10 @@
 // views of them: the bytes of the request may move between two parts.
 
 #include <sepal/base/arguments.hpp>
+#include <sepal/base/glob.hpp>
 #include <sepal/base/parsed.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
-#include <sepal/command/glob.hpp>
 
 #include <algorithm>
 #include <limits>

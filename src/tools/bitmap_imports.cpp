@@ -1,7 +1,6 @@
 #include "bitmap_imports.hpp"
 
-#include <sepal/command/error_texts.hpp>
-#include <sepal/command/glob.hpp>
+#include <sepal/base/glob.hpp>
 
 #include <algorithm>
 
@@ -11,6 +10,9 @@
 
 namespace sepal::tools {
 namespace {
+
+// What a sepald answers if a command names a key that is not there.
+constexpr std::string_view absent_key_answer = "ERR no such key";
 
 // The key is named twice: the filter gets the key of its bitmap, and REPLACE lets it take the string's place.
 // The words of the rule are separated by blanks.
@@ -30,7 +32,7 @@ std::vector<std::string_view> request_of(const BitmapRule& rule, std::string_vie
 
 const BitmapRule* rule_for(std::span<const BitmapRule> rules, std::string_view key) {
   for (const BitmapRule& rule : rules)
-    if (command::matches(rule.pattern, key)) return &rule;
+    if (matches(rule.pattern, key)) return &rule;
   return nullptr;
 }
 
@@ -44,7 +46,7 @@ Result<void> check_rules(RedisConnection& target, std::span<const BitmapRule> ru
     const auto reply = target.receive();
     if (!reply) return reply.error();
     const std::string_view text = reply->view().text();
-    if (text == command::text::no_such_key) continue;
+    if (text == absent_key_answer) continue;
     return fail(Errc::out_of_range, "--bitmap '" + rule.pattern + "' '" + rule.scheme +
                                         "': the target says: " + readable_key(std::string(text)));
   }

@@ -11,7 +11,7 @@
 // Between two parts, other clients run. docs/protocol.md, "Long requests", says what they may change.
 #pragma once
 
-#include <sepal/command/glob.hpp>
+#include <sepal/base/glob.hpp>
 #include <sepal/resp/reply.hpp>
 
 #include <chrono>

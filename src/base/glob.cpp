@@ -6,13 +6,13 @@
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
-#include <sepal/command/glob.hpp>
+#include <sepal/base/glob.hpp>
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
-namespace sepal::command {
+namespace sepal {
 namespace {
 
 unsigned char folded(char byte, Case letters) {
@@ -115,4 +115,4 @@ bool has_wildcard(std::string_view pattern) {
   return pattern.find_first_of("*?[") != std::string_view::npos;
 }
 
-}  // namespace sepal::command
+}  // namespace sepal

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-namespace sepal::command {
+namespace sepal {
 
 enum class Case : std::uint8_t { sensitive, ignored };
 
@@ -41,4 +41,4 @@ class Matching {
 
 [[nodiscard]] bool has_wildcard(std::string_view pattern);
 
-}  // namespace sepal::command
+}  // namespace sepal
