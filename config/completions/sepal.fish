@@ -5,7 +5,7 @@ complete -c sepal -n '__fish_use_subcommand' -l version -d 'Display program vers
 complete -c sepal -n __fish_use_subcommand -a plan -d 'Says what a filter takes in memory and what it promises'
 complete -c sepal -n __fish_use_subcommand -a build -d 'Makes a filter file of lists of items'
 complete -c sepal -n __fish_use_subcommand -a merge -d 'Makes one filter file of several of the same seed and shape'
-complete -c sepal -n __fish_use_subcommand -a convert -d 'Makes a data directory or filter files of RDB or append-only files of Redis: filters and strings'
+complete -c sepal -n __fish_use_subcommand -a convert -d 'Makes a data directory or filter files of an RDB file of Redis: filters and strings'
 complete -c sepal -n __fish_use_subcommand -a migrate -d 'Copies the filters and strings of a running Redis, or of a sepald, to a sepald'
 complete -c sepal -n __fish_use_subcommand -a backup -d 'Copies the data of a running or stopped sepald, and verifies the copy'
 complete -c sepal -n __fish_use_subcommand -a restore -d 'Copies a backup into a data directory, and verifies it first'

@@ -5,7 +5,7 @@ tools=(
   'plan:Says what a filter takes in memory and what it promises'
   'build:Makes a filter file of lists of items'
   'merge:Makes one filter file of several of the same seed and shape'
-  'convert:Makes a data directory or filter files of RDB or append-only files of Redis\: filters and strings'
+  'convert:Makes a data directory or filter files of an RDB file of Redis\: filters and strings'
   'migrate:Copies the filters and strings of a running Redis, or of a sepald, to a sepald'
   'backup:Copies the data of a running or stopped sepald, and verifies the copy'
   'restore:Copies a backup into a data directory, and verifies it first'

@@ -50,6 +50,10 @@ void append_rdb_length(std::string& to, std::uint64_t length) {
   for (int shift = 24; shift >= 0; shift -= 8) append(length >> shift);
 }
 
+std::string too_many_layers(std::uint32_t layers_max) {
+  return "the filter has more than " + std::to_string(layers_max) + " layers, the limit";
+}
+
 Error not_a_filter() {
   return fail(Errc::out_of_range, "this is no filter");
 }
@@ -84,8 +88,7 @@ Result<RdbFilter> read_redisbloom(RdbReader& reader, std::uint32_t layers_max) {
     reader.end();
   }
   if (reader.failed()) return fail(Errc::damaged, "these are not the fields of a filter of RedisBloom");
-  if (layer_count > layers_max)
-    return fail(Errc::out_of_range, "the filter has more layers than a filter may have");
+  if (layer_count > layers_max) return fail(Errc::out_of_range, too_many_layers(layers_max));
   auto image = image_of(filter);
   if (!image) return fail(Errc::out_of_range, image.error().detail);
   found.image = std::move(*image);
@@ -122,6 +125,7 @@ Result<RdbFilter> read_sepal(RdbReader& reader, std::uint32_t layers_max) {
     reader.skip_fields();
   }
   if (reader.failed()) return fail(Errc::damaged, "these are not the fields of a filter of Sepal");
+  if (!text) return fail(Errc::out_of_range, too_many_layers(layers_max));
   if (!is_filter) return fail(Errc::out_of_range, "no filter has this header, or bits of this length");
   return found;
 }

@@ -338,7 +338,7 @@ constexpr auto table = with_groups(std::to_array<Setting>({
                                                           .help = "keys in all databases together",
                                                           .config = InConfig::shown}),
     row<&Settings::keyspace, &KeyspaceOptions::layers_max>({.key = "layers_max",
-                                                            .range = {1, 1024},
+                                                            .range = {1, filter::filter_layers_max},
                                                             .help = "layers that one filter may grow to",
                                                             .config = InConfig::shown}),
     row<&Settings::runtime, &RuntimeOptions::parser, &ParserLimits::bulk_bytes_max>(

@@ -20,25 +20,6 @@ struct ConvertArguments {
   bool quiet = false;
 };
 
-void print(const ReplayCounts& replay) {
-  std::printf("commands %llu run\n", wide(replay.commands));
-  if (replay.errors != 0)
-    std::printf("         %llu answered an error, the first: %s\n", wide(replay.errors),
-                replay.first_error.c_str());
-  for (const auto& [name, count] : replay.left_out)
-    std::printf("skipped  %llu commands %s: sepald does not run them\n", wide(count),
-                readable_key(name).c_str());
-  if (replay.databases_above != 0)
-    std::printf("LEFT OUT %llu commands for databases that sepald does not have\n",
-                wide(replay.databases_above));
-  if (replay.cut_bytes != 0)
-    std::printf("skipped  the last %llu bytes: a command that Redis did not finish to write\n",
-                wide(replay.cut_bytes));
-  if (replay.cut_commands != 0)
-    std::printf("skipped  the last %llu commands: a transaction that does not end\n",
-                wide(replay.cut_commands));
-}
-
 int convert_with(ConvertArguments& arguments) {
   ConvertRequest& request = arguments.request;
   const std::array outputs{!arguments.data_directory.empty(), !arguments.filter_files.empty(),
@@ -54,12 +35,9 @@ int convert_with(ConvertArguments& arguments) {
   Progress progress(stderr, progress_style(arguments.quiet));
   const auto report = convert(*disk, request, progress);
   if (!report) return refuse("convert", report.error().detail);
-  if (!arguments.quiet) {
+  if (!arguments.quiet)
     for (const std::string& line : report_of(report->keys)) std::puts(line.c_str());
-    if (report->replay) print(*report->replay);
-  }
-  const bool all = report->keys.refused.empty() && (!report->replay || report->replay->databases_above == 0);
-  return all ? exit_good : exit_incomplete;
+  return report->keys.refused.empty() ? exit_good : exit_incomplete;
 }
 
 }  // namespace
@@ -67,12 +45,13 @@ int convert_with(ConvertArguments& arguments) {
 void add_convert_command(CommandLine& line) {
   const auto arguments = std::make_shared<ConvertArguments>();
   CLI::App& command = line.add_command(
-      "convert",
-      "Makes a data directory or filter files of RDB or append-only files of Redis: filters and strings",
+      "convert", "Makes a data directory or filter files of an RDB file of Redis: filters and strings",
       [arguments] { return convert_with(*arguments); });
   command
-      .add_option("INPUT", arguments->request.input,
-                  "An RDB file, an append-only file, its manifest, or the folder of the manifest")
+      .add_option(
+          "INPUT", arguments->request.input,
+          "An RDB file; or the manifest of an append-only file without changes since its base, or its "
+          "folder")
       ->type_name("")
       ->required();
   command

@@ -12,12 +12,20 @@
 
 namespace sepal::tools {
 
-Result<void> check_output(const storage::Path& path) {
+bool is_same_file(const storage::Path& one, const storage::Path& other) {
+  std::error_code unknown;
+  return std::filesystem::equivalent(one, other, unknown);
+}
+
+Result<void> check_output(const storage::Path& path, std::span<const storage::Path> inputs) {
   std::error_code unknown;
   const auto status = std::filesystem::status(path, unknown);
   // A rename would replace a device by the filter.
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     return fail(Errc::out_of_range, path.string() + " is there, and is not a file that can be replaced");
+  for (const storage::Path& input : inputs)
+    if (is_same_file(path, input))
+      return fail(Errc::out_of_range, path.string() + " is an input as well, and would be replaced");
   // With a slash at the end, access() fails if the path is not a folder.
   const storage::Path folder = path.parent_path().empty() ? "./" : path.parent_path() / "";
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};

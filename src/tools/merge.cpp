@@ -124,7 +124,7 @@ class Merger {
     std::error_code unknown;
     const auto byte_count = std::filesystem::file_size(path, unknown);
     progress_.begin("reading", unknown ? 0 : byte_count);
-    auto file = storage::read_filter_file(disk_, path, filter_limits, [this](const storage::Progress& state) {
+    auto file = storage::read_filter_file(disk_, path, moved_limits, [this](const storage::Progress& state) {
       progress_.update(state.bytes_done, 0);
       return true;
     });

@@ -21,6 +21,9 @@ struct PlanRequest {
 inline constexpr std::uint64_t filter_bytes_max = std::uint64_t{1} << 50;
 // The limits of the filters that tools make. The limit of layers is a server's default.
 inline constexpr filter::FilterLimits filter_limits{.bytes_max = filter_bytes_max};
+// The limits of the filters that tools take over. The limit of layers is the highest that a server may have.
+inline constexpr filter::FilterLimits moved_limits{.bytes_max = filter_bytes_max,
+                                                   .layers_max = filter::filter_layers_max};
 
 // Errors: out_of_range, with a sentence.
 Result<void> check_options(const filter::FilterOptions& options);

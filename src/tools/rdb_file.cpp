@@ -24,12 +24,17 @@ namespace {
 
 constexpr std::size_t file_piece_bytes = 256 << 10;
 constexpr std::string_view rdb_magic = "REDIS";
+constexpr std::string_view valkey_magic = "VALKEY";
 constexpr std::size_t rdb_version_digits = 4;
 constexpr unsigned rdb_version_min = 9;
-constexpr unsigned rdb_version_max = 12;
+constexpr unsigned rdb_version_max = 13;
+
+// What can be done with a file of a format that is not read.
+constexpr const char* by_migrate = "; start the server that wrote it, and copy its keys with sepal migrate";
 
 // The types of items.
 namespace opcode {
+constexpr std::uint8_t key_metadata = 243;
 constexpr std::uint8_t slot_info = 244;
 constexpr std::uint8_t function = 245;
 constexpr std::uint8_t module_part = 247;
@@ -68,10 +73,11 @@ constexpr std::uint8_t type_string = 0;
 constexpr std::uint8_t type_stream_1 = 15;
 constexpr std::uint8_t type_stream_2 = 19;
 constexpr std::uint8_t type_stream_3 = 21;
+constexpr std::uint8_t type_stream_4 = 26;
 
 // By number. Gaps are types that no version from rdb_version_min on writes.
 constexpr auto types = [] {
-  std::array<Type, 26> table{};
+  std::array<Type, 27> table{};
   table[type_string] = {Shape::one_string, "string"};
   table[1] = {Shape::strings, "list"};
   table[2] = {Shape::strings, "set"};
@@ -98,6 +104,7 @@ constexpr auto types = [] {
   table[23] = {Shape::one_string, "hash"};
   table[24] = {Shape::hash_deadlines_from, "hash"};
   table[25] = {Shape::one_string_from, "hash"};
+  table[type_stream_4] = {Shape::stream, "stream"};
   return table;
 }();
 static_assert(std::ranges::all_of(types,
@@ -155,12 +162,20 @@ RdbFile::RdbFile(storage::File& file, std::uint64_t file_bytes, std::string name
       checks_(check == Check::checksum) {}
 
 bool RdbFile::begins(std::span<const std::byte> bytes) {
-  return bytes.size() >= rdb_magic.size() &&
-         std::ranges::equal(bytes.first(rdb_magic.size()), std::as_bytes(std::span(rdb_magic)));
+  const auto begins_with = [&](std::string_view magic) {
+    return bytes.size() >= magic.size() &&
+           std::ranges::equal(bytes.first(magic.size()), std::as_bytes(std::span(magic)));
+  };
+  return begins_with(rdb_magic) || begins_with(valkey_magic);
 }
 
-Error RdbFile::error_at(Errc code, const std::string& what) const {
-  return fail(code, name_ + ": " + what + " at offset " + std::to_string(reader_.offset()));
+Error RdbFile::error_at(Errc code, const std::string& what, const char* advice) const {
+  return fail(code, name_ + ": " + what + " at offset " + std::to_string(reader_.offset()) + advice);
+}
+
+Error RdbFile::unknown(std::uint8_t type) const {
+  return error_at(Errc::unsupported_version, "there is something of the unknown type " + std::to_string(type),
+                  by_migrate);
 }
 
 // Why the reader failed.
@@ -170,9 +185,12 @@ Error RdbFile::problem() const {
 }
 
 Result<void> RdbFile::read_header() {
-  std::array<std::byte, rdb_magic.size()> magic{};
-  reader_.read(magic);
-  if (reader_.failed() || !begins(magic))
+  std::string magic(rdb_magic.size(), '\0');
+  reader_.read(std::as_writable_bytes(std::span(magic)));
+  if (valkey_magic.starts_with(magic))
+    return fail(Errc::unsupported_version,
+                name_ + ": this is an RDB file of Valkey 9 or later, whose format is not read" + by_migrate);
+  if (reader_.failed() || magic != rdb_magic)
     return fail(Errc::damaged, name_ + ": this is not an RDB file of Redis");
   unsigned version = 0;
   for (std::size_t i = 0; i < rdb_version_digits; ++i) {
@@ -182,9 +200,11 @@ Result<void> RdbFile::read_header() {
   }
   if (version < rdb_version_min || version > rdb_version_max)
     return fail(Errc::unsupported_version,
-                name_ + format(": this is version %u of the RDB format, and versions "
-                               "%u to %u are known",
-                               version, rdb_version_min, rdb_version_max));
+                name_ +
+                    format(": this is version %u of the RDB format, and versions %u to %u are read, those "
+                           "of Redis 5 to 8.6",
+                           version, rdb_version_min, rdb_version_max) +
+                    by_migrate);
   begun_ = true;
   return {};
 }
@@ -198,9 +218,7 @@ Result<std::optional<RdbKey>> RdbFile::next() {
     if (reader_.failed()) return problem();
     // Types of values are small numbers, and opcodes are large ones. A number in between is neither.
     if (type < types.size()) {
-      if (types[type].shape == Shape::unknown)
-        return error_at(Errc::unsupported_version,
-                        "there is a value of the unknown type " + std::to_string(type));
+      if (types[type].shape == Shape::unknown) return unknown(type);
       RdbKey key = read_key(type);
       if (reader_.failed()) return problem();
       return std::optional(std::move(key));
@@ -219,8 +237,17 @@ Result<void> RdbFile::read_end() {
   const std::uint64_t stored = reader_.integer(sizeof computed);
   if (!reader_.failed() && checks_ && stored != 0 && stored != computed)
     return error_at(Errc::damaged, "the file is not what Redis wrote: another checksum");
+  if (!reader_.failed() && !reader_.at_end()) return error_behind_end();
+  // The look behind the end may have failed.
+  if (!bytes_.outcome()) return bytes_.outcome();
   ended_ = true;
   return {};
+}
+
+Error RdbFile::error_behind_end() {
+  const Error behind = error_at(Errc::damaged, "something stands behind the end of the RDB file");
+  if (!begins_commands(static_cast<char>(reader_.byte()))) return behind;
+  return fail(Errc::unsupported_version, name_ + ": " + append_only_advice);
 }
 
 Result<void> RdbFile::take_opcode(std::uint8_t code) {
@@ -245,17 +272,25 @@ Result<void> RdbFile::take_opcode(std::uint8_t code) {
     case opcode::frequency:
       reader_.byte();
       return {};
-    case opcode::about:
-      skip_strings(2);
+    case opcode::about: {
+      constexpr std::size_t names_max = 16;
+      const auto name = reader_.text(names_max);
+      const auto value = reader_.text(names_max);
+      if (name == "aof-base" && value == "1") beside_.is_append_only_base = true;
       return {};
+    }
     case opcode::function:
       skip_strings(1);
+      ++beside_.function_libraries;
+      return {};
+    case opcode::key_metadata:
+      skip_metadata();
       return {};
     case opcode::sizes:
-      for (int i = 0; i < 2; ++i) reader_.length();
+      skip_lengths(2);
       return {};
     case opcode::slot_info:
-      for (int i = 0; i < 3; ++i) reader_.length();
+      skip_lengths(3);
       return {};
     case opcode::module_part:
       // The module's id. Behind it, the place in the file where the part belongs is a field as well.
@@ -263,8 +298,7 @@ Result<void> RdbFile::take_opcode(std::uint8_t code) {
       reader_.skip_fields();
       return {};
     default:
-      return error_at(Errc::unsupported_version,
-                      "there is an item of the unknown type " + std::to_string(code));
+      return unknown(code);
   }
 }
 
@@ -297,7 +331,7 @@ void RdbFile::read_module(RdbKey& key) {
   // The name alone says whether this is a filter: the id also has the version of its encoding. A filter of an
   // unknown version is reported as refused, and not skipped as another type.
   if (name != module_name(filter::redisbloom_id)) {
-    key.type += " " + name;
+    key.type = name;
     return reader_.skip_fields();
   }
   key.kind = RdbKey::Kind::filter;
@@ -305,7 +339,7 @@ void RdbFile::read_module(RdbKey& key) {
     key.refusal = "an unknown version of RedisBloom or Sepal wrote it";
     return reader_.skip_fields();
   }
-  auto read = filter::read_rdb_filter(reader_, id, filter_limits.layers_max);
+  auto read = filter::read_rdb_filter(reader_, id, moved_limits.layers_max);
   if (read) {
     key.filter = std::move(*read);
   } else {
@@ -313,8 +347,22 @@ void RdbFile::read_module(RdbKey& key) {
   }
 }
 
+// For each module: four bytes that name it, and its fields.
+void RdbFile::skip_metadata() {
+  constexpr std::uint64_t module_bytes = 4;
+  for (std::uint64_t modules = reader_.length(); modules != 0 && !reader_.failed(); --modules) {
+    reader_.skip(module_bytes);
+    reader_.skip_fields();
+    ++beside_.metadata;
+  }
+}
+
 void RdbFile::skip_strings(std::uint64_t count) {
   for (; count != 0 && !reader_.failed(); --count) reader_.string();
+}
+
+void RdbFile::skip_lengths(int count) {
+  for (; count != 0; --count) reader_.length();
 }
 
 void RdbFile::skip_scored(bool as_text) {
@@ -365,29 +413,47 @@ void RdbFile::skip_value(std::uint8_t type) {
   }
 }
 
+// The shape of a stream: its nodes; its numbers; its groups. The second and third forms only have more
+// numbers.
 void RdbFile::read_stream(std::uint8_t type) {
-  // The shape of a stream: its nodes; its numbers; its groups, each with the entries that wait for an
-  // acknowledgement, and with its consumers. Ids have a fixed size here, because Redis writes them without a
-  // length. Later forms only have more numbers.
-  constexpr std::uint64_t id_bytes = 16;
-  constexpr std::uint64_t time_bytes = 8;
   for (std::uint64_t nodes = reader_.length(); nodes != 0 && !reader_.failed(); --nodes) skip_strings(2);
   // Its length and last id, and since the second form its first id, the highest deleted id, and a count.
-  for (int numbers = type == type_stream_1 ? 3 : 8; numbers != 0; --numbers) reader_.length();
-  for (std::uint64_t groups = reader_.length(); groups != 0 && !reader_.failed(); --groups) {
+  skip_lengths(type == type_stream_1 ? 3 : 8);
+  for (std::uint64_t groups = reader_.length(); groups != 0 && !reader_.failed(); --groups) skip_group(type);
+  if (type == type_stream_4) skip_producers();
+}
+
+// A group of a stream, with the entries that wait for an acknowledgement, and with its consumers. Ids have a
+// fixed size here, because Redis writes them without a length.
+void RdbFile::skip_group(std::uint8_t type) {
+  constexpr std::uint64_t id_bytes = 16;
+  constexpr std::uint64_t time_bytes = 8;
+  reader_.string();
+  skip_lengths(type == type_stream_1 ? 2 : 3);
+  for (std::uint64_t pending = reader_.length(); pending != 0 && !reader_.failed(); --pending) {
+    reader_.skip(id_bytes + time_bytes);
+    reader_.length();
+  }
+  for (std::uint64_t consumers = reader_.length(); consumers != 0 && !reader_.failed(); --consumers) {
     reader_.string();
-    for (int numbers = type == type_stream_1 ? 2 : 3; numbers != 0; --numbers) reader_.length();
-    for (std::uint64_t pending = reader_.length(); pending != 0 && !reader_.failed(); --pending) {
-      reader_.skip(id_bytes + time_bytes);
-      reader_.length();
-    }
-    for (std::uint64_t consumers = reader_.length(); consumers != 0 && !reader_.failed(); --consumers) {
+    reader_.skip(type >= type_stream_3 ? 2 * time_bytes : time_bytes);
+    for (std::uint64_t pending = reader_.length(); pending != 0 && !reader_.failed(); --pending)
+      reader_.skip(id_bytes);
+  }
+}
+
+// What the fourth form of a stream has behind its groups: two settings; the producers, each with the ids of
+// its messages and the entries that these became; two counts.
+void RdbFile::skip_producers() {
+  skip_lengths(2);
+  for (std::uint64_t producers = reader_.length(); producers != 0 && !reader_.failed(); --producers) {
+    reader_.string();
+    for (std::uint64_t messages = reader_.length(); messages != 0 && !reader_.failed(); --messages) {
       reader_.string();
-      reader_.skip(type == type_stream_3 ? 2 * time_bytes : time_bytes);
-      for (std::uint64_t pending = reader_.length(); pending != 0 && !reader_.failed(); --pending)
-        reader_.skip(id_bytes);
+      skip_lengths(2);
     }
   }
+  skip_lengths(2);
 }
 
 }  // namespace sepal::tools

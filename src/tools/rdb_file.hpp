@@ -1,4 +1,4 @@
-// Reads an RDB file of Redis, versions 9 to 12: its filters, and enough of all other values to get behind
+// Reads an RDB file of Redis, versions 9 to 13: its filters, and enough of all other values to get behind
 // them.
 //
 //     "REDIS" and four digits: the version
@@ -52,13 +52,30 @@ struct RdbKey {
   std::optional<std::string> key;  // nothing where it is longer than keyspace::key_bytes_max
   keyspace::Deadline deadline = keyspace::no_deadline;
   Kind kind = Kind::other;
-  std::string type;  // in words: "hash", "module TopK-TYPE"
+  std::string type;  // in words: "hash", "TopK-TYPE"
   // The filter, if the value is one. Nothing if the filter is refused: then `refusal` says why.
   std::optional<filter::RdbFilter> filter;
   std::string refusal;
   // Where the bytes of the string are, if the value is one.
   filter::RdbString string;
 };
+
+// What an RDB file has beside keys.
+struct RdbBeside {
+  // Redis wrote the file as the base of an append-only file. Other files may have later changes.
+  bool is_append_only_base = false;
+  std::uint64_t function_libraries = 0;
+  std::uint64_t metadata = 0;  // that modules have put on keys
+};
+
+// Whether the commands of an append-only file begin so: a list, or a note.
+[[nodiscard]] constexpr bool begins_commands(char first) {
+  return first == '*' || first == '#';
+}
+inline constexpr const char* append_only_advice =
+    "this is an append-only file, and only a server can run its commands; let Redis write an RDB file "
+    "(BGSAVE) "
+    "and convert that, or copy the keys with sepal migrate";
 
 // Confined. Blocks. All errors begin with the name of the file. Memory: one fixed buffer and one key.
 // Believes no byte.
@@ -69,14 +86,15 @@ class RdbFile {
   // `file` outlives this object.
   RdbFile(storage::File& file, std::uint64_t file_bytes, std::string name, Check check);
 
-  // Whether a file that begins so is an RDB file.
+  // Whether a file that begins so is an RDB file of any version.
   static bool begins(std::span<const std::byte> bytes);
 
-  // The next key; nothing at the end, once the checksum is found right. Errors: damaged, unsupported_version,
-  // those of the disk.
+  // The next key; nothing at the end, once the checksum is found right and nothing stands behind it. Errors:
+  // damaged, unsupported_version, those of the disk.
   Result<std::optional<RdbKey>> next();
-  // What was read so far. At the end: what stands behind is no part of the RDB file.
+  // What was read so far.
   [[nodiscard]] std::uint64_t offset() const { return reader_.offset(); }
+  [[nodiscard]] const RdbBeside& beside() const { return beside_; }
   [[nodiscard]] filter::RdbBytes& bytes() { return bytes_; }
 
  private:
@@ -88,9 +106,15 @@ class RdbFile {
   void read_stream(std::uint8_t type);
   void skip_value(std::uint8_t type);
   void skip_strings(std::uint64_t count);
+  void skip_lengths(int count);
+  void skip_group(std::uint8_t type);
   void skip_scored(bool as_text);
+  void skip_metadata();
+  void skip_producers();
   [[nodiscard]] Error problem() const;
-  [[nodiscard]] Error error_at(Errc code, const std::string& what) const;
+  [[nodiscard]] Error error_at(Errc code, const std::string& what, const char* advice = "") const;
+  [[nodiscard]] Error unknown(std::uint8_t type) const;
+  [[nodiscard]] Error error_behind_end();
 
   FileBytes bytes_;
   filter::RdbReader reader_;
@@ -100,6 +124,7 @@ class RdbFile {
   bool ended_ = false;
   std::uint64_t database_ = 0;
   keyspace::Deadline deadline_ = keyspace::no_deadline;
+  RdbBeside beside_;
 };
 
 }  // namespace sepal::tools

@@ -94,6 +94,7 @@ Result<const storage::StreamedFilter*> RdbFilters::next() {
     return static_cast<const storage::StreamedFilter*>(&filter_);
   }
   checked_ = true;
+  note_end();
   progress_.end();
   return static_cast<const storage::StreamedFilter*>(nullptr);
 }
@@ -115,15 +116,16 @@ Result<bool> RdbFilters::take(RdbKey& key) {
     return false;
   }
   const bool is_string = key.kind == RdbKey::Kind::string;
+  const std::string name = key.key.value_or("(too long to be shown)");
   if (key.kind == RdbKey::Kind::other || (is_string && strings_ == Strings::left_out)) {
-    ++keys_.others["of type " + key.type];
+    keys_.leave(key.type, key.database, name);
     return false;
   }
   if (is_string) {
     if (auto done = take_string(key); !done) return done.error();
   }
   if (const std::string reason = reason_against(key); !reason.empty()) {
-    keys_.refuse(reason, key.database, key.key.value_or("(too long to be shown)"));
+    keys_.refuse(reason, key.database, name);
     return false;
   }
   if (is_string) {
@@ -131,10 +133,25 @@ Result<bool> RdbFilters::take(RdbKey& key) {
     keys_.string_bytes += key.filter->image.layers[0].item_count;
     return true;
   }
-  ++keys_.filters;
-  keys_.bytes += key.filter->image.bitmap_bytes();
-  for (const auto& layer : key.filter->image.layers) keys_.items += layer.item_count;
+  note_filter(key);
   return true;
+}
+
+void RdbFilters::note_filter(const RdbKey& key) {
+  const filter::ImageHeader& image = key.filter->image;
+  ++keys_.filters;
+  keys_.bytes += image.bitmap_bytes();
+  for (const auto& layer : image.layers) keys_.items += layer.item_count;
+  keys_.layers_most = std::max(keys_.layers_most, image.layers.size());
+  const bool loses_deadline = strings_ == Strings::left_out && key.deadline != keyspace::no_deadline;
+  if (loses_deadline) ++keys_.others["deadlines: a filter file has none"];
+}
+
+// What no key is, or what a key has beside its value.
+void RdbFilters::note_end() {
+  const RdbBeside& beside = rdb_->beside();
+  if (beside.function_libraries != 0) keys_.others["libraries of functions"] = beside.function_libraries;
+  if (beside.metadata != 0) keys_.others["metadata that modules put on keys"] = beside.metadata;
 }
 
 // Gives the key the image of its string, or the reason why it has none.

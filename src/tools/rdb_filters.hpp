@@ -29,6 +29,8 @@ class RdbFilters final : public storage::FilterStream {
   Result<void> rewind() override;
   Result<const storage::StreamedFilter*> next() override;
 
+  // Whether Redis wrote the file as the base of an append-only file. Known once next() has told the end.
+  [[nodiscard]] bool is_append_only_base() const { return rdb_ && rdb_->beside().is_append_only_base; }
   // Since the last rewind().
   [[nodiscard]] const MovedKeys& keys() const { return keys_; }
 
@@ -51,6 +53,8 @@ class RdbFilters final : public storage::FilterStream {
   };
 
   Result<bool> take(RdbKey& key);
+  void note_filter(const RdbKey& key);
+  void note_end();
   Result<void> take_string(RdbKey& key);
   [[nodiscard]] static std::string reason_against(const RdbKey& key);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -18,7 +17,6 @@ constexpr std::uint64_t manifest_bytes_max = 16 << 20;
 
 struct ListedPart {
   std::string name;
-  std::uint64_t sequence = 0;
   char type = 0;
 };
 
@@ -41,27 +39,15 @@ std::optional<ListedPart> parse_line(std::string_view line) {
     const std::string_view value = words[i + 1];
     if (words[i] == "file") part.name = value;
     if (words[i] == "type") part.type = value[0];
-    if (words[i] != "seq") continue;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), part.sequence);
-    if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
+    if (words[i] == "seq" && value.find_first_not_of("0123456789") != std::string_view::npos)
+      return std::nullopt;
   }
   const bool plain = !part.name.empty() && part.name.find_first_of("/\"\\") == std::string::npos;
   const bool known = std::string_view("bih").find(part.type) != std::string_view::npos && part.type != 0;
   return words.size() % 2 == 0 && plain && known ? std::optional(part) : std::nullopt;
 }
 
-// Reads an RDB file at the start of `source` to its end, as only its end tells where the commands begin. The
-// checksum is verified later, when the keys are read.
-Result<std::uint64_t> end_of_rdb(RedisFile& source) {
-  RdbFile rdb(*source.file, source.byte_count, source.name, RdbFile::Check::none);
-  for (;;) {
-    const auto key = rdb.next();
-    if (!key) return key.error();
-    if (!*key) return rdb.offset();
-  }
-}
-
-Result<RedisFile> open_part(storage::Disk& disk, const storage::Path& path) {
+Result<RedisFile> open_rdb(storage::Disk& disk, const storage::Path& path) {
   auto file = disk.open(path);
   if (!file) return file.error();
   const auto size = (*file)->size();
@@ -70,16 +56,10 @@ Result<RedisFile> open_part(storage::Disk& disk, const storage::Path& path) {
   std::array<std::byte, 8> start{};
   const auto read = source.file->read_at(0, start);
   if (!read) return read.error();
-  if (!RdbFile::begins(std::span(start).first(*read))) {
-    // Commands are lists, and notes begin with '#'.
-    if (*read == 0 || start[0] == std::byte{'*'} || start[0] == std::byte{'#'}) return source;
-    return fail(Errc::damaged,
-                source.name + ": this is neither an RDB file nor an append-only file of Redis");
-  }
-  const auto end = end_of_rdb(source);
-  if (!end) return end.error();
-  source.commands_from = *end;
-  return source;
+  if (RdbFile::begins(std::span(start).first(*read))) return source;
+  if (*read != 0 && begins_commands(static_cast<char>(start[0])))
+    return fail(Errc::unsupported_version, source.name + ": " + append_only_advice);
+  return fail(Errc::damaged, source.name + ": this is no RDB file of Redis");
 }
 
 Result<std::string> read_small_file(storage::Disk& disk, const storage::Path& path) {
@@ -107,10 +87,40 @@ Result<storage::Path> manifest_in(storage::Disk& disk, const storage::Path& fold
                                                    : " has several manifests; name one"));
 }
 
+// Changes since the base would be lost.
+Result<void> check_empty(storage::Disk& disk, const storage::Path& increment) {
+  const auto file = disk.open(increment);
+  if (!file) return file.error();
+  const auto size = (*file)->size();
+  if (!size) return size.error();
+  if (*size == 0) return {};
+  return fail(
+      Errc::unsupported_version,
+      increment.string() +
+          ": these are changes since the base of the append-only file, as commands that only a server "
+          "can run; stop the writers, send BGREWRITEAOF, and convert the folder when it is done, or "
+          "copy the keys with sepal migrate");
+}
+
+// The base of an append-only file that has no changes since.
+Result<RedisFile> open_base(storage::Disk& disk, const storage::Path& manifest) {
+  const auto text = read_small_file(disk, manifest);
+  if (!text) return text.error();
+  const auto parts = parse_manifest(*text);
+  if (!parts) return fail(parts.error().code, manifest.string() + ": " + parts.error().detail);
+  // The names are those of files beside the manifest.
+  auto base = open_rdb(disk, manifest.parent_path() / parts->base);
+  if (!base) return base;
+  for (const std::string& increment : parts->increments)
+    if (auto empty = check_empty(disk, manifest.parent_path() / increment); !empty) return empty.error();
+  base->of_manifest = true;
+  return base;
+}
+
 }  // namespace
 
-Result<std::vector<std::string>> parse_manifest(std::string_view text) {
-  std::vector<ListedPart> parts;
+Result<Manifest> parse_manifest(std::string_view text) {
+  Manifest manifest;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
@@ -119,20 +129,16 @@ Result<std::vector<std::string>> parse_manifest(std::string_view text) {
     if (line.empty() || line[0] == '#') continue;
     const auto part = parse_line(line);
     if (!part) return fail(Errc::damaged, "the line \"" + std::string(line) + "\" is not one of a manifest");
+    if (part->type == 'b' && !manifest.base.empty()) return fail(Errc::damaged, "it names two bases");
+    if (part->type == 'b') manifest.base = part->name;
     // The parts of type h are older ones, which the base replaces. Redis is about to remove them.
-    if (part->type != 'h') parts.push_back(*part);
+    if (part->type == 'i') manifest.increments.push_back(part->name);
   }
-  // The base goes first, and then the commands in the order in which Redis wrote them.
-  std::ranges::stable_sort(parts, {},
-                           [](const ListedPart& part) { return std::pair(part.type != 'b', part.sequence); });
-  std::vector<std::string> names;
-  names.reserve(parts.size());
-  for (ListedPart& part : parts) names.push_back(std::move(part.name));
-  if (names.empty()) return fail(Errc::damaged, "the manifest names no file");
-  return names;
+  if (manifest.base.empty()) return fail(Errc::damaged, "it names no base");
+  return manifest;
 }
 
-Result<std::vector<RedisFile>> redis_files(storage::Disk& disk, const storage::Path& path) {
+Result<RedisFile> redis_file(storage::Disk& disk, const storage::Path& path) {
   storage::Path file = path;
   // A path that is not there is no folder. Opening it below tells why.
   std::error_code unknown;
@@ -141,23 +147,7 @@ Result<std::vector<RedisFile>> redis_files(storage::Disk& disk, const storage::P
     if (!found) return found.error();
     file = *found;
   }
-  std::vector<storage::Path> parts{file};
-  if (file.string().ends_with(manifest_ending)) {
-    const auto text = read_small_file(disk, file);
-    if (!text) return text.error();
-    const auto names = parse_manifest(*text);
-    if (!names) return fail(names.error().code, file.string() + ": " + names.error().detail);
-    // The manifest itself is no part. The names in it are those of files beside it.
-    parts.clear();
-    for (const std::string& name : *names) parts.push_back(file.parent_path() / name);
-  }
-  std::vector<RedisFile> files;
-  for (const storage::Path& part : parts) {
-    auto opened = open_part(disk, part);
-    if (!opened) return opened.error();
-    files.push_back(std::move(*opened));
-  }
-  return files;
+  return file.string().ends_with(manifest_ending) ? open_base(disk, file) : open_rdb(disk, file);
 }
 
 }  // namespace sepal::tools

@@ -1,12 +1,12 @@
-// Finds the files of Redis that belong together: an RDB file alone, or an append-only file in one or several
-// parts.
+// Finds the RDB file that has all that Redis has kept: an RDB file, or the base of an append-only file
+// without changes since.
 //
 //     dump.rdb                                  an RDB file
-//     appendonly.aof                            commands; or an RDB file with commands behind it
 //     appendonlydir/appendonly.aof.manifest     names the parts, one a line: "file NAME seq N type T", where
-//     T is
-//                                               b (the base, the first of the other two), i (commands), or h
-//                                               (old)
+//                                               T is b (the base), i (commands since), or h (old)
+//
+// Changes since the base are commands. Only a server can run them, so they are refused
+// (docs/decisions/0038).
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -24,16 +24,20 @@ struct RedisFile {
   std::string name;  // for messages
   std::unique_ptr<storage::File> file;
   std::uint64_t byte_count = 0;
-  std::uint64_t commands_from = 0;  // before it: an RDB file
+  bool of_manifest = false;  // the base of an append-only file, whose other parts are empty
 };
 
-// The parts in the order of Redis. `path` is a file, a manifest, or a folder with one manifest. Blocks: reads
-// an RDB file to its end, to find the commands behind it. Errors: damaged, unsupported_version, not_found,
-// those of the disk; with a sentence.
-Result<std::vector<RedisFile>> redis_files(storage::Disk& disk, const storage::Path& path);
+// `path` is a file, a manifest, or a folder with one manifest. Blocks. Errors: unsupported_version where
+// there are commands; damaged, not_found, those of the disk; with a sentence.
+Result<RedisFile> redis_file(storage::Disk& disk, const storage::Path& path);
 
-// The names of the parts that a manifest lists, base first. Errors: damaged, with a sentence that does not
-// name the file.
-Result<std::vector<std::string>> parse_manifest(std::string_view text);
+struct Manifest {
+  std::string base;
+  std::vector<std::string> increments;
+};
+
+// The parts that a manifest lists, without the old ones. Errors: damaged, with a sentence that does not name
+// the file.
+Result<Manifest> parse_manifest(std::string_view text);
 
 }  // namespace sepal::tools

@@ -102,7 +102,7 @@ VARYING = {
 # Document: a shell script that makes the files for its commands.
 PREPARED = {
     "docs/guides/moving-from-redisbloom.md":
-        "cp tests/golden/redis_files/rdb.rdb dump.rdb; cp -r tests/golden/redis_files/preamble appendonlydir",
+        "cp tests/golden/redis_files/rdb.rdb dump.rdb; cp -r tests/golden/redis_files/preamble appendonlydir; : > appendonlydir/appendonly.aof.2.incr.aof",
     "docs/operations.md": "seq 1000 > users.txt; seq 500 2000 | gzip > more-users.txt.gz",
 }
 

@@ -53,6 +53,9 @@ struct FilterOptions {
   friend bool operator==(const FilterOptions&, const FilterOptions&) = default;
 };
 
+// The setting layers_max may be raised to this. Programs that take filters over take so many layers.
+inline constexpr std::uint32_t filter_layers_max = 1024;
+
 // What a filter may become. Checked before anything is allocated.
 struct FilterLimits {
   std::uint64_t bytes_max = 0;  // for the whole filter, all layers

@@ -50,6 +50,32 @@ std::string rdb_of(const std::vector<std::pair<std::string, std::uint64_t>>& fil
   return text.sealed();
 }
 
+// The value of a filter of RedisBloom, as an RDB file has it behind the key.
+std::string value_of(const filter::RedisBloomFilter& filter) {
+  std::vector<std::string> bits;
+  for (const auto& layer : filter.layers) bits.emplace_back(layer.byte_count, '\1');
+  std::string value = test::rdb_dump(filter, bits);
+  return value.substr(1, value.size() - 11);  // without the type, the version and the checksum
+}
+
+// A filter that has grown by layers of one item each, as RedisBloom's do with EXPANSION 1.
+filter::RedisBloomFilter grown(std::size_t layer_count) {
+  auto filter = test::empty_redisbloom({.error_rate = 0.5, .capacity = 1, .expansion = 1});
+  filter.layers.resize(layer_count, filter.layers[0]);
+  for (std::size_t i = 1; i < layer_count; ++i)
+    filter.layers[i].error_rate = filter.layers[i - 1].error_rate / 2;
+  for (auto& layer : filter.layers) layer.item_count = 1;
+  filter.item_count = layer_count;
+  return filter;
+}
+
+// An RDB file that has all this behind its head.
+std::string rdb_with(const std::string& version, const std::string& items) {
+  test::RdbText text;
+  text.bytes = version + items + '\xff';
+  return text.sealed();
+}
+
 // An RDB file with strings as Redis writes them: plain, packed, and numbers of 1, 2 and 4 bytes.
 std::string rdb_of_strings(const std::vector<std::pair<std::string, std::string>>& encoded) {
   test::RdbText text;
@@ -140,9 +166,7 @@ TEST_CASE("any changed byte of an RDB file is noticed before anything is written
     SimulatedDisk disk;
     put(disk, text.substr(0, length));
     CAPTURE(length);
-    const auto report = convert_to(disk, ConvertRequest::Output::nothing);
-    // An append-only file may be empty.
-    CHECK((!report || length == 0));
+    CHECK(!convert_to(disk, ConvertRequest::Output::nothing));
   }
 }
 
@@ -178,28 +202,146 @@ TEST_CASE("strings of an RDB file are strings with these bytes", "[tools][conver
       {"empty", ""},     {"eight", eight},  {"nine", eight + "9"},  {"bytes", "\0\xff\0"s},
       {"one", "-1"},     {"two", "-32768"}, {"four", "2147483647"}, {"packed", std::string(1001, 'p')},
       {"sparse", sparse}};
-  const auto check = [&](SimulatedDisk& disk) {
+  SimulatedDisk disk;
+  put(disk, rdb_of_strings(encoded));
+  const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+  REQUIRE(report);
+  CHECK(report->keys.strings == expected.size());
+  CHECK(report->keys.filters == 0);
+  const auto loaded = test::open_and_load(disk, "out");
+  REQUIRE(!loaded.error);
+  REQUIRE(loaded.filters.size() == expected.size());
+  for (const auto& [key, filter] : loaded.filters) {
+    CAPTURE(key.second);
+    REQUIRE(filter->is_string());
+    CHECK(filter::BitString(*filter).text() == expected.at(key.second));
+  }
+}
+
+TEST_CASE("a file that has more than an RDB file is refused", "[tools][convert]") {
+  const std::string text = rdb_of_strings({{"a", plain("x")}});
+  const std::pair<std::string, const char*> wrong[] = {
+      {text + "*2\r\n$3\r\nDEL\r\n$1\r\na\r\n", "only a server can run its commands"},
+      {text + "#TS:1\r\n", "only a server can run its commands"},
+      {"*2\r\n$3\r\nDEL\r\n$1\r\na\r\n", "only a server can run its commands"},
+      {text + "x", "something stands behind the end of the RDB file"},
+      {rdb_with("REDIS0011",
+                "\xfa\x08"
+                "aof-base\xc0\x01"),
+       "name the manifest"}};
+  for (const auto& [bytes, why] : wrong) {
+    SimulatedDisk disk;
+    put(disk, bytes);
+    const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
+    REQUIRE_FALSE(report);
+    CAPTURE(report.error().detail);
+    CHECK(report.error().detail.find(why) != std::string::npos);
+    CHECK(!*disk.exists("out"));
+  }
+}
+
+TEST_CASE("an append-only file is read if only its base has something", "[tools][convert]") {
+  SimulatedDisk disk;
+  const auto put_file = [&](const std::string& name, const std::string& text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    disk.put("in/" + name, {bytes.begin(), bytes.end()});
+  };
+  const ConvertRequest request{.input = "in/a.manifest", .folder = {}, .now = test::some_time};
+  put_file("a.base.rdb", rdb_with("REDIS0011", std::string("\xfa\x08"
+                                                           "aof-base\xc0\x01\xfe\0\0\1k\1v",
+                                                           19)));
+  put_file("a.manifest", "file a.base.rdb seq 1 type b\nfile a.incr.aof seq 1 type i\n");
+  put_file("a.incr.aof", "");
+  const auto report = convert(disk, request, silent());
+  REQUIRE(report);
+  CHECK(report->keys.strings == 1);
+  put_file("a.incr.aof", "*1\r\n$4\r\nPING\r\n");
+  const auto refused = convert(disk, request, silent());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().detail.find("in/a.incr.aof: these are changes since the base") == 0);
+}
+
+TEST_CASE("versions of RDB files that are not read are named", "[tools][convert]") {
+  const std::pair<std::string, const char*> wrong[] = {
+      {rdb_with("REDIS0008", ""), "in/dump.rdb: this is version 8 of the RDB format"},
+      {rdb_with("REDIS0014", ""), "in/dump.rdb: this is version 14 of the RDB format"},
+      {rdb_with("VALKEY080", ""), "in/dump.rdb: this is an RDB file of Valkey 9 or later"},
+      {rdb_with("REDIS0013", "\x1b\1k"), "in/dump.rdb: there is something of the unknown type 27"}};
+  for (const auto& [bytes, why] : wrong) {
+    SimulatedDisk disk;
+    put(disk, bytes);
+    const auto report = convert_to(disk, ConvertRequest::Output::nothing);
+    REQUIRE_FALSE(report);
+    CAPTURE(report.error().detail);
+    CHECK(report.error().code == Errc::unsupported_version);
+    CHECK(report.error().detail.find(why) == 0);
+    CHECK(report.error().detail.ends_with("copy its keys with sepal migrate"));
+  }
+}
+
+TEST_CASE("what version 13 has more is skipped, and what is left behind is told", "[tools][convert]") {
+  using namespace std::string_literals;
+  const std::string key_metadata = "\xf3\1FLX1\2\7\0"s;
+  const std::string stream =
+      "\x1a\1s"
+      // Its length, last id, first id, highest deleted id, and a count; no nodes, and a group with a pending
+      // entry and a consumer.
+      "\0"
+      "\1\2\3\4\5\6\7\x08"
+      "\1\1g\1\2\3"
+      "\1"s +
+      std::string(24, 'i') + "\1\1\1c"s + std::string(16, 't') + "\1"s + std::string(16, 'i') +
+      // Two settings; a producer with a message; two counts.
+      "\x40\x64\x40\x64\1\1p\1\2id\5\0\1\0"s;
+  const std::string function = "\xf5\5#!lua"s;
+  SimulatedDisk disk;
+  put(disk, rdb_with("REDIS0013", "\xfe\0"s + function + key_metadata + "\0\1a\1x"s + stream + "\0\1b\1y"s));
+  const auto report = convert_to(disk, ConvertRequest::Output::nothing);
+  REQUIRE(report);
+  CHECK(report->keys.strings == 2);
+  CHECK(report->keys.others ==
+        std::map<std::string, std::uint64_t>{
+            {"of type stream", 1}, {"libraries of functions", 1}, {"metadata that modules put on keys", 1}});
+}
+
+TEST_CASE("a filter has as many layers as the setting of a server allows at most", "[tools][convert]") {
+  const auto convert_grown = [](std::size_t layer_count) {
+    SimulatedDisk disk;
+    put(disk, rdb_with("REDIS0011", "\7\1k" + value_of(grown(layer_count))));
     const auto report = convert_to(disk, ConvertRequest::Output::data_directory);
     REQUIRE(report);
-    CHECK(report->keys.strings == expected.size());
-    CHECK(report->keys.filters == 0);
-    const auto loaded = test::open_and_load(disk, "out");
-    REQUIRE(!loaded.error);
-    REQUIRE(loaded.filters.size() == expected.size());
-    for (const auto& [key, filter] : loaded.filters) {
-      CAPTURE(key.second);
-      REQUIRE(filter->is_string());
-      CHECK(filter::BitString(*filter).text() == expected.at(key.second));
-    }
+    return report->keys;
   };
-  const std::string text = rdb_of_strings(encoded);
-  SimulatedDisk from_file_to_file;
-  put(from_file_to_file, text);
-  check(from_file_to_file);
-  // A command behind the file brings all strings into memory.
-  SimulatedDisk with_a_command;
-  put(with_a_command, text + "*2\r\n$3\r\nDEL\r\n$6\r\nabsent\r\n");
-  check(with_a_command);
+  CHECK(report_of(convert_grown(64)).size() == 1);
+  const MovedKeys most = convert_grown(filter::filter_layers_max);
+  CHECK(most.filters == 1);
+  CHECK(report_of(most)[1] == "layers   up to 1024 in one filter: start sepald with layers_max = 1024");
+  const MovedKeys more = convert_grown(filter::filter_layers_max + 1);
+  CHECK(more.filters == 0);
+  CHECK(more.refused.at("the filter has more than 1024 layers, the limit") == 1);
+}
+
+TEST_CASE("filters and sketches that sepald does not have are left out, and other types are skipped",
+          "[tools][convert]") {
+  MovedKeys keys;
+  for (const char* type : {"MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE", "bloomfltr"})
+    keys.leave(type, 0, "k");
+  keys.leave("hash", 0, "h");
+  keys.leave("ReJSON-RL", 0, "j");
+  CHECK(keys.refused.size() == 5);
+  CHECK(keys.refused.at("sepald has no values of the type CMSk-TYPE") == 1);
+  CHECK(keys.others == std::map<std::string, std::uint64_t>{{"of type ReJSON-RL", 1}, {"of type hash", 1}});
+}
+
+TEST_CASE("filter files have no deadlines, and the report says so", "[tools][convert]") {
+  SimulatedDisk disk;
+  using namespace std::string_literals;
+  put(disk,
+      rdb_with("REDIS0011", "\xfc"s + std::string("\0\0\0\0\0\0\0\x7f", 8) + "\7\1k"s + value_of(grown(1))));
+  const auto report = convert_to(disk, ConvertRequest::Output::filter_files);
+  REQUIRE(report);
+  CHECK(report->keys.filters == 1);
+  CHECK(report->keys.others.at("deadlines: a filter file has none") == 1);
 }
 
 TEST_CASE("strings are in no filter file, and a string that is too long is left out", "[tools][convert]") {
@@ -267,14 +409,16 @@ TEST_CASE("names of filter files are plain, and differ", "[tools][convert]") {
   CHECK(name != filter_file_name(0, std::string(301, 'a')));
 }
 
-TEST_CASE("a manifest lists the base first, and leaves out what is old", "[tools][convert]") {
-  const auto names = parse_manifest(
+TEST_CASE("a manifest names a base and increments, and leaves out what is old", "[tools][convert]") {
+  const auto manifest = parse_manifest(
       "file a.3.incr.aof seq 3 type i\r\nfile a.1.base.rdb seq 9 type b\n\n# a note\n"
       "file a.0.incr.aof seq 0 type h\nfile a.2.incr.aof seq 2 type i startoffset 7\n");
-  REQUIRE(names);
-  CHECK(*names == std::vector<std::string>{"a.1.base.rdb", "a.2.incr.aof", "a.3.incr.aof"});
+  REQUIRE(manifest);
+  CHECK(manifest->base == "a.1.base.rdb");
+  CHECK(manifest->increments == std::vector<std::string>{"a.3.incr.aof", "a.2.incr.aof"});
   for (const char* wrong : {"", "file a seq 1", "file a type b seq x", "file ../a seq 1 type b",
-                            "seq 1 type b", "file a seq 1 type q", "file a seq 1 type b more"}) {
+                            "seq 1 type b", "file a seq 1 type q", "file a seq 1 type b more",
+                            "file a seq 1 type i", "file a seq 1 type b\nfile b seq 2 type b"}) {
     CAPTURE(wrong);
     CHECK(parse_manifest(wrong).error().code == Errc::damaged);
   }
