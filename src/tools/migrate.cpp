@@ -3,8 +3,8 @@
 #include <sepal/base/assert.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -55,6 +55,7 @@ class Migration {
     // The target reads the rules before anything is copied, so a wrong word moves nothing.
     if (done) done = check_rules(*target_, request_.bitmaps);
     if (done) done = find_databases();
+    if (done) done = find_lacking();
     if (done) done = look();
     if (done && !request_.only_report) done = copy();
     if (!done) return done.error();
@@ -109,8 +110,6 @@ class Migration {
     return std::string(rest.substr(0, rest.find('\r')));
   }
 
-  // Which databases have keys, and how many. INFO tells them in lines "db0:keys=5,...". The colon in
-  // field_of() keeps db1 apart from db10.
   Result<void> find_databases() {
     const auto info = answer_of(*source_, {"INFO", "keyspace"});
     if (!info) return info.error();
@@ -120,14 +119,29 @@ class Migration {
       return fail(Errc::out_of_range,
                   "the target's address names a database, and the source has several; name one of "
                   "the source, in its address or with --db");
-    constexpr std::uint32_t numbers_max = 1 << 16;
-    for (std::uint32_t number = 0; number < numbers_max; ++number) {
-      const std::string keys = field_of(info->view().text(), "\ndb" + std::to_string(number));
-      if (keys.empty() || (only && *only != number)) continue;
-      databases_.push_back(number);
-      key_count_ += std::strtoull(keys.c_str() + std::string_view("keys=").size(), nullptr, 10);
+    for (const DatabaseSize& one : databases_in(info->view().text())) {
+      if (only && *only != one.database) continue;
+      databases_.push_back(one.database);
+      key_count_ += one.key_count;
     }
     return refuse_itself();
+  }
+
+  // The target may have fewer databases than the source. The keys of those are told, and all others are
+  // copied.
+  Result<void> find_lacking() {
+    for (const std::uint32_t number : databases_) {
+      const std::string there = std::to_string(target_database(number));
+      const auto reply = target_->ask({"SELECT", there});
+      if (!reply) return reply.error();
+      if (!reply->view().is_error()) continue;
+      const std::string text =
+          "the target refuses database " + there + ": " + readable_key(std::string(reply->view().text()));
+      if (request_.target.database) return fail(Errc::out_of_range, text);
+      lacking_[number] = text;
+    }
+    std::erase_if(databases_, [this](std::uint32_t number) { return lacking_.contains(number); });
+    return {};
   }
 
   [[nodiscard]] std::uint32_t target_database(std::uint32_t database) const {
@@ -141,6 +155,7 @@ class Migration {
     if (!source) return source.error();
     const auto target = answer_of(*target_, {"INFO", "server"});
     if (!target) return target.error();
+    report_.source_in_cluster = field_of(source->view().text(), "redis_mode") == "cluster";
     const std::string run_id = field_of(source->view().text(), "run_id");
     const bool one_server = !run_id.empty() && run_id == field_of(target->view().text(), "run_id");
     const bool one_place = std::ranges::any_of(
@@ -157,10 +172,14 @@ class Migration {
   // --- going through the source ---------------------------------------------------------------------------
 
   Result<void> select(std::uint32_t database) {
-    const auto source = answer_of(*source_, {"SELECT", std::to_string(database)});
-    if (!source) return source.error();
+    if (auto done = select_source(database); !done) return done;
     const auto target = answer_of(*target_, {"SELECT", std::to_string(target_database(database))});
     return target ? Result<void>() : target.error();
+  }
+
+  Result<void> select_source(std::uint32_t database) {
+    const auto source = answer_of(*source_, {"SELECT", std::to_string(database)});
+    return source ? Result<void>() : source.error();
   }
 
   // Calls `work` with some keys at a time. SCAN may give a key twice. That does no harm: the second time, the
@@ -187,35 +206,49 @@ class Migration {
   // Goes through all keys once, so that the progress knows how much there is.
   Result<void> look() {
     progress_.begin("looking", key_count_);
-    for (const std::uint32_t database : databases_) {
-      if (auto done = select(database); !done) return done;
-      auto done = for_each_keys([&](std::span<const std::string> keys) -> Result<void> {
-        const auto found = examine(*source_, keys, source_how_);
-        if (!found) return found.error();
-        for (const RemoteKey& key : *found) note(database, key);
-        progress_.update(keys_seen_ += keys.size(), 0);
-        return {};
-      });
-      if (!done) return done;
-    }
+    Result<void> done;
+    for (const std::uint32_t database : databases_)
+      if (done) done = look_at(database, [this](const RemoteKey& key) { weigh(key); });
+    for (const auto& [database, why] : lacking_)
+      if (done) done = look_at(database, [&, text = why](const RemoteKey& key) { note_lacking(key, text); });
     progress_.end();
-    return {};
+    return done;
   }
 
-  void note(std::uint32_t database, const RemoteKey& key) {
-    if (key.is_filter) {
-      total_weight_ += weight_of(key);
-      if (request_.only_report) count_copied(key);
-    } else if (key.is_string) {
-      total_weight_ += key.string_bytes;
-      if (request_.only_report) ++report_.keys.strings;
-      if (request_.only_report && rule_for(request_.bitmaps, key.key) != nullptr) ++report_.bitmaps;
-      if (request_.only_report) report_.keys.string_bytes += key.string_bytes;
-    } else if (key.type == filter_type) {
-      report_.keys.refuse("the server tells nothing about it", database, key.key);
-    } else if (key.type != "none" && key.type != string_type) {
-      ++report_.keys.others["of type " + key.type];
-    }
+  Result<void> look_at(std::uint32_t database, const std::function<void(const RemoteKey&)>& note) {
+    database_ = database;
+    if (auto done = select_source(database); !done) return done;
+    return for_each_keys([&](std::span<const std::string> keys) -> Result<void> {
+      const auto found = examine(*source_, keys, source_how_);
+      if (!found) return found.error();
+      std::ranges::for_each(*found, note);
+      progress_.update(keys_seen_ += keys.size(), 0);
+      return {};
+    });
+  }
+
+  void weigh(const RemoteKey& key) {
+    if (key.is_filter) total_weight_ += weight_of(key);
+    if (key.is_string) total_weight_ += key.string_bytes;
+    if (!request_.only_report) return;
+    if (key.is_filter) return count_copied(key);
+    if (!key.is_string) return note_left(key);
+    ++report_.keys.strings;
+    report_.keys.string_bytes += key.string_bytes;
+    if (rule_for(request_.bitmaps, key.key) != nullptr) ++report_.bitmaps;
+  }
+
+  void note_lacking(const RemoteKey& key, const std::string& why) {
+    if (key.is_filter || key.is_string) return report_.keys.refuse(why, database_, key.key);
+    note_left(key);
+  }
+
+  // A key that is not copied, as it is neither a filter nor a string that the server tells about. A key that
+  // was removed meanwhile is none of these.
+  void note_left(const RemoteKey& key) {
+    const bool is_gone = key.type == "none" || key.type == filter_type || key.type == string_type;
+    if (!key.refusal.empty()) return refuse(key, key.refusal);
+    if (!is_gone) report_.keys.leave(key.type, database_, key.key);
   }
 
   static std::uint64_t weight_of(const RemoteKey& filter) {
@@ -256,7 +289,10 @@ class Migration {
     Keys names;
     RemoteKeys here;
     for (const RemoteKey& key : *found) {
-      if (!key.is_filter && !key.is_string) continue;
+      if (!key.is_filter && !key.is_string) {
+        note_left(key);
+        continue;
+      }
       names.push_back(key.key);
       here.push_back(key);
     }
@@ -318,7 +354,7 @@ class Migration {
     advance(weight_of(source));
     if (what == Verdict::conflict) {
       refuse(source, target.is_filter ? "the target's filter has more items, so it is left alone"
-                                      : "the target has another value under its key");
+                                      : value_in_the_way(target));
       return false;
     }
     ++report_.same;
@@ -379,6 +415,7 @@ class Migration {
     if (stored.is_error()) return refuse(filter, std::string(stored.text()));
     const bool past = filter.deadline != keyspace::no_deadline && info.is_error();
     if (past) return static_cast<void>(++report_.keys.others["past their deadline"]);
+    if (info.is_error()) return refuse(filter, std::string(info.text()));
     if (figures_of(info).items < filter.figures.items) return refuse(filter, "it arrived with fewer items");
     count_copied(filter);
     sample(filter);
@@ -534,7 +571,8 @@ class Migration {
   DeadlineQuestion source_how_ = DeadlineQuestion::absolute;
   DeadlineQuestion target_how_ = DeadlineQuestion::absolute;
   std::optional<StringMover> strings_;
-  std::vector<std::uint32_t> databases_;
+  std::vector<std::uint32_t> databases_;          // those that both have
+  std::map<std::uint32_t, std::string> lacking_;  // those that the target lacks, and its words
   std::uint32_t database_ = 0;
   std::uint64_t key_count_ = 0;
   std::uint64_t keys_seen_ = 0;

@@ -14,7 +14,7 @@ namespace sepal::tools {
 namespace {
 
 constexpr std::size_t pattern_bytes_max = 4096;
-constexpr std::uint64_t database_number_max = 65535;
+constexpr std::uint64_t database_number_max = 0x7fffffff;
 
 struct MigrateArguments {
   MigrateRequest request;
@@ -36,6 +36,11 @@ void print(const MigrateRequest& request, const MigrateReport& report) {
   if (report.bitmaps != 0)
     std::printf("bitmaps  %llu of the strings %s\n", wide(report.bitmaps),
                 request.only_report ? "are to become filters" : "have become filters");
+  if (report.source_in_cluster)
+    std::puts(
+        "cluster  the source is one node of a cluster, and only its own keys count here: run this for each "
+        "of "
+        "them");
   if (request.only_report) return;
   std::printf("same     %llu filters were at the target already, with these figures", wide(report.same));
   std::printf(report.deadlines == 0 ? "\n" : "; %llu of them got another deadline\n", wide(report.deadlines));

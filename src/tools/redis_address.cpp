@@ -6,7 +6,7 @@ namespace sepal::tools {
 namespace {
 
 constexpr std::uint32_t port_max = 65535;
-constexpr std::uint32_t database_max = 65535;
+constexpr std::uint32_t database_max = 0x7fffffff;
 
 std::optional<std::uint32_t> number_up_to(std::string_view text, std::uint32_t most) {
   std::uint32_t number = 0;

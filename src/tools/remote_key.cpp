@@ -1,5 +1,7 @@
 #include "remote_key.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -28,6 +30,7 @@ Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& ke
   RemoteKey found;
   found.key = key;
   found.type = type->view().text();
+  if (type->view().is_error()) found.refusal = type->view().text();
   found.figures = figures_of(info->view());
   // -1: no deadline; -2: no key any more. The three questions are no transaction: the key may go, or get
   // another type, between two of them. Then it is neither a filter nor a string.
@@ -39,6 +42,8 @@ Result<RemoteKey> receive_answers(RedisConnection& server, const std::string& ke
                 server.name() + " does not tell deadlines: " + std::string(deadline->view().text()));
   found.is_filter = found.type == filter_type && info->view().size() != 0 && told != -2;
   found.is_string = found.type == string_type && told != -2;
+  if (found.type == filter_type && !found.is_filter && told != -2)
+    found.refusal = "the server tells nothing about it";
   // PTTL answers 0 for a key that expires within this millisecond.
   if (told >= 0) {
     const auto now = keyspace::deadline_at(std::chrono::system_clock::now());
@@ -55,8 +60,11 @@ Result<void> measure_strings(RedisConnection& server, std::span<RemoteKey> keys)
     if (!key.is_string) continue;
     const auto length = server.receive();
     if (!length) return length.error();
-    // An error: meanwhile the key has another type.
-    if (length->view().is_error()) key.is_string = false;
+    // Meanwhile the key has another type, or the user may not ask this.
+    if (length->view().is_error()) {
+      key.is_string = false;
+      key.refusal = length->view().text();
+    }
     key.string_bytes = static_cast<std::uint64_t>(length->view().number());
   }
   return {};
@@ -78,6 +86,30 @@ FilterFigures figures_of(ReplyView info) {
     if (name == "Expansion rate") figures.expansion = value;
   }
   return figures;
+}
+
+std::string value_in_the_way(const RemoteKey& target) {
+  return target.refusal.empty() ? "the target has another value under its key"
+                                : "at the target: " + target.refusal;
+}
+
+std::vector<DatabaseSize> databases_in(std::string_view info) {
+  constexpr std::string_view begin = "db";
+  constexpr std::string_view between = ":keys=";
+  std::vector<DatabaseSize> databases;
+  while (!info.empty()) {
+    const std::string_view line = info.substr(0, info.find('\n'));
+    info.remove_prefix(std::min(line.size() + 1, info.size()));
+    const std::size_t colon = line.find(between);
+    if (!line.starts_with(begin) || colon == std::string_view::npos) continue;
+    DatabaseSize one;
+    const char* const number_end = line.data() + colon;
+    const auto number = std::from_chars(line.data() + begin.size(), number_end, one.database);
+    if (number.ec != std::errc() || number.ptr != number_end) continue;
+    std::from_chars(number_end + between.size(), line.data() + line.size(), one.key_count);
+    databases.push_back(one);
+  }
+  return databases;
 }
 
 Result<DeadlineQuestion> deadline_question_of(RedisConnection& server) {

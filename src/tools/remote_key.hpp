@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "redis_connection.hpp"
@@ -31,15 +32,26 @@ struct FilterFigures {
 };
 [[nodiscard]] FilterFigures figures_of(ReplyView info);
 
+// Which databases have keys, and how many: from the lines "db0:keys=5,..." of INFO.
+struct DatabaseSize {
+  std::uint32_t database = 0;
+  std::uint64_t key_count = 0;
+};
+[[nodiscard]] std::vector<DatabaseSize> databases_in(std::string_view info);
+
 struct RemoteKey {
   std::string key;
   std::string type;                // "none" where there is no key
   bool is_filter = false;          // and was there for all questions
   bool is_string = false;          // likewise
+  std::string refusal;             // the server's words where it does not tell what the key has
   FilterFigures figures;           // of a filter
   std::uint64_t string_bytes = 0;  // of a string
   keyspace::Deadline deadline = keyspace::no_deadline;
 };
+
+// Why a key of the target is not replaced that has neither nothing nor what is to be copied.
+[[nodiscard]] std::string value_in_the_way(const RemoteKey& target);
 
 // How a server tells deadlines.
 enum class DeadlineQuestion : std::uint8_t {

@@ -120,7 +120,7 @@ Result<void> StringMover::move(std::uint32_t database, std::span<const StringPai
   std::uint64_t short_bytes = 0;
   for (const StringPair& pair : pairs) {
     if (!pair.target->is_string && pair.target->type != "none") {
-      refuse(*pair.source, "the target has another value under its key");
+      refuse(*pair.source, value_in_the_way(*pair.target));
       parts_.advance(pair.source->string_bytes);
       continue;
     }
@@ -160,6 +160,10 @@ Result<std::vector<StringMover::ShortPair>> StringMover::read_short(std::span<co
     // Since examine() the key has got another value. SET would replace it.
     if (theirs.view().is_error()) {
       refuse(*pair.source, std::string(theirs.view().text()));
+      continue;
+    }
+    if (ours->view().is_error()) {
+      refuse(*pair.source, std::string(ours->view().text()));
       continue;
     }
     if (!ours->view().is_text()) {
@@ -281,6 +285,7 @@ Result<std::string> StringMover::copy_pieces(const RemoteKey& source, Sample& sa
     const auto piece = parts_.source.receive();
     if (!piece) return piece.error();
     const std::string_view bytes = piece->view().text();
+    if (piece->view().is_error()) return std::string(bytes);
     if (!is_piece(piece->view(), source, at))
       return std::string("it became shorter while it was copied; run this again");
     const std::uint64_t next = at + string_piece_bytes;

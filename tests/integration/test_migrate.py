@@ -338,6 +338,39 @@ class StringsTest(DaemonTest):
             self.assertEqual(client.call("BITCOUNT", "sparse"), 4)
             self.assertEqual(client.call("BF.EXISTS", "third", "x"), 1)
 
+    def test_a_database_that_the_target_lacks_is_told_and_the_others_are_copied(self):
+        redis = redis_server.Redis(os.path.join(self.directory, "many"), "--databases", "70001")
+        self.addCleanup(redis.stop)
+        with redis.client() as client:
+            client.pipeline([("SET", "a", "x"), ("SELECT", 16), ("SET", "b", "y"), ("RPUSH", "list", "z"), ("SELECT", 70000), ("SET", "c", "z")])
+        for flags in ("--dry-run",), ():
+            told = self.migrate(3, *flags, source=redis.address())
+            self.assertIn("strings  1 with 1 bytes", told)
+            self.assertIn("skipped  1 of type list", told)
+            for database, key in (16, "b"), (70000, "c"):
+                self.assertIn("LEFT OUT 1 key: the target refuses database %d: ERR DB index is out of range" % database, told)
+                self.assertIn("LEFT OUT %d:%s\n" % (database, key), told)
+        with Client.of(self.target) as client:
+            self.assertEqual(client.call("GET", "a"), b"x")
+        told = self.migrate(0, "--db", "16", source=redis.address(), target=address(self.target, "/5"))
+        self.assertIn("strings  1 with 1 bytes", told)
+        self.assertIn("refuses database 16", self.migrate(1, "--db", "16", source=redis.address(), target=address(self.target, "/16")))
+
+    def test_what_the_user_may_not_read_is_told(self):
+        with self.redis.client() as client:
+            client.pipeline([("SET", "a", "x"), ("SET", "b", "y"), ("SET", "long", "z" * 100_000)])
+            for rules, left in ((("~a",), {"b", "long"}), (("~*", "-strlen"), {"a", "b", "long"}), (("~*", "-get"), {"a", "b"}),
+                                (("~*", "-getrange"), {"long"})):
+                with self.subTest(rules), Client.of(self.target) as target:
+                    client.call("ACL", "SETUSER", "mover", "reset", "on", "nopass", "+@all", *rules)
+                    target.call("FLUSHALL")
+                    source = self.redis.address().replace("unix://", "unix://mover@")
+                    done = migrate(source, address(self.target), SEPAL_SOURCE_PASSWORD="any")
+                    self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+                    self.assertIn("NOPERM", done.stdout)
+                    self.assertEqual({line[len("LEFT OUT 0:"):] for line in done.stdout.splitlines() if line.startswith("LEFT OUT 0:")}, left)
+                    self.assertEqual({key.decode() for key in target.call("KEYS", "*")}, {"a", "b", "long"} - left)
+
     def test_a_target_without_room_keeps_nothing_half(self):
         self.fill()
         small = self.start("--maxmemory", "2mb", directory=os.path.join(self.directory, "small"))
@@ -544,7 +577,8 @@ def bulk(data):
 
 
 class RedisBloom(socketserver.ThreadingTCPServer):
-    """Two filters, a list and two strings in database 0, of which one becomes shorter. It is older than PEXPIRETIME, as Redis 6 is."""
+    """Two filters, a list, a sketch and two strings in database 0, of which one becomes shorter. It is older than PEXPIRETIME, as
+    Redis 6 is."""
     daemon_threads = True
 
     def __init__(self):
@@ -577,11 +611,11 @@ class RedisBloom(socketserver.ThreadingTCPServer):
     def answer(self, words):
         name, key = words[0].upper(), words[1] if len(words) > 1 else b""
         if name == b"INFO":
-            return bulk(b"# Keyspace\r\ndb0:keys=5,expires=1\r\n" if key == b"keyspace" else b"run_id:another\r\n")
+            return bulk(b"# Keyspace\r\ndb0:keys=6,expires=1\r\n" if key == b"keyspace" else b"redis_mode:cluster\r\nrun_id:another\r\n")
         if name == b"SCAN":
-            return b"*2\r\n" + bulk(b"0") + b"*5\r\n" + b"".join(map(bulk, (b"small", b"large", b"text", b"shorter", b"list")))
+            return b"*2\r\n" + bulk(b"0") + b"*6\r\n" + b"".join(map(bulk, (b"small", b"large", b"text", b"shorter", b"list", b"sketch")))
         if name == b"TYPE":
-            return {b"text": b"+string\r\n", b"shorter": b"+string\r\n", b"list": b"+list\r\n"}.get(key, b"+MBbloom--\r\n")
+            return {b"text": b"+string\r\n", b"shorter": b"+string\r\n", b"list": b"+list\r\n", b"sketch": b"+TopK-TYPE\r\n"}.get(key, b"+MBbloom--\r\n")
         if name == b"STRLEN":
             return b":%d\r\n" % (len(TEXT) if key == b"text" else 100_000)
         if name in (b"GET", b"GETRANGE"):
@@ -594,7 +628,7 @@ class RedisBloom(socketserver.ThreadingTCPServer):
             return self.scan_dump(key, int(words[2]))
         if name == b"BF.INFO":
             wrong = b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
-            return wrong if key in (b"text", b"shorter", b"list") else self.info(key)
+            return wrong if key in (b"text", b"shorter", b"list", b"sketch") else self.info(key)
         if name == b"BF.MEXISTS":
             return b"*%d\r\n" % (len(words) - 2) + b":1\r\n" * (len(words) - 2)
         return b"+OK\r\n" if name in (b"SELECT", b"PING") else b"-ERR unknown command\r\n"
@@ -615,6 +649,9 @@ class FromRedisBloomTest(DaemonTest):
                 # It says yes to everything, so the check at the end finds a difference for each filter.
                 self.assertEqual(done.returncode, 3, done.stderr)
                 self.assertIn("skipped  1 of type list", done.stdout)
+                self.assertIn("LEFT OUT 1 key: sepald has no values of the type TopK-TYPE", done.stdout)
+                self.assertIn("LEFT OUT 0:sketch", done.stdout)
+                self.assertIn("cluster  the source is one node of a cluster", done.stdout)
                 self.assertIn("checked  1 strings", done.stdout)
                 self.assertIn("LEFT OUT 1 key: it became shorter while it was copied", done.stdout)
                 self.assertIn("LEFT OUT 2 keys: it answers differently on both sides", done.stdout)

@@ -13,6 +13,7 @@
 #include "../../../src/tools/rdb_filters.hpp"
 #include "../../../src/tools/redis_address.hpp"
 #include "../../../src/tools/redis_files.hpp"
+#include "../../../src/tools/remote_key.hpp"
 #include "../../../src/tools/string_mover.hpp"
 #include "support/catch.hpp"
 #include "support/rdb_dump.hpp"
@@ -422,6 +423,16 @@ TEST_CASE("a manifest names a base and increments, and leaves out what is old", 
     CAPTURE(wrong);
     CHECK(parse_manifest(wrong).error().code == Errc::damaged);
   }
+}
+
+TEST_CASE("databases with keys are read from INFO, whatever their number", "[tools][migrate]") {
+  const auto found = databases_in(
+      "# Keyspace\r\ndb0:keys=5,expires=1,avg_ttl=0\r\ndb10:keys=7,expires=0\r\ndb2147483647:keys=1\r\n"
+      "db:keys=1\r\ndb1x:keys=1\r\ndb99999999999:keys=1\r\nother:keys=1");
+  REQUIRE(found.size() == 3);
+  CHECK((found[0].database == 0 && found[0].key_count == 5));
+  CHECK((found[1].database == 10 && found[1].key_count == 7));
+  CHECK((found[2].database == 2147483647 && found[2].key_count == 1));
 }
 
 TEST_CASE("addresses name hosts or sockets, users and databases", "[tools][migrate]") {
