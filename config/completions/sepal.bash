@@ -15,7 +15,7 @@ _sepal() {
       if [[ $word == -* ]]; then COMPREPLY=($(compgen -W "-h --help --error --capacity --expansion --nonscaling --nodes" -- "$word")); fi ;;
     build)
       case $before in
-        --format) COMPREPLY=($(compgen -W "lines nul length" -- "$word")); return ;;
+        --format) COMPREPLY=($(compgen -W "lines crlf nul length" -- "$word")); return ;;
         -o|--output) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --seed-from) COMPREPLY=($(compgen -f -- "$word")); return ;;
         --key) COMPREPLY=($(compgen -f -- "$word")); return ;;

@@ -20,7 +20,7 @@ complete -c sepal -n '__fish_seen_subcommand_from plan' -l nonscaling -d 'The fi
 complete -c sepal -n '__fish_seen_subcommand_from plan' -l nodes -d 'Divide it over the nodes of a cluster; say how much memory each machine needs'
 complete -c sepal -n '__fish_seen_subcommand_from build' -F
 complete -c sepal -n '__fish_seen_subcommand_from build' -s h -l help -d 'Print this help message and exit'
-complete -c sepal -n '__fish_seen_subcommand_from build' -l format -x -a 'lines nul length' -d 'How items follow each other: lines, nul (each ends with a zero byte), or length (each begins with its length, 32 bits, little endian) (default lines)'
+complete -c sepal -n '__fish_seen_subcommand_from build' -l format -x -a 'lines crlf nul length' -d 'How items follow each other: lines, crlf (lines, without a carriage return at their end), nul (each ends with a zero byte), or length (each begins with its length, 32 bits, little endian) (default lines)'
 complete -c sepal -n '__fish_seen_subcommand_from build' -l threads -x -d 'Threads to use; all processors if not given'
 complete -c sepal -n '__fish_seen_subcommand_from build' -s o -l output -r -F -d 'The filter file; replaced when it is done'
 complete -c sepal -n '__fish_seen_subcommand_from build' -l error -x -d 'The error rate, above 0 and below 1 (default 0.01)'

@@ -38,7 +38,7 @@ case $command in
     _arguments \
       '(-h --help)-h[Print this help message and exit]' \
       '(-h --help)--help[Print this help message and exit]' \
-      '--format=[How items follow each other\: lines, nul (each ends with a zero byte), or length (each begins with its length, 32 bits, little endian) (default lines)]:lines or nul or length:(lines nul length)' \
+      '--format=[How items follow each other\: lines, crlf (lines, without a carriage return at their end), nul (each ends with a zero byte), or length (each begins with its length, 32 bits, little endian) (default lines)]:lines or crlf or nul or length:(lines crlf nul length)' \
       '--threads=[Threads to use; all processors if not given]:number:' \
       '(-o --output)-o[The filter file; replaced when it is done]:file:_files' \
       '(-o --output)--output=[The filter file; replaced when it is done]:file:_files' \

@@ -47,6 +47,13 @@ class FirstError {
   std::optional<Error> error_ SEPAL_GUARDED_BY(mutex_);
 };
 
+std::uint64_t lines_with_return(std::string_view lines) {
+  auto count = static_cast<std::uint64_t>(lines.ends_with('\r'));
+  for (std::size_t at = lines.find("\r\n"); at != std::string_view::npos; at = lines.find("\r\n", at + 2))
+    ++count;
+  return count;
+}
+
 class Builder {
  public:
   Builder(storage::Disk& disk, const BuildRequest& request, Progress& progress)
@@ -71,7 +78,7 @@ class Builder {
   Result<void> look_at_inputs() {
     bool all_sizes_known = true;
     for (const std::string& path : request_.inputs) {
-      const auto kind = look_at_input(path);
+      const auto kind = look_at_input(path, request_.items.format);
       if (!kind) return fail(kind.error().code, input_name(path) + ": " + kind.error().detail);
       // One input that cannot be read twice decides for all: counting the others would read them once more
       // for nothing.
@@ -178,13 +185,16 @@ class Builder {
                        .items_added = filter_->item_count(),
                        .capacity = filter_->capacity(),
                        .layer_count = filter_->layer_count(),
+                       .lines_with_return = lines_with_return_,
                        .file_bytes = *bytes};
   }
 
-  void fingerprint(Lane& lane) const {
+  void fingerprint(Lane& lane) {
     lane.items.clear();
     for_each_item(request_.items.format, lane.block.bytes(),
                   [&](std::string_view item) { lane.items.push_back(fingerprint_of(item, request_.seed)); });
+    if (request_.items.format == ItemFormat::lines)
+      lines_with_return_ += lines_with_return(lane.block.bytes());
   }
 
   Result<void> for_each_block(const char* phase, ItemReader& reader, const Work& work) {
@@ -225,6 +235,7 @@ class Builder {
   bool repeatable_ = true;
   std::uint64_t input_bytes_ = 0;  // 0: unknown
   std::uint64_t items_read_ = 0;
+  std::atomic<std::uint64_t> lines_with_return_{0};
   std::unique_ptr<FingerprintSpool> spool_;
   filter::FilterPtr filter_;
 };

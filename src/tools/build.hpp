@@ -40,6 +40,7 @@ struct BuildReport {
   std::uint64_t items_added = 0;  // items that changed a bit
   std::uint64_t capacity = 0;     // all layers together
   std::uint32_t layer_count = 0;
+  std::uint64_t lines_with_return = 0;  // with a carriage return at their end, which became part of the item
   std::uint64_t file_bytes = 0;
 };
 

@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include "build.hpp"
 #include "commands.hpp"
@@ -17,8 +19,9 @@ namespace sepal::tools {
 namespace {
 
 constexpr std::size_t thread_count_max = 256;
-// In the order of the choices of --format: lines, nul, length.
-constexpr std::array formats{ItemFormat::lines, ItemFormat::nul, ItemFormat::length_prefixed};
+// In the order of the choices of --format: lines, crlf, nul, length.
+constexpr std::array formats{ItemFormat::lines, ItemFormat::crlf, ItemFormat::nul,
+                             ItemFormat::length_prefixed};
 
 struct BuildArguments {
   BuildRequest request;
@@ -46,22 +49,42 @@ void print(const BuildRequest& request, const BuildReport& report, double second
               amount_text(static_cast<double>(report.items_read) / seconds).c_str());
 }
 
+// Standard input may be a file.
+std::vector<storage::Path> files_of(const std::vector<std::string>& inputs) {
+  std::vector<storage::Path> files;
+  files.reserve(inputs.size());
+  for (const std::string& input : inputs) files.emplace_back(input == standard_input ? "/dev/stdin" : input);
+  return files;
+}
+
+// Also with --quiet: a client that asks for the item without a carriage return would be told "no".
+void warn(const BuildReport& report) {
+  if (report.lines_with_return == 0) return;
+  std::fprintf(
+      stderr,
+      "sepal build: warning: %llu of %llu lines end with a carriage return, which is now part of the "
+      "item; --format crlf leaves it out\n",
+      wide(report.lines_with_return), wide(report.items_read));
+}
+
 int build_with(BuildArguments& arguments) {
   const auto begin = std::chrono::steady_clock::now();
   const auto disk = storage::make_posix_disk();
   BuildRequest& request = arguments.request;
   // Before the seed and the inputs: a build may take hours, and its output must not turn out to be impossible
   // at the end.
-  if (const auto fit = check_output(request.output); !fit) return refuse("build", fit.error().detail);
+  if (request.inputs.empty()) request.inputs.emplace_back(standard_input);
+  if (const auto fit = check_output(request.output, files_of(request.inputs)); !fit)
+    return refuse("build", fit.error().detail);
   const auto seed = seed_of(*disk, arguments);
   if (!seed) return refuse("build", seed.error().detail);
   request.seed = *seed;
-  if (request.inputs.empty()) request.inputs.emplace_back(standard_input);
   Progress progress(stderr, progress_style(arguments.quiet));
   const auto report = build(*disk, request, progress);
   if (!report) return refuse("build", report.error().detail);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (!arguments.quiet) print(request, *report, took.count());
+  warn(*report);
   return exit_good;
 }
 
@@ -71,9 +94,9 @@ void add_input_flags(CLI::App& command, const std::shared_ptr<BuildArguments>& a
                   "Lists of items, also compressed by gzip or zstd; \"-\", or none: standard input")
       ->type_name("");
   add_choice(command, "--format",
-             "How items follow each other: lines, nul (each ends with a zero byte), or length (each begins "
-             "with its length, 32 bits, little endian)",
-             {"lines", "nul", "length"},
+             "How items follow each other: lines, crlf (lines, without a carriage return at their end), nul "
+             "(each ends with a zero byte), or length (each begins with its length, 32 bits, little endian)",
+             {"lines", "crlf", "nul", "length"},
              [arguments](std::size_t choice) { arguments->request.items.format = formats[choice]; })
       ->default_str("lines");
   add_number(command, "--threads", "Threads to use; all processors if not given",

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "item_format.hpp"
+
 namespace sepal::tools {
 
 // Confined. Blocks.
@@ -28,10 +30,10 @@ inline constexpr const char* standard_input = "-";
 // The name of an input for messages.
 [[nodiscard]] std::string input_name(const std::string& path);
 
-// Recognises gzip and zstd data by their first bytes. For a regular file, every call begins at the same place
-// as the first one, also for standard input. Errors: not_found, io, with a sentence that does not name the
-// source.
-Result<std::unique_ptr<ByteSource>> open_input(const std::string& path);
+// The bytes of the items: see list_source(). For a regular file, every call begins at the same place as the
+// first one, also for standard input. Errors: not_found, io, those of list_source(), with a sentence that
+// does not name the source.
+Result<std::unique_ptr<ByteSource>> open_input(const std::string& path, ItemFormat format);
 
 struct InputKind {
   std::optional<std::uint64_t> byte_count;  // the final ByteSource::position(), if known
@@ -39,6 +41,6 @@ struct InputKind {
   bool cheap_to_repeat = false;
 };
 // Reads nothing from a pipe. Errors as open_input().
-Result<InputKind> look_at_input(const std::string& path);
+Result<InputKind> look_at_input(const std::string& path, ItemFormat format);
 
 }  // namespace sepal::tools

@@ -4,7 +4,7 @@ namespace sepal::tools {
 
 std::size_t whole_items_bytes(ItemFormat format, std::string_view bytes, std::size_t item_bytes_max) {
   if (format != ItemFormat::length_prefixed) {
-    const std::size_t last = bytes.rfind(format == ItemFormat::lines ? '\n' : '\0');
+    const std::size_t last = bytes.rfind(is_lines(format) ? '\n' : '\0');
     return last == std::string_view::npos ? 0 : last + 1;
   }
   std::size_t at = 0;

@@ -12,13 +12,18 @@ namespace sepal::tools {
 
 enum class ItemFormat : std::uint8_t {
   lines,            // each ends with a line feed, which is not part of it; the last may lack it
+  crlf,             // the same; a carriage return before the line feed is no part of it either
   nul,              // the same with a zero byte
   length_prefixed,  // each begins with its length in bytes: 32 bits, little endian
 };
 
 using ItemLength = std::uint32_t;
 
-// How many bytes of framing an item has.
+[[nodiscard]] constexpr bool is_lines(ItemFormat format) {
+  return format == ItemFormat::lines || format == ItemFormat::crlf;
+}
+
+// How many bytes of framing an item has, without the carriage return.
 [[nodiscard]] inline std::size_t framing_bytes(ItemFormat format) {
   return format == ItemFormat::length_prefixed ? sizeof(ItemLength) : 1;
 }
@@ -57,6 +62,10 @@ void split_at(char delimiter, std::string_view bytes, const Visit& visit) {
 // Calls visit(item) for each item. `bytes` holds whole items only.
 template <class Visit>
 void for_each_item(ItemFormat format, std::string_view bytes, const Visit& visit) {
+  if (format == ItemFormat::crlf)
+    return split_at('\n', bytes, [&](std::string_view item) {
+      visit(item.substr(0, item.size() - static_cast<std::size_t>(item.ends_with('\r'))));
+    });
   if (format != ItemFormat::length_prefixed)
     return split_at(format == ItemFormat::lines ? '\n' : '\0', bytes, visit);
   while (!bytes.empty()) {

@@ -24,7 +24,7 @@ bool ItemReader::next(NumberedBlock& block) {
 Result<bool> ItemReader::read(NumberedBlock& block) {
   for (; input_ < paths_.size(); ++input_) {
     if (!stream_) {
-      auto source = open_input(paths_[input_]);
+      auto source = open_input(paths_[input_], options_.format);
       if (!source) return source.error();
       stream_.emplace(std::move(*source), options_);
     }
@@ -74,7 +74,7 @@ std::string ItemReader::place_of(std::uint64_t item_index) const {
 std::string ItemReader::place(std::size_t input, std::uint64_t item_index) const {
   SEPAL_ASSERT(input < paths_.size(), "an item of an input that is not there");
   // In lines, an item's number is a line number, and "list.txt:17" is what editors understand.
-  const char* const separator = options_.format == ItemFormat::lines ? ":" : ": item ";
+  const char* const separator = is_lines(options_.format) ? ":" : ": item ";
   return input_name(paths_[input]) + separator + std::to_string(item_index + 1);
 }
 

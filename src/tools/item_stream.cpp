@@ -38,7 +38,9 @@ Result<bool> ItemStream::next(ItemBlock& block) {
   block.append(carried_);
   carried_.clear();
   for (;;) {
-    const bool at_end = fill(block);
+    fill(block);
+    stop_at_zero(block);
+    const bool at_end = ended_;
     if (cut(block, at_end)) return true;
     // Whole items before a failure came first. This call has found none, so the failure is next.
     if (failure_) return *failure_;
@@ -48,8 +50,7 @@ Result<bool> ItemStream::next(ItemBlock& block) {
   }
 }
 
-// True: the source has ended or failed. False: the block is full.
-bool ItemStream::fill(ItemBlock& block) {
+void ItemStream::fill(ItemBlock& block) {
   while (!ended_ && !block.room().empty()) {
     const auto count = source_->read(block.room());
     if (!count) failure_ = count.error();
@@ -58,7 +59,21 @@ bool ItemStream::fill(ItemBlock& block) {
     SEPAL_ASSERT(*count <= block.room().size(), "a source gives more bytes than there is room for");
     block.used_ += *count;
   }
-  return ended_;
+}
+
+// Text has no zero bytes. UTF-16 has, binary data has, and a list for another format has: read as lines,
+// these would become wrong items without a word. The lines before the first zero byte are whole.
+void ItemStream::stop_at_zero(ItemBlock& block) {
+  if (!is_lines(options_.format)) return;
+  const std::size_t zero = block.bytes().find('\0');
+  if (zero == std::string_view::npos) return;
+  failure_ =
+      fail(Errc::damaged,
+           "has a zero byte, and lines of text have none: is it UTF-16, binary, or a list for --format "
+           "nul or length?");
+  ended_ = true;
+  // rfind() gives npos where there is no line before, and the sum is 0.
+  block.used_ = block.bytes().substr(0, zero).rfind('\n') + 1;
 }
 
 // Leaves the whole items in the block and carries the rest over. False: the block has no whole item.

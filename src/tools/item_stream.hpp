@@ -51,14 +51,15 @@ class ItemStream {
   ItemStream(std::unique_ptr<ByteSource> source, const ItemStreamOptions& options);
 
   // Fills a block with at least one item; false at the end. Errors: too_large (an item), damaged (the source
-  // ends within an item), and those of the source. An error comes after all whole items before it. No error
-  // names the source.
+  // ends within an item, or a line has a zero byte), and those of the source. An error comes after all whole
+  // items before it. No error names the source.
   Result<bool> next(ItemBlock& block);
 
   [[nodiscard]] std::uint64_t position() const { return source_->position(); }
 
  private:
-  bool fill(ItemBlock& block);
+  void fill(ItemBlock& block);
+  void stop_at_zero(ItemBlock& block);
   bool cut(ItemBlock& block, bool at_end);
   [[nodiscard]] std::optional<Error> refusal(const ItemBlock& block, bool at_end) const;
 
@@ -66,7 +67,7 @@ class ItemStream {
   ItemStreamOptions options_;
   std::string carried_;  // the beginning of an item
   bool ended_ = false;
-  std::optional<Error> failure_;  // the error of the source
+  std::optional<Error> failure_;  // behind the items so far
 };
 
 }  // namespace sepal::tools

@@ -22,7 +22,7 @@ void print(const MergeRequest& request, const MergeReport& report) {
 }
 
 int merge_with(const MergeArguments& arguments) {
-  if (const auto fit = check_output(arguments.request.output); !fit)
+  if (const auto fit = check_output(arguments.request.output, arguments.request.inputs); !fit)
     return refuse("merge", fit.error().detail);
   const auto disk = storage::make_posix_disk();
   Progress progress(stderr, progress_style(arguments.quiet));

@@ -245,7 +245,7 @@ Result<void> RdbFile::read_end() {
 }
 
 Error RdbFile::error_behind_end() {
-  const Error behind = error_at(Errc::damaged, "something stands behind the end of the RDB file");
+  Error behind = error_at(Errc::damaged, "something stands behind the end of the RDB file");
   if (!begins_commands(static_cast<char>(reader_.byte()))) return behind;
   return fail(Errc::unsupported_version, name_ + ": " + append_only_advice);
 }

@@ -1,14 +1,19 @@
 """`sepal build` and `sepal merge` in practice: pipes, compressed lists, errors, signals."""
 
+import bz2
 import gzip
+import io
 import json
+import lzma
 import os
 import re
 import shutil
 import signal
 import subprocess
+import tarfile
 import time
 import unittest
+import zipfile
 
 import daemon
 
@@ -84,6 +89,22 @@ class InputTest(BuildTest):
                 self.build(*given.pop("arguments", []), output="other.sepal", **given)
                 self.assertEqual(self.read("other.sepal"), expected)
 
+    def test_lines_that_end_in_crlf(self):
+        self.build(input=b"a\nb\nc\n", output="plain.sepal")
+        done = self.sepal("build", "-q", "-o", self.path("with.sepal"), "--seed", "7", input=b"a\r\nb\nc\r\n")
+        self.assertIn(b"warning: 2 of 3 lines end with a carriage return", done.stderr)
+        self.assertIn(b"--format crlf leaves it out", done.stderr)
+        self.assertNotEqual(self.read("with.sepal"), self.read("plain.sepal"))
+        done = self.sepal("build", "--format", "crlf", "-o", self.path("crlf.sepal"), "--seed", "7", input=b"a\r\nb\nc\r\n")
+        self.assertEqual(done.stderr, b"")
+        self.assertEqual(self.read("crlf.sepal"), self.read("plain.sepal"))
+
+    def test_a_byte_order_mark_is_no_part_of_the_first_item(self):
+        self.build(input=b"a\nb\n", output="plain.sepal")
+        for given in dict(input=b"\xef\xbb\xbfa\nb\n"), dict(input=gzip.compress(b"\xef\xbb\xbfa\nb\n")):
+            self.build(output="marked.sepal", **given)
+            self.assertEqual(self.read("marked.sepal"), self.read("plain.sepal"))
+
     def test_a_file_on_standard_input_is_read_from_its_present_offset(self):
         self.build(input=LINES)
         expected = self.read("out.sepal")
@@ -124,6 +145,47 @@ class ErrorTest(BuildTest):
     def test_impossible_options_of_a_filter_are_refused(self):
         self.assertIn("no machine's memory", self.refusal("--capacity", "1" + 18 * "0", input=b"a"))
         self.assertIn("there is no", self.refusal("--seed-from", self.directory, input=b"a"))
+
+    def test_what_is_no_list_is_refused_by_name(self):
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+            tar.addfile(tarfile.TarInfo("list.txt"))
+        zipped = io.BytesIO()
+        with zipfile.ZipFile(zipped, "w") as file:
+            file.writestr("list.txt", "a")
+        for name, data in (("xz", lzma.compress(b"a\n")), ("bzip2", bz2.compress(b"a\n")), ("bzip2", bz2.compress(b"")),
+                           ("zip", zipped.getvalue()), ("tar", archive.getvalue()), ("compressed twice", gzip.compress(gzip.compress(b"a"))),
+                           ("UTF-16", "a\n".encode("utf-16")), ("UTF-32", "a\n".encode("utf-32")),
+                           ("zero byte", "a\n".encode("utf-16-le")), ("zero byte", "\u5b57\n".encode("utf-16-be")),
+                           ("zero byte", b"a\0b\0")):
+            with self.subTest(name):
+                path = self.write("list", data)
+                refused = self.refusal(path)
+                self.assertIn(name, refused)
+                self.assertRegex(refused, "^sepal build: " + re.escape(path) + "[: ]")
+                self.assertIn(name, self.refusal(input=data))
+                self.assertIn(name, self.refusal("--capacity", "10", input=data))
+        self.build(input=b"a\n", output="filter.sepal")
+        self.assertIn("is a filter file of Sepal", self.refusal(self.path("filter.sepal")))
+
+    def test_the_result_never_replaces_an_input(self):
+        path = self.write("list.txt", LINES)
+        os.link(path, self.path("hard"))
+        os.symlink("list.txt", self.path("soft"))
+        for output in "list.txt", "hard", "soft":
+            refused = self.sepal("build", path, "-o", self.path(output), status=1).stderr.decode()
+            self.assertIn(output + " is an input as well", refused)
+        with open(path, "rb") as file:
+            self.assertIn(b"is an input as well", self.sepal("build", "-o", path, status=1, stdin=file).stderr)
+        self.assertEqual(self.read("list.txt"), LINES)
+        self.build(input=b"a\n", output="a.sepal")
+        before = self.read("a.sepal")
+        for output in "a.sepal", "linked.sepal":
+            if output != "a.sepal":
+                os.symlink("a.sepal", self.path(output))
+            refused = self.sepal("merge", self.path("a.sepal"), self.path("a.sepal"), "-o", self.path(output), status=1)
+            self.assertIn(b"is an input as well", refused.stderr)
+        self.assertEqual(self.read("a.sepal"), before)
 
     def test_a_device_is_no_place_for_the_result(self):
         for arguments in ["build"], ["merge", "absent.sepal"]:

@@ -50,8 +50,8 @@ MISTAKES = [
     *[(("plan", "--expansion", text), " plan: --expansion %s: %s" % (text, EXPANSION))
       for text in ("-1", "32769", "1e5", "2.5", "x", "4294967297", "18446744073709551617")],
 
-    (BUILD + ("--format", "lnes"), " build: --format lnes: must be lines, nul or length; did you mean 'lines'?"),
-    (BUILD + ("--format", "xml"), " build: --format xml: must be lines, nul or length"),
+    (BUILD + ("--format", "lnes"), " build: --format lnes: must be lines, crlf, nul or length; did you mean 'lines'?"),
+    (BUILD + ("--format", "xml"), " build: --format xml: must be lines, crlf, nul or length"),
     *[(BUILD + ("--threads", text), " build: --threads %s: %s" % (text, THREADS)) for text in ("0", "257", "-1", "x", "1k", "2.5")],
     *[(BUILD + ("--seed", text), " build: --seed %s: %s" % (text, SEED))
       for text in ("-3", "x", "1.5", "18446744073709551616", "0x", "0x10000000000000000", "")],

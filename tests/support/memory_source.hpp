@@ -70,6 +70,7 @@ inline std::string joined(tools::ItemFormat format, const std::vector<std::strin
     }
     bytes += item;
     if (format == tools::ItemFormat::lines) bytes += '\n';
+    if (format == tools::ItemFormat::crlf) bytes += "\r\n";
     if (format == tools::ItemFormat::nul) bytes += '\0';
   }
   return bytes;

@@ -17,14 +17,16 @@ using test::read_all;
 
 namespace {
 
-const std::vector<ItemFormat> formats = {ItemFormat::lines, ItemFormat::nul, ItemFormat::length_prefixed};
+const std::vector<ItemFormat> formats = {ItemFormat::lines, ItemFormat::crlf, ItemFormat::nul,
+                                         ItemFormat::length_prefixed};
 
 // Items with lengths near the edges of words and blocks, without the delimiter.
 std::vector<std::string> some_items(ItemFormat format) {
   const auto length = rc::gen::weightedOneOf<std::size_t>(
       {{3, rc::gen::inRange<std::size_t>(0, 20)}, {1, rc::gen::inRange<std::size_t>(0, 300)}});
   const auto byte = rc::gen::map(rc::gen::arbitrary<char>(), [format](char c) {
-    return (format == ItemFormat::lines && c == '\n') || (format == ItemFormat::nul && c == '\0') ? 'x' : c;
+    const bool is_end = is_lines(format) ? c == '\n' || c == '\0' : format == ItemFormat::nul && c == '\0';
+    return is_end || (format == ItemFormat::crlf && c == '\r') ? 'x' : c;
   });
   const auto item = rc::gen::mapcat(
       length, [byte](std::size_t bytes) { return rc::gen::container<std::string>(bytes, byte); });

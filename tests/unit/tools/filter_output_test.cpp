@@ -3,7 +3,9 @@
 #include <fstream>
 #include <string>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/storage_fixture.hpp"
@@ -31,6 +33,15 @@ TEST_CASE("a place where no filter file can go is refused", "[tools]") {
     CHECK(fit.error().detail == why);
   }
   CHECK(check_output(file));
+  const std::string hard = folder + "/hard";
+  const std::string soft = folder + "/soft";
+  REQUIRE(link(file.c_str(), hard.c_str()) == 0);
+  REQUIRE(symlink("file", soft.c_str()) == 0);
+  const std::vector<storage::Path> inputs{folder + "/none", file};
+  for (const std::string& output : {file, hard, soft})
+    CHECK(check_output(output, inputs).error().detail ==
+          output + " is an input as well, and would be replaced");
+  CHECK(check_output(folder + "/none", inputs));
   CHECK(check_output(folder + "/new"));
   CHECK(check_output("new"));
 }

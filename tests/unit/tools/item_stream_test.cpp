@@ -34,6 +34,24 @@ TEST_CASE("the last line needs no line feed, and an empty line is an item", "[to
   CHECK(read(ItemFormat::nul, std::string("a\nb\0c", 5)).items == Items{"a\nb", "c"});
 }
 
+TEST_CASE("a carriage return belongs to a line, and not to a line of the format crlf", "[tools]") {
+  CHECK(read(ItemFormat::crlf, "a\r\nb\n\r\n\r\r\nc\rd\r\ne\r").items ==
+        Items{"a", "b", "", "\r", "c\rd", "e"});
+}
+
+TEST_CASE("a line with a zero byte is refused behind the lines before it", "[tools]") {
+  const std::string text("one\ntwo\nth\0ree\nfour\n", 20);
+  for (const ItemFormat format : {ItemFormat::lines, ItemFormat::crlf}) {
+    const auto refused = read(format, text);
+    REQUIRE(refused.error);
+    CHECK(refused.error->code == Errc::damaged);
+    CHECK(refused.error->detail.find("--format nul") != std::string::npos);
+    CHECK(refused.items == Items{"one", "two"});
+  }
+  CHECK(read(ItemFormat::lines, std::string("\0", 1)).error);
+  CHECK(read(ItemFormat::nul, text).items == Items{"one\ntwo\nth", "ree\nfour\n"});
+}
+
 TEST_CASE("an item may have the greatest length, and one byte more is refused", "[tools]") {
   for (const ItemFormat format : {ItemFormat::lines, ItemFormat::nul, ItemFormat::length_prefixed}) {
     const Items longest = {"first", std::string(limit, 'x'), "last"};
