@@ -155,6 +155,11 @@ class Migration {
     if (!source) return source.error();
     const auto target = answer_of(*target_, {"INFO", "server"});
     if (!target) return target.error();
+    // A server that is no sepald answers nothing.
+    const auto sepal = answer_of(*source_, {"INFO", "sepal"});
+    if (!sepal) return sepal.error();
+    const std::string mirrors = field_of(sepal->view().text(), "\nmirrors");
+    report_.source_has_mirrors = !mirrors.empty() && mirrors != "0";
     report_.source_in_cluster = field_of(source->view().text(), "redis_mode") == "cluster";
     const std::string run_id = field_of(source->view().text(), "run_id");
     const bool one_server = !run_id.empty() && run_id == field_of(target->view().text(), "run_id");

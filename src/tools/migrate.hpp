@@ -53,6 +53,7 @@ struct MigrateReport {
   std::uint64_t string_samples = 0;    // strings of which a piece was read again on both sides
   std::uint64_t bitmaps = 0;           // strings that became filters, or are to become filters
   std::uint64_t bitmaps_before = 0;    // strings of the source that an earlier run has made filters of
+  bool source_has_mirrors = false;     // links of BF.MIRROR, which are not moved
   bool source_in_cluster = false;      // the source has a part of the cluster's keys
   std::uint64_t changed = 0;           // samples of both that changed at the source since they were copied
 };

@@ -36,6 +36,7 @@ void print(const MigrateRequest& request, const MigrateReport& report) {
   if (report.bitmaps != 0)
     std::printf("bitmaps  %llu of the strings %s\n", wide(report.bitmaps),
                 request.only_report ? "are to become filters" : "have become filters");
+  if (report.source_has_mirrors) std::puts("mirrors  the links of BF.MIRROR at the source are not moved");
   if (report.source_in_cluster)
     std::puts(
         "cluster  the source is one node of a cluster, and only its own keys count here: run this for each "

@@ -107,6 +107,13 @@ class MigrateTest(DaemonTest):
         self.assertIn("same     603 filters were at the target already, with these figures; 2 of them", told)
         self.check_alike()
 
+    def test_mirrors_are_not_moved(self):
+        with Client.of(self.source) as client:
+            client.pipeline([("BF.ADD", "from", "x"), ("BF.ADD", "to", "y")])
+            self.assertNotIn("mirrors", self.migrate(0, address(self.source), address(self.target)))
+            client.call("BF.MIRROR", "from", "to")
+        self.assertIn("mirrors  the links of BF.MIRROR at the source are not moved", self.migrate(0, address(self.source), address(self.target)))
+
     def test_databases_and_patterns(self):
         self.fill(20)
         self.migrate(0, address(self.source), address(self.target), "--match", "small:1*", "--db", "0")
