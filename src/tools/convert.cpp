@@ -9,7 +9,6 @@
 #include <memory>
 #include <string_view>
 
-#include "filter_output.hpp"
 #include "held_signals.hpp"
 #include "rdb_filters.hpp"
 #include "redis_files.hpp"
@@ -39,7 +38,7 @@ class Converter {
                                                  ": this is the base of an append-only file; name the "
                                                  "manifest, or its folder");
     if (done && request_.output == Output::data_directory) done = import(filters);
-    if (done && request_.output == Output::filter_files) done = write_files(filters, source->name);
+    if (done && request_.output == Output::filter_files) done = write_files(filters);
     if (!done) return done.error();
     return ConvertReport{.keys = filters.keys()};
   }
@@ -54,13 +53,23 @@ class Converter {
 
   // Reads the whole file before anything is written. At its end RdbFilters has verified the checksum, and has
   // counted all that is to be written.
-  static Result<void> check(RdbFilters& filters) {
+  Result<void> check(RdbFilters& filters) {
     if (auto done = filters.rewind(); !done) return done;
     for (;;) {
       const auto filter = filters.next();
       if (!filter) return filter.error();
       if (*filter == nullptr) return {};
+      if (request_.output != Output::filter_files) continue;
+      // It may be the filter of another Redis, or the input.
+      const auto target = file_of(**filter);
+      const auto is_there = disk_.exists(target);
+      if (!is_there) return is_there.error();
+      if (*is_there) return fail(Errc::in_use, target.string() + " is there already; name another folder");
     }
+  }
+
+  [[nodiscard]] storage::Path file_of(const storage::StreamedFilter& filter) const {
+    return request_.folder / filter_file_name(filter.database, filter.key);
   }
 
   Result<std::unique_ptr<storage::DataDirectory>> new_directory() {
@@ -87,7 +96,7 @@ class Converter {
     return report ? Result<void>() : report.error();
   }
 
-  Result<void> write_files(RdbFilters& filters, const storage::Path& input) {
+  Result<void> write_files(RdbFilters& filters) {
     const HeldSignals held;
     if (auto done = disk_.make_directory(request_.folder); !done) return done;
     if (auto done = filters.rewind(); !done) return done;
@@ -95,10 +104,7 @@ class Converter {
       const auto filter = filters.next();
       if (!filter) return filter.error();
       if (*filter == nullptr) return {};
-      const auto target = request_.folder / filter_file_name((*filter)->database, (*filter)->key);
-      if (is_same_file(target, input))
-        return fail(Errc::out_of_range, target.string() + " is the input, and would be replaced");
-      const auto written = storage::write_filter_file(disk_, target, **filter, goes_on);
+      const auto written = storage::write_filter_file(disk_, file_of(**filter), **filter, goes_on);
       if (!written) return written.error();
     }
   }

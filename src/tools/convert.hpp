@@ -32,8 +32,8 @@ struct ConvertReport {
 };
 
 // Blocks. Nothing is written before the RDB file was read to its end and its checksum found right. Errors:
-// those of redis_file(), in_use (the data directory has data), out_of_range (an output is the input), those
-// of the disk; with a sentence.
+// those of redis_file(), in_use (the data directory has data, or a filter file is there already), those of
+// the disk; with a sentence.
 Result<ConvertReport> convert(storage::Disk& disk, const ConvertRequest& request, Progress& progress);
 
 // The name of a filter file for a key: "0-users%3a7.sepal". Bytes that a name should not have stand as "%3a".

@@ -12,11 +12,6 @@
 
 namespace sepal::tools {
 
-bool is_same_file(const storage::Path& one, const storage::Path& other) {
-  std::error_code unknown;
-  return std::filesystem::equivalent(one, other, unknown);
-}
-
 Result<void> check_output(const storage::Path& path, std::span<const storage::Path> inputs) {
   std::error_code unknown;
   const auto status = std::filesystem::status(path, unknown);
@@ -24,7 +19,7 @@ Result<void> check_output(const storage::Path& path, std::span<const storage::Pa
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     return fail(Errc::out_of_range, path.string() + " is there, and is not a file that can be replaced");
   for (const storage::Path& input : inputs)
-    if (is_same_file(path, input))
+    if (std::filesystem::equivalent(path, input, unknown))
       return fail(Errc::out_of_range, path.string() + " is an input as well, and would be replaced");
   // With a slash at the end, access() fails if the path is not a folder.
   const storage::Path folder = path.parent_path().empty() ? "./" : path.parent_path() / "";

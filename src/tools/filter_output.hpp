@@ -10,12 +10,9 @@
 
 namespace sepal::tools {
 
-// Whether both paths lead to one file that is there, also by links.
-[[nodiscard]] bool is_same_file(const storage::Path& one, const storage::Path& other);
-
 // Checks, before the work begins, that a filter file can be written there: the folder must be writable, and a
-// file that is there must be a regular one, and none of the inputs. Blocks. Errors: out_of_range, io, with a
-// sentence.
+// file that is there must be a regular one, and none of the inputs, also by links. Blocks. Errors:
+// out_of_range, io, with a sentence.
 Result<void> check_output(const storage::Path& path, std::span<const storage::Path> inputs = {});
 
 // Like storage::write_filter_file(). A signal that ends the program takes effect after the unfinished file

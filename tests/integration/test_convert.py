@@ -147,6 +147,7 @@ class ConvertTest(DaemonTest):
         self.assertIn("skipped  4 of type string", told)
         self.assertIn("skipped  1 deadlines: a filter file has none", told)
         self.assertEqual(len(os.listdir(files)), len(expectations()))
+        self.assertIn("is there already; name another folder", self.convert(1, recorded("rdb-plain.rdb"), "--files", files))
         daemon = self.start("--import-dir", files, directory=self.path("empty"))
         with Client.of(daemon) as client:
             for about in expectations():
@@ -224,12 +225,13 @@ class ConvertTest(DaemonTest):
         self.assertIn("no manifest", self.convert(1, self.path("data"), "--dry-run"))
         os.remove(os.path.join(self.append_only("preamble"), "appendonly.aof.2.incr.aof"))
         self.assertIn("appendonly.aof.2.incr.aof", self.convert(1, self.path("preamble-copy"), "--dry-run"))
-        # A filter file with the name of the input would take its place.
+        # A file that is there may be the filter of another Redis, or the input.
         os.mkdir(self.path("files"))
         input_name = os.path.join(self.path("files"), "0-one.sepal")
         with open(input_name, "wb") as file:
             file.write(whole)
-        self.assertIn("is the input, and would be replaced", self.convert(1, input_name, "--files", self.path("files")))
+        self.assertIn("0-one.sepal is there already; name another folder", self.convert(1, input_name, "--files", self.path("files")))
+        self.assertEqual(os.listdir(self.path("files")), ["0-one.sepal"])
         with open(input_name, "rb") as file:
             self.assertEqual(file.read(), whole)
 
