@@ -103,13 +103,6 @@ class Migration {
     return {};
   }
 
-  static std::string field_of(std::string_view info, const std::string& name) {
-    const std::size_t at = info.find(name + ":");
-    if (at == std::string_view::npos) return "";
-    const std::string_view rest = info.substr(at + name.size() + 1);
-    return std::string(rest.substr(0, rest.find('\r')));
-  }
-
   Result<void> find_databases() {
     const auto info = answer_of(*source_, {"INFO", "keyspace"});
     if (!info) return info.error();
@@ -521,6 +514,12 @@ class Migration {
     const auto info = source_->receive();
     if (!info) return info.error();
     if (info->view().is_error()) return {};  // It is gone meanwhile.
+    const ReplyView refused = ours->view().is_error() ? ours->view() : theirs->view();
+    if (refused.is_error()) {
+      report_.keys.refuse("it was copied and not checked: " + readable_key(std::string(refused.text())),
+                          one.database, one.key);
+      return {};
+    }
     judge(one, ours->view(), theirs->view(), figures_of(info->view()).alike(one.figures));
     return {};
   }

@@ -33,7 +33,7 @@ std::string password_of(const char* variable) {
 void print(const MigrateRequest& request, const MigrateReport& report) {
   std::puts(request.only_report ? "to copy, where it is not at the target already:" : "copied:");
   for (const std::string& line : report_of(report.keys)) std::puts(line.c_str());
-  if (report.bitmaps != 0)
+  if (!request.bitmaps.empty())
     std::printf("bitmaps  %llu of the strings %s\n", wide(report.bitmaps),
                 request.only_report ? "are to become filters" : "have become filters");
   if (report.source_has_mirrors) std::puts("mirrors  the links of BF.MIRROR at the source are not moved");

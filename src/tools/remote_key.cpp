@@ -93,6 +93,13 @@ std::string value_in_the_way(const RemoteKey& target) {
                                 : "at the target: " + target.refusal;
 }
 
+std::string field_of(std::string_view info, const std::string& name) {
+  const std::size_t at = info.find(name + ":");
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = info.substr(at + name.size() + 1);
+  return std::string(rest.substr(0, rest.find('\r')));
+}
+
 std::vector<DatabaseSize> databases_in(std::string_view info) {
   constexpr std::string_view begin = "db";
   constexpr std::string_view between = ":keys=";

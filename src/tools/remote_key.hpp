@@ -32,6 +32,9 @@ struct FilterFigures {
 };
 [[nodiscard]] FilterFigures figures_of(ReplyView info);
 
+// The value in a line "name:value" of INFO; empty: there is none.
+[[nodiscard]] std::string field_of(std::string_view info, const std::string& name);
+
 // Which databases have keys, and how many: from the lines "db0:keys=5,..." of INFO.
 struct DatabaseSize {
   std::uint32_t database = 0;

@@ -107,6 +107,15 @@ class MigrateTest(DaemonTest):
         self.assertIn("same     603 filters were at the target already, with these figures; 2 of them", told)
         self.check_alike()
 
+    def test_a_check_that_a_server_refuses_is_told(self):
+        with Client.of(self.source) as client:
+            client.pipeline([("BF.ADD", "k", "x"), ("ACL", "SETUSER", "default", "-bf.mexists")])
+        with Client.of(self.target) as client:
+            client.call("ACL", "SETUSER", "default", "-bf.mexists")
+        told = self.migrate(3, address(self.source), address(self.target))
+        self.assertIn("it was copied and not checked: NOPERM", told)
+        self.assertIn("checked  0 filters", told)
+
     def test_mirrors_are_not_moved(self):
         with Client.of(self.source) as client:
             client.pipeline([("BF.ADD", "from", "x"), ("BF.ADD", "to", "y")])
@@ -505,6 +514,8 @@ class StringsTest(DaemonTest):
             client.call("SETBIT", "users:long", 5000, 1)
         told = self.migrate(0, "--dry-run", *rule)
         self.assertIn("bitmaps  3 of the strings are to become filters", told)
+        told = self.migrate(0, "--dry-run", "--bitmap", "user:*", rule[2])
+        self.assertIn("bitmaps  0 of the strings are to become filters", told)
         told = self.migrate(3, *rule)
         self.assertIn("bitmaps  2 of the strings have become filters", told)
         self.assertIn("LEFT OUT 0:users:long", told)
