@@ -102,6 +102,11 @@ std::vector<std::byte> encode(const ImageHeader& header) {
   return bytes;
 }
 
+Error too_many_layers(std::uint32_t layers_max) {
+  return fail(Errc::layer_limit,
+              "the filter has more than " + std::to_string(layers_max) + " layers, the limit (layers_max)");
+}
+
 Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
   if (bytes.size() < image_header_bytes) return damaged("a filter's header is cut short");
   if (std::memcmp(bytes.data(), image_magic.data(), image_magic.size()) != 0)
@@ -125,10 +130,10 @@ Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::u
   header.options.expansion = reader.integer<std::uint32_t>();
   header.options.hash = static_cast<ItemHash>(hash);
   const auto layer_count = reader.integer<std::uint32_t>();
-  // Both bounds come before the allocation.
-  if (layer_count > layers_max) return damaged("a filter's header names more layers than a filter may have");
+  // Both bounds come before the allocation. What is cut short may have any number here.
   if ((bytes.size() - image_header_bytes) / image_layer_bytes < layer_count)
     return damaged("a filter's header is cut short among its layers");
+  if (layer_count > layers_max) return too_many_layers(layers_max);
   header.layers.reserve(layer_count);
   for (std::uint32_t i = 0; i < layer_count; ++i) {
     const auto layer = read_layer(reader);

@@ -50,10 +50,6 @@ void append_rdb_length(std::string& to, std::uint64_t length) {
   for (int shift = 24; shift >= 0; shift -= 8) append(length >> shift);
 }
 
-std::string too_many_layers(std::uint32_t layers_max) {
-  return "the filter has more than " + std::to_string(layers_max) + " layers, the limit";
-}
-
 Error not_a_filter() {
   return fail(Errc::out_of_range, "this is no filter");
 }
@@ -88,7 +84,7 @@ Result<RdbFilter> read_redisbloom(RdbReader& reader, std::uint32_t layers_max) {
     reader.end();
   }
   if (reader.failed()) return fail(Errc::damaged, "these are not the fields of a filter of RedisBloom");
-  if (layer_count > layers_max) return fail(Errc::out_of_range, too_many_layers(layers_max));
+  if (layer_count > layers_max) return too_many_layers(layers_max);
   auto image = image_of(filter);
   if (!image) return fail(Errc::out_of_range, image.error().detail);
   found.image = std::move(*image);
@@ -125,7 +121,7 @@ Result<RdbFilter> read_sepal(RdbReader& reader, std::uint32_t layers_max) {
     reader.skip_fields();
   }
   if (reader.failed()) return fail(Errc::damaged, "these are not the fields of a filter of Sepal");
-  if (!text) return fail(Errc::out_of_range, too_many_layers(layers_max));
+  if (!text) return too_many_layers(layers_max);
   if (!is_filter) return fail(Errc::out_of_range, "no filter has this header, or bits of this length");
   return found;
 }
@@ -203,6 +199,7 @@ Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t 
   if (id != redisbloom_id && id != sepal_id) return not_a_filter();
   auto filter = read_rdb_filter(reader, id, layers_max);
   // The checksum was right, so the dump is as it was made. It is not damaged: it is no filter.
+  if (!filter && filter.error().code == Errc::layer_limit) return filter.error();
   if (!filter || !reader.at_end())
     return filter ? not_a_filter() : fail(Errc::out_of_range, filter.error().detail);
   return RdbDump{.filter = std::move(*filter), .bytes = bytes};

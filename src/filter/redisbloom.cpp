@@ -91,9 +91,9 @@ Result<ImageHeader> decode_redisbloom_header(std::span<const std::byte> bytes, s
   const auto layer_count = reader.integer<std::uint32_t>();
   filter.options = reader.integer<std::uint32_t>();
   filter.expansion = reader.integer<std::uint32_t>();
-  if (layer_count > layers_max) return damaged("a dump has more layers than a filter may have");
   if (bytes.size() != redisbloom_head_bytes + layer_count * redisbloom_layer_bytes)
     return damaged("a dump's header is of another length");
+  if (layer_count > layers_max) return too_many_layers(layers_max);
   for (std::uint32_t i = 0; i < layer_count; ++i) filter.layers.push_back(read_redisbloom_layer(reader));
   return image_of(filter);
 }

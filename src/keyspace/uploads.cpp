@@ -30,10 +30,12 @@ bool same(const ImageHeader& a, const ImageHeader& b) {
 }
 
 Result<UploadHeader> read_header(std::span<const std::byte> bytes, std::uint32_t layers_max) {
-  if (const auto piece = filter::decode_dump_piece(bytes, layers_max)) {
+  const auto piece = filter::decode_dump_piece(bytes, layers_max);
+  if (piece) {
     if (!piece->image) return fail(Errc::damaged, "a piece of a dump comes before its header");
     return UploadHeader{.image = *piece->image, .identity = piece->identity};
   }
+  if (piece.error().code == Errc::layer_limit) return piece.error();
   const auto image = filter::decode_redisbloom_header(bytes, layers_max);
   if (!image) return image.error();
   return UploadHeader{.image = *image, .identity = std::nullopt};

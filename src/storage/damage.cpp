@@ -42,6 +42,10 @@ bool is_damage(const Error& error) {
   return error.code == Errc::damaged || error.code == Errc::unsupported_version;
 }
 
+bool is_over_limit(const Error& error) {
+  return error.code == Errc::too_large || error.code == Errc::layer_limit;
+}
+
 Error about(std::string_view subject, const Error& error) {
   return fail(error.code, std::string(subject) + " " + error.detail);
 }

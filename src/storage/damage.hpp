@@ -21,6 +21,8 @@ namespace sepal::storage {
 // Whether the file's contents are the problem (damaged, or of a newer version), and not its reader or its
 // disk.
 [[nodiscard]] bool is_damage(const Error& error);
+// Whether the filter exceeds the reader's limits: its bytes (too_large), or its layers (layer_limit).
+[[nodiscard]] bool is_over_limit(const Error& error);
 
 // A text like: the filter database=3 key="users". Escapes what cannot be printed.
 [[nodiscard]] std::string key_text(std::uint32_t database, std::string_view key);

@@ -144,8 +144,8 @@ class GenerationReader {
     return refused == batch_.end() ? 0 : refused->offset;
   }
 
-  // A file that describes an impossible filter (too_large) is damaged, too.
-  static bool is_lasting(const Error& error) { return is_damage(error) || error.code == Errc::too_large; }
+  // A file that describes an impossible filter is damaged, too.
+  static bool is_lasting(const Error& error) { return is_damage(error) || is_over_limit(error); }
 
   static FilterState state_of(const LoadedFilter& loaded) {
     FilterState state{

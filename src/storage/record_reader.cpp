@@ -80,7 +80,7 @@ Result<LoadedFilter> RecordReader::read_record() {
   if (auto go_on = meter_.add(reader_.offset() - start); !go_on) return go_on.error();
   auto filter = read_filter(start, *head);
   // The head is verified here, so its key can be named. Errors of the disk name their file, and need no key.
-  if (!filter && (is_damage(filter.error()) || filter.error().code == Errc::too_large))
+  if (!filter && (is_damage(filter.error()) || is_over_limit(filter.error())))
     return fail(filter.error().code,
                 filter.error().detail + " (" + key_text(head->database, head->key) + ")");
   if (!filter) return filter.error();
@@ -187,9 +187,9 @@ Result<filter::ImageHeader> RecordReader::decode_image(std::uint64_t start,
   const std::uint64_t layers_bytes_max = std::uint64_t{limits_.layers_max} * filter::image_layer_bytes;
   if (bytes.size() > filter::image_header_bytes &&
       bytes.size() - filter::image_header_bytes > layers_bytes_max)
-    return fail(Errc::too_large, "has a filter at offset " + std::to_string(start) + " with more than " +
-                                     std::to_string(limits_.layers_max) +
-                                     " layers, the limit; raise layers_max");
+    return fail(Errc::layer_limit, "has a filter at offset " + std::to_string(start) + " with more than " +
+                                       std::to_string(limits_.layers_max) +
+                                       " layers, the limit; raise layers_max");
   auto image = filter::decode_image_header(bytes, limits_.layers_max);
   if (!image && image.error().code == Errc::unsupported_version)
     return refused(start, image.error(), "a newer version of Sepal wrote");

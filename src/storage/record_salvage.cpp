@@ -58,7 +58,7 @@ Result<void> RecordSalvage::read_records(const Take& take, const Lose& lose) {
       if (auto taken = take(*loaded, reached_); !taken) return taken;
       continue;
     }
-    if (!is_damage(loaded.error()) && loaded.error().code != Errc::too_large) return loaded.error();
+    if (!is_damage(loaded.error()) && !is_over_limit(loaded.error())) return loaded.error();
     if (auto left = leave_damaged(start, loaded.error(), lose); !left) return left;
   }
   return {};

@@ -48,6 +48,18 @@ class WholeTest(DaemonTest):
             client.call(*words)
         return str(caught.exception)
 
+    def test_an_import_with_more_layers_than_layers_max_names_this_limit(self):
+        daemon = self.start_here("--layers-max", "3")
+        with Client.of(daemon) as client:
+            client.call("BF.RESERVE", "k", "0.01", 1, "EXPANSION", 1)
+            client.call("BF.MADD", "k", "a", "b", "c")
+            client.call("BF.EXPORT", "k", "three.sepal")
+            self.assertEqual(client.call("BF.IMPORT", "again", "three.sepal"), b"OK")
+        daemon.stop()
+        self.data = os.path.join(self.directory, "other")
+        with Client.of(self.start_here("--layers-max", "2")) as client:
+            self.assertRegex(self.refused(client, "BF.IMPORT", "k", "three.sepal"), r"^ERR .* with more than 2 layers.*raise layers_max")
+
     def test_big_filters_are_copied_dumped_and_restored_and_outlive_a_kill(self):
         daemon = self.start_here()
         with Client.of(daemon) as client:

@@ -74,8 +74,12 @@ struct ImageHeader {
 void encode(const ImageHeader& header, std::span<std::byte> into);
 [[nodiscard]] std::vector<std::byte> encode(const ImageHeader& header);
 
-// Errors: damaged (magic, lengths, values out of range), unsupported_version. Believes nothing: `bytes` may
-// be anything, and longer than the header. `layers_max` bounds the layer count before any allocation.
+// The error of a filter that has more layers than it may have: layer_limit, with the limit.
+[[nodiscard]] Error too_many_layers(std::uint32_t layers_max);
+
+// Errors: damaged (magic, lengths, values out of range), unsupported_version, layer_limit. Believes nothing:
+// `bytes` may be anything, and longer than the header. `layers_max` bounds the layer count before any
+// allocation.
 Result<ImageHeader> decode_image_header(std::span<const std::byte> bytes, std::uint32_t layers_max);
 // The same for a value in Redis's RDB format. Damaged also where bytes follow the header, or where it is that
 // of a string.

@@ -54,8 +54,8 @@ inline constexpr std::uint64_t sepal_id = rdb_type_id | sepal_encoding;
 
 // Reads the fields behind a module's id, which is redisbloom_id or sepal_id, and their end. Errors: damaged
 // where these are other fields than a filter has: then reader.failed(); out_of_range where no filter can be
-// like that, or where it has more layers than `layers_max`: then all of its fields are read. Believes
-// nothing; allocates a place for each string that is there.
+// like that, layer_limit where it has more layers than `layers_max`: then all of its fields are read.
+// Believes nothing; allocates a place for each string that is there.
 Result<RdbFilter> read_rdb_filter(RdbReader& reader, std::uint64_t id, std::uint32_t layers_max);
 
 struct RdbDump {
@@ -69,8 +69,8 @@ struct RdbDump {
 // Whether the first byte begins a dump of some module's value.
 [[nodiscard]] bool is_rdb_dump(std::span<const std::byte> bytes);
 
-// Errors: damaged where the checksum does not match; out_of_range where it does, but this is no filter.
-// Believes nothing; allocates a place for each string that is there.
+// Errors: damaged where the checksum does not match; out_of_range where it does, but this is no filter;
+// layer_limit. Believes nothing; allocates a place for each string that is there.
 Result<RdbDump> decode_rdb_dump(std::span<const std::byte> bytes, std::uint32_t layers_max);
 
 // The most bytes that the bitmaps of the filter in a dump can take. Believes nothing, and reads no more than

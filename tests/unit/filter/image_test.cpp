@@ -105,11 +105,11 @@ TEST_CASE("a header that is cut short anywhere is damaged", "[filter][image]") {
   }
 }
 
-TEST_CASE("a header may have as many layers as allowed; one more is damage", "[filter][image]") {
+TEST_CASE("a header may have as many layers as allowed; one more is over the limit", "[filter][image]") {
   const auto bytes = encode(header_of(*sample()));
   CHECK(decode_image_header(bytes, 2));
   REQUIRE_FALSE(decode_image_header(bytes, 1));
-  CHECK(decode_image_header(bytes, 1).error().code == Errc::damaged);
+  CHECK(decode_image_header(bytes, 1).error().code == Errc::layer_limit);
 }
 
 TEST_CASE("a header of another version is not reported as damaged", "[filter][image]") {

@@ -174,7 +174,7 @@ TEST_CASE("layers and bytes of a dump are checked against the limits", "[filter]
   const RedisBloomFilter filter = two_layers();
   const std::string dump = test::rdb_dump(filter, bits_of(filter));
   CHECK(load(dump, {.bytes_max = plenty.bytes_max, .layers_max = 2}));
-  CHECK(load(dump, {.bytes_max = plenty.bytes_max, .layers_max = 1}).error().code == Errc::out_of_range);
+  CHECK(load(dump, {.bytes_max = plenty.bytes_max, .layers_max = 1}).error().code == Errc::layer_limit);
   CHECK(load(dump, {.bytes_max = 1000, .layers_max = 2}).error().code == Errc::too_large);
 }
 

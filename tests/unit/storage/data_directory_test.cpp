@@ -512,7 +512,7 @@ TEST_CASE("a filter within the limits is loaded; with one byte or layer more it 
   const auto few_layers =
       test::load(*directory, {.bytes_max = exact.bytes_max, .layers_max = exact.layers_max - 1});
   REQUIRE(few_layers.error);
-  CHECK(few_layers.error->code == Errc::too_large);
+  CHECK(few_layers.error->code == Errc::layer_limit);
   CHECK(few_layers.error->detail.find("layers") != std::string::npos);
   const auto few_bytes =
       test::load(*directory, {.bytes_max = exact.bytes_max - 1, .layers_max = exact.layers_max});

@@ -319,7 +319,7 @@ TEST_CASE("a filter has as many layers as the setting of a server allows at most
   CHECK(report_of(most)[1] == "layers   up to 1024 in one filter: start sepald with layers_max = 1024");
   const MovedKeys more = convert_grown(filter::filter_layers_max + 1);
   CHECK(more.filters == 0);
-  CHECK(more.refused.at("the filter has more than 1024 layers, the limit") == 1);
+  CHECK(more.refused.at("the filter has more than 1024 layers, the limit (layers_max)") == 1);
 }
 
 TEST_CASE("filters and sketches that sepald does not have are left out, and other types are skipped",
