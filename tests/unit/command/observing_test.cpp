@@ -70,6 +70,36 @@ TEST_CASE("the slow log shows no secrets", "[command]") {
   CHECK(shown({"BF.ADD", "auth", "item"}) == "BF.ADD auth item");
 }
 
+TEST_CASE("the slow log shows no secrets of requests within requests, and of scripts", "[command]") {
+  const auto shown = [](const Words& words) {
+    std::string text;
+    for (const std::string& word : slow_words(words, 1)) text += (text.empty() ? "" : " ") + word;
+    return text;
+  };
+  CHECK(shown({"ACL", "DRYRUN", "bob", "AUTH", "secret"}) == "ACL DRYRUN bob AUTH (redacted)");
+  CHECK(shown({"acl", "dryrun", "bob", "HELLO", "3", "AUTH", "user", "secret"}) ==
+        "acl dryrun bob HELLO 3 AUTH (redacted) (redacted)");
+  CHECK(shown({"ACL", "DRYRUN", "bob", "CONFIG", "SET", "requirepass", "secret"}) ==
+        "ACL DRYRUN bob CONFIG SET requirepass (redacted)");
+  CHECK(shown({"ACL", "DRYRUN", "bob", "ACL", "SETUSER", "ann", ">secret"}) ==
+        "ACL DRYRUN bob ACL SETUSER (redacted) (redacted)");
+  CHECK(shown({"ACL", "DRYRUN", "bob", "GET", "k"}) == "ACL DRYRUN bob GET k");
+  CHECK(shown({"ACL", "DRYRUN", "bob"}) == "ACL DRYRUN bob");
+  CHECK(shown({"COMMAND", "GETKEYS", "AUTH", "user", "secret"}) ==
+        "COMMAND GETKEYS AUTH (redacted) (redacted)");
+  CHECK(shown({"COMMAND", "GETKEYSANDFLAGS", "MIGRATE", "h", "1", "k", "0", "5", "AUTH", "secret"}) ==
+        "COMMAND GETKEYSANDFLAGS MIGRATE h 1 k 0 5 AUTH (redacted)");
+  CHECK(shown({"COMMAND", "GETKEYS", "ACL", "DRYRUN", "bob", "AUTH", "secret"}) ==
+        "COMMAND GETKEYS ACL DRYRUN bob AUTH (redacted)");
+  CHECK(shown({"EVAL", "return redis.pcall('AUTH', 'secret')", "0"}) == "EVAL (redacted) (redacted)");
+  CHECK(shown({"EVAL", "return redis.call(unpack(ARGV))", "0", "CONFIG", "SET", "requirepass", "secret"}) ==
+        "EVAL return redis.call(unpack(ARGV)) 0 CONFIG SET (redacted) (redacted)");
+  CHECK(shown({"EVALSHA", "0123", "0", "auth", "secret"}) == "EVALSHA 0123 0 (redacted) (redacted)");
+  CHECK(shown({"script", "load", "redis.call('acl','setuser','u','>secret')"}) == "script load (redacted)");
+  CHECK(shown({"EVAL", "return author + authority + unauth + auth_x", "0"}) ==
+        "EVAL return author + authority + unauth + auth_x 0");
+}
+
 TEST_CASE("the slow log keeps slowlog-max-len entries, and never more than its own limit", "[command]") {
   SlowLog log;
   for (int i = 0; i < 5; ++i) log.add({}, 3);
