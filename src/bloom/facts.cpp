@@ -60,6 +60,13 @@ std::size_t reserve_words_max(std::span<const std::string_view> words) {
   return expires ? 9 : 7;
 }
 
+std::string text_of(Filter::Refusal refusal, std::uint32_t layer_count) {
+  if (refusal == Filter::Refusal::full) return std::string(text::filter_full);
+  std::string text(text::cannot_grow);
+  if (refusal != Filter::Refusal::layer_limit) return text + ": there is no memory for a further layer";
+  return text + ": it has as many layers as layers_max allows (" + std::to_string(layer_count) + ")";
+}
+
 std::string wrong_arity(std::string_view command_name) {
   std::string text = "ERR wrong number of arguments for '";
   text.append(command_name).append("' command");

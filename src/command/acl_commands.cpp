@@ -23,10 +23,6 @@ constexpr std::int64_t password_bits_default = 256;
 constexpr std::int64_t password_bits_max = 4096;
 constexpr std::int64_t bits_of_digit = 4;
 
-Next refuse_words(Context& context) {
-  return refuse(context, wrong_arity(context.spec.name));
-}
-
 std::string_view name_of_reason(AclReason reason) {
   switch (reason) {
     case AclReason::authentication:

@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "command_index.hpp"
-#include "mirror_action.hpp"
 #include "request_keys.hpp"
 #include "row_category.hpp"
 
@@ -57,22 +56,16 @@ struct Use {
 
 // The reference asks for a permission only where the access says what happens to the value: EXISTS and TTL
 // ("RO") need none. It says nothing about the commands of its modules, so their %R~ and %W~ have no effect
-// there. Sepal's commands of filters that read need the one, those that write need the other.
+// there. Sepal's commands of filters that read need the one, those that write need the other. A command that
+// only reads needs no more than that, whatever the reference declares.
 Use use_of(const CommandSpec& spec, std::string_view access) {
   const Use told{
       .reads = has_word(access, "access"),
-      .writes = has_word(access, "insert") || has_word(access, "update") || has_word(access, "delete")};
+      .writes = !spec.flags.has(Flag::read_only) &&
+                (has_word(access, "insert") || has_word(access, "update") || has_word(access, "delete"))};
   if (told.reads || told.writes || !spec.flags.has(Flag::module)) return told;
   const bool writes = spec.flags.has(Flag::write);
   return {.reads = !writes, .writes = writes};
-}
-
-// To the table all words of `BF.MIRROR source OFF` are keys. An option names no key, so it needs no
-// permission. A word that is no option where it stands names a target.
-bool is_option(const CommandSpec& spec, std::size_t at, std::span<const std::string_view> words) {
-  if (spec.name != "bf.mirror" || at < 2) return false;
-  const MirrorAction action = mirror_action_of(words);
-  return action != MirrorAction::begin && action != MirrorAction::wrong;
 }
 
 // "%RW~pattern": how many bytes stand before the pattern. 0: it is no such rule.
@@ -261,7 +254,7 @@ std::optional<Denial> AclSelector::denied(const CommandSpec& spec,
   std::optional<Denial> denial;
   for_each_key(spec, words, [&](std::size_t at, std::string_view access) {
     // The visit cannot be ended early, so the keys behind the first refused one are passed over.
-    if (denial || is_option(spec, at, words)) return;
+    if (denial) return;
     const Use use = use_of(spec, access);
     if (!may_use(words[at], use.reads, use.writes))
       denial = Denial{.reason = Denial::Reason::key, .word = at};

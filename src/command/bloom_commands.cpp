@@ -10,6 +10,7 @@
 #include <sepal/bloom/options.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/command/partial_run.hpp>
 
 #include <algorithm>
 #include <array>
@@ -64,12 +65,14 @@ void count_added(Context& context, const Filter& filter, std::span<const bool> a
   if (new_count < added.size() || context.changes.target_knew()) context.record.answered_known = true;
 }
 
-void append_outcome(resp::Reply& reply, const Filter::AddOutcome& outcome) {
-  if (outcome.refusal == Filter::Refusal::none) {
-    reply.boolean(outcome.added);
-  } else {
-    reply.error(bloom::text_of(outcome.refusal));
-  }
+// `in_target`: the target of the filter's mirror has the item. A client must not take it for refused there,
+// too.
+void append_outcome(resp::Reply& reply, const Filter& filter, const Filter::AddOutcome& outcome,
+                    bool in_target) {
+  if (outcome.refusal == Filter::Refusal::none) return reply.boolean(outcome.added);
+  std::string text = bloom::text_of(outcome.refusal, filter.layer_count());
+  if (in_target) text += text::but_in_target;
+  reply.error(text);
 }
 
 enum class Shape : std::uint8_t { single, array };
@@ -88,14 +91,20 @@ void append_added(resp::Reply& reply, Shape shape, std::span<const bool> added) 
   reply.booleans(added);
 }
 
-void append_outcomes(Context& context, Shape shape) {
-  if (shape == Shape::array) context.reply.array(context.scratch.outcomes.size());
-  for (const Filter::AddOutcome& outcome : context.scratch.outcomes) append_outcome(context.reply, outcome);
+// The target of the filter's mirror has the first `mirrored_count` items.
+void append_outcomes(Context& context, const Filter& filter, Shape shape, std::size_t mirrored_count) {
+  const std::vector<Filter::AddOutcome>& outcomes = context.scratch.outcomes;
+  if (shape == Shape::array) context.reply.array(outcomes.size());
+  for (std::size_t at = 0; at < outcomes.size(); ++at)
+    append_outcome(context.reply, filter, outcomes[at], at < mirrored_count);
+  // Where no target takes it, the item for which the filter is full is the last that gets an answer.
+  const bool ends = outcomes.size() > mirrored_count && outcomes.back().refusal == Filter::Refusal::full;
+  if (ends && context.partial != nullptr) context.partial->end();
 }
 
 // With the gate closed. Creates the filter if there is none, and lets it grow for items that do not fit.
 // Stops at the first item that finds a non-scaling filter full, as the reference does: the array of answers
-// is then shorter than the request.
+// is then shorter than the request. With a mirror it goes on, because the target takes the other items.
 void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
   const keyspace::DatabaseKey key{.database = context.client.database, .key = addition.key};
   // A refused creation is one error, also for BF.MADD: no item was tried.
@@ -104,31 +113,31 @@ void add_and_grow(Context& context, Filter* filter, const Addition& addition) {
     if (!created) return context.reply.error(text_of(created.error().code));
     filter = *created;
   }
-  context.changes.add_alone(key, *filter, addition.items, context.scratch.outcomes);
+  const std::size_t mirrored_count =
+      context.changes.add_alone(key, *filter, addition.items, context.scratch.outcomes);
   count_new(context, *filter,
             static_cast<std::uint64_t>(
                 std::ranges::count(context.scratch.outcomes, true, &Filter::AddOutcome::added)));
-  append_outcomes(context, addition.shape);
+  append_outcomes(context, *filter, addition.shape, mirrored_count);
 }
 
 // Answers an add to a full filter without closing the gate: a full filter does not change any more, and each
 // add to it would stop all workers. Returns false, without an answer, if the target of its mirror needs the
 // gate closed.
 //
-// The answer is that of add_and_grow(): it ends at the first item that is refused. The filter is asked before
-// the mirror, because the target must get only the items in front of that one.
+// The answer is that of add_and_grow(): without a mirror, it ends at the first item that is refused.
 bool add_to_full(Context& context, const Filter& filter, const Addition& addition) {
+  const bool is_mirrored = context.services.keyspace.mirrors().whole_from(filter) != nullptr;
+  if (!context.changes.try_mirror(filter, addition.items)) return false;
   const std::span<bool> present = context.scratch.flags(addition.items.size());
   filter.contains(addition.items, present);
-  const auto known_count = static_cast<std::size_t>(std::ranges::find(present, false) - present.begin());
-  if (!context.changes.try_mirror(filter, addition.items.first(known_count))) return false;
   context.record.answered_known = true;
   context.scratch.outcomes.clear();
   for (const bool known : present) {
     context.scratch.outcomes.push_back({.refusal = known ? Filter::Refusal::none : Filter::Refusal::full});
-    if (!known) break;
+    if (!known && !is_mirrored) break;
   }
-  append_outcomes(context, addition.shape);
+  append_outcomes(context, filter, addition.shape, is_mirrored ? addition.items.size() : 0);
   return true;
 }
 
@@ -324,6 +333,11 @@ Next bf_card(Context& context) {
 }
 
 Next bf_debug(Context& context) {
+  constexpr std::size_t words_needed = 2;
+  if (context.words.size() != words_needed) {
+    context.reply.error(wrong_arity(context.spec.name));
+    return Next::done;
+  }
   const Filter* const filter = find_counted(context, context.words[1]);
   if (refuses_string(context, filter)) return Next::done;
   if (filter == nullptr) {

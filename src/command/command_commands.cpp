@@ -51,7 +51,7 @@ struct KeySpec {
 };
 
 // The reference has one entry for all keys that a command treats alike. A '/' in `access` makes two: of the
-// first key, and of the second one. A last key that is relative to the end is negative in both forms.
+// first key, and of the others. A last key that is relative to the end is negative in both forms.
 std::vector<KeySpec> key_specs(const KeyRange& keys) {
   if (keys.count_at != 0) return {{.flags = keys.access, .index = keys.count_at}};
   if (keys.first == 0) return {};
@@ -61,8 +61,9 @@ std::vector<KeySpec> key_specs(const KeyRange& keys) {
              .index = keys.first,
              .last = keys.last < 0 ? keys.last : keys.last - keys.first}};
   }
+  const int last = keys.last < 0 ? keys.last : 0;
   return {{.flags = keys.access.substr(0, divider), .index = keys.first, .last = 0},
-          {.flags = keys.access.substr(divider + 1), .index = keys.first + keys.step, .last = 0}};
+          {.flags = keys.access.substr(divider + 1), .index = keys.first + keys.step, .last = last}};
 }
 
 void append_flags(resp::Reply& reply, std::string_view blank_separated) {
@@ -90,7 +91,11 @@ void append_key_finder(resp::Reply& reply, const KeySpec& spec, const KeyRange& 
 }
 
 void append_key_spec(resp::Reply& reply, const KeySpec& spec, const KeyRange& keys) {
-  reply.map(3);
+  reply.map(keys.note.empty() ? 3 : 4);
+  if (!keys.note.empty()) {
+    reply.bulk("notes");
+    reply.bulk(keys.note);
+  }
   reply.bulk("flags");
   append_flags(reply, spec.flags);
   reply.bulk("begin_search");

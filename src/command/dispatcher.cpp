@@ -77,13 +77,25 @@ bool must_log_in(const Services& services, const ClientState& client) {
 
 // What keeps a request from its handler. Nearly every request meets no obstacle, so the text is made apart
 // (obstacle_text()): this path runs for each request, and allocates nothing.
-enum class Obstacle : std::uint8_t { none, subcommand, arity, log_in, permission, memory, loading, script };
+enum class Obstacle : std::uint8_t {
+  none,
+  subcommand,
+  arity,
+  log_in,
+  transaction,
+  permission,
+  memory,
+  loading,
+  script
+};
 
 // The part of obstacle_to() that depends on the client's user. Not called for a client that may do
 // everything, and not inlined, so that such a client does not pay for it.
 [[gnu::noinline]] Obstacle access_obstacle(const Services& services, const Request& request) {
   const CommandSpec& spec = *request.spec;
+  if (spec.flags.has(Flag::not_enabled)) return Obstacle::none;
   if (must_log_in(services, request.client) && !spec.flags.has(Flag::no_auth)) return Obstacle::log_in;
+  if (request.client.transaction != nullptr && spec.flags.has(Flag::no_multi)) return Obstacle::transaction;
   return request.client.user->denied(spec, request.words) ? Obstacle::permission : Obstacle::none;
 }
 
@@ -95,7 +107,8 @@ Obstacle obstacle_to(const Services& services, const Request& request, const Mom
   if (!request.client.authenticated || !request.client.user->unrestricted())
     if (const Obstacle obstacle = access_obstacle(services, request); obstacle != Obstacle::none)
       return obstacle;
-  if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit() && !moment.may_exceed_memory)
+  if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit() && !moment.may_exceed_memory &&
+      !only_asks(spec, request.words))
     return Obstacle::memory;
   if (services.load.running && !spec.flags.has(Flag::loading)) return Obstacle::loading;
   if (services.busy && !runs_beside_script(spec)) return Obstacle::script;
@@ -111,6 +124,8 @@ std::string obstacle_text(Obstacle obstacle, const Request& request) {
       return wrong_arity(request.spec->name);
     case Obstacle::log_in:
       return std::string(text::no_authentication);
+    case Obstacle::transaction:
+      return std::string(text::not_in_transaction);
     case Obstacle::memory:
       return std::string(text::over_memory);
     case Obstacle::loading:
@@ -202,7 +217,7 @@ bool may_change(const CommandSpec& spec) {
 
 // EXEC may change something if one of its commands may.
 bool may_change(const Request& request) {
-  if (may_change(*request.spec)) return true;
+  if (may_change(*request.spec)) return !only_asks(*request.spec, request.words);
   const Transaction* const transaction = request.client.transaction.get();
   return is_exec(*request.spec) && transaction != nullptr &&
          std::ranges::any_of(transaction->groups(),
@@ -351,7 +366,6 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
   resp::Reply& reply = scratch_->part_reply;
   reply.truncate(0);
   reply.set_version(request.reply.version());
-  const std::uint64_t errors_before = reply.error_count();
   Outcome outcome = run_whole({.client = request.client,
                                .reply = reply,
                                .spec = request.spec,
@@ -361,9 +375,8 @@ Dispatcher::Outcome Dispatcher::run_part(const Request& request, const Moment& m
   if (outcome.next != Next::done) return outcome;
   partial.join(reply.bytes());
   partial.next_word = end;
-  // An error ends the request: what is left of the items must not run. The count of errors goes on over all
-  // requests of the worker, so it is compared.
-  if (end < words.size() && reply.error_count() == errors_before) {
+  // After an error that ends the request, what is left of the items must not run.
+  if (end < words.size() && !partial.ends()) {
     outcome.next = Next::more;
   } else {
     partial.answer(request.reply);
@@ -387,7 +400,8 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& 
   if (request.client.transaction != nullptr && !spec.flags.has(Flag::unqueued))
     return queue(request, request.words.last(1), moment);
   if (spec.flags.has(Flag::alone) && !moment.alone) return {.next = Next::need_alone, .spec = &spec};
-  keyspace::WorkerLog* const log = log_of(spec);
+  const bool changes = spec.flags.has(Flag::write) && !only_asks(spec, request.words);
+  keyspace::WorkerLog* const log = changes ? recording_log() : nullptr;
   switch (admit(log, request, request.words.size(), moment)) {
     case keyspace::Admission::granted:
       break;
@@ -402,7 +416,7 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& 
   // All parts of a request with one key look up that key, which counts once. Where the items are keys, each
   // part has keys of its own.
   context.counts_keys = !has_begun || spec.keys.last != 1;
-  if (moment.alone && spec.flags.has(Flag::write)) expire_keys(context);
+  if (moment.alone && changes) expire_keys(context);
   const Next next = run_handler(context);
   // The worker with the suspended script has reserved the gate. This request would wait for it as long as the
   // script runs.
@@ -656,7 +670,14 @@ Dispatcher::Outcome Dispatcher::run_unknown(const Request& request) {
   }
   if (request.client.transaction != nullptr) request.client.transaction->fail();
   const AbsentGroup* const absent = find_absent(request.words[0]);
-  request.reply.error(absent != nullptr ? absent_command(*absent) : unknown_command(request.words));
+  if (absent == nullptr) {
+    request.reply.error(unknown_command(request.words));
+  } else if (must_log_in(services_, request.client)) {
+    // The reference has these commands, so it asks for the password first.
+    request.reply.error(text::no_authentication);
+  } else {
+    request.reply.error(absent_command(*absent));
+  }
   count_errors(request.reply.last_error(), 1);
   return {.next = Next::done, .spec = nullptr};
 }

@@ -29,7 +29,7 @@ constexpr std::pair<Errc, std::string_view> texts[] = {
     {Errc::no_such_key, text::no_such_key},
     {Errc::key_exists, text::filter_exists},
     {Errc::filter_full, text::filter_full},
-    {Errc::layer_limit, text::cannot_grow},
+    {Errc::layer_limit, text::too_many_layers},
     {Errc::key_limit, text::too_many_keys},
     {Errc::key_too_long, text::key_too_long},
     {Errc::io, "ERR the disk failed"},
@@ -105,14 +105,15 @@ std::string unknown_scheme() {
   return text;
 }
 
-// With these codes a disk or a file has failed, and only the detail says how. The other codes have a text
-// that clients know.
+// With these codes a disk or a file has failed, or a limit is exceeded that is a setting, and only the detail
+// says more. The other codes have a text that clients know.
 std::string reason_text(const Error& error) {
   switch (error.code) {
     case Errc::not_recorded:
       return journal_refuses(error.detail);
     case Errc::in_use:
       return error.detail.empty() ? std::string(text_of(error.code)) : error.detail;
+    case Errc::layer_limit:
     case Errc::io:
     case Errc::disk_full:
     case Errc::read_only:

@@ -110,6 +110,14 @@ Next bf_scan_dump(Context& context);
 Next count_existing(Context& context);  // EXISTS, TOUCH
 Next dbsize(Context& context);
 Next del(Context& context);  // DEL, UNLINK
+// What these requests do with their keys, and which of them only ask (key_uses.cpp).
+KeyUse key_use_of_bit_field(std::span<const std::string_view> words);
+KeyUse key_use_of_mirror(std::span<const std::string_view> words);
+KeyUse key_use_of_set(std::span<const std::string_view> words);
+bool asks_bit_field(std::span<const std::string_view> words);
+bool asks_get_ex(std::span<const std::string_view> words);
+bool asks_mirror(std::span<const std::string_view> words);
+bool frees_by_mirror(std::span<const std::string_view> words, WallTime now);
 bool frees_always(std::span<const std::string_view> words, WallTime now);
 Next flush_all(Context& context);
 Next flush_database(Context& context);

@@ -83,7 +83,9 @@ std::string parse_option(std::string_view option, std::string_view value, Bitmap
     const auto wrong = bloom::read_expansion(value, request.bitmap.expansion);
     // The bitmap takes no items (filter/client_bitmap.hpp), so a filter that does not scale could not take
     // any.
-    return std::string(wrong.empty() && request.bitmap.expansion == 0 ? text::bitmap_expansion_range : wrong);
+    const bool is_zero = wrong.empty() && request.bitmap.expansion == 0;
+    return std::string(is_zero || wrong == bloom::text::reserve_expansion_range ? text::bitmap_expansion_range
+                                                                                : wrong);
   }
   return std::string(text::syntax);
 }

@@ -8,6 +8,9 @@
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
+#include <array>
+#include <optional>
+
 #include "handlers.hpp"
 #include "lookup.hpp"
 #include "mirror_action.hpp"
@@ -87,10 +90,22 @@ void commit(Context& context, const Mirrors::Link& link, bool force) {
   context.reply.error(text_of(renamed.error().code));
 }
 
+// Refuses a user that may not change the target, which the request does not name: asked as if it did.
+bool refuses_target(Context& context, const std::string& target) {
+  const std::array<std::string_view, 3> words{context.words[0], target, target};
+  const std::optional<Denial> denial = context.client.user->denied(context.spec, words);
+  if (!denial) return false;
+  const AclPlace place = context.moment.in_transaction ? AclPlace::script : AclPlace::toplevel;
+  context.dispatcher.note_denial(*denial, context.client, context.spec, words, place, context.moment);
+  context.reply.error(no_permission(denial_text(*denial, *context.client.user, context.spec)));
+  return true;
+}
+
 // With the gate closed.
 void change(Context& context, const filter::Filter& source, MirrorAction action) {
   const Mirrors::Link* const link = living_mirror_from(context, source);
   if (link == nullptr) return context.reply.error(text::no_mirror);
+  if (refuses_target(context, link->mirror.target)) return;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   if (action == MirrorAction::commit || action == MirrorAction::force)
     return commit(context, *link, action == MirrorAction::force);

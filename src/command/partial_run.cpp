@@ -41,7 +41,8 @@ void PartialRun::join(std::string_view reply) {
     kind_ = Kind::sum;
     sum_ += number_in(first_line);
   } else if (kind_ == Kind::array) {
-    // The array has begun, so the error becomes its last element. No part runs behind it.
+    // The array has begun, so the error becomes its last element.
+    end();
     ++element_count;
     elements.raw(reply);
   } else {

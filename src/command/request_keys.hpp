@@ -32,6 +32,14 @@ void for_each_key(const CommandSpec& row, std::span<const std::string_view> word
     return;
   }
   if (keys.first == 0) return;
+  if (row.key_use != nullptr) {
+    const KeyUse use = row.key_use(words);
+    std::size_t at = static_cast<std::size_t>(keys.first);
+    for (std::size_t key = 0; key < use.count && at < words.size();
+         ++key, at += static_cast<std::size_t>(keys.step))
+      visit(at, use.access);
+    return;
+  }
   const std::string_view first_access = keys.access.substr(0, keys.access.find('/'));
   const std::string_view other_access =
       first_access.size() < keys.access.size() ? keys.access.substr(first_access.size() + 1) : first_access;

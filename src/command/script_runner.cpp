@@ -230,7 +230,7 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
   const Request request{
       .client = client_, .reply = reply, .spec = row_for(words), .words = words, .partial = call_partial_};
   if (const std::string refused = refusal(request); !refused.empty()) return refuse(request, refused);
-  if (request.spec->flags.has(Flag::write)) {
+  if (request.spec->flags.has(Flag::write) && !only_asks(*request.spec, request.words)) {
     switch (make_room(request)) {
       case Room::granted:
         break;
@@ -280,7 +280,8 @@ std::string ScriptRunner::refusal(const Request& request) const {
   const bool writes = spec->flags.has(Flag::write);
   if (writes && read_only_) return std::string(text::write_in_read_only_script);
   // Once a script has changed something, it may go on: else it would stop in the middle.
-  if (over_memory_ && !has_written_ && spec->flags.has(Flag::deny_oom)) return std::string(text::over_memory);
+  if (over_memory_ && !has_written_ && spec->flags.has(Flag::deny_oom) && !only_asks(*spec, request.words))
+    return std::string(text::over_memory);
   return {};
 }
 

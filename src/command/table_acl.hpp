@@ -2,6 +2,7 @@
 #pragma once
 
 #include "handlers.hpp"
+#include "table_tips.hpp"
 
 namespace sepal::command {
 
@@ -29,6 +30,7 @@ inline constexpr CommandSpec acl_rows[] = {
      .group = "server",
      .complexity = "O(N) where N is the number of connections",
      .syntax = "username [username ...]",
+     .tips = on_all_nodes,
      .run = acl_delete_users},
     {.name = "acl|dryrun",
      .arity = -4,
@@ -105,6 +107,7 @@ inline constexpr CommandSpec acl_rows[] = {
      .since = "6.0.0",
      .group = "server",
      .complexity = "O(N) where N is the number of users",
+     .tips = on_all_nodes,
      .run = acl_save},
     {.name = "acl|setuser",
      .arity = -3,
@@ -115,6 +118,7 @@ inline constexpr CommandSpec acl_rows[] = {
      .group = "server",
      .complexity = "O(N) where N is the number of rules",
      .syntax = "username [rule [rule ...]]",
+     .tips = on_all_nodes,
      .run = acl_set_user},
     {.name = "acl|users",
      .arity = 2,

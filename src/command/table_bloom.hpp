@@ -10,7 +10,7 @@ namespace sepal::command {
 // `row` has the name, the handlers, and the flags that only this host knows.
 [[nodiscard]] consteval CommandSpec bloom_row(CommandSpec row) {
   const bloom::CommandFacts& facts = bloom::facts_of_command(row.name);
-  row.arity = facts.arity;
+  if (row.arity == 0) row.arity = facts.arity;
   row.flags = row.flags | Flag::module | (facts.writes ? Flag::write | Flag::deny_oom : Flag::read_only);
   if (facts.fast) row.flags = row.flags | Flag::fast;
   if (row.keys.first == 0)
@@ -28,7 +28,11 @@ namespace sepal::command {
 inline constexpr CommandSpec bloom_rows[] = {
     bloom_row({.name = "bf.add", .run = bf_add, .run_together = bf_add_together}),
     bloom_row({.name = "bf.card", .run = bf_card}),
-    bloom_row({.name = "bf.debug", .run = bf_debug}),
+    // The reference declares neither the number of words nor what happens to the key: so it tells the worst.
+    bloom_row({.name = "bf.debug",
+               .arity = -1,
+               .keys = {.first = 1, .last = 1, .step = 1, .access = "RW access update"},
+               .run = bf_debug}),
     bloom_row({.name = "bf.exists", .run = bf_exists, .run_together = bf_exists_together}),
     bloom_row({.name = "bf.info", .run = bf_info}),
     bloom_row({.name = "bf.insert", .items_at = items_of_insert, .run = bf_insert}),
@@ -38,7 +42,7 @@ inline constexpr CommandSpec bloom_rows[] = {
     {.name = "bf.mirror",
      .arity = -2,
      .flags = Flag::write | Flag::module | Flag::outside_multi,
-     .keys = {.first = 1, .last = -1, .step = 1, .access = "RW"},
+     .keys = {.first = 1, .last = -1, .step = 1, .access = "RW access update variable_flags"},
      .categories = "@write @bloom",
      .summary =
          "Lets every item that is added to a filter be added to another as well, which is to replace it",
@@ -46,6 +50,9 @@ inline constexpr CommandSpec bloom_rows[] = {
      .group = "module",
      .complexity = "O(1)",
      .syntax = "source [target | OFF | COMMIT [FORCE] | ABORT]",
+     .key_use = key_use_of_mirror,
+     .asks = asks_mirror,
+     .frees = frees_by_mirror,
      .run = bf_mirror},
     bloom_row({.name = "bf.reserve", .run = bf_reserve}),
     // The reference declares that it changes the key.

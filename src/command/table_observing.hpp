@@ -128,7 +128,7 @@ inline constexpr CommandSpec slow_log_rows[] = {
      .since = "2.2.12",
      .group = "server",
      .complexity = "O(N) where N is the number of entries",
-     .tips = "request_policy:all_nodes response_policy:all_succeeded",
+     .tips = on_all_nodes,
      .run = slow_log_reset},
 };
 

@@ -2,12 +2,21 @@
 #pragma once
 
 #include "handlers.hpp"
+#include "table_tips.hpp"
 
 namespace sepal::command {
 
 inline constexpr Flags function_call_flags =
     Flag::no_script | Flag::stale | Flag::skip_monitor | Flag::no_mandatory_keys | Flag::movable_keys;
 inline constexpr Flags script_run_flags = function_call_flags | Flag::runs_script | Flag::alone;
+inline constexpr KeyRange counted_keys_rw_noted{
+    .count_at = 2,
+    .access = "RW access update",
+    .note = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE"};
+inline constexpr KeyRange counted_keys_ro_noted{
+    .count_at = 2,
+    .access = "RO access",
+    .note = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS"};
 inline constexpr KeyRange counted_keys_rw{.count_at = 2, .access = "RW access update"};
 inline constexpr KeyRange counted_keys_ro{.count_at = 2, .access = "RO access"};
 inline constexpr std::string_view scripting_categories = "@slow @scripting";
@@ -22,6 +31,7 @@ inline constexpr CommandSpec function_rows[] = {
      .group = "scripting",
      .complexity = "O(1)",
      .syntax = "library-name",
+     .tips = on_all_shards,
      .run = refuse_function},
     {.name = "function|flush",
      .arity = -2,
@@ -32,6 +42,7 @@ inline constexpr CommandSpec function_rows[] = {
      .group = "scripting",
      .complexity = "O(1)",
      .syntax = "[ASYNC | SYNC]",
+     .tips = on_all_shards,
      .run = function_flush},
     {.name = "function|help",
      .arity = 2,
@@ -44,12 +55,13 @@ inline constexpr CommandSpec function_rows[] = {
      .run = subcommand_help},
     {.name = "function|kill",
      .arity = 2,
-     .flags = Flag::no_script,
+     .flags = Flag::no_script | Flag::allow_busy,
      .categories = scripting_categories,
      .summary = "Answers an error: Sepal has no functions, so none runs",
      .since = "7.0.0",
      .group = "scripting",
      .complexity = "O(1)",
+     .tips = one_of_shards,
      .run = function_kill},
     {.name = "function|list",
      .arity = -2,
@@ -60,6 +72,7 @@ inline constexpr CommandSpec function_rows[] = {
      .group = "scripting",
      .complexity = "O(1)",
      .syntax = "[LIBRARYNAME library-name-pattern] [WITHCODE]",
+     .tips = "nondeterministic_output_order",
      .run = function_list},
     {.name = "function|load",
      .arity = -3,
@@ -70,15 +83,17 @@ inline constexpr CommandSpec function_rows[] = {
      .group = "scripting",
      .complexity = "O(1)",
      .syntax = "[REPLACE] function-code",
+     .tips = on_all_shards,
      .run = refuse_function},
     {.name = "function|stats",
      .arity = 2,
-     .flags = Flag::no_script,
+     .flags = Flag::no_script | Flag::allow_busy,
      .categories = scripting_categories,
      .summary = "Answers that no function runs, and that there are none",
      .since = "7.0.0",
      .group = "scripting",
      .complexity = "O(1)",
+     .tips = "nondeterministic_output request_policy:all_shards response_policy:special",
      .run = function_stats},
 };
 
@@ -102,6 +117,7 @@ inline constexpr CommandSpec script_rows[] = {
      .group = "scripting",
      .complexity = "O(N) where N is the number of digests",
      .syntax = "sha1 [sha1 ...]",
+     .tips = "request_policy:all_shards response_policy:agg_logical_and",
      .run = script_exists},
     {.name = "script|flush",
      .arity = -2,
@@ -112,6 +128,7 @@ inline constexpr CommandSpec script_rows[] = {
      .group = "scripting",
      .complexity = "O(N) where N is the number of scripts",
      .syntax = "[ASYNC | SYNC]",
+     .tips = on_all_nodes,
      .run = script_flush},
     {.name = "script|help",
      .arity = 2,
@@ -130,6 +147,7 @@ inline constexpr CommandSpec script_rows[] = {
      .since = "2.6.0",
      .group = "scripting",
      .complexity = "O(1)",
+     .tips = one_of_shards,
      .run = script_kill},
     {.name = "script|load",
      .arity = 3,
@@ -140,6 +158,7 @@ inline constexpr CommandSpec script_rows[] = {
      .group = "scripting",
      .complexity = "O(N) where N is the length of the script",
      .syntax = "script",
+     .tips = on_all_nodes,
      .run = script_load},
 };
 
@@ -147,7 +166,7 @@ inline constexpr CommandSpec scripting_rows[] = {
     {.name = "eval",
      .arity = -3,
      .flags = script_run_flags,
-     .keys = counted_keys_rw,
+     .keys = counted_keys_rw_noted,
      .categories = scripting_categories,
      .summary = "Runs a script in Lua",
      .since = "2.6.0",
@@ -158,7 +177,7 @@ inline constexpr CommandSpec scripting_rows[] = {
     {.name = "eval_ro",
      .arity = -3,
      .flags = script_run_flags | Flag::read_only,
-     .keys = counted_keys_ro,
+     .keys = counted_keys_ro_noted,
      .categories = scripting_categories,
      .summary = "Runs a script in Lua that changes nothing",
      .since = "7.0.0",
@@ -191,7 +210,7 @@ inline constexpr CommandSpec scripting_rows[] = {
     {.name = "fcall",
      .arity = -3,
      .flags = function_call_flags,
-     .keys = counted_keys_rw,
+     .keys = counted_keys_rw_noted,
      .categories = scripting_categories,
      .summary = "Answers the error of a server without functions",
      .since = "7.0.0",
@@ -202,7 +221,7 @@ inline constexpr CommandSpec scripting_rows[] = {
     {.name = "fcall_ro",
      .arity = -3,
      .flags = function_call_flags | Flag::read_only,
-     .keys = counted_keys_ro,
+     .keys = counted_keys_ro_noted,
      .categories = scripting_categories,
      .summary = "Answers the error of a server without functions",
      .since = "7.0.0",

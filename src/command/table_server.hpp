@@ -2,6 +2,7 @@
 #pragma once
 
 #include "handlers.hpp"
+#include "table_tips.hpp"
 
 namespace sepal::command {
 
@@ -114,6 +115,7 @@ inline constexpr CommandSpec config_rows[] = {
      .since = "2.0.0",
      .group = "server",
      .complexity = "O(1)",
+     .tips = on_all_nodes,
      .run = config_reset_stat},
     {.name = "config|rewrite",
      .arity = 2,
@@ -124,6 +126,7 @@ inline constexpr CommandSpec config_rows[] = {
      .since = "2.8.0",
      .group = "server",
      .complexity = "O(1)",
+     .tips = on_all_nodes,
      .run = config_rewrite},
     {.name = "config|set",
      .arity = -4,
@@ -134,7 +137,7 @@ inline constexpr CommandSpec config_rows[] = {
      .group = "server",
      .complexity = "O(N) where N is the number of parameters",
      .syntax = "parameter value [parameter value ...]",
-     .tips = "request_policy:all_nodes response_policy:all_succeeded",
+     .tips = on_all_nodes,
      .run = config_set},
 };
 
@@ -160,7 +163,7 @@ inline constexpr CommandSpec module_rows[] = {
      .run = module_list},
     {.name = "module|load",
      .arity = -3,
-     .flags = save_flags,
+     .flags = save_flags | Flag::not_enabled,
      .categories = admin_categories,
      .summary = "Answers the error of a server that loads no modules",
      .since = "4.0.0",
@@ -170,7 +173,7 @@ inline constexpr CommandSpec module_rows[] = {
      .run = refuse_module},
     {.name = "module|loadex",
      .arity = -3,
-     .flags = save_flags,
+     .flags = save_flags | Flag::not_enabled,
      .categories = admin_categories,
      .summary = "Answers the error of a server that loads no modules",
      .since = "7.0.0",
@@ -180,7 +183,7 @@ inline constexpr CommandSpec module_rows[] = {
      .run = refuse_module},
     {.name = "module|unload",
      .arity = 3,
-     .flags = save_flags,
+     .flags = save_flags | Flag::not_enabled,
      .categories = admin_categories,
      .summary = "Answers the error of a server that loads no modules",
      .since = "4.0.0",
@@ -231,7 +234,7 @@ inline constexpr CommandSpec server_rows[] = {
      .subcommands = config_rows},
     {.name = "debug",
      .arity = -2,
-     .flags = Flag::admin | Flag::no_script | Flag::loading | Flag::stale,
+     .flags = Flag::admin | Flag::no_script | Flag::loading | Flag::stale | Flag::not_enabled,
      .categories = admin_categories,
      .summary = "Answers the error of a server that does not allow it",
      .since = "1.0.0",

@@ -10,6 +10,22 @@ inline constexpr KeyRange string_looked_at{.first = 1, .last = 1, .step = 1, .ac
 inline constexpr KeyRange string_changed{.first = 1, .last = 1, .step = 1, .access = "RW update"};
 inline constexpr KeyRange string_appended{.first = 1, .last = 1, .step = 1, .access = "RW insert"};
 inline constexpr KeyRange string_swapped{.first = 1, .last = 1, .step = 1, .access = "RW access update"};
+inline constexpr KeyRange string_set{.first = 1,
+                                     .last = 1,
+                                     .step = 1,
+                                     .access = "RW access update variable_flags",
+                                     .note = "RW and ACCESS due to the optional `GET` argument"};
+inline constexpr KeyRange string_fields{
+    .first = 1,
+    .last = 1,
+    .step = 1,
+    .access = "RW access update variable_flags",
+    .note = "This command allows both access and modification of the key"};
+inline constexpr KeyRange string_expired{.first = 1,
+                                         .last = 1,
+                                         .step = 1,
+                                         .access = "RW access update",
+                                         .note = "RW and UPDATE because it changes the TTL"};
 inline constexpr KeyRange string_overwritten{.first = 1, .last = 1, .step = 1, .access = "OW update"};
 inline constexpr KeyRange string_inserted{.first = 1, .last = 1, .step = 1, .access = "OW insert"};
 inline constexpr KeyRange strings_read{.first = 1, .last = -1, .step = 1, .access = "RO access"};
@@ -33,7 +49,7 @@ inline constexpr CommandSpec bitmap_rows[] = {
     {.name = "bitfield",
      .arity = -2,
      .flags = string_write,
-     .keys = string_swapped,
+     .keys = string_fields,
      .categories = "@write @bitmap @slow",
      .summary = "Reads and changes numbers of any width in a string",
      .since = "3.2.0",
@@ -41,6 +57,8 @@ inline constexpr CommandSpec bitmap_rows[] = {
      .complexity = "O(N) where N is the number of operations",
      .syntax = "key [GET type offset | [OVERFLOW WRAP | SAT | FAIL] SET type offset value | INCRBY type "
                "offset increment ...]",
+     .key_use = key_use_of_bit_field,
+     .asks = asks_bit_field,
      .run = bit_field},
     {.name = "bitfield_ro",
      .arity = -2,
@@ -157,17 +175,19 @@ inline constexpr CommandSpec string_rows[] = {
      .group = "string",
      .complexity = "O(N) where N is the length of the string",
      .syntax = "key",
+     .frees = frees_always,
      .run = get_and_delete},
     {.name = "getex",
      .arity = -2,
      .flags = Flag::write | Flag::fast,
-     .keys = string_swapped,
+     .keys = string_expired,
      .categories = "@write @string @fast",
      .summary = "Answers a string, and sets or ends its time to live",
      .since = "6.2.0",
      .group = "string",
      .complexity = "O(N) where N is the length of the string",
      .syntax = "key [EX seconds | PX milliseconds | EXAT time | PXAT time | PERSIST]",
+     .asks = asks_get_ex,
      .run = get_and_expire},
     {.name = "getrange",
      .arity = 4,
@@ -262,13 +282,14 @@ inline constexpr CommandSpec string_rows[] = {
     {.name = "set",
      .arity = -3,
      .flags = string_write,
-     .keys = {.first = 1, .last = 1, .step = 1, .access = "RW access update"},
+     .keys = string_set,
      .categories = "@write @string @slow",
      .summary = "Puts a string under a key, whatever was there",
      .since = "1.0.0",
      .group = "string",
      .complexity = "O(N) where N is the length of the string",
      .syntax = "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT time | PXAT time | KEEPTTL]",
+     .key_use = key_use_of_set,
      .run = set},
     {.name = "setex",
      .arity = 4,

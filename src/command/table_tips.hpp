@@ -6,6 +6,8 @@
 namespace sepal::command {
 
 inline constexpr std::string_view on_all_shards = "request_policy:all_shards response_policy:all_succeeded";
+inline constexpr std::string_view on_all_nodes = "request_policy:all_nodes response_policy:all_succeeded";
+inline constexpr std::string_view one_of_shards = "request_policy:all_shards response_policy:one_succeeded";
 inline constexpr std::string_view sum_over_shards = "request_policy:multi_shard response_policy:agg_sum";
 
 }  // namespace sepal::command

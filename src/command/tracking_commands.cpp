@@ -73,7 +73,7 @@ Next client_get_redirection(Context& context) {
 
 Next client_unblock(Context& context) {
   constexpr std::size_t words_max = 4;
-  if (context.words.size() > words_max) return refuse(context, text::bad_unblock);
+  if (context.words.size() > words_max) return refuse_words(context);
   const bool has_reason = context.words.size() == words_max;
   if (has_reason && !equal_ignoring_case(context.words[3], "TIMEOUT") &&
       !equal_ignoring_case(context.words[3], "ERROR"))

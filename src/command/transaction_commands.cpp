@@ -39,16 +39,21 @@ std::vector<std::string_view> words_of(const Transaction& transaction, const Tra
   return words;
 }
 
+bool group_only_asks(const Transaction& transaction, const Transaction::Group& group) {
+  return group.spec->asks != nullptr && group.spec->asks(words_of(transaction, group, 0));
+}
+
 bool any_denied_above_limit(const Transaction& transaction) {
-  return std::ranges::any_of(transaction.groups(),
-                             [](const auto& group) { return group.spec->flags.has(Flag::deny_oom); });
+  return std::ranges::any_of(transaction.groups(), [&](const Transaction::Group& group) {
+    return group.spec->flags.has(Flag::deny_oom) && !group_only_asks(transaction, group);
+  });
 }
 
 // Whether its changes only remove keys: on a full disk the journal keeps room for such changes.
 bool only_frees(const Transaction& transaction, WallTime now) {
   return std::ranges::all_of(transaction.groups(), [&](const Transaction::Group& group) {
     if (group.spec->flags.has(Flag::runs_script)) return false;
-    if (!group.spec->flags.has(Flag::write)) return true;
+    if (!group.spec->flags.has(Flag::write) || group_only_asks(transaction, group)) return true;
     return group.spec->frees != nullptr && group.spec->frees(words_of(transaction, group, 0), now);
   });
 }
@@ -147,6 +152,11 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
                                       const Moment& moment) {
   Transaction& transaction = *first.client.transaction;
   const CommandSpec& spec = *first.spec;
+  if (spec.flags.has(Flag::not_enabled)) {
+    transaction.fail();
+    Context context = context_of(first, nullptr, moment);
+    return {.next = run_handler(context), .spec = &spec};
+  }
   if (spec.flags.has(Flag::no_multi) || spec.flags.has(Flag::outside_multi))
     return reject(first, text::not_in_transaction, false);
   // A refusal is the reply of one command, so commands that came together then come one by one.
@@ -154,7 +164,7 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
   const bool are_several = last_words.size() > 1;
   // EXEC asks for the room. But if the journal refuses all changes, the client is told so with the command,
   // and not only with EXEC.
-  keyspace::WorkerLog* const log = log_of(spec);
+  keyspace::WorkerLog* const log = only_asks(spec, first.words) ? nullptr : log_of(spec);
   if (log != nullptr && log->admit(0, change_of(first, moment.now)) == keyspace::Admission::refused)
     return are_several ? one_by_one
                        : reject(first, journal_refuses(services_.journal.status().refusal), false);
@@ -238,7 +248,9 @@ std::optional<Next> Dispatcher::admit_transaction(keyspace::WorkerLog& log, cons
 keyspace::WorkerLog* Dispatcher::log_of(const Transaction& transaction) const {
   if (transaction.has_script()) return recording_log();
   for (const Transaction::Group& group : transaction.groups())
-    if (keyspace::WorkerLog* const log = log_of(*group.spec)) return log;
+    if (keyspace::WorkerLog* const log = log_of(*group.spec);
+        log != nullptr && !group_only_asks(transaction, group))
+      return log;
   return nullptr;
 }
 

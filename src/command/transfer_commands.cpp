@@ -50,9 +50,11 @@ std::string_view text_of_outcome(Uploads::Outcome outcome) {
   }
 }
 
-std::string_view refused_upload(Errc code) {
-  if (code == Errc::damaged || code == Errc::unsupported_version) return text::load_bad_data;
-  return code == Errc::in_use ? text::too_many_uploads : text_of(code);
+std::string refused_upload(const Error& error) {
+  if (error.code == Errc::layer_limit) return reason_text(error);
+  if (error.code == Errc::damaged || error.code == Errc::unsupported_version)
+    return std::string(text::load_bad_data);
+  return std::string(error.code == Errc::in_use ? text::too_many_uploads : text_of(error.code));
 }
 
 // With the gate closed.
@@ -94,7 +96,7 @@ Next load_header(Context& context, keyspace::DatabaseKey key, std::span<const st
   if (const Result<void> begun = begin_upload(context, key, header)) {
     context.reply.ok();
   } else {
-    context.reply.error(refused_upload(begun.error().code));
+    context.reply.error(refused_upload(begun.error()));
   }
   return Next::done;
 }
@@ -109,7 +111,7 @@ Next load_data(Context& context, keyspace::DatabaseKey key, const keyspace::Uplo
   if (ends && !context.alone) return Next::need_alone;
   if (outcome == Uploads::Outcome::begins_anew) {
     if (const Result<void> begun = begin_upload(context, key, piece.bytes); !begun) {
-      context.reply.error(refused_upload(begun.error().code));
+      context.reply.error(refused_upload(begun.error()));
       return Next::done;
     }
     outcome = uploads.load(key, piece, context.now);

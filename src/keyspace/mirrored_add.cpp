@@ -10,14 +10,10 @@
 namespace sepal::keyspace {
 
 // The target comes first, so at no moment does the record have an item of the source that the target lacks.
-// But the target must not get what the source then refuses, so an add that the source may refuse is left to
-// add_alone().
+// It keeps what the source then refuses.
 bool Mutator::try_add_mirrored(DatabaseKey key, filter::Filter& filter,
                                std::span<const std::string_view> items, std::span<bool> added) {
-  if (keyspace_.mirrors().whole_from(filter) != nullptr) {
-    const bool may_refuse = !filter.options().scaling() && !filter.has_room(items.size());
-    if (may_refuse || !try_mirror(filter, items)) return false;
-  }
+  if (!try_mirror(filter, items)) return false;
   return keyspace::try_add(log_, key, filter, items, added);
 }
 

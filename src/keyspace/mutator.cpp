@@ -213,32 +213,39 @@ bool Mutator::end_mirror(DatabaseKey source) {
   return told(keyspace_.end_mirror(source), Mirrored{.key = source, .state = MirrorState::off});
 }
 
-// An item goes to the filter first, and to the target of its mirror only if the filter takes or knows it.
-// The log hears of them in the other order (tell_after). If the target refuses an item, the mirror breaks,
-// and the rest of the items goes to the filter alone.
-void Mutator::add_alone(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
-                        std::vector<filter::Filter::AddOutcome>& outcomes) {
+// An item goes to the filter first, and then to the target of its mirror. The log hears of them in the other
+// order (tell_after). The target also gets what the filter refuses: it is to replace the filter, and the
+// client's program may have the item already (decisions/0014). If the target refuses an item, the mirror
+// breaks, and the rest of the items goes to the filter alone.
+std::size_t Mutator::add_alone(DatabaseKey key, filter::Filter& filter,
+                               std::span<const std::string_view> items,
+                               std::vector<filter::Filter::AddOutcome>& outcomes) {
   using filter::Filter;
   outcomes.clear();
   const Mirrors::Link* const link = keyspace_.mirrors().whole_from(filter);
   AddsAlone adds(keyspace_, log_, key, filter);
   std::optional<AddsAlone> of_target;
   if (link != nullptr) adds.tell_after(of_target.emplace(keyspace_, log_, target_key(*link), *link->target));
+  std::size_t mirrored_count = 0;
   for (const std::string_view item : items) {
     outcomes.push_back(adds.add(item));
+    // The state is read anew each time: break_mirror() changes it in the loop. The link itself stays.
+    if (link != nullptr && link->mirror.state == MirrorState::whole) {
+      const Filter::Refusal of_mirror = of_target->add(item).refusal;
+      if (of_mirror == Filter::Refusal::none) {
+        ++mirrored_count;
+        continue;
+      }
+      break_mirror(key, state_after(of_mirror));
+    }
     // A filter that is full takes no further item either, so the caller gets no further outcome. Other
     // refusals are of this item: a later one may be known already.
-    const Filter::Refusal refusal = outcomes.back().refusal;
-    if (refusal == Filter::Refusal::full) break;
-    // The state is read anew each time: break_mirror() changes it in the loop. The link itself stays.
-    if (refusal != Filter::Refusal::none || link == nullptr || link->mirror.state != MirrorState::whole)
-      continue;
-    const Filter::Refusal of_mirror = of_target->add(item).refusal;
-    if (of_mirror != Filter::Refusal::none) break_mirror(key, state_after(of_mirror));
+    if (outcomes.back().refusal == Filter::Refusal::full) break;
   }
-  // Also where the source has nothing to tell: it may have known all items that the target lacked.
+  // Also where the source has nothing to tell: it may have known or refused all items that the target lacked.
   if (of_target) of_target->tell();
   adds.tell();
+  return mirrored_count;
 }
 
 void Mutator::break_mirror(DatabaseKey source, MirrorState state) {

@@ -66,11 +66,11 @@ struct Addition {
   bool single = false;  // the reply is one answer, and no array
 };
 
-void reply_outcome(Reply& reply, const Filter::AddOutcome& outcome) {
+void reply_outcome(Reply& reply, const Filter& filter, const Filter::AddOutcome& outcome) {
   if (outcome.refusal == Filter::Refusal::none) {
     reply.boolean(outcome.added);
   } else {
-    reply.error(bloom::text_of(outcome.refusal));
+    reply.error(bloom::text_of(outcome.refusal, filter.layer_count()));
   }
 }
 
@@ -149,7 +149,7 @@ void add_to(Request& request, Filter& filter, const Addition& addition, Effects&
   }
   const std::vector<Filter::AddOutcome> outcomes = add_and_grow(request, filter, addition, effects);
   if (!addition.single) reply.array(outcomes.size());
-  for (const Filter::AddOutcome& outcome : outcomes) reply_outcome(reply, outcome);
+  for (const Filter::AddOutcome& outcome : outcomes) reply_outcome(reply, filter, outcome);
 }
 
 void add(Request& request, const Addition& addition) {

@@ -106,8 +106,7 @@ Result<FilterPtr> load_redisbloom(RedisModuleIO* io) {
   found.options = api.LoadUnsigned(io);
   found.expansion = api.LoadUnsigned(io);
   if (api.IsIOError(io) != 0) return cut_short();
-  if (layer_count > no_limits.layers_max)
-    return filter::too_many_layers(no_limits.layers_max);
+  if (layer_count > no_limits.layers_max) return filter::too_many_layers(no_limits.layers_max);
   std::vector<std::unique_ptr<Loaded>> bits;
   // The strings are kept until all layers are known: the filter is made in one step, with all of its layers.
   for (std::uint64_t i = 0; i < layer_count; ++i) {

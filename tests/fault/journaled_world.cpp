@@ -231,6 +231,7 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
   filter::Filter* filter = keyspace_.find({database, key});
   if (filter != nullptr && filter->is_string()) return;
   std::uint64_t added_count = 0;
+  std::vector<std::uint32_t> taken = numbers;  // by the filter; the target of its mirror takes all numbers
   std::array<bool, batch_items_max> added{};
   if (filter != nullptr &&
       mutator.try_add({database, key}, *filter, items, std::span(added).first(items.size()))) {
@@ -244,14 +245,17 @@ void JournaledWorld::add(std::mt19937_64& random, Model& model, bool in_transact
                                                  .seed = small_filters.seed});
     std::vector<filter::Filter::AddOutcome> outcomes;
     mutator.add_alone({database, key}, *filter, items, outcomes);
-    for (const auto& outcome : outcomes) added_count += outcome.added ? 1 : 0;
-    const bool refused = outcomes.back().refusal != filter::Filter::Refusal::none;
-    REQUIRE((!refused || filter->full()));
-    numbers.resize(outcomes.size() - (refused ? 1 : 0));
+    taken.clear();
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      added_count += outcomes[i].added ? 1 : 0;
+      const bool refused = outcomes[i].refusal != filter::Filter::Refusal::none;
+      REQUIRE((!refused || filter->full()));
+      if (!refused) taken.push_back(numbers[i]);
+    }
   }
   ModelFilter& known = model[{database, key}];
   known.item_count += added_count;
-  known.items.insert(numbers.begin(), numbers.end());
+  known.items.insert(taken.begin(), taken.end());
   if (const auto* const link = keyspace_.mirrors().whole_from(*filter)) {
     ModelFilter& target = model[{database, link->mirror.target}];
     target.item_count = link->target->item_count();

@@ -4,6 +4,7 @@
 
 #include <sepal/filter/filter.hpp>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -35,9 +36,9 @@ inline constexpr std::string_view reserve_bad_rate = "ERR bad error rate";
 inline constexpr std::string_view reserve_rate_range =
     "ERR error rate must be in the range (0.000000, 1.000000)";
 inline constexpr std::string_view reserve_bad_capacity = "ERR bad capacity";
-// The bounds are the reference's, because clients know this text; Sepal's upper bound is memory.
+// The reference's text with Sepal's upper bound, that of the number. Memory bounds a filter before.
 inline constexpr std::string_view reserve_capacity_range =
-    "ERR capacity must be in the range [1, 1073741824]";
+    "ERR capacity must be in the range [1, 18446744073709551615]";
 inline constexpr std::string_view reserve_bad_expansion = "ERR bad expansion";
 inline constexpr std::string_view reserve_no_expansion = "ERR no expansion";
 inline constexpr std::string_view reserve_expansion_range = "ERR expansion must be in the range [0, 32768]";
@@ -51,9 +52,8 @@ inline constexpr std::string_view insert_unknown_word = "Unknown argument receiv
 
 }  // namespace text
 
-// Why an item was not added. Not for Refusal::none.
-[[nodiscard]] constexpr std::string_view text_of(filter::Filter::Refusal refusal) {
-  return refusal == filter::Filter::Refusal::full ? text::filter_full : text::cannot_grow;
-}
+// Why an item was not added to a filter of so many layers. Not for Refusal::none. Behind the text that
+// clients know, it names the limit.
+[[nodiscard]] std::string text_of(filter::Filter::Refusal refusal, std::uint32_t layer_count);
 
 }  // namespace sepal::bloom

@@ -38,6 +38,16 @@ using TogetherHandler = Next (*)(Context&, std::span<const std::string_view> las
 // the request does not say, because it is wrong.
 using ItemsAt = std::size_t (*)(std::span<const std::string_view> words);
 
+// What a request does with its keys, where its words say so. `words` may be any words that name the row.
+struct KeyUse {
+  std::size_t count = 1;      // it names so many keys, the first ones of the row's
+  std::string_view access{};  // as KeyRange::access, the same for each of them
+};
+using KeyUseOf = KeyUse (*)(std::span<const std::string_view> words);
+
+// Whether a request to a row that writes only asks: it changes nothing. `words` as above.
+using AskTest = bool (*)(std::span<const std::string_view> words);
+
 // Whether a request removes keys and does nothing else: on a full disk the journal keeps room for such
 // requests.
 using FreesTest = bool (*)(std::span<const std::string_view> words, WallTime now);
@@ -63,13 +73,14 @@ enum class Flag : std::uint32_t {
   no_mandatory_keys = 1u << 20,
   movable_keys = 1u << 21,
   // Sepal's own, not shown by COMMAND:
-  alone = 1u << 13,          // always run with the gate closed
-  adopts = 1u << 14,         // may put a filter that came whole under a key
-  unqueued = 1u << 16,       // runs at once between MULTI and EXEC
-  runs_script = 1u << 22,    // runs a script
-  string = 1u << 23,         // changes strings: it records the bytes of its words
-  integers = 1u << 24,       // run_together's answers are the integers 0 and 1 in RESP3 as well
-  administers = 1u << 25,    // written to the log, with its client
+  alone = 1u << 13,        // always run with the gate closed
+  adopts = 1u << 14,       // may put a filter that came whole under a key
+  unqueued = 1u << 16,     // runs at once between MULTI and EXEC
+  runs_script = 1u << 22,  // runs a script
+  string = 1u << 23,       // changes strings: it records the bytes of its words
+  integers = 1u << 24,     // run_together's answers are the integers 0 and 1 in RESP3 as well
+  administers = 1u << 25,  // written to the log, with its client
+  not_enabled = 1u << 26,  // answers that it is not enabled, also before a login and to a user without rights
   outside_multi = 1u << 17,  // refused between MULTI and EXEC, although the reference takes it there
 };
 struct Flags {
@@ -96,6 +107,7 @@ struct KeyRange {
   // What the command does to the keys, in the reference's words: "RW", "RM delete". A '/' divides what it
   // does to the first key from what it does to the second: "RW access delete/OW update".
   std::string_view access{};
+  std::string_view note{};  // the reference's, for people
 };
 
 struct CommandSpec {
@@ -110,6 +122,8 @@ struct CommandSpec {
   std::string_view complexity{};
   std::string_view syntax{};   // arguments as a person reads them: "key error_rate capacity [EXPANSION n]"
   std::string_view tips{};     // blank separated
+  KeyUseOf key_use = nullptr;  // null: `keys` says all
+  AskTest asks = nullptr;      // null: never
   FreesTest frees = nullptr;   // null: never
   ItemsAt items_at = nullptr;  // null: a request of many words is not cut into parts
   Handler run = nullptr;       // null for a command that only has subcommands
@@ -117,6 +131,11 @@ struct CommandSpec {
   std::uint8_t together_tail = 0;  // the words behind the one in which requests that run together differ
   std::span<const CommandSpec> subcommands{};  // sorted by name
 };
+
+// Whether a request to the row changes nothing although the row may.
+[[nodiscard]] inline bool only_asks(const CommandSpec& spec, std::span<const std::string_view> words) {
+  return spec.asks != nullptr && spec.asks(words);
+}
 
 // The index of the word in which requests of so many words that run together differ.
 [[nodiscard]] constexpr std::size_t together_index(const CommandSpec& spec, std::size_t word_count) {

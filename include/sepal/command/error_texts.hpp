@@ -151,6 +151,9 @@ inline constexpr std::string_view too_many_keys = "ERR the server holds as many 
 inline constexpr std::string_view load_not_adopted =
     "ERR the upload has not got under its key: wait for it, or begin again with the header";
 inline constexpr std::string_view too_many_uploads = "ERR as many filters are uploaded as uploads-max allows";
+inline constexpr std::string_view too_many_layers = "ERR the filter has more layers than layers_max allows";
+// Behind the reason why a source has not taken an item.
+inline constexpr std::string_view but_in_target = ", but the target of its mirror has the item";
 inline constexpr std::string_view no_mirror = "ERR the filter has no mirror";
 inline constexpr std::string_view mirror_target_not_found = "ERR the target of the mirror is not there";
 inline constexpr std::string_view mirror_taken = "ERR a filter can be an end of one mirror only";
@@ -238,8 +241,6 @@ inline constexpr std::string_view max_age_range = "ERR maxage should be greater 
 inline constexpr std::string_view no_such_client = "ERR No such client";
 inline constexpr std::string_view bad_pause_mode = "ERR CLIENT PAUSE mode must be WRITE or ALL";
 inline constexpr std::string_view bad_unblock_reason = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
-inline constexpr std::string_view bad_unblock =
-    "ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.";
 inline constexpr std::string_view no_tracking =
     "ERR Sepal does not track keys for clients: see docs/protocol.md";
 inline constexpr std::string_view prefix_without_broadcast =

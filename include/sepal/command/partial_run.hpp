@@ -50,10 +50,13 @@ class PartialRun {
   std::string bytes;                     // of the request, copied by a handler that needs them later
   std::chrono::nanoseconds duration{0};  // of the parts so far
 
-  // Takes the reply of one part, a whole RESP value. An error is the last element of an array that has begun,
-  // as with the reference, which ends an array at the first item that a full filter refuses. Else the error
-  // replaces the reply.
+  // Takes the reply of one part, a whole RESP value. An error in place of an array is the last element of an
+  // array that has begun; else it replaces the reply. No part may run behind one that answers such an error.
   void join(std::string_view reply);
+  // Whether no part may run behind those that have run.
+  [[nodiscard]] bool ends() const { return ends_ || kind_ == Kind::error; }
+  // A handler says so where it has not answered all items of its part, as when a full filter refuses one.
+  void end() { ends_ = true; }
   // Moves `elements` to `pieces` when they are many: a long reply is never copied as a whole.
   void keep();
   // Appends all elements, which `reply` has announced.
@@ -64,6 +67,7 @@ class PartialRun {
  private:
   enum class Kind : std::uint8_t { none, array, sum, error };
   Kind kind_ = Kind::none;
+  bool ends_ = false;
   std::int64_t sum_ = 0;
   std::string error_;  // encoded
 };

@@ -31,8 +31,8 @@ class Mutator {
   // first, and false may mean that the target has to grow.
   [[nodiscard]] bool try_add(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
                              std::span<bool> added);
-  // Adds to the target of the source's mirror, if it has one, items that the source is asked to add and
-  // knows. False, with some of them added, when the source needs add_alone() for that.
+  // Adds to the target of the source's mirror, if it has one, items that the source is asked to add. False,
+  // with some of them added, when the source needs add_alone() for that.
   [[nodiscard]] bool try_mirror(const filter::Filter& source, std::span<const std::string_view> items);
   // An item was already in the target, so the reply must wait for records in flight.
   [[nodiscard]] bool target_knew() const { return target_knew_; }
@@ -77,11 +77,13 @@ class Mutator {
   Result<void> begin_mirror(std::uint32_t database, std::string_view source, std::string_view target);
   bool end_mirror(DatabaseKey source);
 
-  // Calls Keyspace::add_alone for item after item, until the filter is full. `outcomes` has one outcome for
-  // each item that was tried; only the last can be `full`. The key names `filter`. What the filter does not
-  // refuse is added to the target of its mirror; a target that refuses an item breaks the mirror.
-  void add_alone(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
-                 std::vector<filter::Filter::AddOutcome>& outcomes);
+  // Calls Keyspace::add_alone for item after item, and adds each item to the target of the filter's mirror as
+  // well, also one that the filter refuses; a target that refuses an item breaks the mirror. The key names
+  // `filter`. `outcomes` has one outcome for each item that was tried: where no target takes an item for
+  // which the filter is full, that item is the last. Returns how many of these items, from the first one on,
+  // the target has.
+  std::size_t add_alone(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
+                        std::vector<filter::Filter::AddOutcome>& outcomes);
 
  private:
   bool try_add_mirrored(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,

@@ -92,7 +92,7 @@ function replacement(filter) {
   const next = quoted(filter, ":next");
   return [
     { text: "Reserve a larger filter beside it:", code: reserveLine(next, filter.asked, items, filter.expansion) },
-    { text: "From now on, send new items to both:", code: `BF.MIRROR ${quoted(filter)} ${next}` },
+    { text: "From now on, the server adds new items to both. The new one also gets what this one refuses:", code: `BF.MIRROR ${quoted(filter)} ${next}` },
     { text: "Add the items from your own source again, with BF.MADD to the new key. A Bloom filter cannot list them.", code: "" },
     { text: "Swap the two:", code: `RENAME ${next} ${quoted(filter)}` },
   ];

@@ -195,8 +195,16 @@ TEST_CASE("a pattern may allow only to read, or only to write", "[command][acl]"
   const User reads = user_with({"%R~k", "+@all"});
   const User writes = user_with({"%W~k", "+@all"});
   const User both = user_with({"%R~k", "%W~k", "+@all"});
-  const std::vector<Words> reading{{"BF.EXISTS", "k", "i"}, {"BF.MEXISTS", "k", "i"},  {"BF.INFO", "k"},
-                                   {"BF.CARD", "k"},        {"BF.SCANDUMP", "k", "0"}, {"DUMP", "k"}};
+  const std::vector<Words> reading{{"BF.EXISTS", "k", "i"},
+                                   {"BF.MEXISTS", "k", "i"},
+                                   {"BF.INFO", "k"},
+                                   {"BF.CARD", "k"},
+                                   {"BF.SCANDUMP", "k", "0"},
+                                   {"DUMP", "k"},
+                                   {"BF.DEBUG", "k"},
+                                   {"BF.MIRROR", "k"},
+                                   {"GET", "k"},
+                                   {"BITFIELD", "k", "GET", "u8", "0"}};
   const std::vector<Words> writing{{"BF.ADD", "k", "i"},
                                    {"BF.MADD", "k", "i"},
                                    {"BF.INSERT", "k", "ITEMS", "i"},
@@ -204,6 +212,7 @@ TEST_CASE("a pattern may allow only to read, or only to write", "[command][acl]"
                                    {"BF.LOADCHUNK", "k", "1", "x"},
                                    {"DEL", "k"},
                                    {"EXPIRE", "k", "1"},
+                                   {"SET", "k", "x"},
                                    {"RESTORE", "k", "0", "x"}};
   for (const Words& words : reading) {
     INFO(words[0]);
@@ -215,6 +224,14 @@ TEST_CASE("a pattern may allow only to read, or only to write", "[command][acl]"
     INFO(words[0]);
     CHECK(asked(reads, words) == "key 1");
     CHECK(asked(writes, words) == "yes");
+    CHECK(asked(both, words) == "yes");
+  }
+  for (const Words& words :
+       {Words{"SET", "k", "x", "GET"}, Words{"BITFIELD", "k", "SET", "u8", "0", "1"}, Words{"GETEX", "k"},
+        Words{"BF.MIRROR", "k", "OFF"}, Words{"BF.MIRROR", "k", "k"}}) {
+    INFO(words[0]);
+    CHECK(asked(reads, words) == "key 1");
+    CHECK(asked(writes, words) == "key 1");
     CHECK(asked(both, words) == "yes");
   }
   // COPY reads one key and writes the other.

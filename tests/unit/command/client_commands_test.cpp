@@ -154,8 +154,8 @@ TEST_CASE("CLIENT UNBLOCK finds no client that waits for a key", "[command]") {
   CHECK(world.send({"CLIENT", "UNBLOCK", "x", "FOO"}) ==
         "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
   CHECK(world.send({"CLIENT", "UNBLOCK", "x"}) == "-ERR value is not an integer or out of range");
-  CHECK(world.send({"CLIENT", "UNBLOCK", "1", "ERROR", "x"}) ==
-        "-ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.");
+  CHECK(world.send({"CLIENT", "Unblock", "1", "ERROR", "x"}) ==
+        "-ERR unknown subcommand or wrong number of arguments for 'Unblock'. Try CLIENT HELP.");
 }
 
 }  // namespace client_commands_test

@@ -36,6 +36,38 @@ TEST_CASE("keys that a command uses differently have separate specifications", "
         "*[*[$a, *[+RW, +access, +delete]], *[$b, *[+OW, +update]]]");
 }
 
+TEST_CASE("what a command does with its keys may depend on its options", "[command]") {
+  World world;
+  const auto flags = [&](std::vector<std::string_view> words) {
+    words.insert(words.begin(), {"COMMAND", "GETKEYSANDFLAGS"});
+    return world.send_words("a", words);
+  };
+  const std::string overwrites = "*[*[$k, *[+OW, +update]]]";
+  const std::string changes = "*[*[$k, *[+RW, +access, +update]]]";
+  const std::string reads = "*[*[$k, *[+RO, +access]]]";
+  CHECK(flags({"SET", "k", "v"}) == overwrites);
+  CHECK(flags({"SET", "k", "get", "EX", "9"}) == overwrites);
+  CHECK(flags({"SET", "k", "v", "EX", "9", "get"}) == changes);
+  CHECK(flags({"BITFIELD", "k", "get", "u8", "0", "GET", "u8", "8"}) == reads);
+  CHECK(flags({"BITFIELD", "k", "OVERFLOW", "SAT", "GET", "u8", "0"}) == reads);
+  CHECK(flags({"BITFIELD", "k", "GET", "u8", "0", "SET", "u8", "0", "1"}) == changes);
+  CHECK(flags({"BITFIELD", "k", "GET", "u8"}) == changes);
+  CHECK(flags({"GETEX", "k"}) == changes);
+  CHECK(flags({"BF.MIRROR", "k"}) == reads);
+  CHECK(flags({"BF.MIRROR", "k", "COMMIT", "FORCE"}) == changes);
+  CHECK(flags({"BF.MIRROR", "k", "t"}) ==
+        "*[*[$k, *[+RW, +access, +update]], *[$t, *[+RW, +access, +update]]]");
+  const std::string set = world.send({"COMMAND", "INFO", "set"});
+  CHECK(set.find(
+            "*[*[$notes, $RW and ACCESS due to the optional `GET` argument, $flags, *[+RW, +access, +update, "
+            "+variable_flags], ") != std::string::npos);
+  CHECK(world.send({"COMMAND", "INFO", "bitop"}).find("$lastkey, :-1") != std::string::npos);
+  CHECK(world.send({"COMMAND", "INFO", "bf.debug"})
+            .starts_with(
+                "*[*[$bf.debug, :-1, *[+readonly, +module, +fast], :1, :1, :1, *[+@read, +@bloom], *[], "
+                "*[*[$flags, *[+RW, +access, +update]"));
+}
+
 TEST_CASE("COMMAND GETKEYS finds the keys of a request", "[command]") {
   World world;
   CHECK(world.send({"COMMAND", "GETKEYS", "BF.INSERT", "k", "CAPACITY", "10", "ITEMS", "a"}) == "*[$k]");

@@ -61,9 +61,33 @@ TEST_CASE("a client without the password may only authenticate, reset and leave"
   CHECK(world.send({"BF.ADD", "k", "a"}) == "-NOAUTH Authentication required.");
   CHECK(world.send({"NOSUCH"}).starts_with("-ERR unknown command"));
   CHECK(world.send({"BF.ADD", "k"}) == "-ERR wrong number of arguments for 'bf.add' command");
+  // Commands that the reference has, and Sepal has not.
+  for (const char* name : {"SUBSCRIBE", "publish", "LPUSH", "migrate", "CF.ADD"})
+    CHECK(world.send({name, "x"}) == "-NOAUTH Authentication required.");
+  // The reference says this of commands that are not enabled before it asks for the password.
+  CHECK(world.send({"DEBUG", "x"}).starts_with("-ERR DEBUG command not allowed."));
+  CHECK(world.send({"MODULE", "LOAD", "x"}).starts_with("-ERR MODULE command not allowed."));
   CHECK(world.send({"RESET"}) == "+RESET");
   CHECK(world.send({"AUTH", "sesame"}) == "+OK");
+  CHECK(world.send({"SUBSCRIBE", "x"}).starts_with("-ERR Sepal has no channels"));
   CHECK(world.send({"PING"}) == "+PONG");
+}
+
+TEST_CASE("of several reasons to refuse a request, the client is told the first as by the reference",
+          "[command]") {
+  World world;
+  world.send({"ACL", "SETUSER", "bob", "on", ">pw", "+multi", "+exec", "~*"});
+  world.send({"AUTH", "bob", "pw"});
+  CHECK(world.send({"MODULE", "LOAD", "x"}).starts_with("-ERR MODULE command not allowed."));
+  CHECK(world.send({"MODULE", "LOAD"}) == "-ERR wrong number of arguments for 'module|load' command");
+  CHECK(world.send({"SAVE"}) == "-NOPERM User bob has no permissions to run the 'save' command");
+  world.send({"MULTI"});
+  CHECK(world.send({"SAVE"}) == "-ERR Command not allowed inside a transaction");
+  CHECK(world.send({"PING"}) == "-NOPERM User bob has no permissions to run the 'ping' command");
+  CHECK(world.send({"EXEC"}).starts_with("-EXECABORT"));
+  world.send({"MULTI"});
+  CHECK(world.send({"DEBUG", "x"}).starts_with("-ERR DEBUG command not allowed."));
+  CHECK(world.send({"EXEC"}).starts_with("-EXECABORT"));
 }
 
 TEST_CASE("during the load, commands that need the data are refused, and others are not", "[command]") {

@@ -12,7 +12,7 @@ TEST_CASE("texts that clients match on stay as they are, byte for byte", "[comma
   CHECK(text_of(Errc::key_exists) == "ERR item exists");
   CHECK(text_of(Errc::no_such_key) == "ERR no such key");
   CHECK(text_of(Errc::filter_full) == "ERR non scaling filter is full");
-  CHECK(text_of(Errc::layer_limit) == "ERR problem inserting into filter");
+  CHECK(text_of(Errc::layer_limit) == "ERR the filter has more layers than layers_max allows");
   CHECK(text_of(Errc::out_of_range) == "ERR could not create filter");
   for (const Errc code : {Errc::too_large, Errc::memory_limit, Errc::out_of_memory})
     CHECK(text_of(code) == "ERR Insufficient memory to create filter");

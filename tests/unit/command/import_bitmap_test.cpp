@@ -194,12 +194,12 @@ TEST_CASE("an import that cannot be is refused, and changes nothing", "[command]
     CHECK(with("HASHES", wrong) == "-ERR HASHES must be in the range [1, 255]");
   for (const std::string_view wrong : {"-1", "4294967296", "x"})
     CHECK(with("SEED", wrong) == "-ERR SEED must be in the range [0, 4294967295]");
-  CHECK(with("CAPACITY", "0") == "-ERR capacity must be in the range [1, 1073741824]");
+  CHECK(with("CAPACITY", "0") == "-ERR capacity must be in the range [1, 18446744073709551615]");
   CHECK(with("CAPACITY", "x") == "-ERR bad capacity");
   CHECK(with("ERROR", "1") == "-ERR error rate must be in the range (0.000000, 1.000000)");
   CHECK(with("EXPANSION", "0") ==
         "-ERR expansion must be in the range [1, 32768]: nothing is added to the bitmap");
-  CHECK(with("EXPANSION", "32769") == "-ERR expansion must be in the range [0, 32768]");
+  CHECK(with("EXPANSION", "32769") == with("EXPANSION", "0"));
 
   CHECK(refused({"old", "SCHEME", "go-zero", "BITS", "1900", "CAPACITY", "9"}) ==
         "-ERR a bit behind BITS is set: the program divides by a larger number");

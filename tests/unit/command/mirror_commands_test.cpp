@@ -199,20 +199,112 @@ TEST_CASE("a key that became a target while the adopter made the filter is not r
   CHECK(may("none", false));
 }
 
-TEST_CASE("a full source still mirrors the items that it knows", "[command][mirror]") {
+TEST_CASE("a full source gives its target what it refuses, and says so", "[command][mirror]") {
   World world;
   world.send({"BF.RESERVE", "s", "0.001", "2", "NONSCALING"});
   world.send({"BF.RESERVE", "t", "0.001", "1"});
   world.send({"BF.MADD", "s", "a", "b"});
+  CHECK(world.send({"BF.ADD", "s", "c"}) == "-ERR non scaling filter is full");
   world.send({"BF.MIRROR", "s", "t"});
-  CHECK(world.send({"BF.MADD", "s", "a", "c", "b"}) == "*[:0, -ERR non scaling filter is full]");
-  CHECK(world.send({"BF.MEXISTS", "t", "a", "b", "c"}) == "*[:1, :0, :0]");
-  // The target has to grow for this one.
-  CHECK(world.send({"BF.ADD", "s", "b"}) == ":0");
-  CHECK(world.send({"BF.MEXISTS", "t", "a", "b"}) == "*[:1, :1]");
+  const std::string full = "-ERR non scaling filter is full, but the target of its mirror has the item";
+  CHECK(world.send({"BF.MADD", "s", "a", "c", "b", "d"}) == "*[:0, " + full + ", :0, " + full + "]");
+  CHECK(world.send({"BF.MEXISTS", "t", "a", "b", "c", "d"}) == "*[:1, :1, :1, :1]");
+  CHECK(world.send({"BF.MEXISTS", "s", "a", "b", "c", "d"}) == "*[:1, :1, :0, :0]");
+  CHECK(world.send({"BF.ADD", "s", "e"}) == full);
+  CHECK(world.send({"BF.INSERT", "s", "ITEMS", "f", "a"}) == "*[" + full + ", :0]");
+  CHECK(world.send({"EVAL", "return redis.pcall('BF.ADD', 's', 'g')", "0"}) == full);
+  world.send({"MULTI"});
+  world.send({"BF.ADD", "s", "h"});
+  world.send({"BF.ADD", "s", "i"});
+  CHECK(world.send({"EXEC"}) == "*[" + full + ", " + full + "]");
+  CHECK(world.send({"BF.MEXISTS", "t", "e", "f", "g", "h", "i"}) == "*[:1, :1, :1, :1, :1]");
+  // The target has room for these, so the gate stays open.
   const int alone_runs = world.alone_runs;
-  CHECK(world.send({"BF.MADD", "s", "b", "a"}) == "*[:0, :0]");
+  CHECK(world.send({"BF.MADD", "s", "b", "c", "a"}) == "*[:0, " + full + ", :0]");
   CHECK(world.alone_runs == alone_runs);
+  CHECK(world.send({"BF.MIRROR", "s", "COMMIT"}) == "+OK");
+  CHECK(world.send({"BF.MEXISTS", "s", "a", "b", "c", "d", "e", "f", "g", "h", "i"}) ==
+        "*[:1, :1, :1, :1, :1, :1, :1, :1, :1]");
+}
+
+TEST_CASE("a long request to a full source gives all of its items to the target", "[command][mirror]") {
+  World world;
+  world.send({"BF.RESERVE", "s", "0.001", "2", "NONSCALING"});
+  world.send({"BF.RESERVE", "t", "0.000001", "4000"});
+  std::vector<std::string> items;
+  for (int i = 0; i < 1500; ++i) items.push_back(std::to_string(i));
+  std::vector<std::string_view> words{"BF.MADD", "s"};
+  words.insert(words.end(), items.begin(), items.end());
+  // Without a mirror the answer ends with the item that is refused.
+  CHECK(world.send_words("a", words) == "*[:1, :1, -ERR non scaling filter is full]");
+  world.send({"BF.MIRROR", "s", "t"});
+  static_cast<void>(world.send_words("a", words));
+  CHECK(world.send({"BF.CARD", "t"}) == ":1500");
+}
+
+TEST_CASE("a source that may not grow gives its target what it refuses", "[command][mirror]") {
+  World world({.layers_max = 1});
+  world.send({"BF.RESERVE", "s", "0.001", "1"});
+  world.send({"BF.RESERVE", "t", "0.001", "100"});
+  world.send({"BF.MIRROR", "s", "t"});
+  CHECK(world.send({"BF.MADD", "s", "a", "b"}) ==
+        "*[:1, -ERR problem inserting into filter: it has as many layers as layers_max allows (1), but the "
+        "target of its mirror has the item]");
+  CHECK(world.send({"BF.MEXISTS", "t", "a", "b"}) == "*[:1, :1]");
+  // Above maxmemory the request is refused as a whole, and reaches neither filter.
+  world.keyspace.set_memory_max(1);
+  CHECK(world.send({"BF.ADD", "s", "c"}).starts_with("-OOM"));
+  CHECK(world.send({"BF.EXISTS", "t", "c"}) == ":0");
+}
+
+TEST_CASE("a question about a mirror is answered where no change is", "[command][mirror]") {
+  Mirrored world;
+  world.services.logs = world.recording.all_logs();
+  world.recording.admission = sepal::keyspace::Admission::refused;
+  CHECK(world.status().starts_with("*[+Target, $t"));
+  CHECK(world.send({"BF.MIRROR", "s", "OFF"}).starts_with("-MISCONF"));
+  CHECK(world.send({"BITFIELD", "k", "GET", "u8", "0"}) == "*[:0]");
+  CHECK(world.send({"BITFIELD", "k", "OVERFLOW", "SAT", "GET", "u8", "0"}) == "*[:0]");
+  CHECK(world.send({"BITFIELD", "k", "GET", "u8", "0", "SET", "u8", "0", "1"}).starts_with("-MISCONF"));
+  CHECK(world.send({"GETEX", "k"}) == "$null");
+  CHECK(world.send({"GETEX", "k", "PERSIST"}).starts_with("-MISCONF"));
+  CHECK(world.send({"EVAL", "return redis.call('BF.MIRROR', 's')[2]", "0"}) == "$t");
+  world.send({"MULTI"});
+  CHECK(world.send({"BITFIELD", "k", "GET", "u8", "0"}) == "+QUEUED");
+  CHECK(world.send({"GETEX", "k"}) == "+QUEUED");
+  CHECK(world.send({"EXEC"}) == "*[*[:0], $null]");
+  world.recording.admission = sepal::keyspace::Admission::granted;
+  world.keyspace.set_memory_max(1);
+  CHECK(world.send({"BITFIELD", "k", "GET", "u8", "0"}) == "*[:0]");
+  CHECK(world.send({"BITFIELD", "k", "SET", "u8", "0", "1"}).starts_with("-OOM"));
+}
+
+TEST_CASE("a mirror needs the right to read and to write both of its filters", "[command][mirror]") {
+  World world;
+  for (const char* key : {"in:f", "out:f"}) world.send({"BF.RESERVE", key, "0.001", "100"});
+  world.send({"ACL", "SETUSER", "bob", "on", ">pw", "+@all", "%W~out:*", "~in:*"});
+  world.send({"ACL", "SETUSER", "ann", "on", ">pw", "+@all", "~in:*"});
+  const auto as = [&](const char* user, std::vector<std::string_view> words) {
+    world.send_from("b", {"AUTH", user, "pw"});
+    return world.send_words("b", words);
+  };
+  const std::string refused = "-NOPERM No permissions to access a key";
+  CHECK(as("bob", {"BF.MIRROR", "out:f", "in:f"}) == refused);
+  CHECK(as("bob", {"BF.MIRROR", "in:f", "out:f"}) == refused);
+  CHECK(as("bob", {"BF.MIRROR", "out:f"}) == refused);
+  CHECK(as("bob", {"BF.MIRROR", "in:f"}) == nothing);
+  // Nor may a user end a mirror, or read its target by a COMMIT, that has no right for the target.
+  CHECK(world.send({"BF.MIRROR", "in:f", "out:f"}) == "+OK");
+  for (const char* option : {"OFF", "COMMIT", "ABORT"}) {
+    CHECK(as("ann", {"BF.MIRROR", "in:f", option}) == refused);
+    CHECK(as("ann", {"EVAL", "return redis.pcall('BF.MIRROR', 'in:f', ARGV[1])", "0", option}) == refused);
+  }
+  CHECK(as("ann", {"BF.MIRROR", "in:f", "COMMIT", "FORCE"}) == refused);
+  CHECK(world.send({"ACL", "LOG", "1"}).find("$object, $out:f") != std::string::npos);
+  // Also where the target has a name that is an option.
+  world.send({"RENAME", "out:f", "OFF"});
+  CHECK(as("ann", {"BF.MIRROR", "in:f", "COMMIT"}) == refused);
+  CHECK(world.send({"BF.MIRROR", "in:f"}).starts_with("*[+Target, $OFF"));
 }
 
 TEST_CASE("a mirror ends when its target is past its deadline", "[command][mirror]") {

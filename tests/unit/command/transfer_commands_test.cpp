@@ -43,6 +43,22 @@ TEST_CASE("BF.LOADCHUNK loads a dump of BF.SCANDUMP, and no client sees the filt
   CHECK(world.send({"bf.loadchunk", "copy", data.next, data.piece}) == "-ERR not found");
 }
 
+TEST_CASE("a filter with more layers than layers_max is refused with the limit", "[command][transfer]") {
+  World from({.layers_max = 3});
+  from.send({"bf.reserve", "k", "0.01", "1", "expansion", "1"});
+  from.send({"bf.madd", "k", "a", "b", "c"});
+  CHECK(from.send({"bf.info", "k", "filters"}) == "*[:3]");
+  const std::string payload = from.send({"dump", "k"}).substr(1);
+  const Answered header = dump(from, "k", "0");
+  World enough({.layers_max = 3});
+  CHECK(enough.send({"restore", "k", "0", payload}) == "+OK");
+  CHECK(enough.send({"bf.loadchunk", "l", "1", header.piece}) == "+OK");
+  World less({.layers_max = 2});
+  const std::string refused = "-ERR the filter has more than 2 layers, the limit (layers_max)";
+  CHECK(less.send({"restore", "k", "0", payload}) == refused);
+  CHECK(less.send({"bf.loadchunk", "l", "1", header.piece}) == refused);
+}
+
 TEST_CASE("an upload whose adoption was dropped does not count as loaded, whatever the key names",
           "[command][transfer]") {
   World world;

@@ -55,8 +55,8 @@ struct Fixture {
     const auto added = std::make_unique<bool[]>(items.size());
     return mutator.try_add(key, filter(key), items, {added.get(), items.size()});
   }
-  void add_alone(DatabaseKey key, const std::vector<std::string_view>& items) {
-    mutator.add_alone(key, filter(key), items, outcomes);
+  std::size_t add_alone(DatabaseKey key, const std::vector<std::string_view>& items) {
+    return mutator.add_alone(key, filter(key), items, outcomes);
   }
   [[nodiscard]] std::size_t refused() const {
     return static_cast<std::size_t>(std::ranges::count_if(
@@ -177,19 +177,46 @@ TEST_CASE("a target that gets no memory breaks the mirror", "[keyspace][mirror]"
   CHECK(fixture.state() == MirrorState::no_memory);
 }
 
-TEST_CASE("an item that a source without scaling refuses is not in the target", "[keyspace][mirror]") {
-  Fixture fixture({.error_rate = 1e-9, .capacity = 5, .expansion = 0, .seed = 1});
+TEST_CASE("the target has every item that its source refuses", "[keyspace][mirror]") {
+  const bool scales = GENERATE(true, false);
+  // The source that scales may have 3 layers, of 5 items each.
+  Fixture fixture(
+      {.error_rate = 1e-9, .capacity = scales ? 5U : 15U, .expansion = scales ? 1U : 0U, .seed = 1});
   fixture.mirror();
-  const auto items = numbered(8);
+  const auto items = numbered(20);
   REQUIRE_FALSE(fixture.try_add(source, views_of(items)));
-  CHECK(fixture.filter(target).item_count() == 0);
-  fixture.add_alone(source, views_of(items));
-  CHECK(fixture.outcomes.size() == 6);
-  CHECK(fixture.filter(target).item_count() == 5);
-  // A batch of items that the source knows may be added, because none of them can be new.
-  CHECK(fixture.mutator.try_mirror(fixture.filter(source), views_of(numbered(5))));
-  CHECK(fixture.filter(target).item_count() == 5);
+  CHECK(fixture.add_alone(source, views_of(items)) == 20);
+  CHECK(fixture.outcomes.size() == 20);
+  CHECK(fixture.refused() == 5);
+  CHECK(fixture.outcomes.back().refusal == (scales ? Filter::Refusal::layer_limit : Filter::Refusal::full));
+  CHECK(fixture.filter(source).item_count() == 15);
+  CHECK(fixture.filter(target).item_count() == 20);
+  CHECK(fixture.state() == MirrorState::whole);
+  // A batch of items that the target knows may be added, because none of them can be new.
+  CHECK(fixture.mutator.try_mirror(fixture.filter(source), views_of(numbered(20))));
+  CHECK(fixture.filter(target).item_count() == 20);
   CHECK(fixture.mutator.target_knew());
+}
+
+TEST_CASE("a source without memory gives its target what it refuses", "[keyspace][mirror]") {
+  Fixture fixture({.error_rate = 1e-9, .capacity = 100, .expansion = 1000, .seed = 1},
+                  {.error_rate = 1e-9, .capacity = 10'000, .seed = 1});
+  fixture.mirror();
+  fixture.keys.set_memory_max(fixture.keys.memory_used() + 1000);
+  CHECK(fixture.add_alone(source, views_of(numbered(200))) == 200);
+  CHECK(fixture.refused() == 100);
+  CHECK(fixture.filter(target).item_count() == 200);
+  CHECK(fixture.state() == MirrorState::whole);
+}
+
+TEST_CASE("a full source whose mirror breaks stops at the first item that nothing takes",
+          "[keyspace][mirror]") {
+  Fixture fixture({.error_rate = 1e-9, .capacity = 5, .expansion = 0, .seed = 1},
+                  {.error_rate = 1e-9, .capacity = 7, .expansion = 0, .seed = 2});
+  fixture.mirror();
+  CHECK(fixture.add_alone(source, views_of(numbered(10))) == 7);
+  CHECK(fixture.outcomes.size() == 8);
+  CHECK(fixture.state() == MirrorState::full);
 }
 
 TEST_CASE("a mirror ends when either end is removed, replaced or flushed", "[keyspace][mirror]") {
