@@ -57,6 +57,17 @@ Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption) {
   return Next::done;
 }
 
+bool copied_whole(Context& context, std::string_view bytes) {
+  if (context.partial == nullptr) {
+    context.partial = std::make_unique<PartialRun>();
+    context.partial->bytes.reserve(bytes.size());
+  }
+  std::string& copy = context.partial->bytes;
+  SEPAL_ASSERT(copy.size() <= bytes.size(), "more bytes were copied than there are");
+  copy.append(bytes.substr(copy.size(), part_bytes_max));
+  return copy.size() == bytes.size();
+}
+
 std::function<bool()> contents_stay(const Context& context, std::uint32_t database) {
   const keyspace::Keyspace& keyspace = context.services.keyspace;
   return [&keyspace, database, contents = keyspace.contents_of(database)] {

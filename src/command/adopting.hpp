@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 
 namespace sepal::command {
 
@@ -12,6 +13,10 @@ namespace sepal::command {
 // else a job outside the workers does it. `adoption.make` is ignored. For handlers of rows with Flag::adopts,
 // as the last thing that they do. Returns need_alone, done or wait.
 Next adopt(Context& context, keyspace::FilterPtr filter, Adoption adoption);
+
+// Copies one more part of bytes that a job needs: it outlives the request's words. False: there is more, and
+// the handler answers Next::more. In the end context.partial->bytes has all of them.
+bool copied_whole(Context& context, std::string_view bytes);
 
 // For Adoption::still_wanted of a filter or string that is made from keys of this database. False once the
 // database was flushed or swapped: a client may have the answer to that already, and no order of the two

@@ -239,15 +239,16 @@ Next put_result(Context& context, Sources sources, std::string_view target) {
                     }};
   // The image has a header, and a string may have more room than its length: with half of the bound the image
   // fits into a record, and adopt() needs no job. Many sources are read by a job all the same, because the
-  // gate is closed here. In a transaction other clients wait anyway.
-  const bool is_quick = context.moment.in_transaction || sources.read_bytes() <= read_at_once_max;
+  // gate is closed here.
+  const bool is_quick = sources.read_bytes() <= read_at_once_max;
   if (length <= keyspace::recorded_image_bytes_max / 2 && is_quick) {
     auto made = sources.result(context.services.keyspace.machine_limits(), {});
     if (made) return adopt(context, std::move(*made), std::move(adoption));
     adoption.answer(context.reply, made.error());
     return Next::done;
   }
-  if (context.moment.in_transaction) return refuse(context, text::long_string_in_transaction);
+  if (context.moment.in_transaction)
+    return refuse(context, is_quick ? text::long_string_in_transaction : text::many_sources_in_transaction);
   adoption.make = [held = std::move(sources), length](const Making& making) -> Result<FilterPtr> {
     if (auto room = making.hold(length); !room) return room.error();
     return held.result(making.limits, making.go_on);
@@ -331,6 +332,7 @@ std::string_view parse_fields(Words words, std::vector<BitField>& fields) {
       at += 2;
       continue;
     }
+    if (fields.size() == at_once_max) return text::too_many_fields;
     BitField field{.overflow = overflow};
     if (const auto wrong = parse_field(words, at, field); !wrong.empty()) return wrong;
     fields.push_back(field);
@@ -341,11 +343,28 @@ std::string_view parse_fields(Words words, std::vector<BitField>& fields) {
 // Wide enough for every sum of two numbers of 64 bits.
 __extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): the other form draws a warning
 
-// The number in a field of a string; bits behind the end are 0.
+// The bytes that have bits of one field: 64 bits may begin within a byte.
+constexpr std::size_t field_bytes_max = 9;
+using FieldBytes = std::array<std::byte, field_bytes_max>;
+
+// The bytes of a string from `first` on; those behind the end are 0.
+FieldBytes bytes_at(const FoundString& found, std::uint64_t first) {
+  FieldBytes bytes{};
+  const std::uint64_t left = found.length() - std::min(found.length(), first);
+  if (left > 0) found.string().read(first, std::span(bytes).first(std::min(left, bytes.size())));
+  return bytes;
+}
+
+// The number in a field of a string. Bits go from the highest to the lowest, in the number and in the string.
 Wide value_of(const FoundString& found, const BitField& field) {
-  std::uint64_t bits = 0;
-  for (std::uint64_t at = field.position; at < field.end(); ++at)
-    bits = bits << 1 | (found.value != nullptr && found.string().bit(at) ? 1 : 0);
+  std::uint64_t high = 0;
+  const FieldBytes bytes = bytes_at(found, field.position / 8);
+  for (std::size_t at = 0; at < sizeof high; ++at)
+    high = high << 8 | std::to_integer<std::uint64_t>(bytes[at]);
+  const std::uint64_t skipped = field.position % 8;
+  // The highest bits are those of the field.
+  high = high << skipped | std::to_integer<std::uint64_t>(bytes.back()) >> (8 - skipped);
+  const std::uint64_t bits = high >> (64 - field.bits);
   if (!field.is_signed) return static_cast<Wide>(bits);
   // The shift to the right copies the sign into the unused bits.
   const std::uint32_t unused = 64 - field.bits;
@@ -380,15 +399,11 @@ std::optional<Wide> value_after(const BitField& field, Wide before) {
 
 // Writes a number into a field. False: an error was answered.
 bool write_field(Context& context, const FoundString& found, const BitField& field, Wide value) {
-  // The first and the last byte may have bits of other fields, so they are read before they are written. Bits
-  // go from the highest to the lowest, in the number and in the string.
-  constexpr std::size_t bytes_max = 9;  // 64 bits that do not begin at a byte
+  // The first and the last byte may have bits of other fields, so they are read before they are written.
   const std::uint64_t first = field.position / 8;
   const std::uint64_t count = (field.end() + 7) / 8 - first;
-  std::array<std::byte, bytes_max> bytes{};
+  FieldBytes bytes = bytes_at(found, first);
   const auto touched = std::span(bytes).first(static_cast<std::size_t>(count));
-  const std::uint64_t left = found.length() - std::min(found.length(), first);
-  if (left > 0) found.string().read(first, touched.first(std::min<std::uint64_t>(left, count)));
   const auto number = static_cast<std::uint64_t>(value);
   for (std::uint32_t bit = 0; bit < field.bits; ++bit) {
     const std::uint64_t position = field.position + bit - 8 * first;

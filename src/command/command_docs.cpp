@@ -9,6 +9,7 @@
 #include "command_index.hpp"
 #include "compatibility.hpp"
 #include "handlers.hpp"
+#include "refuse.hpp"
 
 namespace sepal::command {
 namespace {
@@ -85,8 +86,14 @@ Next command_docs(Context& context) {
   // Unknown names are skipped.
   for (const std::string_view name : context.words.subspan(2))
     if (const CommandSpec* const row = find_row(name)) rows.push_back(row);
+  const std::size_t reply_bytes = context.reply.size();
   context.reply.map(rows.size());
-  for (const CommandSpec* const row : rows) append_documentation(context.reply, *row);
+  for (const CommandSpec* const row : rows) {
+    append_documentation(context.reply, *row);
+    if (context.reply.size() - reply_bytes <= described_bytes_max) continue;
+    context.reply.truncate(reply_bytes);
+    return refuse(context, text::description_too_long);
+  }
   return Next::done;
 }
 

@@ -133,8 +133,9 @@ Next answer_with(Context& context, std::string_view word) {
   // goes back to the system as soon as its bytes are in the reply (Reply::fill).
   static_assert(mapped_allocation_min % part_bytes_max == 0, "a piece is full behind a part");
   const std::string_view part = word.substr(copied.cursor, part_bytes_max);
-  if (copied.cursor % mapped_allocation_min == 0) copied.pieces.emplace_back().reserve(mapped_allocation_min);
-  copied.pieces.back().append(part);
+  if (copied.cursor % mapped_allocation_min == 0)
+    copied.pieces.emplace_back().bytes.reserve(mapped_allocation_min);
+  copied.pieces.back().bytes.append(part);
   copied.cursor += part.size();
   if (copied.cursor < word.size()) return Next::more;
   context.reply.bulk_later(std::move(copied.pieces));

@@ -209,12 +209,6 @@ bool has_begun(const Request& request) {
   return request.partial != nullptr && (request.partial->next_word != 0 || !is_cut(request));
 }
 
-// A script may change something unless its command says that it does not.
-bool may_change(const CommandSpec& spec) {
-  return spec.flags.has(Flag::write) ||
-         (spec.flags.has(Flag::runs_script) && !spec.flags.has(Flag::read_only));
-}
-
 // EXEC may change something if one of its commands may.
 bool may_change(const Request& request) {
   if (may_change(*request.spec)) return !only_asks(*request.spec, request.words);
@@ -399,7 +393,11 @@ Dispatcher::Outcome Dispatcher::run_whole(const Request& request, const Moment& 
   }
   if (request.client.transaction != nullptr && !spec.flags.has(Flag::unqueued))
     return queue(request, request.words.last(1), moment);
-  if (spec.flags.has(Flag::alone) && !moment.alone) return {.next = Next::need_alone, .spec = &spec};
+  if (spec.flags.has(Flag::alone)) {
+    if (request.words.size() > at_once_max && !moment.in_transaction)
+      return reject(request, text::too_many_words_alone, has_begun);
+    if (!moment.alone) return {.next = Next::need_alone, .spec = &spec};
+  }
   const bool changes = spec.flags.has(Flag::write) && !only_asks(spec, request.words);
   keyspace::WorkerLog* const log = changes ? recording_log() : nullptr;
   switch (admit(log, request, request.words.size(), moment)) {

@@ -55,14 +55,23 @@ void PartialRun::join(std::string_view reply) {
 // (base/free_memory.hpp).
 void PartialRun::keep() {
   if (elements.size() < mapped_allocation_min) return;
-  elements.swap_out(pieces.emplace_back());
+  bytes_in_pieces_ += elements.size();
+  elements.swap_out(pieces.emplace_back().bytes);
+}
+
+void PartialRun::append_source(std::unique_ptr<const resp::Source> source, std::uint64_t byte_count) {
+  elements.raw("$" + std::to_string(byte_count) + std::string(line_end));
+  bytes_in_pieces_ += elements.size();
+  elements.swap_out(pieces.emplace_back().bytes);
+  pieces.push_back({.source = std::move(source), .source_bytes = byte_count});
+  elements.raw(line_end);
 }
 
 // A short array is copied into the reply. The pieces of a long one are handed over, and the reply is filled
 // from them later, so that no other client waits for one long copy.
 void PartialRun::append_elements(resp::Reply& reply) {
   if (pieces.empty()) return reply.raw(elements.bytes());
-  elements.swap_out(pieces.emplace_back());
+  elements.swap_out(pieces.emplace_back().bytes);
   reply.raw_later(std::move(pieces));
 }
 

@@ -138,9 +138,15 @@ Next scan(Context& context) {
       context.reply.error(refusal->text);
       return Next::done;
     }
+    // All other clients wait meanwhile.
+    if (context.moment.in_transaction)
+      context.partial->keys_left = std::min<std::uint64_t>(context.partial->keys_left, whole_items_max);
   }
   PartialRun& run = *context.partial;
-  if (!visit_keys(context, run)) return Next::more;
+  const bool all = visit_keys(context, run);
+  // COUNT is a hint. A reply that has got long ends, and the client goes on with the cursor.
+  const bool enough = run.next_key == run.keys.size() && !run.pieces.empty();
+  if (!all && !enough) return Next::more;
   context.reply.array(2);
   context.reply.bulk(std::to_string(run.cursor));
   context.reply.array(run.element_count);

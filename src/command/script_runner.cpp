@@ -30,6 +30,12 @@ constexpr std::size_t kept_bytes_max = std::size_t{64} << 10;
 
 }  // namespace
 
+std::size_t bytes_of(std::span<const std::string_view> words) {
+  std::size_t byte_count = 0;
+  for (const std::string_view word : words) byte_count += word.size();
+  return byte_count;
+}
+
 ScriptRunner::ScriptRunner(Services& services, Dispatcher& dispatcher, std::size_t worker)
     : services_(services), dispatcher_(dispatcher), worker_(worker) {
   SEPAL_ASSERT(worker < services.scripts->memory_bytes.size(),
@@ -53,8 +59,10 @@ ScriptRunner::~ScriptRunner() {
 Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& moment) {
   SEPAL_ASSERT(moment.alone && !suspended(), "scripts of one worker run one after the other, alone");
   // Without memory for its stack the request runs on the worker's stack, and compile() refuses each script.
-  // So a transaction ends all the same, and its other commands run.
-  if (!fiber_.prepare()) return dispatcher_.run_whole(request, moment);
+  // So a transaction ends all the same, and its other commands run. A request that is too long is refused by
+  // its handler, and is not copied.
+  if (!fiber_.prepare() || bytes_of(request.words) > script_words_bytes_max)
+    return dispatcher_.run_whole(request, moment);
   request_client_ = &request.client;
   request_spec_ = request.spec;
   // When the fiber is suspended, this function returns. The caller's moment then ends, and the buffers of the
@@ -80,10 +88,8 @@ Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& mome
 }
 
 void ScriptRunner::copy_words(std::span<const std::string_view> words) {
-  std::size_t byte_count = 0;
-  for (const std::string_view word : words) byte_count += word.size();
   bytes_.clear();
-  bytes_.reserve(byte_count);  // the views stay good
+  bytes_.reserve(bytes_of(words));  // the views stay good
   words_.clear();
   for (const std::string_view word : words) {
     words_.emplace_back(bytes_.data() + bytes_.size(), word.size());

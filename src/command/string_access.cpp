@@ -2,8 +2,10 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/command/error_texts.hpp>
+#include <sepal/command/transaction.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,38 +43,54 @@ std::string_view string_refusal(Errc code) {
   }
 }
 
-// The bytes in pieces, each of which Reply::bulk_later() frees when it has left.
-std::vector<std::string> pieces_of(const filter::BitString& string, std::uint64_t offset,
-                                   std::uint64_t byte_count) {
-  std::vector<std::string> pieces;
-  for (std::uint64_t done = 0; done < byte_count; done += string_at_once_max)
-    pieces.push_back(string.text(offset + done, std::min(string_at_once_max, byte_count - done)));
+// A Source of bytes of a string.
+class StringBytes final : public resp::Source {
+ public:
+  // A reference is counted in the filter itself, so it cannot be const. The bytes are only read.
+  StringBytes(keyspace::Keyspace& keyspace, const filter::Filter& string, std::uint64_t offset)
+      : keyspace_(keyspace), held_(const_cast<filter::Filter*>(&string)), offset_(offset) {}
+  // If the string has lost its key, its memory goes back to the system. For a long one that takes too long
+  // here.
+  ~StringBytes() override {
+    if (held_->use_count() == 1) keyspace_.dispose(std::move(held_));
+  }
+  StringBytes(const StringBytes&) = delete;
+  StringBytes& operator=(const StringBytes&) = delete;
+
+  void read(std::uint64_t offset, std::span<char> to) const override {
+    filter::BitString(*held_).read(offset_ + offset, std::as_writable_bytes(to));
+  }
+
+ private:
+  keyspace::Keyspace& keyspace_;
+  keyspace::FilterPtr held_;
+  std::uint64_t offset_;
+};
+
+std::vector<resp::Piece> piece_of(std::unique_ptr<const resp::Source> source, std::uint64_t byte_count) {
+  std::vector<resp::Piece> pieces(1);
+  pieces[0] = {.source = std::move(source), .source_bytes = byte_count};
   return pieces;
 }
 
 // What is under a key until a job puts another string there.
 struct Replaced {
-  keyspace::FilterPtr string;       // null: no string
-  bool is_filter = false;           // the job gives up: WRONGTYPE
-  std::vector<std::string> pieces;  // of the string, once it is replaced
+  keyspace::Keyspace& keyspace;
+  keyspace::FilterPtr string{};  // null: no string
+  bool is_filter = false;        // the job gives up: WRONGTYPE
 
   void look(const filter::Filter* there) {
     is_filter = there != nullptr && !there->is_string();
     // A reference is counted in the filter itself. The bytes are only read.
     string = keyspace::FilterPtr(is_filter ? nullptr : const_cast<filter::Filter*>(there));
   }
-  // Copies a long string, on the adopter's thread: a worker would hold up its clients meanwhile.
-  void copy() {
-    if (string == nullptr || filter::BitString(*string).length() <= string_at_once_max) return;
-    const filter::BitString bits(*string);
-    pieces = pieces_of(bits, 0, bits.length());
-    string = nullptr;
-  }
   void answer(resp::Reply& reply) {
     if (is_filter) return reply.error(text::wrong_type);
-    if (!pieces.empty()) return reply.bulk_later(std::move(pieces));
-    if (string != nullptr) return reply.bulk(filter::BitString(*string).text());
-    reply.null();
+    if (string == nullptr) return reply.null();
+    const filter::BitString bits(*string);
+    if (bits.length() <= string_at_once_max) return reply.bulk(bits.text());
+    reply.bulk_later(piece_of(std::make_unique<StringBytes>(keyspace, *string, 0), bits.length()));
+    string = nullptr;
   }
 };
 
@@ -94,10 +112,13 @@ std::function<void(resp::Reply&, const Result<void>&)> answer_of_job(
 }
 
 // Has a job put the string. The job outlives the request's words and the handler, so everything that it uses
-// is a copy. Other clients run before the job ends: it looks again, with the gate closed, whether the
-// condition is still true (`replace` for free, `still_wanted` for taken).
+// is a copy: the string was copied before the gate was closed (is_ready_to_put()). Other clients run before
+// the job ends: it looks again, with the gate closed, whether the condition is still true (`replace` for
+// free, `still_wanted` for taken).
 Next adopt_long(Context& context, NewString string) {
   if (context.moment.in_transaction) return refuse(context, text::long_string_in_transaction);
+  SEPAL_ASSERT(context.partial != nullptr && context.partial->bytes.size() == string.bytes.size(),
+               "a job puts a string that was not copied for it");
   Adoption adoption{.what = "set",
                     .database = context.client.database,
                     .key = std::string(string.key),
@@ -105,12 +126,13 @@ Next adopt_long(Context& context, NewString string) {
                     .replace = string.condition != PutCondition::free,
                     .make = {},
                     .answer = {}};
-  adoption.make = [held = std::make_shared<std::string>(string.bytes)](
+  adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
                       const Making& making) -> Result<keyspace::FilterPtr> {
     if (auto room = making.hold(held->size()); !room) return room.error();
     return filter::BitString::of(*held, making.limits);
   };
-  const auto replaced = string.answers_old ? std::make_shared<Replaced>() : nullptr;
+  const auto replaced =
+      string.answers_old ? std::make_shared<Replaced>(Replaced{context.services.keyspace}) : nullptr;
   const bool must_be_there = string.condition == PutCondition::taken;
   if (must_be_there || replaced)
     adoption.still_wanted = [&keys = context.services.keyspace, database = adoption.database,
@@ -119,7 +141,6 @@ Next adopt_long(Context& context, NewString string) {
       if (replaced) replaced->look(there);
       return (there != nullptr || !must_be_there) && !(replaced && replaced->is_filter);
     };
-  if (replaced) adoption.adopted = [replaced] { replaced->copy(); };
   adoption.answer = answer_of_job(std::move(string), replaced);
   context.services.adoptions.adopt(context.client, std::move(adoption));
   return Next::wait;
@@ -172,17 +193,19 @@ bool write_string(Context& context, std::string_view key, std::uint64_t offset,
 // look before that could be outdated. A target of a mirror stays, also if the new string would be gone at
 // once.
 Next put_string(Context& context, NewString string) {
+  if (!is_ready_to_put(context, string.bytes)) return Next::more;
   if (!context.alone) return Next::need_alone;
   const keyspace::DatabaseKey key{.database = context.client.database, .key = string.key};
   if (is_target(context.services.keyspace, key, context.now)) return refuse(context, text::target_of_mirror);
   const bool is_past = keyspace::is_past(string.deadline, context.now);
   FoundString old;
   if (string.answers_old && (old = find_string_counted(context, string.key)).is_filter) return Next::done;
+  if (refuse_reply(context, old.length())) return Next::done;
   if (!is_past && string.bytes.size() > string_at_once_max) return adopt_long(context, std::move(string));
   // The change must not free the string that is answered behind it.
   const keyspace::FilterPtr held(const_cast<filter::Filter*>(old.value));
   const auto answer = [&] {
-    if (old.value != nullptr) return answer_string(context, old, 0, old.length(), After::is_removed);
+    if (old.value != nullptr) return answer_string(context, old, 0, old.length());
     if (string.answers_old) {
       context.reply.null();
     } else {
@@ -203,31 +226,47 @@ Next put_string(Context& context, NewString string) {
   return answer();
 }
 
-Next answer_string(Context& context, const FoundString& found, std::uint64_t offset, std::uint64_t byte_count,
-                   After after) {
+std::uint64_t reply_room(const Context& context) {
+  constexpr std::uint64_t unbounded = std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t of_clients = context.services.options.clients_memory_max;
+  std::uint64_t bytes_max = of_clients == 0 ? unbounded : of_clients;
+  // All of it is copied while other clients wait.
+  if (context.moment.in_transaction) bytes_max = std::min(bytes_max, transaction_reply_bytes_max);
+  // A string that finds room is not dropped afterwards with what stands around it: GETDEL has removed it.
+  constexpr std::uint64_t around_bytes = 32;
+  return bytes_max - std::min(bytes_max, context.reply.size() + around_bytes);
+}
+
+bool refuse_reply(Context& context, std::uint64_t byte_count) {
+  if (byte_count <= reply_room(context)) return false;
+  context.reply.error(context.moment.in_transaction ? text::strings_too_long_in_transaction
+                                                    : text::strings_reply_too_long);
+  return true;
+}
+
+std::unique_ptr<const resp::Source> source_of(const Context& context, const filter::Filter& string,
+                                              std::uint64_t offset) {
+  return std::make_unique<StringBytes>(context.services.keyspace, string, offset);
+}
+
+Next answer_string(Context& context, const FoundString& found, std::uint64_t offset,
+                   std::uint64_t byte_count) {
   SEPAL_ASSERT(found.value != nullptr && offset <= found.length() && byte_count <= found.length() - offset,
                "a part of a string reaches behind its end");
-  // EXEC and scripts cannot wait for a job: the replies of the next commands stand behind this one.
+  if (byte_count > string_at_once_max || context.moment.in_transaction)
+    if (refuse_reply(context, byte_count)) return Next::done;
+  // In EXEC and scripts the replies of the next commands stand behind this one, and what the next commands
+  // write must not be in it.
   if (byte_count <= string_at_once_max || context.moment.in_transaction) {
-    const std::uint64_t reply_bytes_max = context.services.options.clients_memory_max;
-    if (reply_bytes_max != 0 && context.reply.size() + byte_count > reply_bytes_max)
-      return refuse(context, text::strings_reply_too_long);
     context.reply.bulk(found.string().text(offset, byte_count));
-    return Next::done;
+  } else {
+    context.reply.bulk_later(piece_of(source_of(context, *found.value, offset), byte_count));
   }
-  // The job holds the string, so the caller may remove the key at once. A reference is counted in the filter
-  // itself, so it cannot be const.
-  const auto run = [held = keyspace::FilterPtr(const_cast<filter::Filter*>(found.value)), offset, byte_count,
-                    after](const Making& making) -> Answer {
-    if (after == After::stays)
-      if (auto room = making.hold(byte_count); !room)
-        return [error = room.error()](resp::Reply& reply) { reply.error(reason_text(error)); };
-    const auto pieces =
-        std::make_shared<std::vector<std::string>>(pieces_of(filter::BitString(*held), offset, byte_count));
-    return [pieces](resp::Reply& reply) { reply.bulk_later(std::move(*pieces)); };
-  };
-  context.services.adoptions.run(context.client, {.what = "get", .run = run});
-  return Next::wait;
+  return Next::done;
+}
+
+bool is_ready_to_put(Context& context, std::string_view bytes) {
+  return bytes.size() <= string_at_once_max || context.moment.in_transaction || copied_whole(context, bytes);
 }
 
 }  // namespace sepal::command

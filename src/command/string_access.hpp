@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -15,7 +16,7 @@
 namespace sepal::command {
 
 // A longer string is put under its key by a job outside the workers, so that no client waits for it. It is
-// not taken in a transaction or a script.
+// not taken in a transaction or a script. A longer string that is answered leaves in parts.
 inline constexpr std::uint64_t string_at_once_max = std::uint64_t{1} << 20;
 
 // A position among so many elements. A negative one counts from the end; if it lies before the first element,
@@ -81,12 +82,25 @@ struct NewString {
 // Puts a string under a key, replacing what is there; a deadline that is past removes the key. Answers.
 Next put_string(Context& context, NewString string);
 
-// Answers bytes [offset, offset + byte_count) of the string, which lie within it. Within EXEC and scripts all
-// of them are copied at once. Else many bytes are copied by a job outside the workers: what clients write
-// meanwhile may be among them or not. The job refuses if there is no memory for the copy, unless the caller
-// removes the string: then the copy is all that is left of it, and its memory is free.
-enum class After : std::uint8_t { stays, is_removed };
-Next answer_string(Context& context, const FoundString& found, std::uint64_t offset, std::uint64_t byte_count,
-                   After after = After::stays);
+// How many more bytes the strings of a reply may have (Limits in docs/protocol.md).
+[[nodiscard]] std::uint64_t reply_room(const Context& context);
+// Answers an error, and returns true, if a string of so many bytes has no room in the reply. A handler asks
+// before it changes anything.
+bool refuse_reply(Context& context, std::uint64_t byte_count);
+
+// Answers bytes [offset, offset + byte_count) of the string, which lie within it, or an error if the reply
+// has no room. Within EXEC and scripts all of them are copied at once. Else many bytes stay where they are
+// until they leave: what clients write meanwhile may be among them or not. The string may lose its key before
+// that.
+Next answer_string(Context& context, const FoundString& found, std::uint64_t offset,
+                   std::uint64_t byte_count);
+// Bytes of a string from `offset` on, for a reply that leaves later. Holds the string.
+[[nodiscard]] std::unique_ptr<const resp::Source> source_of(const Context& context,
+                                                            const filter::Filter& string,
+                                                            std::uint64_t offset = 0);
+
+// Copies one more part of a string that a job is to put, while other clients run. False: there is more. A
+// handler asks before it asks for the closed gate.
+bool is_ready_to_put(Context& context, std::string_view bytes);
 
 }  // namespace sepal::command

@@ -2,8 +2,8 @@
 //
 // Whatever replaces or writes a string runs with the gate closed. Most handlers that can tell their answer
 // without a change (a key of another type, SETNX of a taken key, a number that is none) give it in the shared
-// gate, and ask for the closed gate only then. Bytes beyond string_at_once_max are put and copied by a job,
-// or written in parts.
+// gate, and ask for the closed gate only then. Bytes beyond string_at_once_max are put by a job, written in
+// parts, or copied as they leave (decisions/0039).
 
 #include <sepal/base/arguments.hpp>
 #include <sepal/command/error_texts.hpp>
@@ -101,6 +101,13 @@ bool parse(Words words, SetOptions& options) {
   return true;
 }
 
+// SET with NX or XX leaves the key as it is.
+Next answer_unchanged(Context& context, const SetOptions& options) {
+  if (options.get) return get(context);
+  context.reply.null();
+  return Next::done;
+}
+
 // SETEX and PSETEX: key time value
 Next set_with_time(Context& context, Timing timing) {
   const Expiry expiry{.timing = timing, .number = context.words[2]};
@@ -196,12 +203,59 @@ bool refuses_pairs(Context& context, Words keys_and_values) {
     context.reply.error(wrong_arity(context.spec.name));
     return true;
   }
+  if (keys_and_values.size() / 2 > at_once_max) {
+    context.reply.error(text::too_many_pairs);
+    return true;
+  }
   for (std::size_t at = 1; at < keys_and_values.size(); at += 2) {
     if (keys_and_values[at].size() <= string_at_once_max) continue;
     context.reply.error(text::long_string_among_others);
     return true;
   }
   return false;
+}
+
+// The next value of an MGET that is longer than what is answered at once, and null for a filter. Its bytes
+// stay where they are, if they are more than a few.
+void append_value(Context& context, PartialRun& run, const filter::Filter* value) {
+  constexpr std::uint64_t copied_bytes_max = 1024;
+  ++run.element_count;
+  if (value == nullptr || !value->is_string()) return run.elements.null();
+  const filter::BitString string(*value);
+  run.counted += string.length();
+  if (string.length() <= copied_bytes_max) return run.elements.bulk(string.text());
+  run.append_source(source_of(context, *value), string.length());
+}
+
+Next answer_values(Context& context, PartialRun& run) {
+  if (refuse_reply(context, run.counted)) return Next::done;
+  context.reply.array(run.element_count);
+  run.append_elements(context.reply);
+  return Next::done;
+}
+
+// All strings are found at one instant, and leave later. The first `counted` keys have counted their hits.
+Next get_later(Context& context, Words keys, std::size_t counted) {
+  PartialRun run;
+  run.elements.set_version(context.reply.version());
+  for (std::size_t at = 0; at < keys.size(); ++at)
+    append_value(context, run, at < counted ? find(context, keys[at]) : find_counted(context, keys[at]));
+  return answer_values(context, run);
+}
+
+// An MGET of many keys: a part finds some of them.
+Next get_in_parts(Context& context, Words keys) {
+  if (context.partial == nullptr) {
+    context.partial = std::make_unique<PartialRun>();
+    context.partial->elements.set_version(context.reply.version());
+  }
+  PartialRun& run = *context.partial;
+  for (const std::string_view key :
+       keys.subspan(run.element_count, std::min(part_items_max, keys.size() - run.element_count)))
+    append_value(context, run, find_counted(context, key));
+  run.keep();
+  if (run.element_count < keys.size() && run.counted <= reply_room(context)) return Next::more;
+  return answer_values(context, run);
 }
 
 }  // namespace
@@ -216,21 +270,26 @@ Next get(Context& context) {
 
 Next get_many(Context& context) {
   const Words keys = context.words.subspan(1);
-  // A request of a few bytes may name a long string many times, so the reply needs a bound of its own.
-  const std::uint64_t reply_bytes_max = context.services.options.clients_memory_max;
+  if (keys.size() > whole_items_max) return get_in_parts(context, keys);
+  const std::uint64_t room = reply_room(context);
+  const std::uint64_t bytes_max = context.moment.in_transaction ? room : std::min(string_at_once_max, room);
   const std::size_t reply_bytes = context.reply.size();
+  std::uint64_t byte_count = 0;
   // No WRONGTYPE, as in Redis: the reply has a null for each key that names no string.
   context.reply.array(keys.size());
-  for (const std::string_view key : keys) {
-    const filter::Filter* const value = find_counted(context, key);
+  for (std::size_t at = 0; at < keys.size(); ++at) {
+    const filter::Filter* const value = find_counted(context, keys[at]);
     if (value == nullptr || !value->is_string()) {
       context.reply.null();
-    } else {
-      context.reply.bulk(filter::BitString(*value).text());
+      continue;
     }
-    if (reply_bytes_max == 0 || context.reply.size() - reply_bytes <= reply_bytes_max) continue;
-    context.reply.truncate(reply_bytes);
-    return refuse(context, text::strings_reply_too_long);
+    const filter::BitString string(*value);
+    byte_count += string.length();
+    if (byte_count > bytes_max) {
+      context.reply.truncate(reply_bytes);
+      return get_later(context, keys, at + 1);
+    }
+    context.reply.bulk(string.text());
   }
   return Next::done;
 }
@@ -243,9 +302,9 @@ Next get_and_delete(Context& context) {
     context.reply.null();
     return Next::done;
   }
-  // The string is answered before its key goes: `found` is a view of it. The job that copies a long string
-  // holds it.
-  const Next next = answer_string(context, found, 0, found.length(), After::is_removed);
+  if (refuse_reply(context, found.length())) return Next::done;
+  // The string is answered before its key goes: `found` is a view of it. A reply that leaves later holds it.
+  const Next next = answer_string(context, found, 0, found.length());
   context.changes.remove({.database = context.client.database, .key = context.words[1]});
   return next;
 }
@@ -269,9 +328,10 @@ Next get_and_expire(Context& context) {
   // Behind the look-up, as in Redis: a missing key is a null even if the time is wrong.
   std::optional<Deadline> deadline = keyspace::no_deadline;
   if (expiry.timing && !(deadline = deadline_of(context, expiry))) return Next::done;
+  if (refuse_reply(context, found.length())) return Next::done;
   // As in GETDEL, the string is answered before its key may go.
   const bool goes = expiry.given() && keyspace::is_past(*deadline, context.now);
-  const Next next = answer_string(context, found, 0, found.length(), goes ? After::is_removed : After::stays);
+  const Next next = answer_string(context, found, 0, found.length());
   if (!expiry.given()) return next;
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
   if (goes) {
@@ -291,14 +351,13 @@ Next set(Context& context) {
   if (!parse(context.words.subspan(3), options)) return refuse(context, text::syntax);
   std::optional<Deadline> deadline = keyspace::no_deadline;
   if (options.expiry.timing && !(deadline = deadline_of(context, options.expiry))) return Next::done;
+  if (options.if_free || options.if_there) {
+    const bool there = find(context, context.words[1]) != nullptr;
+    if (there == options.if_free) return answer_unchanged(context, options);
+  }
+  if (!is_ready_to_put(context, context.words[2])) return Next::more;
   if (!context.alone) return Next::need_alone;
   const DatabaseKey key{.database = context.client.database, .key = context.words[1]};
-  const bool there = find(context, key.key) != nullptr;
-  if (there ? options.if_free : options.if_there) {
-    if (options.get) return get(context);
-    context.reply.null();
-    return Next::done;
-  }
   if (options.expiry.keep) deadline = context.services.keyspace.deadline(key);
   const auto condition = options.if_free    ? PutCondition::free
                          : options.if_there ? PutCondition::taken

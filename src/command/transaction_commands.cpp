@@ -197,26 +197,26 @@ Next Dispatcher::run_transaction(const Transaction& transaction, Context& contex
   // A group needs the closed gate. A single command under the shared gate records as it does outside of a
   // transaction.
   const bool is_group = log != nullptr && context.alone;
-  const std::uint64_t reply_bytes_max = services_.options.clients_memory_max;
   const std::size_t reply_bytes = context.reply.size();
-  bool too_long = false;
+  const std::uint64_t of_clients = services_.options.clients_memory_max;
+  Bounds bounds{.reply_begin = reply_bytes,
+                .reply_bytes_max = of_clients == 0 ? transaction_reply_bytes_max
+                                                   : std::min(of_clients, transaction_reply_bytes_max),
+                .ends_at = context.moment.clock() + transaction_time_max};
   context.reply.array(transaction.command_count());
   if (is_group) log->begin_group();
   Next next = Next::done;
   for (const Transaction::Group& group : transaction.groups()) {
-    const Next ran = run_group(transaction, group, context);
+    const Next ran = run_group(transaction, group, context, bounds);
     if (ran == Next::need_alone) {
       SEPAL_ASSERT(!context.alone && transaction.command_count() == 1, "nothing was done before it");
       context.reply.truncate(reply_bytes);
       return ran;
     }
     if (ran == Next::close) next = ran;
-    // What was done stays, and the rest is done too. Only the reply is not kept.
-    too_long = too_long || (reply_bytes_max != 0 && context.reply.size() - reply_bytes > reply_bytes_max);
-    if (too_long) context.reply.truncate(reply_bytes);
   }
   if (is_group) log->end_group();
-  return too_long ? refuse(context, text::exec_reply_too_long) : next;
+  return next;
 }
 
 // Asks for room for all that the transaction records. Nothing: it may run. Else what EXEC answers now.
@@ -279,11 +279,36 @@ std::uint64_t Dispatcher::transaction_record_bytes(const Transaction& transactio
   return bytes;
 }
 
+// Runs one command of a transaction. A long one runs all its parts at once, because no other client may run
+// meanwhile. What was done stays, also if its reply has no room.
+Next Dispatcher::run_of_group(const Request& request, const Moment& moment, Bounds& bounds) {
+  const bool late = runs_late(*request.spec);
+  if (bounds.reached && !late) return reject(request, text::transaction_bounds_reached, false).next;
+  const std::size_t reply_bytes = request.reply.size();
+  Next ran = Next::more;
+  while (ran == Next::more) {
+    ran = run_whole(request, moment).next;
+    if (ran != Next::more || late) continue;
+    bounds.reached =
+        moment.clock() >= bounds.ends_at || request.partial->bytes_kept() > bounds.reply_bytes_max;
+    if (bounds.reached) return reject(request, text::transaction_bounds_reached, true).next;
+  }
+  if (request.reply.size() + request.reply.bytes_later() - bounds.reply_begin > bounds.reply_bytes_max) {
+    bounds.reached = true;
+    request.reply.drop(reply_bytes);
+    reject(request, text::exec_reply_too_long, true);
+  }
+  // The replies of the next commands stand behind a long one, so it must be whole.
+  request.reply.fill_whole();
+  return ran;
+}
+
 // Runs commands together, run_together_max at a time, as neighbours in a pipeline. If that cannot be done,
 // one command runs by itself, and the next ones are tried together again.
-Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Group& group,
-                           Context& context) {
+Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Group& group, Context& context,
+                           Bounds& bounds) {
   const SteadyTime began = context.moment.clock();
+  bounds.reached = bounds.reached || began >= bounds.ends_at;
   Moment moment = context.moment;
   moment.in_transaction = true;
   moment.room_bytes = context.room_bytes;
@@ -307,12 +332,8 @@ Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Gr
       }
     }
     const std::uint64_t errors_before = context.reply.error_count();
-    Next ran = Next::more;
-    // A long command runs all its parts at once, because no other client may run within a transaction.
-    while (ran == Next::more) ran = run_whole(request, moment).next;
+    const Next ran = run_of_group(request, moment, bounds);
     if (services_.monitors.any() && ran != Next::need_alone) show(request, moment);
-    // The replies of the next commands stand behind a long one, so it must be whole.
-    context.reply.fill_whole();
     if (ran == Next::need_alone) return ran;
     SEPAL_ASSERT(ran == Next::done || ran == Next::close, "a command of a transaction answers at once");
     if (ran == Next::close) next = ran;

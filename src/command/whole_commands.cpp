@@ -164,18 +164,6 @@ void answer_restore(resp::Reply& reply, const Result<void>& outcome) {
   }
 }
 
-// Copies one more part of the payload. The job that makes the filter outlives the request's bytes.
-bool copied_whole(Context& context, std::string_view payload) {
-  if (context.partial == nullptr) {
-    context.partial = std::make_unique<PartialRun>();
-    context.partial->bytes.reserve(payload.size());
-  }
-  std::string& copy = context.partial->bytes;
-  SEPAL_ASSERT(copy.size() <= payload.size(), "more of a payload was copied than there is");
-  copy.append(payload.substr(copy.size(), part_bytes_max));
-  return copy.size() == payload.size();
-}
-
 Next restore_payload(Context& context, std::string_view payload, Adoption adoption) {
   // The bound is what the filter may take, and not how long the payload is: a packed dump of few bytes can
   // unpack to a large filter, and that takes long.

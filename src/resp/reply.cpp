@@ -1,6 +1,5 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/endian.hpp>
-#include <sepal/base/free_memory.hpp>
 #include <sepal/resp/reply.hpp>
 
 #include <algorithm>
@@ -129,22 +128,38 @@ void Reply::real(double value) {
   line(',', digits);
 }
 
-void Reply::bulk_later(std::vector<std::string> pieces) {
+void Reply::bulk_later(std::vector<Piece> pieces) {
   SEPAL_ASSERT(!has_later(), "a long value ends before the next one begins");
-  std::size_t size = 0;
-  for (const std::string& piece : pieces) size += piece.size();
+  std::uint64_t size = 0;
+  for (const Piece& piece : pieces) size += piece.size();
   count('$', size);
   // The line end of the bulk comes behind its bytes, so it is a piece of its own.
-  pieces.emplace_back(line_end);
+  pieces.push_back({.bytes = std::string(line_end)});
   raw_later(std::move(pieces));
 }
 
-void Reply::raw_later(std::vector<std::string> pieces) {
+void Reply::bulk_later(std::vector<std::string> pieces) {
+  std::vector<Piece> held(pieces.size());
+  for (std::size_t at = 0; at < pieces.size(); ++at) held[at].bytes = std::move(pieces[at]);
+  bulk_later(std::move(held));
+}
+
+void Reply::raw_later(std::vector<Piece> pieces) {
   SEPAL_ASSERT(!has_later(), "a long value ends before the next one begins");
   if (pieces.empty()) return;
   std::uint64_t bytes = 0;
-  for (const std::string& piece : pieces) bytes += piece.size();
+  for (const Piece& piece : pieces) bytes += piece.size();
   later_ = std::make_unique<Later>(Later{.pieces = std::move(pieces), .bytes_left = bytes});
+}
+
+void Reply::append_part(const Piece& piece, std::uint64_t offset, std::size_t byte_count) {
+  const std::size_t begin = buffer_.size();
+  if (piece.source == nullptr) {
+    buffer_.append(piece.bytes, offset, byte_count);
+  } else {
+    buffer_.resize(begin + byte_count);
+    piece.source->read(offset, std::span(buffer_).subspan(begin));
+  }
 }
 
 void Reply::fill(std::size_t size_max) {
@@ -152,15 +167,15 @@ void Reply::fill(std::size_t size_max) {
   // A piece is freed as soon as it is copied: a long value and its copy are never in memory together as a
   // whole.
   while (has_later() && buffer_.size() < size_max) {
-    std::string& piece = later_->pieces[later_->piece];
-    const std::string_view rest =
-        std::string_view(piece).substr(later_->offset).substr(0, size_max - buffer_.size());
-    buffer_.append(rest);
-    later_->offset += rest.size();
-    SEPAL_ASSERT(rest.size() <= later_->bytes_left, "a long value has more bytes than were counted");
-    later_->bytes_left -= rest.size();
+    Piece& piece = later_->pieces[later_->piece];
+    const std::uint64_t part_bytes =
+        std::min<std::uint64_t>(piece.size() - later_->offset, size_max - buffer_.size());
+    append_part(piece, later_->offset, static_cast<std::size_t>(part_bytes));
+    later_->offset += part_bytes;
+    SEPAL_ASSERT(part_bytes <= later_->bytes_left, "a long value has more bytes than were counted");
+    later_->bytes_left -= part_bytes;
     if (later_->offset < piece.size()) continue;
-    free_memory(piece);
+    piece = {};
     later_->offset = 0;
     if (++later_->piece < later_->pieces.size()) continue;
     SEPAL_ASSERT(later_->bytes_left == 0, "a long value ends before all bytes that were counted");

@@ -155,6 +155,9 @@ struct CommandSpec {
 // The most names that one COMMAND INFO, COMMAND DOCS, CONFIG GET or LATENCY HISTOGRAM may ask for. The answer
 // is hundreds of times as long as the request, so without a limit a small request takes all memory.
 inline constexpr std::size_t described_names_max = 1024;
+// The most bytes that COMMAND DOCS answers: one name may be that of a command with
+// many subcommands, and may come again and again.
+inline constexpr std::size_t described_bytes_max = std::size_t{4} << 20;
 
 // More rows than the table has, subcommands included: the size of sets of rows.
 inline constexpr std::size_t command_rows_max = 512;

@@ -320,7 +320,16 @@ class Dispatcher {
   std::optional<Next> admit_transaction(keyspace::WorkerLog& log, const Transaction& transaction,
                                         Context& context);
   [[nodiscard]] std::uint64_t transaction_record_bytes(const Transaction& transaction, Context& context);
-  Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context);
+  // The bounds of one transaction.
+  struct Bounds {
+    std::size_t reply_begin = 0;
+    std::uint64_t reply_bytes_max = 0;
+    SteadyTime ends_at{};
+    bool reached = false;
+  };
+  Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context,
+                 Bounds& bounds);
+  Next run_of_group(const Request& request, const Moment& moment, Bounds& bounds);
   Next run_handler(Context& context);
   void note_administration(const Context& context, const std::string& user, Next next);
   Outcome run_unknown(const Request& request);

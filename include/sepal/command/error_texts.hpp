@@ -79,6 +79,8 @@ inline constexpr std::string_view no_busy_script = "NOTBUSY No scripts in execut
 inline constexpr std::string_view unkillable_script =
     "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait "
     "the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
+inline constexpr std::string_view script_words_too_long =
+    "ERR the words of a request that runs or loads a script have at most 16777216 bytes";
 inline constexpr std::string_view unknown_script = "NOSCRIPT No matching script. Please use EVAL.";
 inline constexpr std::string_view negative_key_count = "ERR Number of keys can't be negative";
 inline constexpr std::string_view many_keys = "ERR Number of keys can't be greater than number of args";
@@ -97,6 +99,10 @@ inline constexpr std::string_view record_too_large =
 inline constexpr std::string_view exec_without_multi = "ERR EXEC without MULTI";
 inline constexpr std::string_view discard_without_multi = "ERR DISCARD without MULTI";
 inline constexpr std::string_view nested_multi = "ERR MULTI calls can not be nested";
+inline constexpr std::string_view too_many_words_alone =
+    "ERR all other clients wait for this command, so it takes at most 65536 words";
+inline constexpr std::string_view description_too_long =
+    "ERR the descriptions of these commands are longer than 4194304 bytes; ask for fewer of them at once";
 inline constexpr std::string_view watch_inside_multi = "ERR WATCH inside MULTI is not allowed";
 inline constexpr std::string_view not_in_transaction = "ERR Command not allowed inside a transaction";
 inline constexpr std::string_view transaction_failed =
@@ -108,7 +114,12 @@ inline constexpr std::string_view transaction_too_large =
 inline constexpr std::string_view rename_beside_mirror =
     "ERR a transaction cannot rename a key while a filter has a mirror; send the command outside of it";
 inline constexpr std::string_view exec_reply_too_long =
-    "ERR all commands of the transaction were run, but their replies are longer than maxmemory-clients";
+    "ERR the command was run, but its reply has no room: those of a transaction have 67108864 bytes, and no "
+    "more than maxmemory-clients";
+inline constexpr std::string_view transaction_bounds_reached =
+    "ERR the transaction has run for 1000 milliseconds, or its replies have no room: a command that only "
+    "reads "
+    "is not run any more";
 inline constexpr std::string_view too_many_watched =
     "ERR too many watched keys: the limit of a connection is 4096";
 inline constexpr std::string_view watched_names_too_long =
@@ -143,6 +154,16 @@ inline constexpr std::string_view long_string_in_transaction =
     "or script";
 inline constexpr std::string_view long_string_among_others =
     "ERR MSET takes strings of at most 1048576 bytes; put a longer one with SET";
+inline constexpr std::string_view too_many_pairs = "ERR MSET takes at most 65536 keys; send several of them";
+inline constexpr std::string_view too_many_fields =
+    "ERR BITFIELD takes at most 65536 operations; send several of them";
+inline constexpr std::string_view strings_too_long_in_transaction =
+    "ERR the strings have no room: the replies of a transaction, and one in a script, have 67108864 bytes, "
+    "and "
+    "no more than maxmemory-clients";
+inline constexpr std::string_view many_sources_in_transaction =
+    "ERR the sources have more than 1048576 bytes together; send the command outside of a transaction or "
+    "script";
 inline constexpr std::string_view strings_reply_too_long =
     "ERR the strings together are longer than maxmemory-clients; ask for fewer of them at once";
 

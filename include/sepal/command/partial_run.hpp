@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ inline constexpr std::size_t part_items_max = 256;
 inline constexpr std::size_t part_bytes_max = 256 * 1024;
 // A request with more bytes than this is cut, whatever the number of its items.
 inline constexpr std::size_t whole_bytes_max = 4 * part_bytes_max;
+// A request that must run at once, because it is atomic, may have so many pairs (MSET) or operations
+// (BITFIELD), and so many words if it always runs with the gate closed (Flag::alone).
+inline constexpr std::size_t at_once_max = 65536;
 
 // What is known of a request of which a part has run, or will soon. Belongs to the session.
 class PartialRun {
@@ -46,7 +50,7 @@ class PartialRun {
   std::size_t type_word = 0;             // the word that names the type of keys; 0: none
   resp::Reply elements;                  // of the reply's array, since the last keep()
   std::size_t element_count = 0;         // of the reply's array
-  std::vector<std::string> pieces;       // of the reply, before `elements`
+  std::vector<resp::Piece> pieces;       // of the reply, before `elements`
   std::string bytes;                     // of the request, copied by a handler that needs them later
   std::chrono::nanoseconds duration{0};  // of the parts so far
 
@@ -59,6 +63,10 @@ class PartialRun {
   void end() { ends_ = true; }
   // Moves `elements` to `pieces` when they are many: a long reply is never copied as a whole.
   void keep();
+  // The next element of the array is a bulk of so many bytes, which stay in their source.
+  void append_source(std::unique_ptr<const resp::Source> source, std::uint64_t byte_count);
+  // The bytes of `pieces` and `elements`, without those that stay in a source.
+  [[nodiscard]] std::uint64_t bytes_kept() const { return bytes_in_pieces_ + elements.size(); }
   // Appends all elements, which `reply` has announced.
   void append_elements(resp::Reply& reply);
   // Appends the reply of the whole request.
@@ -70,6 +78,7 @@ class PartialRun {
   bool ends_ = false;
   std::int64_t sum_ = 0;
   std::string error_;  // encoded
+  std::uint64_t bytes_in_pieces_ = 0;
 };
 
 }  // namespace sepal::command

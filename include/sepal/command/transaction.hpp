@@ -4,6 +4,7 @@
 // runs them together, as if they were neighbours in a pipeline.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +20,13 @@ struct CommandSpec;
 // they are.
 inline constexpr std::size_t transaction_commands_max = std::size_t{1} << 20;
 inline constexpr std::size_t transaction_bytes_max = std::size_t{256} << 20;
+
+// While a transaction runs, all other clients wait. So its replies have a bound, and maxmemory_clients if
+// that is less. It is also the bound of one command's reply in a script.
+inline constexpr std::uint64_t transaction_reply_bytes_max = std::uint64_t{64} << 20;
+// A transaction that has run for so long, or whose replies have no room, runs its changes to the end, and
+// refuses what only reads and may take long (runs_late()).
+inline constexpr std::chrono::milliseconds transaction_time_max{1000};
 
 // Belongs to its client, and is guarded as a ClientState is.
 class Transaction {

@@ -57,7 +57,7 @@ struct KeyspaceOptions {
 class Housekeeper {
  public:
   virtual ~Housekeeper() = default;
-  // Drops a filter that no key names any more.
+  // Drops a filter that no key names any more. Any thread, also without the gate.
   virtual void dispose(FilterPtr filter) = 0;
   // Drops a flushed database, which frees all of its filters.
   virtual void dispose_database(std::shared_ptr<const void> database) = 0;

@@ -17,6 +17,27 @@ namespace sepal::resp {
 
 enum class Version : std::uint8_t { resp2 = 2, resp3 = 3 };
 
+// Bytes that stay where they are until a reply takes them, such as those of a long string.
+class Source {
+ public:
+  Source() = default;
+  virtual ~Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  // Copies bytes [offset, offset + to.size()), which the source has. Inside the gate.
+  virtual void read(std::uint64_t offset, std::span<char> to) const = 0;
+};
+
+// A piece of a reply that is filled in later: bytes of its own, or so many bytes of a source. The source goes
+// when they are filled in.
+struct Piece {
+  std::string bytes{};
+  std::unique_ptr<const Source> source{};
+  std::uint64_t source_bytes = 0;
+
+  [[nodiscard]] std::uint64_t size() const { return source == nullptr ? bytes.size() : source_bytes; }
+};
+
 // Confined to its session. Appends to a buffer that it owns. Nothing here fails, and nothing allocates once
 // the buffer has grown. The caller must append what it has announced: an array gets as many elements as its
 // length says.
@@ -47,11 +68,12 @@ class Reply {
   void map(std::size_t pairs);   // RESP2: array of twice as many
   void set(std::size_t length);  // RESP2: array
   void raw(std::string_view encoded) { buffer_.append(encoded); }
-  // A long value whose bytes are there already. They are not copied now: fill() appends them piece by piece,
-  // so that one long reply does not hold up the other connections. Nothing else may be appended before that.
-  // A long piece has about mapped_allocation_min (base/free_memory.hpp).
+  // A long value whose bytes are there already, or in a source. They are not copied now: fill() appends them
+  // piece by piece, so that one long reply does not hold up the other connections. Nothing else may be
+  // appended before that. A long piece has about mapped_allocation_min (base/free_memory.hpp).
+  void bulk_later(std::vector<Piece> pieces);
   void bulk_later(std::vector<std::string> pieces);
-  void raw_later(std::vector<std::string> pieces);  // encoded
+  void raw_later(std::vector<Piece> pieces);  // encoded
   [[nodiscard]] bool has_later() const { return later_ != nullptr; }
   [[nodiscard]] std::uint64_t bytes_later() const { return has_later() ? later_->bytes_left : 0; }
   // Appends of these bytes until bytes() has `size_max`, or all are appended; frees the memory of what is.
@@ -88,11 +110,12 @@ class Reply {
   void line(char type, std::string_view text);
   void number(char type, std::int64_t value);
   void count(char type, std::size_t value);
+  void append_part(const Piece& piece, std::uint64_t offset, std::size_t byte_count);
 
   struct Later {
-    std::vector<std::string> pieces;
-    std::size_t piece = 0;   // the first one of which bytes are left
-    std::size_t offset = 0;  // in that piece
+    std::vector<Piece> pieces;
+    std::size_t piece = 0;     // the first one of which bytes are left
+    std::uint64_t offset = 0;  // in that piece
     std::uint64_t bytes_left = 0;
   };
 

@@ -142,4 +142,33 @@ TEST_CASE("COMMAND INFO and DOCS take as many names as allowed; one more is refu
   }
 }
 
+TEST_CASE("COMMAND DOCS answers 4 MiB at most", "[command]") {
+  World world;
+  std::vector<std::string_view> words{"COMMAND", "DOCS", "client"};
+  world.send_words("a", words);
+  // The head of the map is "*2\r\n", and has three digits more for many names.
+  const std::size_t each_bytes = world.reply_bytes - 4;
+  const std::size_t count = (sepal::command::described_bytes_max - 7) / each_bytes;
+  REQUIRE(count < sepal::command::described_names_max);
+  words.resize(2 + count, "client");
+  CHECK_FALSE(world.send_words("a", words).starts_with("-"));
+  words.emplace_back("client");
+  CHECK(
+      world.send_words("a", words) ==
+      "-ERR the descriptions of these commands are longer than 4194304 bytes; ask for fewer of them at once");
+}
+
+TEST_CASE("a command for which all clients wait takes 65536 words", "[command]") {
+  World world;
+  std::vector<std::string_view> words{"CLIENT", "LIST", "ID"};
+  words.resize(sepal::command::at_once_max, "7");
+  CHECK(world.send_words("a", words) == "$");
+  CHECK(world.alone_runs == 1);
+  words.emplace_back("7");
+  CHECK(world.send_words("a", words) ==
+        "-ERR all other clients wait for this command, so it takes at most 65536 words");
+  CHECK(world.alone_runs == 1);
+  CHECK(world.workers[0].error_replies.get() == 1);
+}
+
 }  // namespace command_commands_test

@@ -229,5 +229,29 @@ TEST_CASE("KEYS and SCAN of a long pattern and a long key let other clients run"
   CHECK(world.parts_before_the_last == 0);
 }
 
+TEST_CASE("SCAN ends where its reply has got long, whatever its COUNT", "[command][partial]") {
+  World world;
+  Names all;
+  for (int number = 0; number < 600; ++number) {
+    all.push_back(std::to_string(number) + std::string(20'000, 'k'));
+    world.send({"SET", all.back(), "x"});
+  }
+  std::string cursor = "0";
+  std::string found;
+  int scans = 0;
+  do {
+    const std::string reply = world.send({"SCAN", cursor, "COUNT", "1000000000"});
+    found += reply;
+    cursor = reply.substr(3, reply.find(',') - 3);
+    ++scans;
+  } while (cursor != "0");
+  CHECK(scans > 1);
+  for (const std::string& key : all) {
+    const std::size_t at = found.find("$" + key.substr(0, key.find('k') + 1));
+    REQUIRE(at != std::string::npos);
+    CHECK(found.find("$" + key.substr(0, key.find('k') + 1), at + 1) == std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace sepal::command::partial_run_test

@@ -296,4 +296,22 @@ TEST_CASE("the engine forgets what a script has taken in small pieces", "[comman
 
 }  // namespace
 
+TEST_CASE("the words of a script are bounded, because all clients wait while they are copied",
+          "[command][script]") {
+  World world;
+  constexpr std::size_t words_bytes_max = std::size_t{16} << 20;
+  const std::string_view text = "return #ARGV[1]";
+  const std::string refused =
+      "-ERR the words of a request that runs or loads a script have at most 16777216 bytes";
+  const std::string longest(words_bytes_max - text.size() - std::string_view("EVAL0").size(), 'x');
+  CHECK(world.send({"EVAL", text, "0", longest}) == ":" + std::to_string(longest.size()));
+  CHECK(world.send({"EVAL", text, "0", longest + "x"}) == refused);
+  world.send({"MULTI"});
+  world.send({"EVAL", text, "0", longest + "x"});
+  world.send({"PING"});
+  CHECK(world.send({"EXEC"}) == "*[" + refused + ", +PONG]");
+  const std::string comment = "return 1 --" + std::string(words_bytes_max, 'x');
+  CHECK(world.send({"SCRIPT", "LOAD", comment}) == refused);
+}
+
 }  // namespace script_commands_test

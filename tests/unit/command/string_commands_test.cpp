@@ -1,4 +1,5 @@
 // Commands on strings and their bits: what the recorded exchanges do not say, and what the journal gets.
+#include <sepal/command/transaction.hpp>
 #include <sepal/filter/bit_string.hpp>
 #include <sepal/filter/memory.hpp>
 #include <sepal/filter/rdb.hpp>
@@ -22,6 +23,13 @@ namespace string_commands_test {
 namespace {
 
 using namespace sepal;
+using command::at_once_max;
+using command::Moment;
+using command::Next;
+using command::part_bytes_max;
+using command::row_for;
+using command::transaction_reply_bytes_max;
+using command::whole_items_max;
 using command::testing::readable;
 using test::Recorded;
 using Kind = Recorded::Kind;
@@ -591,7 +599,9 @@ TEST_CASE("GETSET and SET GET of a long string answer what is under the key when
   }
 }
 
-TEST_CASE("GETSET and SET GET let a job copy a long string that a short one replaces", "[command]") {
+// The string is in the reply when it is long, and its key holds something else by then.
+TEST_CASE("GETSET and SET GET answer a long string that a short one replaces, and copy it as it leaves",
+          "[command]") {
   World world;
   const std::string bytes(2'000'000, 'x');
   const auto make = [&] {
@@ -604,20 +614,113 @@ TEST_CASE("GETSET and SET GET let a job copy a long string that a short one repl
                                                             {"SET", "k", "gone", "GET", "PXAT", "1"}};
   for (const auto& request : requests) {
     make();
-    world.send_words("a", request);
-    CHECK(world.outcome.next == command::Next::wait);
-    REQUIRE(world.adoptions.waiting.size() == 1);
+    CHECK(world.send_words("a", request) == "$" + bytes);
+    CHECK(world.bytes_later == bytes.size() + 2);
     CHECK(world.send({"GET", "k"}) == (request[2] == "gone" ? "$null" : "$short"));
-    resp::Reply reply;
-    world.adoptions.waiting[0].errand.run({.limits = {}, .hold = {}, .go_on = {}})(reply);
-    reply.fill_whole();
-    CHECK(readable(reply.bytes()) == "$" + bytes);
-    world.adoptions.waiting.clear();
   }
   make();
-  world.send({"SET", "k", "short", "NX", "GET"});
-  CHECK(world.outcome.next == command::Next::wait);
+  CHECK(world.send({"SET", "k", "short", "NX", "GET"}) == "$" + bytes);
   CHECK(world.send({"STRLEN", "k"}) == ":2000000");
+  CHECK(world.adoptions.waiting.empty());
+}
+
+TEST_CASE("a long string is not copied before it leaves, also if its key has gone meanwhile", "[command]") {
+  World world;
+  world.send({"SETRANGE", "k", "0", std::string(1 << 20, 'x')});
+  CHECK(world.send({"GET", "k"}).size() == 1 + (1 << 20));
+  CHECK(world.bytes_later == 0);
+  world.send({"APPEND", "k", "x"});
+  CHECK(world.send({"GET", "k"}).size() == 2 + (1 << 20));
+  CHECK(world.bytes_later == 3 + (1 << 20));
+  World::Connection& client = world.connection("a");
+  const std::vector<std::string_view> words{"GETDEL", "k"};
+  Moment moment{.now = world.now, .steady_now = world.steady_now, .alone = true};
+  const auto outcome = world.dispatcher.run({.client = client.client,
+                                             .reply = client.reply,
+                                             .spec = row_for(words),
+                                             .words = words,
+                                             .partial = client.partial},
+                                            moment);
+  CHECK(outcome.next == Next::done);
+  CHECK(client.reply.bytes() == "$1048577\r\n");
+  world.send_from("b", {"SET", "k", "new"});
+  client.reply.fill_whole();
+  CHECK((client.reply.bytes() == "$1048577\r\n" + std::string(1048577, 'x') + "\r\n"));
+  client.reply.truncate(0);
+  CHECK(world.send({"GET", "k"}) == "$new");
+}
+
+TEST_CASE("MGET copies long strings as they leave", "[command]") {
+  World world;
+  const std::string half(600'000, 'x');
+  world.send({"SET", "h", half});
+  world.send({"SET", "s", "short"});
+  world.send({"BF.ADD", "f", "x"});
+  CHECK(world.send({"MGET", "h", "s", "f", "none"}) == "*[$" + half + ", $short, $null, $null]");
+  CHECK(world.bytes_later == 0);
+  CHECK(world.workers[0].key_hits.get() == 3);
+  CHECK(world.workers[0].key_misses.get() == 1);
+  CHECK(world.send({"MGET", "h", "s", "h", "f", "none"}) ==
+        "*[$" + half + ", $short, $" + half + ", $null, $null]");
+  CHECK(world.bytes_later > 2 * half.size());
+  CHECK(world.workers[0].key_hits.get() == 7);
+  CHECK(world.workers[0].key_misses.get() == 2);
+  world.send({"HELLO", "3"});
+  CHECK(world.send({"MGET", "h", "none", "h"}) == "*[$" + half + ", _, $" + half + "]");
+  CHECK(world.alone_runs == 3);
+}
+
+TEST_CASE("MGET of more than 1024 keys runs in parts", "[command]") {
+  World world;
+  world.send({"SET", "s", "short"});
+  world.send({"SET", "l", std::string(2000, 'x')});
+  std::vector<std::string_view> words{"MGET"};
+  words.resize(1 + whole_items_max, "s");
+  world.send_words("a", words);
+  CHECK(world.parts_before_the_last == 0);
+  words.insert(words.end(), {"l", "none"});
+  const std::string reply = world.send_words("a", words);
+  CHECK(world.parts_before_the_last == 4);
+  CHECK(world.workers[0].key_hits.get() == 2 * whole_items_max + 1);
+  CHECK(reply.starts_with("*[$short, $short"));
+  CHECK(reply.ends_with("$short, $" + std::string(2000, 'x') + ", $null]"));
+  world.send({"MULTI"});
+  world.send_words("a", words);
+  CHECK(world.send({"EXEC"}) == "*[" + reply + "]");
+  // The request ends with the part that finds that the reply is too long.
+  world.options.clients_memory_max = 2000;
+  CHECK(world.send_words("a", words).starts_with("-ERR the strings together are longer"));
+  CHECK(world.parts_before_the_last == 1);
+}
+
+TEST_CASE("SET copies a long string in parts, before it closes the gate", "[command]") {
+  World world;
+  const std::string bytes(10 * part_bytes_max, 'x');
+  int alone_before_the_last = 0;
+  world.between_parts = [&](int) { alone_before_the_last = world.alone_runs; };
+  const std::vector<std::vector<std::string_view>> requests{
+      {"SET", "k", bytes},          {"SET", "k", bytes, "NX"}, {"SETNX", "k", bytes},
+      {"SETEX", "k", "100", bytes}, {"GETSET", "k", bytes},    {"PSETEX", "k", "100", bytes}};
+  for (const auto& request : requests) {
+    const int alone_before = world.alone_runs;
+    world.send_words("a", request);
+    CHECK(world.parts_before_the_last == 9);
+    CHECK(alone_before_the_last == alone_before);
+    CHECK(world.alone_runs == alone_before + 1);
+    const auto outcome = adopt_first(world);
+    REQUIRE(outcome);
+    CHECK((world.send({"GET", "k"}) == "$" + bytes));
+    world.adoptions.waiting.clear();
+    if (request[0] != "SETEX") world.send({"DEL", "k"});
+  }
+  // What is answered without a change needs no copy.
+  world.send({"SET", "k", "taken"});
+  world.send({"SET", "k", bytes, "NX"});
+  CHECK(world.parts_before_the_last == 0);
+  world.send({"SET", "none", bytes, "XX"});
+  CHECK(world.parts_before_the_last == 0);
+  world.send({"SET", "k", std::string(1 << 20, 'x')});
+  CHECK(world.parts_before_the_last == 0);
 }
 
 TEST_CASE("a transaction does not copy a long string that its reply has no room for", "[command]") {
@@ -627,8 +730,82 @@ TEST_CASE("a transaction does not copy a long string that its reply has no room 
   world.send({"MULTI"});
   for (int i = 0; i < 3; ++i) world.send({"GET", "k"});
   const std::string reply = world.send({"EXEC"});
-  CHECK(reply.find("-ERR the strings together are longer than maxmemory-clients") != std::string::npos);
+  CHECK(reply.find("-ERR the strings have no room: the replies of a transaction") != std::string::npos);
   CHECK(reply.size() < 3'000'000);
+}
+
+TEST_CASE("a transaction or script answers strings up to its bound, and GETDEL removes what it answers",
+          "[command]") {
+  World world;
+  world.send({"SET", "k", std::string(10'000, 'x')});
+  const std::vector<std::vector<std::string_view>> requests{{"GET", "k"},
+                                                            {"MGET", "k"},
+                                                            {"GETRANGE", "k", "0", "-1"},
+                                                            {"GETDEL", "k"},
+                                                            {"GETSET", "k", "y"},
+                                                            {"SET", "k", "y", "GET"},
+                                                            {"GETEX", "k", "PXAT", "1"}};
+  for (const auto& request : requests) {
+    // Behind "*1\r\n", with room for what stands around a string.
+    world.options.clients_memory_max = 10'000 + 4 + 32;
+    world.send({"SET", "k", std::string(10'000, 'x')});
+    --world.options.clients_memory_max;
+    world.send({"MULTI"});
+    world.send_words("a", request);
+    CHECK(world.send({"EXEC"}).starts_with("*[-ERR the strings have no room"));
+    CHECK(world.send({"STRLEN", "k"}) == ":10000");
+    ++world.options.clients_memory_max;
+    world.send({"MULTI"});
+    world.send_words("a", request);
+    CHECK(world.send({"EXEC"}).find(std::string(10'000, 'x')) != std::string::npos);
+  }
+  world.options.clients_memory_max = 0;
+  static_assert(transaction_reply_bytes_max == 67108864);
+  world.send({"SETRANGE", "k", "67108863", "x"});
+  world.send({"MULTI"});
+  world.send({"GET", "k"});
+  CHECK(world.send({"EXEC"}).starts_with("*[-ERR the strings have no room"));
+  CHECK(world.send({"EVAL", "return redis.call('GET', 'k')", "0"})
+            .starts_with("-ERR the strings have no room"));
+}
+
+TEST_CASE("MSET and BITFIELD have a bound, because all clients wait for them", "[command]") {
+  World world;
+  static_assert(at_once_max == 65536);
+  std::vector<std::string_view> words{GENERATE("MSET", "MSETNX")};
+  for (std::size_t at = 0; at < at_once_max; ++at) words.insert(words.end(), {"k", "v"});
+  CHECK(world.send_words("a", words) == (words[0] == "MSET" ? "+OK" : ":1"));
+  words.insert(words.end(), {"k", "v"});
+  CHECK(world.send_words("a", words) == "-ERR MSET takes at most 65536 keys; send several of them");
+  words = {"BITFIELD", "k"};
+  for (std::size_t at = 0; at < at_once_max; ++at) words.insert(words.end(), {"GET", "u8", "0"});
+  CHECK(world.send_words("a", words).starts_with("*[:118, :118"));
+  words.insert(words.end(), {"GET", "u8", "0"});
+  CHECK(world.send_words("a", words) == "-ERR BITFIELD takes at most 65536 operations; send several of them");
+}
+
+TEST_CASE("BITFIELD reads every width at every position", "[command]") {
+  World world;
+  std::string bytes;
+  for (int at = 0; at < 11; ++at) bytes.push_back(static_cast<char>(at * 89 + 37));
+  world.send({"SET", "k", bytes});
+  const auto bit = [&](std::size_t at) {
+    return at < 8 * bytes.size() && (static_cast<unsigned char>(bytes[at / 8]) >> (7 - at % 8) & 1) != 0;
+  };
+  for (std::size_t width = 1; width <= 64; ++width) {
+    for (std::size_t position = 0; position < 8 * (bytes.size() + 1); ++position) {
+      std::uint64_t number = 0;
+      for (std::size_t at = 0; at < width; ++at) number = number << 1 | (bit(position + at) ? 1 : 0);
+      const std::uint64_t unused = 64 - width;
+      const auto with_sign = static_cast<std::int64_t>(number << unused) >> unused;
+      const std::string where = std::to_string(position);
+      const std::string type = "i" + std::to_string(width);
+      CHECK(world.send({"BITFIELD", "k", "GET", type, where}) == "*[:" + std::to_string(with_sign) + "]");
+      if (width == 64) continue;
+      CHECK(world.send({"BITFIELD_RO", "k", "GET", "u" + type.substr(1), where}) ==
+            "*[:" + std::to_string(number) + "]");
+    }
+  }
 }
 
 TEST_CASE("BITOP takes many sources in a job, and no more than 1024 of them", "[command]") {
@@ -644,10 +821,16 @@ TEST_CASE("BITOP takes many sources in a job, and no more than 1024 of them", "[
   CHECK(answer_first(world, outcome) == ":20000");
   request.resize(3 + 1025, "s");
   CHECK(world.send_words("a", request) == "-ERR BITOP takes at most 1024 source keys");
-  world.send({"MULTI"});
-  request.resize(3 + 60);
-  world.send_words("a", request);
-  CHECK(world.send({"EXEC"}) == "*[:20000]");
+  world.send({"SET", "s", std::string(32'768, 'a')});
+  for (const std::size_t count : {std::size_t{32}, std::size_t{33}}) {
+    world.send({"MULTI"});
+    request.resize(3 + count);
+    world.send_words("a", request);
+    CHECK(world.send({"EXEC"}) ==
+          (count == 32 ? "*[:32768]"
+                       : "*[-ERR the sources have more than 1048576 bytes together; send the command outside "
+                         "of a transaction or script]"));
+  }
 }
 
 TEST_CASE("a job's result does not appear after a flush or a swap of its database", "[command]") {
@@ -678,34 +861,15 @@ TEST_CASE("a job's result does not appear after a flush or a swap of its databas
                                         "the command has changed nothing"));
 }
 
-TEST_CASE("a long string that is taken away is answered also when memory is short", "[command]") {
+TEST_CASE("a long string is answered also when memory is short", "[command]") {
   World world;
   const std::string bytes(2'000'000, 'x');
-  const command::Making no_room{
-      .limits = {}, .hold = [](std::uint64_t) { return fail(Errc::memory_limit); }, .go_on = {}};
-  const auto told = [&](std::size_t at) {
-    resp::Reply reply;
-    world.adoptions.waiting.at(at).errand.run(no_room)(reply);
-    reply.fill_whole();
-    return std::string(reply.bytes());
-  };
-  const auto make = [&] {
-    world.send({"DEL", "k"});
-    for (int i = 0; i < 2; ++i) world.send({"APPEND", "k", std::string(1'000'000, 'x')});
-    REQUIRE(world.send({"STRLEN", "k"}) == ":2000000");
-  };
-  make();
-  world.send({"GET", "k"});
-  CHECK(told(0).starts_with("-"));
-  world.send({"GETDEL", "k"});
+  for (int i = 0; i < 2; ++i) world.send({"APPEND", "k", std::string(1'000'000, 'x')});
+  world.keyspace.set_memory_max(1);
+  CHECK((world.send({"GET", "k"}) == "$" + bytes));
+  CHECK((world.send({"GETEX", "k", "EX", "100"}) == "$" + bytes));
+  CHECK((world.send({"GETDEL", "k"}) == "$" + bytes));
   CHECK(world.send({"EXISTS", "k"}) == ":0");
-  CHECK(told(1).find(bytes) != std::string::npos);
-  make();
-  world.send({"GETEX", "k", "EX", "100"});
-  CHECK(told(2).starts_with("-"));
-  world.send({"GETEX", "k", "PXAT", "1"});
-  CHECK(world.send({"EXISTS", "k"}) == ":0");
-  CHECK(told(3).find(bytes) != std::string::npos);
 }
 
 TEST_CASE("a sparse string beyond the mappings of the process is refused, and the server goes on",

@@ -2,6 +2,8 @@
 // Sepal decides: the gate, the journal, the limits.
 #include <sepal/command/transaction.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -426,17 +428,84 @@ TEST_CASE("the reply of a command stands whole before that of the next", "[comma
   CHECK(world.send({"EXEC"}).ends_with("], -ERR DB index is out of range]"));
 }
 
-TEST_CASE("replies of a transaction that are too long are not kept, and its commands are run",
+TEST_CASE("a reply of a transaction that has no room is an error in its place, and changes are made",
           "[command][transaction]") {
   World world;
-  world.options.clients_memory_max = 10'000;
-  world.send({"MULTI"});
-  for (int i = 0; i < 10; ++i) world.send({"ECHO", std::string(2000, 'x')});
-  world.send({"BF.ADD", "a", "x"});
-  CHECK(world.send({"EXEC"}) ==
-        "-ERR all commands of the transaction were run, but their replies are longer than "
-        "maxmemory-clients");
+  const std::string text(1000, 'x');  // "$1000\r\n...\r\n" are 1009 bytes
+  const std::string no_room =
+      "-ERR the command was run, but its reply has no room: those of a transaction have 67108864 bytes, and "
+      "no "
+      "more than maxmemory-clients";
+  const std::string not_run =
+      "-ERR the transaction has run for 1000 milliseconds, or its replies have no room: a command that only "
+      "reads is not run any more";
+  const auto run = [&] {
+    world.send({"MULTI"});
+    for (int i = 0; i < 2; ++i) world.send({"ECHO", text});
+    world.send({"BF.ADD", "a", "x"});
+    world.send({"KEYS", "*"});
+    world.send({"SELECT", "0"});
+    return world.send({"EXEC"});
+  };
+  // Behind "*5\r\n", and before ":1\r\n", "*1\r\n$1\r\na\r\n" and "+OK\r\n".
+  world.options.clients_memory_max = 4 + 2 * 1009 + 4 + 11 + 5;
+  CHECK(run() == "*[$" + text + ", $" + text + ", :1, *[$a], +OK]");
+  world.options.clients_memory_max = 4 + 2 * 1009 - 1;
+  CHECK(run() == "*[$" + text + ", " + no_room + ", :0, " + not_run + ", +OK]");
+  CHECK(world.workers[0].error_replies.get() == 2);
   CHECK(world.send({"BF.EXISTS", "a", "x"}) == ":1");
+}
+
+TEST_CASE("a transaction that keeps all clients waiting for long ends its reads, and makes its changes",
+          "[command][transaction]") {
+  World world;
+  for (int i = 0; i < 600; ++i) world.send({"SET", "k" + std::to_string(i), "x"});
+  static SteadyTime now;
+  static std::chrono::milliseconds step;
+  const auto run = [&](std::chrono::milliseconds each) {
+    world.send({"MULTI"});
+    world.send({"KEYS", "none"});  // in three parts
+    world.send({"BITCOUNT", "k1"});
+    world.send({"DEL", "k" + std::to_string(each.count())});
+    world.send({"GET", "k2"});
+    now = {};
+    step = each;
+    auto& client = world.connection("a");
+    const std::vector<std::string_view> words{"EXEC"};
+    world.dispatcher.run({.client = client.client,
+                          .reply = client.reply,
+                          .spec = command::row_for(words),
+                          .words = words,
+                          .partial = client.partial},
+                         {.now = world.now, .steady_now = world.steady_now, .alone = true, .clock = [] {
+                            return now += step;
+                          }});
+    std::string reply;
+    client.reply.swap_out(reply);
+    return command::testing::readable(reply);
+  };
+  // EXEC looks at the clock when it begins, at each command, behind each part but the last, and behind each
+  // command: BITCOUNT begins at the sixth look.
+  static_assert(command::transaction_time_max == std::chrono::milliseconds(1000));
+  CHECK(run(std::chrono::milliseconds(199)) == "*[*[], :4, :1, $x]");
+  const std::string refused =
+      "-ERR the transaction has run for 1000 milliseconds, or its replies have no room: a command that only "
+      "reads is not run any more";
+  CHECK(run(std::chrono::milliseconds(200)) == "*[*[], " + refused + ", :1, $x]");
+  CHECK(run(std::chrono::milliseconds(500)) == "*[" + refused + ", " + refused + ", :1, $x]");
+}
+
+TEST_CASE("SCAN visits no more than 1024 keys in a transaction, whatever its COUNT",
+          "[command][transaction]") {
+  World world;
+  for (int i = 0; i < 3000; ++i) world.send({"SET", "k" + std::to_string(i), "x"});
+  world.send({"MULTI"});
+  world.send({"SCAN", "0", "COUNT", "1000000000"});
+  const std::string reply = world.send({"EXEC"});
+  const auto keys = static_cast<std::size_t>(std::ranges::count(reply, '$')) - 1;  // without the cursor
+  CHECK(keys >= command::whole_items_max);
+  CHECK(keys < 2 * command::whole_items_max);
+  CHECK_FALSE(reply.starts_with("*[*[$0,"));
 }
 
 TEST_CASE("a transaction does not rename beside a mirror", "[command][transaction]") {

@@ -142,8 +142,10 @@ std::string World::send_words(std::string_view name, const std::vector<std::stri
   }
   parts_before_the_last = parts;
   std::string encoded;
+  bytes_later = from.reply.bytes_later();
   from.reply.fill(std::numeric_limits<std::size_t>::max());
   from.reply.swap_out(encoded);
+  reply_bytes = encoded.size();
   return readable(encoded);
 }
 

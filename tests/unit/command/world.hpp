@@ -170,6 +170,8 @@ class World {
   WallTime now{std::chrono::microseconds(1'700'000'000'123'456)};
   SteadyTime steady_now{std::chrono::hours(1)};
   Dispatcher::Outcome outcome;               // of the last request
+  std::size_t reply_bytes = 0;               // of the last reply, encoded
+  std::uint64_t bytes_later = 0;             // of the last reply, that were to be filled in
   int alone_runs = 0;                        // requests, or parts of requests, that closed the gate
   int parts_before_the_last = 0;             // of the last request
   std::function<void(int)> between_parts{};  // called with the number of parts that have run

@@ -4,9 +4,12 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -17,6 +20,29 @@ using sepal::resp::Reply;
 using sepal::resp::Version;
 
 namespace {
+
+std::vector<sepal::resp::Piece> pieces_of(std::string bytes) {
+  std::vector<sepal::resp::Piece> pieces(1);
+  pieces[0].bytes = std::move(bytes);
+  return pieces;
+}
+
+// Digits, and how often they were read.
+class Digits final : public sepal::resp::Source {
+ public:
+  explicit Digits(std::vector<std::size_t>& reads, bool& gone) : reads_(reads), gone_(gone) {}
+  ~Digits() override { gone_ = true; }
+  Digits(const Digits&) = delete;
+  Digits& operator=(const Digits&) = delete;
+  void read(std::uint64_t offset, std::span<char> to) const override {
+    reads_.push_back(to.size());
+    for (char& byte : to) byte = static_cast<char>('0' + offset++ % 10);
+  }
+
+ private:
+  std::vector<std::size_t>& reads_;
+  bool& gone_;
+};
 
 // The bytes that `append` encodes in a version of the protocol.
 template <class Append>
@@ -171,7 +197,7 @@ TEST_CASE("two buffers serve a connection without allocating again", "[resp][rep
 TEST_CASE("a long bulk is appended piece by piece, behind what was there", "[resp][reply]") {
   Reply reply;
   reply.ok();
-  reply.bulk_later({"abc", "", "defg"});
+  reply.bulk_later(std::vector<std::string>{"abc", "", "defg"});
   CHECK(reply.bytes() == "+OK\r\n$7\r\n");
   std::string all;
   int fills = 0;
@@ -189,10 +215,31 @@ TEST_CASE("a long bulk is appended piece by piece, behind what was there", "[res
   CHECK(reply.bytes() == ":1\r\n");
 }
 
+TEST_CASE("bytes of a source are read as they are needed, and the source goes behind them", "[resp][reply]") {
+  std::vector<std::size_t> reads;
+  bool gone = false;
+  Reply reply;
+  std::vector<sepal::resp::Piece> pieces = pieces_of("ab");
+  pieces.push_back({.source = std::make_unique<Digits>(reads, gone), .source_bytes = 25});
+  reply.bulk_later(std::move(pieces));
+  CHECK(reply.bytes() == "$27\r\n");
+  CHECK(reply.bytes_later() == 29);
+  CHECK(reads.empty());
+  reply.fill(reply.size() + 12);
+  CHECK(reply.bytes() == "$27\r\nab0123456789");
+  CHECK(reply.bytes_later() == 17);
+  CHECK(reads == std::vector<std::size_t>{10});
+  CHECK_FALSE(gone);
+  reply.fill_whole();
+  CHECK(reply.bytes() == "$27\r\nab0123456789012345678901234\r\n");
+  CHECK(reads == std::vector<std::size_t>{10, 15});
+  CHECK(gone);
+}
+
 TEST_CASE("a reply that has as many bytes as asked for is not filled", "[resp][reply]") {
   Reply reply;
   reply.array(2);
-  reply.raw_later({"+a\r\n+b\r\n"});
+  reply.raw_later(pieces_of("+a\r\n+b\r\n"));
   reply.fill(reply.size());
   CHECK(reply.bytes() == "*2\r\n");
   CHECK(reply.has_later());

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -219,6 +220,27 @@ TEST_CASE("a long reply leaves piece by piece, and the requests behind it wait",
   CHECK(std::ranges::count(steps, Step::drain) >= 5);
   CHECK(most_at_once < 2 * command::part_bytes_max);
   CHECK(same(world.taken_output(), pong + "$" + std::to_string(bytes) + "\r\n" + word + "\r\n" + pong));
+}
+
+TEST_CASE("long strings leave piece by piece, and the gate stays open", "[session]") {
+  PreciseWorld world;
+  constexpr std::size_t bytes = 10 * command::part_bytes_max;
+  world.ask(request({"SETRANGE", "k", std::to_string(bytes - 1), "x"}));
+  const std::string text = "$" + std::to_string(bytes) + "\r\n" + std::string(bytes - 1, '\0') + "x\r\n";
+  const auto [asked, told] = GENERATE_COPY(std::pair(request({"GET", "k"}), text),
+                                           std::pair(request({"MGET", "k", "k"}), "*2\r\n" + text + text));
+  const std::uint64_t closings = world.ground.gate.closing_count();
+  std::vector<Step> steps{world.give(asked + ping)};
+  CHECK(steps.back() == Step::drain);
+  CHECK(world.output.size() < 2 * command::part_bytes_max);
+  for (int batches = 0; batches < 100 && steps.back() != Step::read; ++batches) {
+    const std::size_t before = world.output.size();
+    steps.push_back(world.run());
+    CHECK(world.output.size() - before < 2 * command::part_bytes_max);
+  }
+  CHECK(world.ground.gate.closing_count() == closings);
+  CHECK(world.ground.adoptions.waiting.empty());
+  CHECK(same(world.taken_output(), told + pong));
 }
 
 TEST_CASE("a session without requests gives large memory back in several batches", "[session]") {
