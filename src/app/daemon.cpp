@@ -418,18 +418,19 @@ Result<void> Daemon::begin_service(const storage::Saver::Loaded& loaded, std::ui
   // There are two logs more than workers: one for the thread `expiry`, one for the thread `adopter`.
   const std::size_t expiry_log = settings_.server.worker_count;
   const std::size_t adopter_log = expiry_log + 1;
-  auto journal = storage::Journal::open(*disk_, data_->path(), position, adopter_log + 1,
-                                        {.policy = policy, .segment_bytes = facts_.journal_segment_bytes},
-                                        {.on_progress =
-                                             [this] {
-                                               serving_->server.journal_progressed();
-                                               adopter_.journal_progressed();
-                                             },
-                                         .on_save_needed = [&demanding = *saver] { demanding.demand(); },
-                                         .on_room_needed = [&asked = *saver] { asked.make_room(); },
-                                         .bytes_max = [this] { return journal_bytes_max(); },
-                                         .bytes_beside = [this] { return adopted_files_->byte_count(); }},
-                                        reserve_.get());
+  auto journal = storage::Journal::open(
+      *disk_, data_->path(), position, adopter_log + 1,
+      {.policy = policy, .segment_bytes = facts_.journal_segment_bytes, .lineage = lineage_},
+      {.on_progress =
+           [this] {
+             serving_->server.journal_progressed();
+             adopter_.journal_progressed();
+           },
+       .on_save_needed = [&demanding = *saver] { demanding.demand(); },
+       .on_room_needed = [&asked = *saver] { asked.make_room(); },
+       .bytes_max = [this] { return journal_bytes_max(); },
+       .bytes_beside = [this] { return adopted_files_->byte_count(); }},
+      reserve_.get());
   if (!journal) return journal.error();
   // The workers see all that follows at once: no request finds a log without a saver.
   const GateClosed closed(gate_);
@@ -483,10 +484,8 @@ storage::SaverCallbacks Daemon::saver_callbacks() {
                 adopter_.journal_progressed();
               },
           .lend_reserve =
-              [this](std::uint64_t bytes_left) {
-                // If the reserve is too small for the rest, the save fails anyway, and the reserve stays for
-                // other ways out.
-                return bytes_left <= reserve_->byte_count() && reserve_->lend();
+              [this](std::uint64_t bytes_left, bool data_grows) {
+                return reserve_->lend({.byte_count = bytes_left, .for_good = data_grows});
               },
           .reserve_returned = [this] { reserve_->returned(); }};
 }
@@ -527,6 +526,8 @@ Result<std::uint64_t> Daemon::replay(Loader& loader, const storage::GenerationRe
   if (!files) return files.error();
   adopted_files_ = std::move(*files);
   items_replayed_ = report->items;
+  lineage_ = data_->lineage();
+  lineage_.run_before = report->run;
   return report->position;
 }
 

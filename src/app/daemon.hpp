@@ -164,6 +164,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   std::unique_ptr<keyspace::Keyspace> keyspace_;
   std::vector<command::WorkerStats> worker_stats_;
   std::atomic<std::uint64_t> items_replayed_{0};  // Written once.
+  storage::Lineage lineage_;                      // of the journal's new segments; from the replay
   JournalView journal_view_;
   std::atomic<bool> journal_on_{false};
   std::unique_ptr<storage::AdoptedFiles> adopted_files_;

@@ -73,8 +73,10 @@ Result<void> Loader::take(std::span<storage::LoadedFilter> filters) {
 
 Result<storage::ReplayReport> Loader::replay(storage::Disk& disk, const storage::Path& directory,
                                              const storage::GenerationReport& loaded) {
-  storage::ReplayStart start{
-      .cut = loaded.journal_position, .positions = std::move(positions_), .mirrors = loaded.mirrors};
+  storage::ReplayStart start{.cut = loaded.journal_position,
+                             .positions = std::move(positions_),
+                             .mirrors = loaded.mirrors,
+                             .run = loaded.run};
   return storage::replay_journal(disk, directory, keyspace_, gate_, std::move(start),
                                  [&](const storage::Progress& progress) {
                                    return note({.bytes_done = loaded.bytes + progress.bytes_done,

@@ -33,10 +33,13 @@ Result<std::unique_ptr<AdoptedFiles>> AdoptedFiles::open(Disk& disk, Path direct
 Result<void> AdoptedFiles::remove_remains() {
   const auto names = disk_.list(directory_);
   if (!names) return names.error();
+  {
+    const MutexLock lock(mutex_);
+    for (const NamedFile& file : named_) number_ = std::max(number_, file.number);
+  }
   for (const std::string& name : *names) {
     const auto number = format::adopted_number(name);
-    if (number) next_number_ = std::max(next_number_, *number + 1);
-    if (!(number && !is_named(*number)) && !is_unfinished_filter_file(name)) continue;
+    if (number ? is_named(*number) : !is_unfinished_filter_file(name)) continue;
     log::info("remains_removed", "remains removed", {{"file", (directory_ / name).native()}});
     if (auto removed = disk_.remove(directory_ / name); !removed) return removed;
   }
@@ -51,11 +54,7 @@ bool AdoptedFiles::is_named(std::uint64_t number) {
 Result<keyspace::ImageFile> AdoptedFiles::write(const keyspace::FilterPtr& filter,
                                                 const ProgressSink& progress) {
   SEPAL_ASSERT(filter != nullptr, "there is no filter to write aside");
-  if (next_number_ > format::adopted_number_max)
-    return fail(Errc::io, "cannot name a file after " +
-                              (directory_ / format::adopted_name(format::adopted_number_max)).string() +
-                              ", which has the highest number there is; save, and restart");
-  const std::uint64_t number = next_number_++;
+  const std::uint64_t number = next_number();
   const auto written =
       write_filter_file(disk_, directory_ / format::adopted_name(number),
                         {.key = {}, .filter = filter, .header = filter::header_of(*filter)}, progress);
@@ -63,6 +62,14 @@ Result<keyspace::ImageFile> AdoptedFiles::write(const keyspace::FilterPtr& filte
   // If only the sync of the directory failed, the file is there under its name.
   drop(number);
   return written.error();
+}
+
+// After the highest number there is, the numbers begin anew.
+std::uint64_t AdoptedFiles::next_number() {
+  do {
+    number_ = number_ == format::adopted_number_max ? 1 : number_ + 1;
+  } while (is_named(number_));
+  return number_;
 }
 
 void AdoptedFiles::named(const NamedFile& file) {

@@ -1,5 +1,6 @@
 #include "current_generation.hpp"
 
+#include <sepal/storage/backup.hpp>
 #include <sepal/storage/journal_format.hpp>
 #include <sepal/storage/snapshot_format.hpp>
 
@@ -37,16 +38,6 @@ Result<bool> is_whole_generation(Disk& disk, const Path& directory, std::uint64_
   return read.error();
 }
 
-// Quotes a path for a shell. The advice below is copied into one, and the path may have any characters.
-std::string quoted_path(const Path& path) {
-  std::string text = "'";
-  for (const char c : path.string()) {
-    if (c == '\'') text += "'\\'";
-    text += c;
-  }
-  return text + "'";
-}
-
 // `number` is a generation that was saved. The advice has the whole line for CURRENT, because an operator
 // cannot compute its checksum. The generation in it may be another one than `number`: the newest whose
 // MANIFEST verifies.
@@ -70,6 +61,7 @@ Error current_lost(Disk& disk, const Path& directory, std::uint64_t number) {
 }  // namespace
 
 Result<CurrentGeneration> find_current_generation(Disk& disk, const Path& directory) {
+  if (auto none = require_no_begun_restore(disk, directory); !none) return none.error();
   const auto current = read_current_generation(disk, directory);
   if (!current) return current.error();
   if (*current) return CurrentGeneration{.number = *current};
@@ -96,6 +88,8 @@ Result<CurrentGeneration> find_current_generation(Disk& disk, const Path& direct
 Result<void> require_data_directory(Disk& disk, const Path& directory) {
   const auto names = disk.list(directory);
   if (!names) return names.error();
+  // Such a directory may have no data at this moment.
+  if (auto none = require_no_begun_restore(disk, directory); !none) return none;
   const bool known = std::ranges::any_of(*names, [](const std::string& name) {
     return name == "SEED" || name == "CURRENT" || format::generation_number(name) ||
            format::segment_number(name);

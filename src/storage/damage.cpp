@@ -38,6 +38,15 @@ std::string key_text(std::uint32_t database, std::string_view key) {
   return Fact("the filter").number("database", database).text("key", key).line();
 }
 
+std::string quoted_path(const std::filesystem::path& path) {
+  std::string text = "'";
+  for (const char c : path.string()) {
+    if (c == '\'') text += "'\\'";
+    text += c;
+  }
+  return text + "'";
+}
+
 bool is_damage(const Error& error) {
   return error.code == Errc::damaged || error.code == Errc::unsupported_version;
 }

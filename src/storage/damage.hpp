@@ -5,6 +5,7 @@
 #include <sepal/base/result.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,9 @@ namespace sepal::storage {
 
 // Bytes from a disk, made fit for a message: cut to a short length, without control characters.
 [[nodiscard]] std::string printable(std::string_view bytes);
+
+// Quotes a path for a shell, because the advice in errors is copied into one.
+[[nodiscard]] std::string quoted_path(const std::filesystem::path& path);
 
 // about() puts the name of the file in front of an error's sentence; with_advice() adds what to do at its
 // end. The contents of a file of a newer version are whole, so with_advice() then adds `use_newer` instead.

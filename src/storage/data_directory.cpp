@@ -12,6 +12,7 @@
 #include "generation_import.hpp"
 #include "generation_reader.hpp"
 #include "generation_writer.hpp"
+#include "identity.hpp"
 #include "known_files.hpp"
 #include "named_lines.hpp"
 
@@ -40,7 +41,7 @@ class DataDirectory::Implementation {
   Implementation(Disk& disk, Path directory, const DataDirectoryOptions& options)
       : disk_(disk), directory_(std::move(directory)), options_(options) {}
 
-  Result<void> open(std::uint64_t seed_drawn, std::optional<std::uint64_t> seed_fixed) {
+  Result<void> open(std::uint64_t drawn, std::optional<std::uint64_t> seed_fixed) {
     if (auto made = make_directories(disk_, directory_); !made) return made;
     // The lock comes first: all that follows reads or removes files that another sepald may be writing.
     auto lock = disk_.lock(directory_ / "LOCK");
@@ -49,7 +50,12 @@ class DataDirectory::Implementation {
     // Before SEED is written: a directory that a start refuses stays as it is, except for LOCK.
     const auto current = find_current_generation(disk_, directory_);
     if (!current) return current.error();
-    if (auto seeded = find_seed(seed_drawn, seed_fixed); !seeded) return seeded;
+    const auto identity = common_identity(disk_, directory_, current->number);
+    if (!identity) return identity.error();
+    lineage_ = drawn_lineage(drawn);
+    if (*identity != 0) lineage_.identity = *identity;
+    if (auto seeded = find_seed(drawn, seed_fixed); !seeded) return seeded;
+    remove_asides();
     if (!current->number) return remove_first_remains();
     // FIRST may name the generation, and CURRENT not yet. CURRENT is written before remains are removed,
     // because FIRST is one of them.
@@ -64,7 +70,7 @@ class DataDirectory::Implementation {
     SEPAL_ASSERT(lock_ != nullptr, "a save into a directory that is not locked");
     const auto number = next_number();
     if (!number) return number.error();
-    const GenerationPlace place{.folder = folder(*number), .number = *number};
+    const GenerationPlace place{.folder = folder(*number), .number = *number, .lineage = lineage_};
     const KnownFiles none;
     auto written = write(place, [&] {
       return write_generation(disk_, place, snapshot, linking == Linking::none ? none : files_, options_,
@@ -79,6 +85,7 @@ class DataDirectory::Implementation {
     // Only after a success. A failed save leaves the older generation, and the next save links that one's
     // files.
     files_ = std::move(written->files);
+    saved_bytes_ = written->report.bytes;
     // The new generation is current and on disk, so the older ones may go now.
     remove_others(*number);
     return std::move(written->report);
@@ -91,7 +98,7 @@ class DataDirectory::Implementation {
     if (*current) return fail(Errc::in_use, directory_.string() + " has data already");
     const auto number = next_number();
     if (!number) return number.error();
-    const GenerationPlace place{.folder = folder(*number), .number = *number};
+    const GenerationPlace place{.folder = folder(*number), .number = *number, .lineage = lineage_};
     const auto write_files = [&] {
       return import_generation(disk_, place, filters, now, options_, progress);
     };
@@ -115,6 +122,7 @@ class DataDirectory::Implementation {
     if (read) {
       // So the first save after a start can link files as well.
       files_ = std::move(read->files);
+      saved_bytes_ = read->report.bytes;
       return std::move(read->report);
     }
     return is_damage(read.error()) ? with_advice(read.error(), restore_or_salvage) : read.error();
@@ -122,6 +130,8 @@ class DataDirectory::Implementation {
 
   [[nodiscard]] const Path& path() const { return directory_; }
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
+  [[nodiscard]] Lineage lineage() const { return lineage_; }
+  [[nodiscard]] std::uint64_t saved_bytes() const { return saved_bytes_; }
   Result<void> note(std::string_view lines) { return lock_->note(lines); }
 
  private:
@@ -148,15 +158,20 @@ class DataDirectory::Implementation {
 
   Result<std::vector<std::uint64_t>> generations() const { return list_generations(disk_, directory_); }
 
-  // The number is above all numbers in use, so that no folder is ever written into twice.
+  // The number is above that of the current generation, and no folder has it: so no folder is ever written
+  // into twice, and no new file has the name of a linked one.
   Result<std::uint64_t> next_number() const {
     const auto numbers = generations();
     if (!numbers) return numbers.error();
     const auto current = read_current();
     if (!current) return current.error();
     std::uint64_t highest = current->value_or(0);
-    for (const std::uint64_t number : *numbers) highest = std::max(highest, number);
+    if (!numbers->empty()) highest = std::max(highest, numbers->back());
     if (highest < format::generation_number_max) return highest + 1;
+    // A folder has the highest number there is. A gap below it does as well.
+    std::uint64_t free = current->value_or(0) + 1;
+    while (std::ranges::binary_search(*numbers, free)) ++free;
+    if (free <= format::generation_number_max) return free;
     return fail(Errc::io, "cannot name a generation after " + folder(highest).string() +
                               ", which has the highest number there is; move it away");
   }
@@ -225,6 +240,18 @@ class DataDirectory::Implementation {
     return {};
   }
 
+  // Files that were to become others. Only now: later another thread may be writing one.
+  void remove_asides() {
+    const auto names = disk_.list(directory_);
+    // The list of generations, which is asked for next, gives the error.
+    if (!names) return;
+    for (const std::string& name : *names) {
+      if (!is_aside_name(name)) continue;
+      if (const auto removed = disk_.remove(directory_ / name); !removed)
+        log::warn("remains_not_removed", "remains not removed", {{"reason", removed.error().detail}});
+    }
+  }
+
   // Nothing has been saved. A crashed first save may have left a MANIFEST of an incomplete generation. That
   // folder is removed before FIRST names another generation; otherwise CURRENT would seem to be lost. For the
   // same reason the removal is synced, and a failure ends the start. A folder without a MANIFEST cannot be
@@ -256,6 +283,7 @@ class DataDirectory::Implementation {
     }
     for (const std::uint64_t number : *numbers)
       if (number != current) remove_generation(number);
+    // Earlier versions left the files that end in ".tmp".
     for (const char* name : {"CURRENT.tmp", "SEED.tmp", "SYNCED.tmp", "FIRST.tmp", "FIRST"}) {
       if (const auto removed = disk_.remove(directory_ / name); !removed)
         log::warn("remains_not_removed", "remains not removed", {{"reason", removed.error().detail}});
@@ -273,6 +301,8 @@ class DataDirectory::Implementation {
   std::unique_ptr<DirectoryLock> lock_;
   KnownFiles files_;  // the files of the generation that was loaded or saved last
   std::uint64_t seed_ = 0;
+  Lineage lineage_;
+  std::uint64_t saved_bytes_ = 0;
 };
 
 Result<std::vector<std::string>> read_notes(Disk& disk, const Path& directory) {
@@ -315,12 +345,11 @@ DataDirectory::DataDirectory(std::unique_ptr<Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 DataDirectory::~DataDirectory() = default;
 
-Result<std::unique_ptr<DataDirectory>> DataDirectory::open(Disk& disk, Path directory,
-                                                           std::uint64_t seed_drawn,
+Result<std::unique_ptr<DataDirectory>> DataDirectory::open(Disk& disk, Path directory, std::uint64_t drawn,
                                                            std::optional<std::uint64_t> seed_fixed,
                                                            const DataDirectoryOptions& options) {
   auto implementation = std::make_unique<Implementation>(disk, std::move(directory), options);
-  if (auto opened = implementation->open(seed_drawn, seed_fixed); !opened) return opened.error();
+  if (auto opened = implementation->open(drawn, seed_fixed); !opened) return opened.error();
   return std::unique_ptr<DataDirectory>(new DataDirectory(std::move(implementation)));
 }
 
@@ -334,6 +363,14 @@ const Path& DataDirectory::path() const {
 
 std::uint64_t DataDirectory::seed() const {
   return implementation_->seed();
+}
+
+Lineage DataDirectory::lineage() const {
+  return implementation_->lineage();
+}
+
+std::uint64_t DataDirectory::saved_bytes() const {
+  return implementation_->saved_bytes();
 }
 
 Result<GenerationReport> DataDirectory::save(const Snapshot& snapshot, const ProgressSink& progress,

@@ -79,6 +79,7 @@ class GenerationReader {
                                      .bytes = manifest->byte_count + format::encode(*manifest).size(),
                                      .linked_bytes = 0,
                                      .journal_position = manifest->journal_position,
+                                     .run = manifest->run,
                                      .mirrors = manifest->mirrors},
                           .files = std::move(files_)};
   }

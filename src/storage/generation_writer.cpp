@@ -1,6 +1,7 @@
 #include "generation_writer.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/filter/image.hpp>
 
 #include <functional>
 #include <string>
@@ -225,6 +226,20 @@ class GenerationWriter {
 };
 
 }  // namespace
+
+std::uint64_t generation_bytes(const Snapshot& snapshot) {
+  std::uint64_t bytes = 0;
+  Place at;
+  for (; at.entry < snapshot.entries.size(); ++at.entry) {
+    const SnapshotFilter filter(snapshot, at);
+    // Both sums fit: the bits are in memory.
+    bytes += sizeof(format::RecordHead) + filter.entry().key.size() +
+             filter::image_bytes(filter.layers().size()) + format::checksum_bytes +
+             format::stored_bitmap_bytes(filter.bitmap_bytes()).value_or(0);
+    at.first_layer += filter.layers().size();
+  }
+  return bytes;
+}
 
 Result<WrittenGeneration> write_generation(Disk& disk, const GenerationPlace& place, const Snapshot& snapshot,
                                            const KnownFiles& known, const DataDirectoryOptions& options,

@@ -5,6 +5,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/storage/data_directory.hpp>
 #include <sepal/storage/disk.hpp>
+#include <sepal/storage/lineage.hpp>
 #include <sepal/storage/snapshot.hpp>
 
 #include <cstdint>
@@ -17,12 +18,16 @@ namespace sepal::storage {
 struct GenerationPlace {
   Path folder;               // exists and is empty
   std::uint64_t number = 0;  // the generation's number
+  Lineage lineage{};         // of its MANIFEST, when it is written
 };
 
 struct WrittenGeneration {
   GenerationReport report;
   KnownFiles files;
 };
+
+// The room that a snapshot takes in the files of a generation, without their heads.
+[[nodiscard]] std::uint64_t generation_bytes(const Snapshot& snapshot);
 
 // When this succeeds, every file is synced, but the names in the folder are not. A file of `known` with the
 // same contents is linked. `all_read` may be empty; it is called when all bits are read, before the MANIFEST

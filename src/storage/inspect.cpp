@@ -206,6 +206,8 @@ class Inspection {
               .number("items", manifest->item_count)
               .number("bytes", manifest->byte_count)
               .number("journal_position", manifest->journal_position)
+              .text("identity", format::hexadecimal(manifest->identity))
+              .number("run", manifest->run)
               .text("writer", manifest->writer));
     for (const format::ListedFile& listed : manifest->files)
       sink_(Fact("file")
@@ -275,7 +277,8 @@ class Inspection {
     sink_(Fact("synced")
               .number("segment", (*mark)->segment_number)
               .number("first_position", (*mark)->first_position)
-              .number("position", (*mark)->position));
+              .number("position", (*mark)->position)
+              .text("identity", format::hexadecimal((*mark)->identity)));
     return {};
   }
 
@@ -283,10 +286,14 @@ class Inspection {
   Result<void> segment(Disk& disk, const Path& path) {
     auto reader = JournalReader::open_segment(disk, path);
     if (!reader) return reader.error();
+    const Lineage& lineage = reader->segment().lineage;
     sink_(Fact("segment")
               .number("number", reader->segment().number)
               .number("first_position", reader->segment().first_position)
-              .number("bytes", byte_count_));
+              .number("bytes", byte_count_)
+              .text("identity", format::hexadecimal(lineage.identity))
+              .number("run", lineage.run)
+              .number("run_before", lineage.run_before));
     // A group may go on in the next segment, which is not looked at here. Then the fact at the end has the
     // group's position, so that it can be found there.
     bool in_group = false;  // the last frame continues

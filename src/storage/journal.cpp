@@ -177,7 +177,7 @@ class JournalThread final : public Journal {
     if (small) {
       core_.add_freeing_segment(std::move(*small));
     } else {
-      core_.freeing_failed(small.error().detail);
+      core_.freeing_failed(with_way_out(small.error()));
     }
     // Last: it refuses ordinary changes if there is a small segment, and else keeps the refusal of
     // freeing_failed().
@@ -322,6 +322,15 @@ class JournalThread final : public Journal {
     if (helps && callbacks_.on_room_needed) callbacks_.on_room_needed();
   }
 
+  // With so much room the reserve is whole again, and the journal grows.
+  [[nodiscard]] std::string with_way_out(const Error& error) const {
+    if (error.code != Errc::disk_full) return error.detail;
+    const std::uint64_t missing =
+        reserve_ == nullptr ? 0 : Reserve::piece_count * reserve_->piece_bytes() - reserve_->byte_count();
+    return error.detail + "; free " + std::to_string(missing + options_.segment_bytes) +
+           " bytes on the disk of " + directory_.string();
+  }
+
   void prepare_for_freeing() {
     while (core_.wants_freeing_segment()) {
       if (freeing_segments_ == freeing_segments_max) {
@@ -330,7 +339,7 @@ class JournalThread final : public Journal {
       }
       auto segment = make_freeing_segment();
       if (!segment) {
-        core_.freeing_failed(segment.error().detail);
+        core_.freeing_failed(with_way_out(segment.error()));
         break;
       }
       ++freeing_segments_;
@@ -404,8 +413,9 @@ class JournalThread final : public Journal {
 
   // If the write fails, SYNCED says less than it could, but nothing wrong. So the journal goes on.
   void write_mark(SteadyTime now) {
-    const std::optional<SyncedMark> mark = core_.take_mark(now);
+    std::optional<SyncedMark> mark = core_.take_mark(now);
     if (!mark) return;
+    mark->identity = options_.lineage.identity;
     const auto written = synced_file_.write(*mark);
     if (written) core_.mark_written(*mark);
     if (written.ok() == mark_fails_) log_mark(written);

@@ -199,7 +199,7 @@ void JournalCore::rotate() {
   active_ = std::move(ahead_.front());
   ahead_.pop_front();
   SEPAL_ASSERT(active_->room() >= frame_bytes_max_, "the next segment has no room for the longest frame");
-  active_->begin(position_.load(std::memory_order_relaxed));
+  active_->begin(position_.load(std::memory_order_relaxed), options_.lineage);
   pages_due_ = true;
   note_due();
 }

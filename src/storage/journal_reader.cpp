@@ -34,6 +34,15 @@ bool verifies(const format::FrameHead& head, std::uint64_t position, std::span<c
   return head.checksum == format::frame_checksum(head, position, Checksum::of(body));
 }
 
+Error other_run(const SegmentFile& segment) {
+  return with_advice(
+      fail(Errc::damaged, segment.path.string() +
+                              " does not go on where the generation and the segments before it end: it is of "
+                              "a copy of this data directory that went on by itself, or something between "
+                              "them is missing; put the files back that belong together"),
+      "or " + std::string(restore_or_salvage));
+}
+
 }  // namespace
 
 Result<JournalReader> JournalReader::open(Disk& disk, const Path& directory, const Start& start) {
@@ -157,11 +166,26 @@ Result<std::size_t> JournalReader::collect_frames() {
     const auto bytes = frame_at(bytes_.byte_count(), frame);
     if (!bytes) return bytes.error();
     if (*bytes == 0) break;
+    if (current_ != followed_)
+      if (auto followed = follow_run(frame.position); !followed) return followed.error();
     if (!frame.body.empty()) frames_.push_back(frame);
     offset += *bytes;
     position_ += *bytes;
   }
   return frames_.size();
+}
+
+// A frame stands at `position` in the current segment. A segment without a frame says nothing, because its
+// header may be all that a crash has left of it.
+Result<void> JournalReader::follow_run(std::uint64_t position) {
+  followed_ = current_;
+  entries_.try_emplace(current_, Entry{.position = position, .run = run_});
+  const SegmentFile& segment = segments_[current_];
+  if (alone_ || segment.lineage.run == 0) return {};  // 0: of an earlier version
+  const bool follows = segment.lineage.run == run_ || segment.lineage.run_before == run_;
+  if (!follows) return other_run(segment);
+  run_ = segment.lineage.run;
+  return {};
 }
 
 // The length of the frame at `frame.offset`. 0 if no frame verifies there, or if reading it would drop the
@@ -385,12 +409,16 @@ Result<JournalEnd> JournalReader::end_before_group(const JournalFrame& first) {
 Result<void> JournalReader::move_to(const JournalFrame& frame) {
   ended_ = true;
   position_ = frame.position;
+  const Entry& entry = entries_.at(frame.segment);
+  const std::uint32_t own = segments_[frame.segment].lineage.run;
+  run_ = frame.position == entry.position || own == 0 ? entry.run : own;
   // Also if it is the current segment: the reader may have looked at later ones since.
   return enter(frame.segment);
 }
 
 JournalEnd JournalReader::make_end(std::uint64_t position, const Tail& tail) const {
-  JournalEnd end{.position = position, .cut_bytes = tail.byte_count, .path = {}, .offset = 0, .beyond = {}};
+  JournalEnd end{
+      .position = position, .cut_bytes = tail.byte_count, .path = {}, .offset = 0, .beyond = {}, .run = run_};
   if (current_ != none) {
     end.path = segments_[current_].path;
     end.offset = offset_of(position);

@@ -16,7 +16,8 @@
 // If the last frame before p says that its group goes on, then the group's end is missing. The caller, who
 // puts groups together (frame_groups.hpp), asks for the end before the group, and the same rules hold there.
 //
-// A frame that verifies but reaches beyond the beginning of the next segment is damage, too.
+// A frame that verifies but reaches beyond the beginning of the next segment is damage, too. So is a segment
+// with frames that does not go on after the run that wrote what is before them (lineage.hpp).
 //
 // One gap is legal: after an operator deletes all segments, the generation may know filters and strings at
 // positions beyond its cut. The new journal begins at the highest of these positions, and a later start with
@@ -32,6 +33,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,6 +59,7 @@ struct JournalEnd {
   Path path;                    // the segment in which the journal ends; empty: there is none
   std::uint64_t offset = 0;     // where the journal ends in that segment
   std::vector<Path> beyond;     // all later segments
+  std::uint32_t run = 0;        // that wrote the last frame; without a frame, the run of the generation
 };
 
 // Confined. Blocks.
@@ -66,6 +69,7 @@ class JournalReader {
     std::uint64_t cut = 0;               // where reading begins
     HighestPositions highest{};          // those of the generation
     std::optional<SyncedMark> synced{};  // what SYNCED says, if it is there
+    std::uint32_t run = 0;               // that saved the generation; 0: there is none, or it does not say
   };
 
   // Errors: damaged and unsupported_version (file, offset, advice), those of Disk.
@@ -115,7 +119,8 @@ class JournalReader {
   // The index of the first segment behind the current one.
   [[nodiscard]] std::size_t behind() const { return current_ == none ? 0 : current_ + 1; }
 
-  JournalReader(Disk& disk, Start start) : disk_(&disk), start_(start), position_(start.cut) {}
+  JournalReader(Disk& disk, Start start)
+      : disk_(&disk), start_(start), position_(start.cut), run_(start.run) {}
 
   Result<void> find_start();
   Result<void> enter(std::size_t index);
@@ -125,6 +130,7 @@ class JournalReader {
   [[nodiscard]] std::size_t following() const;
   Result<std::size_t> collect_frames();
   Result<std::uint64_t> frame_at(std::uint64_t end, JournalFrame& frame);
+  Result<void> follow_run(std::uint64_t position);
   Result<bool> go_on();
   Result<void> find_end();
   [[nodiscard]] bool may_begin_anew_at(std::uint64_t position) const;
@@ -153,6 +159,15 @@ class JournalReader {
   std::size_t current_ = none;          // none: before the first segment
   std::optional<std::uint64_t> begin_;  // of the segment that has the cut; none: there is no such segment
   std::uint64_t position_;
+  std::uint32_t run_;  // that wrote what is before position_
+  // The first frame that was read of a segment, and the run that wrote what is before it. By the segment's
+  // index.
+  struct Entry {
+    std::uint64_t position = 0;
+    std::uint32_t run = 0;
+  };
+  std::map<std::size_t, Entry> entries_;
+  std::size_t followed_ = none;  // the segment for which follow_run() was called last
   SegmentBytes bytes_;
   std::vector<JournalFrame> frames_;
   bool alone_ = false;

@@ -19,7 +19,7 @@ constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-void JournalSegment::begin(std::uint64_t first_position) {
+void JournalSegment::begin(std::uint64_t first_position, const Lineage& lineage) {
   SEPAL_ASSERT(is_unused(), "a segment begins once");
   SEPAL_ASSERT(first_position <= format::position_max, "a segment begins at a position that none can have");
   begun_ = true;
@@ -28,6 +28,9 @@ void JournalSegment::begin(std::uint64_t first_position) {
   header.segment_number = number_;
   header.first_position = first_position;
   header.segment_bytes = file_->bytes().size();
+  header.identity = lineage.identity;
+  header.run = lineage.run;
+  header.run_before = lineage.run_before;
   header.checksum = format::segment_checksum(header);
   std::memcpy(file_->bytes().data(), &header, sizeof header);
 }

@@ -4,6 +4,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/storage/disk.hpp>
 #include <sepal/storage/journal_format.hpp>
+#include <sepal/storage/lineage.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -44,7 +45,7 @@ class JournalSegment {
   [[nodiscard]] bool is_unused() const { return !begun_ && used_ == 0; }
 
   // Writes the header. Once, before any frame.
-  void begin(std::uint64_t first_position);
+  void begin(std::uint64_t first_position, const Lineage& lineage = {});
   // The caller has checked that `frame_bytes(body.size())` is within room(). `flags` are those of a
   // FrameHead.
   void append(std::span<const std::byte> body, std::uint64_t body_checksum, std::uint64_t synced_position,

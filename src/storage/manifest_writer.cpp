@@ -17,6 +17,8 @@ std::uint64_t manifest_time(WallTime time) {
 
 Result<GenerationReport> write_manifest(Disk& disk, const GenerationPlace& place, format::Manifest manifest) {
   manifest.writer = SEPAL_VERSION;
+  manifest.identity = place.lineage.identity;
+  manifest.run = place.lineage.run;
   for (const format::ListedFile& file : manifest.files) {
     SEPAL_ASSERT(!file.name.empty() && file.name.size() <= format::file_name_bytes_max,
                  "a file of a generation has a name that no reader takes");

@@ -350,6 +350,10 @@ Result<Descriptor> open_regular(std::string_view operation, const Path& path, in
   const bool known = descriptor.is_open() ? ::fstat(descriptor.number(), &status) == 0
                                           : ::lstat(path.c_str(), &status) == 0 && !S_ISLNK(status.st_mode);
   if (known && !S_ISREG(status.st_mode)) return not_regular(operation, path, kind_of(status.st_mode));
+  // The name is there. So this is not the error of a file that is not.
+  if (error_number == ENOENT && S_ISLNK(status.st_mode))
+    return fail(Errc::io, "cannot " + std::string(operation) + " " + path.string() +
+                              ": it is a link to a file that is not there");
   if (!descriptor.is_open()) return failed(operation, path, error_number);
   if (!known) return failed("look at", path, errno);
   return descriptor;

@@ -10,13 +10,6 @@ constexpr std::string_view aside_suffix = ".tmp";
 constexpr std::string_view aside_alphabet = "0123456789abcdef";
 constexpr std::size_t aside_digits = 2 * sizeof(std::uint64_t);
 
-Result<void> write_synced(Disk& disk, const Path& path, std::span<const std::byte> contents) {
-  auto file = disk.create(path);
-  if (!file) return file.error();
-  if (auto written = (*file)->write_at(0, contents); !written) return written;
-  return (*file)->sync();
-}
-
 }  // namespace
 
 std::string aside_name(std::uint64_t number) {
@@ -36,16 +29,18 @@ bool is_aside_name(std::string_view name) {
 
 Result<void> replace_file(Disk& disk, const Path& target, std::span<const std::byte> contents) {
   // In the same directory, because a rename across file systems fails. The file is synced before it is
-  // renamed: otherwise a power cut could leave the target's name on an empty file.
-  Path aside = target;
-  aside += ".tmp";
-  Result<void> done = write_synced(disk, aside, contents);
-  if (done) done = disk.rename(aside, target);
+  // renamed: otherwise a power cut could leave the target's name on an empty file. It has a name that nothing
+  // else has, so no folder with its name can be in the way.
+  auto aside = disk.create_aside(target);
+  if (!aside) return aside.error();
+  Result<void> done = aside->file->write_at(0, contents);
+  if (done) done = aside->file->sync();
+  if (done) done = disk.rename(aside->path, target);
   // A failed sync is reported, but nothing is taken back: the rename is done, and readers see the new
   // contents.
   if (done) return disk.sync_directory(target.parent_path());
-  // Reports the first error. A file that cannot be removed is overwritten the next time.
-  static_cast<void>(disk.remove(aside));
+  // Reports the first error. A start removes a file that could not be removed here.
+  static_cast<void>(disk.remove(aside->path));
   return done;
 }
 

@@ -131,6 +131,7 @@ class Replay {
     // A journal that begins anew begins behind all that the generation has.
     const std::uint64_t behind = end.path.empty() ? highest_.of_all() : highest_.filters;
     return ReplayReport{.position = std::max(end.position, behind),
+                        .run = end.run,
                         .segments = reader_.segment_count(),
                         .frames = frames_,
                         .operations = counts.operations,
@@ -182,7 +183,8 @@ Result<ReplayReport> replay_journal(Disk& disk, const Path& directory, keyspace:
   const auto synced = read_synced(disk, synced_path(directory));
   if (!synced) return synced.error();
   auto reader = JournalReader::open(
-      disk, directory, {.cut = start.cut, .highest = start.positions.highest(), .synced = *synced});
+      disk, directory,
+      {.cut = start.cut, .highest = start.positions.highest(), .synced = *synced, .run = start.run});
   if (!reader) return reader.error();
   return Replay(disk, directory, std::move(*reader), keyspace, gate, std::move(start), progress).run();
 }

@@ -57,10 +57,15 @@ Result<void> Reserve::look() {
   return {};
 }
 
-std::uint64_t Reserve::byte_count() const {
+std::uint64_t Reserve::bytes_from(std::size_t first_piece) const {
   std::uint64_t bytes = 0;
-  for (const auto& there : there_) bytes += there ? piece_bytes_ : 0;
+  for (std::size_t piece = first_piece; piece < piece_count; ++piece)
+    bytes += there_[piece] ? piece_bytes_ : 0;
   return bytes;
+}
+
+std::uint64_t Reserve::byte_count() const {
+  return bytes_from(0);
 }
 
 bool Reserve::whole() const {
@@ -78,19 +83,23 @@ bool Reserve::remove(std::size_t piece) {
   return removed.ok();
 }
 
-// The pieces behind journal_piece_count stay for a save: its success is what frees room.
+// The pieces behind journal_piece_count stay for a save: its success is what frees room. If the data has
+// grown into them, one of the others stays.
 bool Reserve::give_to_journal() {
+  if (byte_count() <= piece_bytes_) return false;
   for (std::size_t piece = 0; piece < journal_piece_count; ++piece)
     if (remove(piece)) return true;
   return false;
 }
 
-bool Reserve::lend() {
+bool Reserve::lend(const Loan& wanted) {
+  const std::size_t first = wanted.for_good ? journal_piece_count : 0;
+  if (wanted.byte_count > bytes_from(first)) return false;
   // Set before the pieces go: the journal's thread must not make them again meanwhile (restore()).
   const bool was_lent = lent_.exchange(true);
   SEPAL_ASSERT(!was_lent, "a reserve is lent twice");
   bool any = false;
-  for (std::size_t piece = 0; piece < piece_count; ++piece) any = remove(piece) || any;
+  for (std::size_t piece = first; piece < piece_count; ++piece) any = remove(piece) || any;
   if (!any) lent_ = false;
   return any;
 }

@@ -21,6 +21,7 @@
 #include "damage.hpp"
 #include "frame_groups.hpp"
 #include "generation_reader.hpp"
+#include "identity.hpp"
 #include "journal_applier.hpp"
 #include "journal_reader.hpp"
 #include "named_lines.hpp"
@@ -56,7 +57,7 @@ class Salvage {
     // Asked when everything has been read. The two views keep apart what costs data and what does not.
     for (std::string& sentence : damaged_.unreadable()) lose(std::move(sentence));
     for (std::string& sentence : spare_.unreadable()) note(std::move(sentence));
-    if (auto written = write(into, seed); !written) return written.error();
+    if (auto written = write(into, seed, seed_drawn); !written) return written.error();
     return std::move(report_);
   }
 
@@ -136,6 +137,10 @@ class Salvage {
   Result<void> read_generation() {
     const auto number = choose_generation();
     if (!number) return number.error();
+    // Nothing of a mixture can be saved without asking: the changes of one directory would be made to the
+    // filters of another.
+    if (const auto identity = common_identity(damaged_, directory_, *number); !identity)
+      return identity.error();
     if (!*number) return {};
     const Path folder = directory_ / format::generation_name(**number);
     const auto names = file_names({.folder = folder, .number = **number});
@@ -159,6 +164,7 @@ class Salvage {
       // It is used all the same: whether the files are those that it lists is seen by their seals.
       if (auto right = check_number(manifest->generation, place); !right) lose(right.error().detail);
       cut_ = manifest->journal_position;
+      run_ = manifest->run;
       mirrors_ = manifest->mirrors;
       for (const format::ListedFile& listed : manifest->files)
         names.push_back({.name = listed.name, .listed = listed});
@@ -233,7 +239,8 @@ class Salvage {
     // Without SYNCED the reader relies on the journal alone: it notices damage, but no end that is missing.
     if (!synced) lose(synced.error().detail);
     auto reader = JournalReader::open(
-        damaged_, directory_, {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt});
+        damaged_, directory_,
+        {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt, .run = run_});
     if (!reader) return lose_journal(reader.error(), cut_);
     // A change of a filter that was lost is lost with it. A start would take it for damage.
     JournalApplier applier(keyspace_, std::move(positions_), JournalApplier::MissingKeys::lost);
@@ -317,9 +324,13 @@ class Salvage {
     return seed ? seed->value_or(seed_drawn) : seed_drawn;
   }
 
-  Result<void> write(const Path& into, std::uint64_t seed) {
-    auto directory = DataDirectory::open(disk_, into, seed, std::nullopt);
+  Result<void> write(const Path& into, std::uint64_t seed, std::uint64_t drawn) {
+    // With an identity of its own: the files of the old one must not fit it.
+    auto directory = DataDirectory::open(disk_, into, drawn, std::nullopt);
     if (!directory) return directory.error();
+    const std::string line = seed_line(seed);
+    if (auto kept = replace_file(disk_, into / "SEED", format::bytes_of(std::string_view(line))); !kept)
+      return kept;
     // Cut at position 0, because the new directory has no journal. What the old one had is in the filters.
     const Snapshot snapshot = snapshot_of(keyspace_, std::chrono::system_clock::now());
     for (const keyspace::CutEntry& entry : snapshot.entries) {
@@ -342,6 +353,7 @@ class Salvage {
   FilterPositions positions_;
   std::vector<keyspace::Mirror> mirrors_;
   std::uint64_t cut_ = 0;
+  std::uint32_t run_ = 0;  // that saved the generation
   bool cut_known_ = true;
   HighestPositions highest_;                                  // only of filters that were reached in order
   std::set<std::pair<std::uint32_t, std::string>> searched_;  // keys whose filters a search has found

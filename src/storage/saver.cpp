@@ -23,6 +23,7 @@
 #include <thread>
 #include <utility>
 
+#include "generation_writer.hpp"
 #include "save_watch.hpp"
 #include "steady_now.hpp"
 
@@ -308,7 +309,8 @@ class Saver::Implementation {
     if (report || report.error().code != Errc::disk_full || !callbacks_.lend_reserve) return report;
     const Progress reached = status().progress;
     const std::uint64_t left = reached.bytes_total - std::min(reached.bytes_total, reached.bytes_done);
-    if (!callbacks_.lend_reserve(left)) return report;
+    const bool data_grows = generation_bytes(snapshot) > directory_.saved_bytes();
+    if (!callbacks_.lend_reserve(left, data_grows)) return report;
     log::write(log_level_ == log::Level::info ? log::Level::warn : log_level_, "reserve_lent",
                "reserve lent to a save");
     report = directory_.save(snapshot, progress, linking, all_read);

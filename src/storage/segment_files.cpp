@@ -35,6 +35,8 @@ void judge(std::span<const std::byte> bytes, SegmentFile& segment) {
   segment.number = header.segment_number;
   segment.first_position = header.first_position;
   segment.segment_bytes = header.segment_bytes;
+  // Earlier versions left zeros there.
+  segment.lineage = {.identity = header.identity, .run = header.run, .run_before = header.run_before};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/storage/disk.hpp>
 #include <sepal/storage/journal_format.hpp>
+#include <sepal/storage/lineage.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,7 @@ struct SegmentFile {
   // Valid if the header is right:
   std::uint64_t first_position = 0;
   std::uint64_t segment_bytes = 0;  // the length that the file should have
+  Lineage lineage{};
 
   [[nodiscard]] bool begins() const { return header == Header::right; }
 };

@@ -19,7 +19,8 @@ constexpr std::uint32_t line_version = 1;
 constexpr std::size_t checksum_digits = 2 * checksum_bytes;
 
 // The sizes of the heads of earlier versions, as docs/formats.md has them.
-static_assert(head_bytes<ManifestHead>(version_without_mirrors) == 72 &&
+static_assert(head_bytes<ManifestHead>(version_without_identity) == 80 &&
+              head_bytes<ManifestHead>(version_without_mirrors) == 72 &&
               head_bytes<ManifestHead>(version_without_deadlines) == 72 &&
               head_bytes<ManifestHead>(version_without_journal) == 64);
 static_assert(head_bytes<RecordHead>(version_without_mirrors) == 40 &&
@@ -140,7 +141,7 @@ Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t
   if (!cursor.take(head, head_bytes<ManifestHead>(found_version))) return damaged_at(0, "it is too short");
   if (head.file_count > manifest_files_max) return damaged_at(0, "it lists too many files");
   if (head.mirror_count > keyspace::mirrors_max) return damaged_at(0, "it lists too many mirrors");
-  if (head.reserved != 0) return damaged_at(0, "its flags are unknown");
+  if (head.reserved != 0 || head.reserved_too != 0) return damaged_at(0, "its flags are unknown");
   if (head.writer_bytes > writer_bytes_max) return damaged_at(0, "its version text is too long");
   Manifest manifest{.generation = head.generation,
                     .taken_at = head.taken_at,
@@ -148,6 +149,8 @@ Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t
                     .item_count = head.item_count,
                     .byte_count = head.byte_count,
                     .journal_position = head.journal_position,
+                    .identity = head.identity,
+                    .run = head.run,
                     .writer = {},
                     .files = {},
                     .mirrors = {}};
@@ -169,14 +172,14 @@ Result<Manifest> decode_verified(std::span<const std::byte> bytes, std::uint32_t
   return manifest;
 }
 
+}  // namespace
+
 std::string hexadecimal(std::uint64_t value) {
   std::string text(checksum_digits, '0');
   for (auto digit = text.rbegin(); digit != text.rend(); ++digit, value >>= 4)
     *digit = "0123456789abcdef"[value & 0xf];
   return text;
 }
-
-}  // namespace
 
 std::optional<std::uint64_t> stored_bitmap_bytes(std::uint64_t bitmap_bytes) {
   const std::uint64_t chunks = bitmap_bytes / chunk_bytes + (bitmap_bytes % chunk_bytes != 0 ? 1 : 0);
@@ -195,6 +198,8 @@ std::vector<std::byte> encode(const Manifest& manifest) {
   head.item_count = manifest.item_count;
   head.byte_count = manifest.byte_count;
   head.journal_position = manifest.journal_position;
+  head.identity = manifest.identity;
+  head.run = manifest.run;
   head.file_count = static_cast<std::uint32_t>(manifest.files.size());
   head.writer_bytes = static_cast<std::uint32_t>(manifest.writer.size());
   head.mirror_count = static_cast<std::uint32_t>(manifest.mirrors.size());
@@ -224,7 +229,7 @@ Result<Manifest> decode_manifest(std::span<const std::byte> bytes) {
   if (head.magic != ManifestHead::expected_magic)
     return damaged_at(0, "it does not begin as a manifest does");
   // The version is checked before the checksum, because another version may keep its checksum elsewhere.
-  if (!is_known(head.version) || head.flags != 0) return unsupported(head.version, version);
+  if (!is_known_manifest(head.version) || head.flags != 0) return unsupported(head.version, manifest_version);
   const auto covered = bytes.first(bytes.size() - checksum_bytes);
   if (load_little_endian<std::uint64_t>(bytes.data() + covered.size()) != Checksum::of(covered))
     return damaged_at(0, "its checksum does not match");

@@ -21,15 +21,17 @@ Result<SyncedMark> decode_slot(std::span<const std::byte> bytes, std::uint64_t o
   if (slot.magic != format::SyncedSlot::expected_magic)
     return damaged_at(offset, "it does not begin as a slot does");
   // The version is checked before the checksum, because another version may keep its checksum elsewhere.
-  if (slot.version != format::synced_version || slot.flags != 0)
-    return unsupported(slot.version, format::synced_version);
+  const bool known =
+      slot.version == format::synced_version || slot.version == format::synced_version_without_identity;
+  if (!known || slot.flags != 0) return unsupported(slot.version, format::synced_version);
   if (slot.checksum != format::synced_checksum(slot))
     return damaged_at(offset, "its checksum does not match");
   if (slot.position > format::position_max)
     return damaged_at(offset, "it names a position that none can have");
   return SyncedMark{.segment_number = slot.segment_number,
                     .first_position = slot.first_position,
-                    .position = slot.position};
+                    .position = slot.position,
+                    .identity = slot.identity};
 }
 
 }  // namespace
@@ -76,17 +78,17 @@ Result<void> SyncedFile::write(const SyncedMark& mark) {
 // overwritten.
 Result<void> SyncedFile::make(const SyncedMark& mark) {
   const Path path = synced_path(directory_);
-  Path aside = path;
-  aside += ".tmp";
-  auto file = disk_.create(aside);
-  if (!file) return file.error();
-  file_ = std::move(*file);
+  auto aside = disk_.create_aside(path);
+  if (!aside) return aside.error();
+  file_ = std::move(aside->file);
   Result<void> done;
   for (std::size_t slot = 0; done && slot < format::synced_slot_offsets.size(); ++slot)
     done = write_slot(slot, mark);
   if (done) done = file_->sync();
-  if (done) done = disk_.rename(aside, path);
-  if (done) done = disk_.sync_directory(directory_);
+  const Result<void> renamed = done ? disk_.rename(aside->path, path) : done;
+  // Reports the first error, not one of the clean-up.
+  if (!renamed) static_cast<void>(disk_.remove(aside->path));
+  done = renamed ? disk_.sync_directory(directory_) : renamed;
   if (!done) file_ = nullptr;
   return done;
 }
@@ -98,6 +100,7 @@ Result<void> SyncedFile::write_slot(std::size_t slot, const SyncedMark& mark) {
   bytes.segment_number = mark.segment_number;
   bytes.first_position = mark.first_position;
   bytes.position = mark.position;
+  bytes.identity = mark.identity;
   bytes.checksum = format::synced_checksum(bytes);
   return file_->write_at(format::synced_slot_offsets[slot], format::bytes_of(bytes));
 }

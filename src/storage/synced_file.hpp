@@ -23,6 +23,7 @@ struct SyncedMark {
   std::uint64_t segment_number = 0;  // the newest segment that has something on disk
   std::uint64_t first_position = 0;  // where that segment begins
   std::uint64_t position = 0;        // everything before it is on disk
+  std::uint64_t identity = 0;        // of the data directory; 0: an earlier version wrote the file
 
   friend bool operator==(const SyncedMark&, const SyncedMark&) = default;
 };

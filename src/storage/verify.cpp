@@ -19,6 +19,7 @@
 #include "frame_groups.hpp"
 #include "generation_reader.hpp"
 #include "generation_writer.hpp"
+#include "identity.hpp"
 #include "journal_applier.hpp"
 #include "journal_reader.hpp"
 #include "named_lines.hpp"
@@ -83,6 +84,10 @@ class Verification {
     const auto current = find_current_generation(disk_, directory_);
     cut_known_ = current.ok();
     if (!current) return current.error();
+    if (const auto identity = common_identity(disk_, directory_, current->number); !identity) {
+      cut_known_ = false;
+      return identity.error();
+    }
     if (!current->number) return no_generation();
     generation_ = *current->number;
     const GenerationPlace place{.folder = directory_ / format::generation_name(*current->number),
@@ -116,6 +121,7 @@ class Verification {
       return is_damage(read.error()) ? with_advice(read.error(), restore_or_salvage) : read.error();
     }
     cut_ = read->report.journal_position;
+    run_ = read->report.run;
     if (!whole) return {};
     find(Grade::fine, place.folder.string() + " has " + std::to_string(filters_) + " filters and " +
                           std::to_string(strings_) + " strings in " + std::to_string(read->report.bytes) +
@@ -164,7 +170,8 @@ class Verification {
     // A start would end here. The journal is read all the same, as if there were no SYNCED.
     if (!synced) find(synced.error());
     auto reader = JournalReader::open(
-        disk_, directory_, {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt});
+        disk_, directory_,
+        {.cut = cut_, .highest = highest_, .synced = synced ? *synced : std::nullopt, .run = run_});
     if (!reader) return reader.error();
     if (reader->strings_may_be_torn())
       find(Grade::harmless, "strings may have a part of a change: they changed while " +
@@ -260,9 +267,12 @@ class Verification {
     for (const std::string& name : *names) {
       const bool is_lock = name == "LOCK";
       if (!is_lock && !Reserve::is_piece(name)) continue;
+      // A piece that is a link to nothing is not there for a start.
+      const auto there = whole_disk_.exists(directory_ / name);
+      if (!is_lock && there && !*there) continue;
       const auto file = disk_.open(directory_ / name);
-      const bool gone = !file && file.error().code == Errc::not_found;  // or a link to nothing
-      if (!file && (is_lock || !gone)) find(Grade::damaged, file.error().detail);
+      if (!file && (is_lock || file.error().code != Errc::not_found))
+        find(Grade::damaged, file.error().detail);
     }
     return {};
   }
@@ -305,6 +315,7 @@ class Verification {
   bool cut_known_ = true;
   std::uint64_t generation_ = 0;
   std::uint64_t cut_ = 0;
+  std::uint32_t run_ = 0;  // that saved the generation
   HighestPositions highest_;
   std::uint64_t filters_ = 0;  // whole ones of the generation
   std::uint64_t strings_ = 0;

@@ -152,6 +152,7 @@ Result<void> require_seed(Disk& disk, const Path& folder, std::string_view kind)
   const auto there = disk.exists(folder);
   if (!there) return there.error();
   if (!*there) return fail(Errc::not_found, "there is no folder " + folder.string());
+  if (auto none = storage::require_no_begun_restore(disk, folder); !none) return none;
   // Every data directory has a SEED from its first start on, also one without a generation.
   const auto seed = disk.exists(folder / "SEED");
   if (!seed) return seed.error();
@@ -349,16 +350,11 @@ class Restore {
     if (auto backup = require_seed(*disk_, request_.backup, "backup"); !backup) return backup.error();
     // The lock comes before the look at the data: no sepald can start and make data in between.
     if (auto locked = lock(); !locked) return locked.error();
-    const auto holds_data = storage::holds_data(*disk_, request_.directory);
-    if (!holds_data) return holds_data.error();
-    if (*holds_data && !request_.force)
-      return fail(Errc::in_use,
-                  request_.directory.string() +
-                      " has data; name another directory, or use --force, which puts the data aside");
+    if (auto free = require_free(); !free) return free.error();
     // What a restore that was killed has left. The lock says that no other restore is using it.
     if (auto removed = disk_->remove_tree(copy_); !removed) return removed.error();
     auto report = prepare();
-    if (report) report = put_in_place(std::move(*report), *holds_data);
+    if (report) report = put_in_place(std::move(*report));
     if (!report) static_cast<void>(disk_->remove_tree(copy_));
     return !report && HeldSignals::asked_to_end() ? ended_as_asked() : std::move(report);
   }
@@ -373,6 +369,17 @@ class Restore {
     lock_ = std::move(*locked);
     // If root has just made the file, a sepald of another user could not open it.
     return give_to_owner_of(request_.directory, request_.directory / "LOCK");
+  }
+
+  Result<void> require_free() {
+    if (request_.force) return {};
+    if (auto none = storage::require_no_begun_restore(*disk_, request_.directory); !none) return none;
+    const auto holds_data = storage::holds_data(*disk_, request_.directory);
+    if (!holds_data) return holds_data.error();
+    if (!*holds_data) return {};
+    return fail(Errc::in_use,
+                request_.directory.string() +
+                    " has data; name another directory, or use --force, which puts the data aside");
   }
 
   // The copy is verified, and not the backup: so what a start reads has been read once.
@@ -395,18 +402,14 @@ class Restore {
     return RestoreReport{.copy = std::move(*copied), .aside = {}};
   }
 
-  // put_aside() moves the old CURRENT first, and move_in() moves the new one last. After a crash in between,
-  // a start refuses the directory, and nothing is lost.
-  Result<RestoreReport> put_in_place(RestoreReport report, bool holds_data) {
-    SEPAL_ASSERT(lock_ != nullptr && (!holds_data || request_.force), "data is replaced that may be in use");
-    if (holds_data) {
-      auto aside = storage::put_aside(*disk_, request_.directory);
-      if (!aside) return aside.error();
-      report.aside = *aside;
-      // What was moved there keeps its owners.
-      if (auto given = give_alone_to_owner_of(request_.directory, *aside); !given) return given.error();
-    }
-    if (auto moved = storage::move_in(*disk_, copy_, request_.directory); !moved) return moved.error();
+  Result<RestoreReport> put_in_place(RestoreReport report) {
+    SEPAL_ASSERT(lock_ != nullptr, "data is replaced that may be in use");
+    auto aside = storage::put_in_place(*disk_, request_.directory);
+    if (!aside) return aside.error();
+    report.aside = *aside;
+    // What was moved there keeps its owners.
+    if (report.aside.empty()) return report;
+    if (auto given = give_alone_to_owner_of(request_.directory, report.aside); !given) return given.error();
     return report;
   }
 

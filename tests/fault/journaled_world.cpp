@@ -71,7 +71,9 @@ void JournaledWorld::recover() {
 }
 
 Result<void> JournaledWorld::try_recover() {
-  auto directory = storage::DataDirectory::open(*disk_, data, 1, std::nullopt, some_own_files);
+  // Each recovery is another run.
+  static std::atomic<std::uint64_t> drawn{1};
+  auto directory = storage::DataDirectory::open(*disk_, data, drawn++, std::nullopt, some_own_files);
   if (!directory) return directory.error();
   directory_ = std::move(*directory);
   storage::ReplayStart start;
@@ -89,14 +91,18 @@ Result<void> JournaledWorld::try_recover() {
   if (!loaded) return loaded.error();
   start.cut = loaded->journal_position;
   start.mirrors = loaded->mirrors;
+  start.run = loaded->run;
   auto replayed = storage::replay_journal(*disk_, data, keyspace_, gate_, std::move(start), {});
   if (!replayed) return replayed.error();
   if (auto removed = storage::remove_beyond(*disk_, data, *replayed); !removed) return removed;
   auto files = storage::AdoptedFiles::open(*disk_, data, std::move(replayed->named));
   if (!files) return files.error();
   files_ = std::move(*files);
+  storage::JournalOptions options = journal_options();
+  options.lineage = directory_->lineage();
+  options.lineage.run_before = replayed->run;
   auto journal =
-      storage::Journal::open(*disk_, data, replayed->position, 1, journal_options(),
+      storage::Journal::open(*disk_, data, replayed->position, 1, options,
                              {.on_progress = {}, .on_save_needed = [this] { needs_save_ = true; }});
   if (!journal) return journal.error();
   journal_ = std::move(*journal);

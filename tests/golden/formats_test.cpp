@@ -180,7 +180,7 @@ void write_newest(SimulatedDisk& disk) {
   keyspace::Mutator without_journal(keyspace, nullptr);
   add(without_journal, keyspace, {.database = 14, .key = "saved"}, "above", 0, 2);
 
-  test::JournalFiles journal(4096, segment_bytes);
+  test::JournalFiles journal(4096, segment_bytes, 0, (*directory)->lineage());
   keyspace::Mutator mutator(keyspace, &journal);
   const std::uint64_t cut = journal.position();
   SnapshotTaker taker(keyspace, test::some_time, cut);
@@ -321,12 +321,19 @@ ReplayReport start(SimulatedDisk& disk, keyspace::Keyspace& keyspace) {
   INFO((loaded ? "" : loaded.error().detail));
   REQUIRE(loaded);
   Gate gate(1);
-  const auto replayed = replay_journal(
-      disk, "data", keyspace, gate,
-      {.cut = loaded->journal_position, .positions = std::move(positions), .mirrors = loaded->mirrors}, {});
+  const auto replayed = replay_journal(disk, "data", keyspace, gate,
+                                       {.cut = loaded->journal_position,
+                                        .positions = std::move(positions),
+                                        .mirrors = loaded->mirrors,
+                                        .run = loaded->run},
+                                       {});
   INFO((replayed ? "" : replayed.error().detail));
   REQUIRE(replayed);
   return *replayed;
+}
+
+int number_of(const std::string& version) {
+  return std::stoi(version.substr(version.find('-') + 1));
 }
 
 // The filters of all versions from 2 on; from 3 on, keys have deadlines as well. `more` are the filters that
@@ -356,12 +363,12 @@ void require_journaled(const std::string& version, keyspace::Deadline of_large, 
   all.insert(all.end(), more.begin(), more.end());
   require_holds(filters.keyspace, all);
   CHECK(filters.keyspace.mirrors().all() == mirrors);
-  if (version == "version-8" || version == "version-9") {
+  if (number_of(version) >= 8) {
     require_strings(filters.keyspace);
   } else {
     CHECK(filters.keyspace.size(13) == 0);
   }
-  if (version == "version-9") require_client_filters(filters.keyspace);
+  if (number_of(version) >= 9) require_client_filters(filters.keyspace);
 }
 
 }  // namespace
@@ -394,8 +401,8 @@ TEST_CASE("a data directory of version 3 can be read, with its deadlines", "[gol
 }
 
 // In version 5 filters are created together with their first items; version 6 has a SYNCED, version 7 has
-// groups of frames, version 8 has strings, and version 9 has bitmaps of clients.
-TEST_CASE("data directories of versions 4 to 9 can be read, with adopted filters, mirrors and databases",
+// groups of frames, version 8 has strings, version 9 has bitmaps of clients, and version 10 has an identity.
+TEST_CASE("data directories of versions 4 to 10 can be read, with adopted filters, mirrors and databases",
           "[golden]") {
   const filter::FilterOptions plain{.seed = 5};
   const filter::FilterOptions of_source{.seed = 8};
@@ -404,7 +411,7 @@ TEST_CASE("data directories of versions 4 to 9 can be read, with adopted filters
       .error_rate = 0.01, .capacity = 3, .expansion = 2, .hash = filter::ItemHash::redisbloom};
   const filter::FilterOptions full{.capacity = 1, .expansion = 0, .seed = 5};
   const std::string version =
-      GENERATE("version-4", "version-5", "version-6", "version-7", "version-8", "version-9");
+      GENERATE("version-4", "version-5", "version-6", "version-7", "version-8", "version-9", "version-10");
   std::vector<Expected> more{{5, "moved", "moved", 3, 3, 1, plain},
                              {7, "swapped", "swapped", 3, 3, 1, plain},
                              {8, "whole", "whole", 5, 5, 1, of_target, 33'177'117'420'000},
@@ -416,7 +423,7 @@ TEST_CASE("data directories of versions 4 to 9 can be read, with adopted filters
                              {10, "left alone", "", 0, 0, 1, of_target},
                              {11, "source", "broken", 3, 3, 1, plain},
                              {11, "full", "broken", 1, 1, 1, full}};
-  if (version >= "version-7") more.push_back({12, "grouped", "transaction", 7, 7, 1, plain});
+  if (number_of(version) >= 7) more.push_back({12, "grouped", "transaction", 7, 7, 1, plain});
   require_journaled(version, 33'177'117'420'000, 0x0102030405060708, more,
                     {{.database = 10, .source = "source", .target = "target", .items_before = 0},
                      {.database = 11,
@@ -426,11 +433,25 @@ TEST_CASE("data directories of versions 4 to 9 can be read, with adopted filters
                       .items_before = 0}});
 }
 
+TEST_CASE("a directory of an earlier version has no identity, and gets one", "[golden]") {
+  for (const std::string version : {"version-9", "version-10"}) {
+    SimulatedDisk disk;
+    read(version, disk);
+    const std::uint64_t drawn = 77;
+    const auto directory = DataDirectory::open(disk, "data", drawn, std::nullopt);
+    REQUIRE(directory);
+    SimulatedDisk empty;
+    const auto other = DataDirectory::open(empty, "data", drawn, std::nullopt);
+    REQUIRE(other);
+    CHECK(((*directory)->lineage() == (*other)->lineage()) == (version == "version-9"));
+  }
+}
+
 TEST_CASE("files written today are equal to the newest golden files", "[golden]") {
   SimulatedDisk written;
   write_newest(written);
   SimulatedDisk committed;
-  read("version-9", committed);
+  read("version-10", committed);
   auto files = written.files();
   files.erase("data/LOCK");
   // The version of Sepal stands in the MANIFEST.

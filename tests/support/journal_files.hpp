@@ -4,6 +4,7 @@
 #include <sepal/base/hash.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/storage/journal_format.hpp>
+#include <sepal/storage/lineage.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -30,8 +31,8 @@ class JournalFiles final : public keyspace::MutationLog, public Telling<JournalF
  public:
   // The first segment has the number behind `number`.
   explicit JournalFiles(std::uint64_t first_position = 0, std::uint64_t segment_bytes = 1 << 16,
-                        std::uint64_t number = 0)
-      : position_(first_position), segment_bytes_(segment_bytes), number_(number) {
+                        std::uint64_t number = 0, const storage::Lineage& lineage = {})
+      : position_(first_position), segment_bytes_(segment_bytes), number_(number), lineage_(lineage) {
     begin_segment();
   }
 
@@ -63,8 +64,10 @@ class JournalFiles final : public keyspace::MutationLog, public Telling<JournalF
   void mark() {
     SimulatedDisk disk;
     disk.put("d/file", {});
-    REQUIRE(storage::SyncedFile(disk, "d").write(
-        {.segment_number = number_, .first_position = first_position_, .position = position_}));
+    REQUIRE(storage::SyncedFile(disk, "d").write({.segment_number = number_,
+                                                  .first_position = first_position_,
+                                                  .position = position_,
+                                                  .identity = lineage_.identity}));
     files_["SYNCED"] = disk.files().at("d/SYNCED");
   }
 
@@ -74,6 +77,9 @@ class JournalFiles final : public keyspace::MutationLog, public Telling<JournalF
     header.segment_number = ++number_;
     header.first_position = position_;
     header.segment_bytes = segment_bytes_;
+    header.identity = lineage_.identity;
+    header.run = lineage_.run;
+    header.run_before = lineage_.run_before;
     header.checksum = storage::format::segment_checksum(header);
     Bytes file(static_cast<std::size_t>(segment_bytes_));
     std::memcpy(file.data(), &header, sizeof header);
@@ -125,6 +131,7 @@ class JournalFiles final : public keyspace::MutationLog, public Telling<JournalF
   std::uint64_t segment_bytes_;
   std::uint64_t synced_position_ = 0;
   std::uint64_t number_;
+  storage::Lineage lineage_;
   std::string newest_;
   std::size_t used_ = 0;
 };

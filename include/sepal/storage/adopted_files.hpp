@@ -56,11 +56,12 @@ class AdoptedFiles {
  private:
   AdoptedFiles(Disk& disk, Path directory, std::vector<NamedFile> named);
   Result<void> remove_remains();
+  std::uint64_t next_number();
 
   Disk& disk_;
   const Path directory_;
-  std::uint64_t next_number_ = 1;  // Belongs to the thread that writes.
-  Mutex mutex_;                    // Lock order: after the gate; nothing is locked inside.
+  std::uint64_t number_ = 0;  // of the last file. Belongs to the thread that writes.
+  Mutex mutex_;               // Lock order: after the gate; nothing is locked inside.
   std::vector<NamedFile> named_ SEPAL_GUARDED_BY(mutex_);
 };
 

@@ -28,6 +28,10 @@ namespace sepal::storage {
 
 // The folder in a data directory in which a restore prepares its copy. Nothing else reads it.
 inline constexpr std::string_view restore_folder = "restore.partial";
+// While a restore replaces the data, one of these folders is there, and no start takes the directory
+// (put_in_place).
+inline constexpr std::string_view restore_old = "restore.old";
+inline constexpr std::string_view restore_new = "restore.new";
 
 struct CopyOrder {
   Path from;  // a data directory
@@ -58,17 +62,19 @@ Result<CopyReport> copy_data(Disk& disk, const CopyOrder& order, const ProgressS
 // verify_directory. Blocks. Errors: damaged (also for a file of a newer version), those of Disk.
 Result<void> require_whole(Disk& disk, const Path& directory, const ProgressSink& progress);
 
-// Whether `directory` has entries other than LOCK, the reserve, restore_folder, and folders of put_aside().
-// Blocks. Errors: those of Disk.
+// Refuses a directory in which a restore was cut off while it replaced the data. Blocks. Errors: damaged,
+// with the line to type; those of Disk.
+Result<void> require_no_begun_restore(Disk& disk, const Path& directory);
+
+// Whether `directory` has entries other than LOCK, the reserve, and folders of a restore. Blocks. Errors:
+// those of Disk.
 Result<bool> holds_data(Disk& disk, const Path& directory);
 
-// Moves all such entries of `directory` into a new folder in it, and returns the folder. CURRENT goes first,
-// so a crash leaves no directory that a start takes for whole. The caller holds the lock. Blocks. Errors:
-// those of Disk.
-Result<Path> put_aside(Disk& disk, const Path& directory);
-
-// Moves everything that `copy`, a folder in `directory`, holds into `directory`, CURRENT last: after a crash
-// before that, a start refuses the directory. The caller holds the lock. Blocks. Errors: those of Disk.
-Result<void> move_in(Disk& disk, const Path& copy, const Path& directory);
+// Puts the copy in restore_folder of `directory` in the place of its data. What was there is in a new folder
+// then, replaced-1, replaced-2, ..., which is returned; an empty path: nothing was there. After a crash the
+// directory has the old data, or the new, or require_no_begun_restore() refuses it, and this may be called
+// again with another copy. The caller holds the lock. Blocks. Errors: those of Disk; the restore counts as
+// cut off then.
+Result<Path> put_in_place(Disk& disk, const Path& directory);
 
 }  // namespace sepal::storage

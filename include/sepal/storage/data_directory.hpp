@@ -23,6 +23,7 @@
 #include <sepal/filter/filter.hpp>
 #include <sepal/keyspace/keyspace.hpp>
 #include <sepal/storage/disk.hpp>
+#include <sepal/storage/lineage.hpp>
 #include <sepal/storage/snapshot.hpp>
 #include <sepal/storage/streamed_filter.hpp>
 
@@ -51,6 +52,7 @@ struct GenerationReport {
   std::uint64_t bytes = 0;             // in all files
   std::uint64_t linked_bytes = 0;      // in files that a save did not write, because nothing changed in them
   std::uint64_t journal_position = 0;  // at the cut
+  std::uint32_t run = 0;               // from a load: the run that saved it (lineage.hpp)
   std::vector<keyspace::Mirror> mirrors{};  // from a load: begin them when all filters are under their keys
 };
 
@@ -101,16 +103,22 @@ Result<DirectoryUse> use_of(Disk& disk, const Path& directory);
 class DataDirectory {
  public:
   // Creates the directory (and its parents) when missing, takes the lock, removes remains, reads or draws the
-  // seed. `seed_drawn` is the random number for a new seed, if one is needed. `seed_fixed` is used instead of
-  // the directory's seed, which stays as it is. Errors: in_use (another sepald), read_only, disk_full, io,
-  // damaged, unsupported_version.
-  static Result<std::unique_ptr<DataDirectory>> open(Disk& disk, Path directory, std::uint64_t seed_drawn,
+  // seed and the identity, and draws the run. They are drawn from `drawn`, a random number that is new at
+  // each call. `seed_fixed` is used instead of the directory's seed, which stays as it is. Errors: in_use
+  // (another sepald), read_only, disk_full, io, unsupported_version; damaged, also where files of two data
+  // directories are mixed, or a restore was cut off.
+  static Result<std::unique_ptr<DataDirectory>> open(Disk& disk, Path directory, std::uint64_t drawn,
                                                      std::optional<std::uint64_t> seed_fixed,
                                                      const DataDirectoryOptions& options = {});
   ~DataDirectory();
 
   [[nodiscard]] const Path& path() const;
   [[nodiscard]] std::uint64_t seed() const;
+  // Identity and run, for what this process writes into the directory.
+  [[nodiscard]] Lineage lineage() const;
+
+  // The bytes of the generation that was loaded or saved last; 0: there was none.
+  [[nodiscard]] std::uint64_t saved_bytes() const;
 
   // Writes lines for read_notes(), in the place of earlier ones. Errors: io, disk_full, read_only.
   Result<void> note(std::string_view lines);

@@ -88,7 +88,7 @@ struct AsideFile {
 // Synchronised. Blocks. Errors, unless a member says otherwise: io, disk_full, read_only, not_found.
 //
 // Files are regular files. A folder, pipe, socket or device in the place of a file is an error (io) that says
-// which. No open waits for the other end of a pipe.
+// which, and so is a link to a file that is not there. No open waits for the other end of a pipe.
 class Disk {
  public:
   virtual ~Disk() = default;

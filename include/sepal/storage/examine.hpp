@@ -82,7 +82,7 @@ struct SalvageReport {
 // to them up to its damage: behind the damage it is unknown what a key names. A generation without a MANIFEST
 // is salvaged without the journal. `into` is new or empty, and not inside `directory`. Memory: all filters.
 // Blocks. Errors: out_of_range (`into`), not_found as verify_directory, those of Disk, too_large and
-// out_of_memory.
+// out_of_memory; damaged where files of two data directories are mixed, or a restore was cut off.
 Result<SalvageReport> salvage_directory(Disk& disk, const Path& directory, const Path& into,
                                         std::uint64_t seed_drawn, const ProgressSink& progress);
 

@@ -25,6 +25,7 @@
 #include <sepal/base/result.hpp>
 #include <sepal/keyspace/mutation_log.hpp>
 #include <sepal/storage/disk.hpp>
+#include <sepal/storage/lineage.hpp>
 #include <sepal/storage/reserve.hpp>
 
 #include <chrono>
@@ -48,6 +49,7 @@ struct JournalOptions {
   std::uint32_t segments_ahead = 2;                       // prepared beside the active one, at least 1
   std::chrono::milliseconds sync_interval{1000};          // under `everysec`
   bool threaded = true;                                   // false: work() is called instead; for tests
+  Lineage lineage{};                                      // of new segments, and of SYNCED
 };
 
 struct JournalStatus {

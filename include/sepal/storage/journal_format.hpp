@@ -47,7 +47,9 @@ struct SegmentHeader {
   U64 segment_number = 0;
   U64 first_position = 0;
   U64 segment_bytes = 0;  // the size of the file
-  std::array<unsigned char, 16> reserved{};
+  U64 identity = 0;       // lineage.hpp
+  U32 run = 0;
+  U32 run_before = 0;
   U64 checksum = 0;  // over the fields above
 };
 static_assert(sizeof(SegmentHeader) == 64 && alignof(SegmentHeader) == 1);
@@ -75,7 +77,8 @@ inline constexpr std::uint32_t frame_body_bytes_max = std::uint32_t{256} << 10;
 
 // The file SYNCED says how far the journal was on disk, so that a journal that ends earlier is known to have
 // lost something. It has two slots, written in turn: a torn write leaves the other one.
-inline constexpr std::uint32_t synced_version = 1;
+inline constexpr std::uint32_t synced_version = 2;
+inline constexpr std::uint32_t synced_version_without_identity = 1;  // is read as well
 struct SyncedSlot {
   static constexpr std::array<char, 8> expected_magic{'S', 'E', 'P', 'A', 'L', 'S', 'Y', 'N'};
   std::array<char, 8> magic = expected_magic;
@@ -84,7 +87,8 @@ struct SyncedSlot {
   U64 segment_number = 0;  // the newest segment with something that is on disk
   U64 first_position = 0;  // where that segment begins
   U64 position = 0;        // everything before it is on disk; at most position_max
-  std::array<unsigned char, 16> reserved{};
+  U64 identity = 0;        // lineage.hpp
+  U64 reserved = 0;
   U64 checksum = 0;  // over the fields above
 };
 static_assert(sizeof(SyncedSlot) == 64 && alignof(SyncedSlot) == 1);

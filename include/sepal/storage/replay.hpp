@@ -55,10 +55,12 @@ struct ReplayStart {
   std::uint64_t cut = 0;                    // the generation's cut; 0 when there is none
   FilterPositions positions;                // those of its filters
   std::vector<keyspace::Mirror> mirrors{};  // from the generation; their filters are under their keys
+  std::uint32_t run = 0;                    // that saved the generation; 0 when there is none
 };
 
 struct ReplayReport {
   std::uint64_t position = 0;  // where the journal goes on
+  std::uint32_t run = 0;       // that wrote what is before it (Lineage::run_before)
   std::uint64_t segments = 0;  // that were there
   std::uint64_t frames = 0;
   std::uint64_t operations = 0;

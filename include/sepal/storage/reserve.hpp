@@ -2,8 +2,11 @@
 // reserve-1 to reserve-4. They are removed when a start, a deletion or a save finds no room, and are made
 // again as soon as there is room. Until all of them are there, the journal takes no room for other changes.
 //
-//     reserve-1 and -2    the journal may take their room, for segments of their size
-//     all of them         a save may borrow them until it ends
+//     reserve-1 and -2    the journal may take their room, for segments of their size, but never the last
+//     piece all of them         a save may borrow them until it ends. If the data has grown, the room does
+//     not come back
+//                         with the end of the old generation: then the save borrows reserve-3 and -4 only,
+//                         and keys can still be removed after it
 #pragma once
 
 #include <sepal/base/assert.hpp>
@@ -42,8 +45,13 @@ class Reserve {
   // Removes one piece, so that the journal can take its room. False when the journal has had its share.
   // Blocks.
   bool give_to_journal();
-  // Removes all pieces, and keeps them away until returned(). False when no piece is there. Blocks.
-  bool lend();
+  struct Loan {
+    std::uint64_t byte_count = 0;
+    bool for_good = false;  // the room will not come back when the save ends
+  };
+  // Removes all pieces, and keeps them away until returned(). For good: those behind the journal's share.
+  // False when they are not as much as is wanted: then they stay for other ways out. Blocks.
+  bool lend(const Loan& wanted);
   void returned() {
     const bool was_lent = lent_.exchange(false);
     SEPAL_ASSERT(was_lent, "a reserve is returned that was not lent");
@@ -57,6 +65,7 @@ class Reserve {
   [[nodiscard]] Path path(std::size_t piece) const;
   Result<void> look();
   bool remove(std::size_t piece);
+  [[nodiscard]] std::uint64_t bytes_from(std::size_t first_piece) const;
 
   Disk& disk_;
   const Path directory_;

@@ -67,8 +67,9 @@ struct SaverCallbacks {
   // saved. May be empty.
   std::function<void(const Error& error, std::uint64_t lacking_bytes)> failed{};
   // A save found the disk full with so many bytes left to write. True when the reserve is given up for it,
-  // until reserve_returned. Both may be empty, or neither.
-  std::function<bool(std::uint64_t bytes_left)> lend_reserve{};
+  // until reserve_returned. Both may be empty, or neither. `data_grows`: the generation takes more room than
+  // the one before it, so the room will not come back with the end of that one.
+  std::function<bool(std::uint64_t bytes_left, bool data_grows)> lend_reserve{};
   std::function<void()> reserve_returned{};
 };
 

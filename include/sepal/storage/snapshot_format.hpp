@@ -48,9 +48,11 @@ class Little {
 using U32 = Little<std::uint32_t>;
 using U64 = Little<std::uint64_t>;
 
-inline constexpr std::uint32_t version = 4;  // for the filter files and the MANIFEST alike
-// These versions are read as well; a field that their heads lack is then 0. They are older than mirrors, than
-// deadlines of keys, and than the journal.
+inline constexpr std::uint32_t version = 4;  // of the filter files
+inline constexpr std::uint32_t manifest_version = 5;
+// These versions are read as well; a field that their heads lack is then 0. They are older than the identity
+// of a data directory, than mirrors, than deadlines of keys, and than the journal.
+inline constexpr std::uint32_t version_without_identity = 4;
 inline constexpr std::uint32_t version_without_mirrors = 3;
 inline constexpr std::uint32_t version_without_deadlines = 2;
 inline constexpr std::uint32_t version_without_journal = 1;
@@ -83,7 +85,7 @@ static_assert(sizeof(RecordHead) == 40 && alignof(RecordHead) == 1);
 struct ManifestHead {
   static constexpr std::array<char, 8> expected_magic{'S', 'E', 'P', 'A', 'L', 'M', 'A', 'N'};
   std::array<char, 8> magic = expected_magic;
-  U32 version = format::version;
+  U32 version = manifest_version;
   U32 flags = 0;
   U64 generation = 0;  // the number in the folder's name
   U64 taken_at = 0;    // time of the cut, in milliseconds since 1970-01-01 00:00 UTC
@@ -95,14 +97,19 @@ struct ManifestHead {
   U64 journal_position = 0;  // at the cut
   U32 mirror_count = 0;
   U32 reserved = 0;
+  U64 identity = 0;  // lineage.hpp
+  U32 run = 0;
+  U32 reserved_too = 0;
 };
-static_assert(sizeof(ManifestHead) == 80 && alignof(ManifestHead) == 1);
+static_assert(sizeof(ManifestHead) == 96 && alignof(ManifestHead) == 1);
 
-// The size of a head of version `found`, which is_known().
+// The size of a head of version `found`, which a reader knows.
 template <class Head>
 [[nodiscard]] constexpr std::size_t head_bytes(std::uint32_t found) {
   static_assert(std::is_same_v<Head, RecordHead> || std::is_same_v<Head, ManifestHead>);
   std::size_t bytes = sizeof(Head);
+  if (std::is_same_v<Head, ManifestHead> && found <= version_without_identity)
+    bytes -= sizeof(U64) + 2 * sizeof(U32);
   if (std::is_same_v<Head, ManifestHead> && found <= version_without_mirrors) bytes -= 2 * sizeof(U32);
   if (std::is_same_v<Head, RecordHead> && found <= version_without_deadlines) bytes -= sizeof(U64);
   if (found == version_without_journal) bytes -= sizeof(U64);
@@ -110,6 +117,9 @@ template <class Head>
 }
 [[nodiscard]] constexpr bool is_known(std::uint32_t found) {
   return found >= version_without_journal && found <= version;
+}
+[[nodiscard]] constexpr bool is_known_manifest(std::uint32_t found) {
+  return found >= version_without_journal && found <= manifest_version;
 }
 
 struct ManifestFile {
@@ -158,6 +168,8 @@ struct Manifest {
   std::uint64_t item_count = 0;
   std::uint64_t byte_count = 0;
   std::uint64_t journal_position = 0;
+  std::uint64_t identity = 0;
+  std::uint32_t run = 0;
   std::string writer;
   std::vector<ListedFile> files;
   std::vector<keyspace::Mirror> mirrors;  // at the cut
@@ -176,6 +188,9 @@ inline constexpr std::size_t sealed_line_bytes_max = 256;
 [[nodiscard]] std::string sealed_line(std::string_view kind, std::string_view value);
 // The value. Errors as decode_manifest.
 Result<std::string> decode_sealed_line(std::string_view kind, std::string_view line);
+
+// 16 digits.
+[[nodiscard]] std::string hexadecimal(std::uint64_t value);
 
 // "generation-000000000007" for 7, and back; nothing for any other text. Numbers are at most
 // generation_number_max.

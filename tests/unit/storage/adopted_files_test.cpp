@@ -134,20 +134,29 @@ TEST_CASE("a file is removed when a generation holds its filter, and not before"
   CHECK(directory.names().empty());
 }
 
-TEST_CASE("a start removes files that no record names, and continues above all numbers",
+TEST_CASE("a start removes files that no record names, and continues above the numbers of the others",
           "[storage][adopted]") {
   Directory directory;
   for (int i = 0; i < 3; ++i) REQUIRE(directory.files->write(filter_with(1), {}));
   directory.disk.put("data/adopted-000000000009.tmp", test::Bytes(3));
   directory.disk.put(Path("data") / aside_name(77), test::Bytes(3));
   directory.disk.put("data/adopted-9", test::Bytes(3));
+  directory.disk.put("data/adopted-999999999999", test::Bytes(3));
   directory.reopen({{.number = 2, .position = 50}});
   CHECK(directory.names() == std::vector<std::string>{"adopted-000000000002", "adopted-9"});
   const auto next = directory.files->write(filter_with(1), {});
   REQUIRE(next);
-  CHECK(next->number == 4);
+  CHECK(next->number == 3);
   directory.files->generation_saved(50);
-  CHECK(directory.names() == std::vector<std::string>{"adopted-000000000004", "adopted-9"});
+  CHECK(directory.names() == std::vector<std::string>{"adopted-000000000003", "adopted-9"});
+}
+
+TEST_CASE("after the highest number of an adopted file the numbers begin anew", "[storage][adopted]") {
+  Directory directory;
+  directory.reopen({{.number = 1, .position = 50}, {.number = format::adopted_number_max, .position = 60}});
+  const auto next = directory.files->write(filter_with(1), {});
+  REQUIRE(next);
+  CHECK(next->number == 2);
 }
 
 TEST_CASE("replay puts adopted filters under their keys, and applies later changes to them",

@@ -174,12 +174,12 @@ TEST_CASE("a file that is whole but belongs elsewhere is refused", "[storage]") 
 TEST_CASE("a file of another version is unsupported, whatever else it holds", "[storage]") {
   for (const std::string name : {"MANIFEST", "pack-0", "filter-1-0"}) {
     FileMap files = small_generation();
-    files[folder + name][offsetof(format::FilterFileHeader, version)] = std::byte{format::version + 1};
+    const std::uint32_t known = name == "MANIFEST" ? format::manifest_version : format::version;
+    files[folder + name][offsetof(format::FilterFileHeader, version)] = static_cast<std::byte>(known + 1);
     const Error error = refused(files, folder + name);
     CHECK(error.code == Errc::unsupported_version);
-    CHECK(mentions(error, "was written by a newer version of Sepal (format " +
-                              std::to_string(format::version + 1) + ", this version reads up to " +
-                              std::to_string(format::version) + ")"));
+    CHECK(mentions(error, "was written by a newer version of Sepal (format " + std::to_string(known + 1) +
+                              ", this version reads up to " + std::to_string(known) + ")"));
     CHECK(error.detail.ends_with("; use that version, or restore the data directory from a backup"));
     CHECK_FALSE(mentions(error, "damaged"));
     CHECK_FALSE(mentions(error, "salvage"));

@@ -236,7 +236,8 @@ TEST_CASE("inspect prints what each kind of file holds", "[storage][examine]") {
   CHECK(contains(*(grown + 1), "layer items=4 capacity=4 "));
 
   const auto journal = inspected(directory.files, "data/journal-000000000001");
-  CHECK(journal[0] == "segment number=1 first_position=0 bytes=4096");
+  CHECK(journal[0] ==
+        "segment number=1 first_position=0 bytes=4096 identity=\"0000000000000000\" run=0 run_before=0");
   CHECK(journal[1].starts_with("frame offset=64 position=0 bytes="));
   CHECK(contains(journal[2], "created database=1 key=\"recorded\" error_rate=0.01 capacity=100 "));
   CHECK(journal[4] == "added database=1 key=\"recorded\" items=1");

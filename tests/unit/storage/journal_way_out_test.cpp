@@ -130,6 +130,37 @@ TEST_CASE_METHOD(WayOutFixture, "removals leave half of the reserve to a save",
   CHECK(add(1));
 }
 
+TEST_CASE_METHOD(WayOutFixture, "keys can be removed after a save that has grown into the reserve",
+                 "[storage][journal][reserve][fault]") {
+  open_journal();
+  leave_room(test::small_segment_bytes);
+  fill_all();
+  REQUIRE(reserve->lend({.byte_count = 2 * piece_bytes, .for_good = true}));
+  // The save has taken the room of both pieces.
+  disk.set_capacity(used());
+  reserve->returned();
+  journal->work();
+  CHECK_FALSE(reserve->whole());
+  for (int i = 0; i < 20; ++i) REQUIRE(remove_key());
+  CHECK(reserve->byte_count() == piece_bytes);
+  journal->work();
+  CHECK(removals() == 20);
+  CHECK(log().admit(test::add_bytes(1)) == Admission::refused);
+}
+
+TEST_CASE_METHOD(WayOutFixture, "where keys cannot be removed either, the refusal says what to free",
+                 "[storage][journal][reserve][fault]") {
+  open_journal();
+  leave_room(test::small_segment_bytes);
+  fill_all();
+  while (remove_key()) {
+  }
+  CHECK(journal->status().refusal.find(
+            "No space left on device; free " +
+            std::to_string(reserve_bytes - reserve->byte_count() + test::small_segment_bytes) +
+            " bytes on the disk of d") != std::string::npos);
+}
+
 TEST_CASE_METHOD(WayOutFixture, "new room goes to the reserve first", "[storage][journal][reserve][fault]") {
   open_journal();
   const std::uint64_t full_at = leave_room(test::small_segment_bytes);

@@ -52,7 +52,7 @@ TEST_CASE("reserve files of another size are removed, and all files if there is 
   CHECK(disk.list("d")->empty());
   CHECK(none->whole());
   REQUIRE(none->restore());
-  CHECK_FALSE(none->lend());
+  CHECK_FALSE(none->lend({}));
   CHECK_FALSE(none->give_to_journal());
 }
 
@@ -64,7 +64,8 @@ TEST_CASE("the journal gets half of the reserve, and a save all of the rest", "[
   CHECK(reserve->give_to_journal());
   CHECK_FALSE(reserve->give_to_journal());
   CHECK(reserve->byte_count() == reserve_bytes / 2);
-  CHECK(reserve->lend());
+  CHECK_FALSE(reserve->lend({.byte_count = reserve_bytes / 2 + 1}));
+  CHECK(reserve->lend({.byte_count = reserve_bytes / 2}));
   CHECK(disk.list("d")->empty());
   CHECK(reserve->restore().error().code == Errc::in_use);
   reserve->returned();
@@ -72,12 +73,28 @@ TEST_CASE("the journal gets half of the reserve, and a save all of the rest", "[
   CHECK(reserve->whole());
 }
 
+TEST_CASE("a save of data that has grown leaves the journal's share, and the journal leaves one piece",
+          "[storage][reserve]") {
+  test::SimulatedDisk disk;
+  const auto reserve = opened(disk);
+  REQUIRE(reserve->restore());
+  CHECK_FALSE(reserve->lend({.byte_count = reserve_bytes / 2 + 1, .for_good = true}));
+  CHECK(reserve->lend({.byte_count = reserve_bytes / 2, .for_good = true}));
+  CHECK(*disk.list("d") == Names{"reserve-1", "reserve-2"});
+  reserve->returned();
+  CHECK(reserve->give_to_journal());
+  CHECK_FALSE(reserve->give_to_journal());
+  CHECK(*disk.list("d") == Names{"reserve-2"});
+  CHECK(reserve->lend({.byte_count = reserve_bytes / 4}));
+  CHECK(disk.list("d")->empty());
+}
+
 TEST_CASE("a reserve that is lent while a piece is made has no piece left", "[storage][reserve]") {
   test::SimulatedDisk disk;
   const auto reserve = opened(disk);
   disk.set_observer([&](const char* operation, const auto& path) {
     if (std::string_view(operation) == "create_mapped" && path.filename() == "reserve-2")
-      CHECK(reserve->lend());
+      CHECK(reserve->lend({}));
   });
   CHECK(reserve->restore().error().code == Errc::in_use);
   disk.set_observer({});

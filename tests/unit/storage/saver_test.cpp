@@ -73,7 +73,7 @@ struct Saving {
                              ++failures;
                            },
                        .lend_reserve =
-                           [this](std::uint64_t) {
+                           [this](std::uint64_t, bool) {
                              if (!reserve_there.exchange(false)) return false;
                              disk.free_space();
                              return true;

@@ -66,7 +66,7 @@ TEST_CASE("a manifest of any other length, or with any bit flipped, is refused",
 
 TEST_CASE("a manifest of another version is unsupported, not damaged", "[storage]") {
   std::vector<std::byte> bytes = encode(some_manifest());
-  bytes[offsetof(ManifestHead, version)] = std::byte{version + 1};
+  bytes[offsetof(ManifestHead, version)] = std::byte{manifest_version + 1};
   CHECK(code_of(bytes) == Errc::unsupported_version);
 }
 

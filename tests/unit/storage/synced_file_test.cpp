@@ -200,7 +200,7 @@ TEST_CASE_METHOD(JournalFixture, "if SYNCED cannot be written, the server goes o
   open();
   bool fails = true;
   disk.set_observer([&](std::string_view, const Path& of) {
-    if (fails && of.filename().string().starts_with("SYNCED"))
+    if (fails && (of.filename() == "SYNCED" || is_aside_name(of.filename().string())))
       disk.fail_at(disk.operation_count() + 1, Errc::io);
   });
   for (std::uint64_t item = 1; item < 5; ++item) {

@@ -1,0 +1,260 @@
+// Files of two data directories, or of two copies of one, that stand in one directory.
+#include <sepal/storage/backup.hpp>
+#include <sepal/storage/examine.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/journal_files.hpp"
+#include "support/simulated_disk.hpp"
+#include "support/small_server.hpp"
+
+namespace identity_test {
+
+using namespace sepal;
+using namespace sepal::storage;
+using test::Bytes;
+using test::SimulatedDisk;
+using test::SmallServer;
+
+namespace {
+
+using Files = std::map<std::string, Bytes>;
+
+// One directory's files, whose names begin at the directory.
+Files files_of(const SimulatedDisk& disk, const std::string& directory) {
+  Files files;
+  for (auto& [path, contents] : disk.files())
+    if (path.starts_with(directory + "/") && !path.ends_with("LOCK"))
+      files[path.substr(directory.size() + 1)] = contents;
+  return files;
+}
+
+bool of_generation(const std::string& name) {
+  return name == "CURRENT" || name.starts_with("generation-");
+}
+bool of_journal(const std::string& name) {
+  return name == "SYNCED" || name.starts_with("journal-");
+}
+bool is_segment(const std::string& name) {
+  return name.starts_with("journal-");
+}
+
+using Chosen = std::function<bool(const std::string& name)>;
+
+// The files of `home`, with the chosen ones of `other` in the place of its own.
+Files with_files_of(const Files& other, const Files& home, const Chosen& chosen) {
+  Files mixture;
+  for (const auto& file : home)
+    if (!chosen(file.first)) mixture.insert(file);
+  for (const auto& file : other)
+    if (chosen(file.first)) mixture.insert(file);
+  return mixture;
+}
+
+std::unique_ptr<SimulatedDisk> disk_of(const Files& files) {
+  auto disk = std::make_unique<SimulatedDisk>();
+  for (const auto& [name, contents] : files) disk->put(Path("data") / name, contents);
+  return disk;
+}
+
+// The same keys and changes in each directory, with other items: all positions are the same.
+Files directory_of(const std::string& name, std::uint64_t drawn, bool saved = true) {
+  SimulatedDisk disk;
+  SmallServer server(disk, "data", drawn);
+  REQUIRE(server.error().empty());
+  for (int number = 0; number < 5; ++number) server.add("key", name + " " + std::to_string(number));
+  if (saved) REQUIRE(server.save());
+  for (int number = 5; number < 10; ++number) server.add("key", name + " " + std::to_string(number));
+  REQUIRE(server.journal().sync_until(server.journal().position()));
+  return files_of(*disk.crashed_copy(test::Survival::all, 1), "data");
+}
+
+// The error with which a start, verify, salvage and a backup refuse the directory.
+void require_refused(const Files& files, const std::string& text) {
+  const auto disk = disk_of(files);
+  const SmallServer server(*disk, "data", 77);
+  INFO(server.error());
+  CHECK(server.error().find(text) != std::string::npos);
+  CHECK(files_of(*disk, "data") == files);
+
+  const auto findings = verify_directory(*disk, "data", {});
+  REQUIRE(findings);
+  CHECK(std::ranges::any_of(*findings, [&](const Finding& finding) {
+    return finding.stops_start() && finding.text.find(text) != std::string::npos;
+  }));
+  CHECK_FALSE(require_whole(*disk, "data", {}));
+}
+
+void require_mixture_refused(const Files& files) {
+  require_refused(files, "of different data directories");
+  const auto disk = disk_of(files);
+  const auto salvaged = salvage_directory(*disk, "data", "saved", 7, {});
+  REQUIRE_FALSE(salvaged);
+  CHECK(salvaged.error().detail.find("of different data directories") != std::string::npos);
+  CHECK(salvaged.error().detail.find("type: cd 'data' && mkdir not-of-") != std::string::npos);
+  CHECK(files_of(*disk, "saved").empty());
+  const auto copied = copy_data(*disk, {.from = "data", .into = "copy", .until = std::nullopt}, {});
+  REQUIRE_FALSE(copied);
+  CHECK(copied.error().detail.find("of different data directories") != std::string::npos);
+}
+
+// Goes on with a copy: a start, an add, and a stop.
+Files gone_on(const Files& files, std::uint64_t drawn, const std::string& item, bool saves) {
+  const auto disk = disk_of(files);
+  {
+    SmallServer server(*disk, "data", drawn);
+    INFO(server.error());
+    REQUIRE(server.error().empty());
+    server.add("key", item);
+    if (saves) REQUIRE(server.save());
+    server.add("key", item + " too");
+    REQUIRE(server.journal().sync_until(server.journal().position()));
+  }
+  return files_of(*disk, "data");
+}
+
+}  // namespace
+
+TEST_CASE("the files of another data directory are refused, though all positions fit", "[storage]") {
+  const Files home = directory_of("home", 1);
+  const Files other = directory_of("away", 2);
+  for (const auto& chosen : {of_generation, of_journal, is_segment})
+    require_mixture_refused(with_files_of(other, home, chosen));
+}
+
+TEST_CASE("another directory's generation beside a journal without one is refused", "[storage]") {
+  require_mixture_refused(
+      with_files_of(directory_of("away", 2), directory_of("home", 1, false), of_generation));
+}
+
+TEST_CASE("the message tells the file and the line for each of the two directories", "[storage]") {
+  const auto disk = disk_of(with_files_of(directory_of("away", 2), directory_of("home", 1), of_generation));
+  const std::string text = SmallServer(*disk, "data", 3).error();
+  INFO(text);
+  CHECK(text.find(" belong generation-000000000001") != std::string::npos);
+  CHECK(text.find(" && mv CURRENT generation-000000000001 not-of-") != std::string::npos);
+  CHECK(text.find(" && mv journal-000000000") != std::string::npos);
+  CHECK(text.find(" SYNCED not-of-") != std::string::npos);
+}
+
+TEST_CASE("a directory keeps its identity, and each start has a run of its own", "[storage]") {
+  Files files = directory_of("home", 1);
+  const auto identity = [&](std::uint64_t drawn) {
+    const auto disk = disk_of(files);
+    const auto data = DataDirectory::open(*disk, "data", drawn, std::nullopt);
+    REQUIRE(data);
+    return (*data)->lineage();
+  };
+  const Lineage first = identity(1);
+  CHECK(first.identity != 0);
+  for (std::uint64_t drawn = 2; drawn < 6; ++drawn) {
+    files = gone_on(files, drawn, "item " + std::to_string(drawn), drawn % 2 == 0);
+    CHECK(identity(drawn).identity == first.identity);
+    CHECK(identity(drawn).run != first.run);
+  }
+  const auto disk = disk_of(files);
+  SmallServer server(*disk, "data", 9);
+  REQUIRE(server.error().empty());
+  for (std::uint64_t drawn = 2; drawn < 6; ++drawn) {
+    CHECK(server.has("key", "item " + std::to_string(drawn)));
+    CHECK(server.has("key", "item " + std::to_string(drawn) + " too"));
+  }
+}
+
+TEST_CASE("the files of a copy that went on by itself are refused", "[storage]") {
+  const Files common = directory_of("home", 1);
+  const Files one = gone_on(common, 2, "one", true);
+  const Files two = gone_on(common, 3, "two", true);
+  for (const auto& chosen : {of_generation, of_journal, is_segment})
+    require_refused(with_files_of(two, one, chosen), "a copy of this data directory that went on by itself");
+  // Neither has saved since: the generation is the same, and the newest segment is the other's.
+  const Files three = gone_on(common, 2, "three", false);
+  const Files four = gone_on(gone_on(common, 3, "four", false), 4, "four later", false);
+  std::string newest;
+  for (const auto& [name, contents] : four)
+    if (is_segment(name)) newest = name;
+  Files mixture = three;
+  mixture[newest] = four.at(newest);
+  mixture.erase("SYNCED");
+  require_refused(mixture, "a copy of this data directory that went on by itself");
+}
+
+TEST_CASE("salvage of copies that went on apart keeps the generation and tells what is lost", "[storage]") {
+  const Files common = directory_of("home", 1);
+  const auto disk =
+      disk_of(with_files_of(gone_on(common, 3, "two", true), gone_on(common, 2, "one", true), of_generation));
+  const auto salvaged = salvage_directory(*disk, "data", "saved", 7, {});
+  REQUIRE(salvaged);
+  CHECK(salvaged->filters == 1);
+  CHECK(salvaged->operations == 0);
+  REQUIRE_FALSE(salvaged->lost.empty());
+  CHECK(salvaged->lost[0].find("the journal from position") != std::string::npos);
+}
+
+TEST_CASE("what salvage writes has the seed of the directory, and an identity of its own", "[storage]") {
+  const Files home = directory_of("home", 1);
+  const auto disk = disk_of(home);
+  REQUIRE(salvage_directory(*disk, "data", "saved", 7, {}));
+  const auto data = DataDirectory::open(*disk, "data", 8, std::nullopt);
+  const auto saved = DataDirectory::open(*disk, "saved", 9, std::nullopt);
+  REQUIRE(data);
+  REQUIRE(saved);
+  CHECK((*data)->seed() == (*saved)->seed());
+  CHECK((*data)->lineage().identity != (*saved)->lineage().identity);
+  require_mixture_refused(with_files_of(home, files_of(*disk, "saved"), is_segment));
+}
+
+TEST_CASE("a backup has the identity of its directory, and what follows a restore is a run of its own",
+          "[storage]") {
+  const Files home = directory_of("home", 1);
+  const auto disk = disk_of(home);
+  REQUIRE(copy_data(*disk, {.from = "data", .into = "copy", .until = std::nullopt}, {}));
+  const Files restored = gone_on(files_of(*disk, "copy"), 5, "restored", true);
+  const Files later = gone_on(home, 6, "later", true);
+  require_refused(with_files_of(restored, later, of_generation),
+                  "a copy of this data directory that went on by itself");
+}
+
+TEST_CASE("starts with the journal off, without changes, and killed at any time follow each other",
+          "[storage]") {
+  Files files = directory_of("home", 1);
+  std::vector<std::string> items;
+  for (std::uint64_t drawn = 10; drawn < 74; ++drawn) {
+    const auto disk = disk_of(files);
+    SmallServer server(*disk, "data", drawn, drawn % 3 == 0 ? JournalPolicy::off : JournalPolicy::everysec);
+    INFO(drawn << ": " << server.error());
+    REQUIRE(server.error().empty());
+    for (const std::string& item : items) REQUIRE(server.has("key", item));
+    const bool adds = drawn % 3 != 0 && drawn % 4 != 0;
+    if (adds) server.add("key", items.emplace_back("item " + std::to_string(drawn)));
+    if (drawn % 5 == 0) REQUIRE(server.save());
+    if (adds && drawn % 7 != 0) server.add("key", items.emplace_back("more " + std::to_string(drawn)));
+    // With or without an orderly stop.
+    files = files_of(*disk->crashed_copy(test::Survival::all, drawn), "data");
+  }
+}
+
+TEST_CASE("files without an identity, of an earlier version, fit each directory", "[storage]") {
+  SimulatedDisk disk;
+  test::JournalFiles journal;
+  journal.created({.database = 0, .key = "key"}, {.error_rate = 0.01, .capacity = 100, .seed = 7},
+                  (*filter::Filter::create({.error_rate = 0.01, .capacity = 100, .seed = 7}, test::roomy))
+                      ->newest_layer()
+                      .plan());
+  journal.end_frame();
+  journal.put(disk, "data");
+  Files files = files_of(disk, "data");
+  for (std::uint64_t drawn = 1; drawn < 4; ++drawn)
+    files = gone_on(files, drawn, std::to_string(drawn), drawn == 2);
+  const auto last = disk_of(files);
+  SmallServer server(*last, "data", 9);
+  REQUIRE(server.error().empty());
+  for (int drawn = 1; drawn < 4; ++drawn) CHECK(server.has("key", std::to_string(drawn)));
+}
+
+}  // namespace identity_test
