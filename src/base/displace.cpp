@@ -40,7 +40,7 @@ std::size_t displaced_index(std::span<const std::uint64_t> networks, std::uint64
   // The candidates are the connections of all networks that have the most.
   const auto candidates = static_cast<std::uint64_t>(
       std::ranges::count_if(networks, [&](std::uint64_t network) { return count_of(network) == most; }));
-  std::uint64_t chosen = random % candidates;
+  std::uint64_t chosen = random % ((candidates + 1) / 2);
   for (std::size_t index = 0; index < networks.size(); ++index)
     if (count_of(networks[index]) == most && chosen-- == 0) return index;
   SEPAL_ASSERT(false, "a candidate is missing");

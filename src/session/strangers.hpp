@@ -38,7 +38,6 @@ class Strangers {
   // clients that have logged in are taken off now.
   Client* choose(std::uint64_t random) {
     std::vector<Client*> sample;
-    std::vector<std::uint64_t> networks;
     std::size_t at = clients_.empty() ? 0 : random % clients_.size();
     while (sample.size() < std::min(sampled_max, clients_.size())) {
       Client& client = *clients_[at % clients_.size()];
@@ -47,10 +46,13 @@ class Strangers {
         continue;
       }
       sample.push_back(&client);
-      networks.push_back(client.network);
       ++at;
     }
-    return sample.empty() ? nullptr : sample[displaced_index(networks, random >> 32)];
+    if (sample.empty()) return nullptr;
+    std::ranges::sort(sample, {}, [](Client* client) { return client->id(); });
+    std::vector<std::uint64_t> networks;
+    for (const Client* const client : sample) networks.push_back(client->network);
+    return sample[displaced_index(networks, random >> 32)];
   }
 
  private:

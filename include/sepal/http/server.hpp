@@ -19,7 +19,7 @@
 namespace sepal::http {
 
 // Connections at a time.
-inline constexpr std::size_t connections_max = 32;
+inline constexpr std::size_t connections_max = 256;
 // A request line with its headers.
 inline constexpr std::size_t request_bytes_max = 8192;
 // The descriptors that a server has open: its listener, its epoll set and what belongs to it, connections,
