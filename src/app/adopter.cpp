@@ -5,8 +5,11 @@
 #include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 namespace sepal::app {
 namespace {
@@ -74,8 +77,15 @@ void Adopter::run(command::ClientState& client, command::Errand errand) {
 void Adopter::enqueue(command::ClientState& client, std::string_view what,
                       std::function<command::Answer(const Job& job)> perform) {
   SEPAL_ASSERT(parts_.has_value(), "a client asks for a filter before the adopter begins");
+  // What jobs hold for clients that have gone is in no account, so it goes before more is held. It is freed
+  // without the lock.
+  std::vector<Job> dropped;
   {
     const MutexLock lock(mutex_);
+    const auto gone =
+        std::ranges::stable_partition(waiting_, [](const Job& job) { return !job.client_gone->load(); });
+    dropped.assign(std::make_move_iterator(gone.begin()), std::make_move_iterator(gone.end()));
+    waiting_.erase(gone.begin(), gone.end());
     waiting_.push_back({.what = what,
                         .client_id = client.id,
                         // The flag outlives the client. A job whose client has gone is given up.

@@ -320,6 +320,7 @@ Result<void> Daemon::listen() {
     const auto replaced =
         serving_->services.users->adopt(*std::exchange(users_at_start_, {}), settings_.runtime.password);
     SEPAL_ASSERT(replaced.empty(), "only `default` is there before the ACL file is read");
+    keyspace_->count_others(serving_->services.users->byte_count());
   }
   const bool is_open = serving_->services.users->open();  // before clients can change it
   {
@@ -858,6 +859,7 @@ Result<void> Daemon::adopt_users(const std::string& text) {
     const GateClosed closed(gate_);
     command::Services& services = serving_->services;
     removed = services.users->adopt(std::move(*users), settings_.runtime.password);
+    keyspace_->count_others(services.users->byte_count());
     // Before the gate opens: clients have pointers to the removed users, which end with this function.
     command::dismiss(removed, services.clients, nullptr);
   }

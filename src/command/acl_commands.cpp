@@ -93,6 +93,22 @@ void append_selector(resp::Reply& reply, const AclSelector& selector) {
   reply.bulk(selector.channels());
 }
 
+// The reply has an element for each user.
+template <class Told>
+Next list_users(Context& context, const Told& told) {
+  const std::size_t reply_bytes = context.reply.size();
+  const std::uint64_t bytes_max = context.services.options.clients_memory_max;
+  const UserTable& users = context.services.users->all();
+  context.reply.array(users.size());
+  for (const auto& [name, user] : users) {
+    context.reply.bulk(told(*user));
+    if (bytes_max == 0 || context.reply.size() - reply_bytes <= bytes_max) continue;
+    context.reply.truncate(reply_bytes);
+    return refuse(context, text::users_reply_too_long);
+  }
+  return Next::done;
+}
+
 }  // namespace
 
 Next acl_categories_of(Context& context) {
@@ -122,17 +138,11 @@ Next acl_who_am_i(Context& context) {
 }
 
 Next acl_users(Context& context) {
-  const UserTable& users = context.services.users->all();
-  context.reply.array(users.size());
-  for (const auto& [name, user] : users) context.reply.bulk(name);
-  return Next::done;
+  return list_users(context, [](const User& user) { return user.name(); });
 }
 
 Next acl_list(Context& context) {
-  const UserTable& users = context.services.users->all();
-  context.reply.array(users.size());
-  for (const auto& [name, user] : users) context.reply.bulk("user " + name + " " + user->rules());
-  return Next::done;
+  return list_users(context, [](const User& user) { return "user " + user.name() + " " + user.rules(); });
 }
 
 Next acl_get_user(Context& context) {
@@ -161,9 +171,13 @@ Next acl_get_user(Context& context) {
 }
 
 Next acl_set_user(Context& context) {
-  const std::string wrong = context.services.users->set(context.words[2], context.words.subspan(3));
+  keyspace::Keyspace& keyspace = context.services.keyspace;
+  Users& users = *context.services.users;
+  const std::string wrong =
+      users.set(context.words[2], context.words.subspan(3), keyspace.filter_limits().bytes_max);
   // The texts are those of an ACL file as well, and have no error code.
   if (!wrong.empty()) return refuse(context, "ERR " + wrong);
+  keyspace.count_others(users.byte_count());
   context.reply.ok();
   return Next::done;
 }
@@ -174,6 +188,7 @@ Next acl_delete_users(Context& context) {
   if (std::ranges::find(names, Users::default_name) != names.end())
     return refuse(context, text::default_stays);
   const RemovedUsers removed = context.services.users->remove(names);
+  context.services.keyspace.count_others(context.services.users->byte_count());
   context.reply.integer_unsigned(removed.size());
   // While `removed` lives: clients still point to its users. The gate is closed (Flag::alone), so no client
   // runs meanwhile.

@@ -35,6 +35,7 @@ void AclLog::note(Event event, WallTime now, std::size_t entries_max) {
   });
   if (same != searched) {
     // The entries are sorted by their last event, so this one moves to the front.
+    byte_count_ -= same->byte_count();
     Entry entry = std::move(*same);
     entries_.erase(same);
     ++entry.count;
@@ -44,8 +45,12 @@ void AclLog::note(Event event, WallTime now, std::size_t entries_max) {
   } else {
     entries_.push_front({.event = std::move(event), .id = next_id_++, .created = now, .updated = now});
   }
+  byte_count_ += entries_.front().byte_count();
   // More than one entry may go: CONFIG SET may have lowered the number since the last event.
-  while (entries_.size() > entries_max) entries_.pop_back();
+  while (entries_.size() > entries_max || byte_count_ > acl_log_bytes_max) {
+    byte_count_ -= entries_.back().byte_count();
+    entries_.pop_back();
+  }
 }
 
 std::vector<AclLog::Entry> AclLog::newest(std::size_t count_max) const {
@@ -57,6 +62,7 @@ std::vector<AclLog::Entry> AclLog::newest(std::size_t count_max) const {
 void AclLog::clear() {
   const MutexLock lock(mutex_);
   entries_.clear();
+  byte_count_ = 0;
 }
 
 std::uint64_t AclLog::count_of(AclReason reason) const {

@@ -125,7 +125,7 @@ std::string User::apply_one(std::string_view rule) {
       wrong = selectors_.front().apply(rule);
     }
   }
-  if (wrong.empty() && byte_count() > sizeof(User) + name_.size() + user_bytes_max) wrong = user_too_large;
+  if (wrong.empty() && byte_count() > fixed_bytes() + user_bytes_max) wrong = user_too_large;
   return wrong.empty() ? std::string() : wrong_rule(rule, wrong);
 }
 
@@ -248,8 +248,14 @@ std::string User::rules() const {
   return text;
 }
 
+// Without rules and passwords: the user, and its entry in the table of users, which has the name once more.
+std::size_t User::fixed_bytes() const {
+  constexpr std::size_t entry_bytes = 128;
+  return sizeof(User) + entry_bytes + 2 * name_.size();
+}
+
 std::size_t User::byte_count() const {
-  std::size_t bytes = sizeof(User) + name_.size();
+  std::size_t bytes = fixed_bytes();
   for (const std::string& password : passwords_) bytes += sizeof(std::string) + password.size();
   for (const AclSelector& selector : selectors_) bytes += sizeof(AclSelector) + selector.byte_count();
   return bytes;

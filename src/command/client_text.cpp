@@ -69,8 +69,7 @@ void append_client_line(std::string& text, const ClientState& client, SteadyTime
   line.count("qbuf", client.bytes_unparsed).field("qbuf-free", "0").field("argv-mem", "0");
   line.count("multi-mem", queued_bytes).field("rbs", "0").field("rbp", "0").field("obl", "0");
   line.field("oll", client.bytes_unsent == 0 ? "0" : "1").count("omem", client.bytes_unsent);
-  line.count("tot-mem",
-             sizeof client + client.bytes_unparsed + client.bytes_unsent + client.bytes_for_exec());
+  line.count("tot-mem", sizeof client + client.bytes_held());
   line.field("events", "r").field("cmd", client.last_command != nullptr ? client.last_command->name : "NULL");
   line.field("user", client.user->name()).field("redir", "-1").count("resp", client.protocol);
   line.field("lib-name", client.library_name).field("lib-ver", client.library_version);

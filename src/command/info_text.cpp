@@ -170,7 +170,8 @@ void append_memory(const Context& context, const Durability&, InfoLines& lines) 
                static_cast<std::int64_t>(usage.resident_bytes) - static_cast<std::int64_t>(used));
   lines.zeros({"mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers",
                "mem_clients_slaves"});
-  lines.count("mem_clients_normal", context.services.buffers.total());
+  lines.count("mem_clients_normal",
+              context.services.buffers.total() + context.services.monitors.bytes_on_their_way());
   lines.zeros({"mem_cluster_links", "mem_aof_buffer"});
   lines.line("mem_allocator", "libc");
   lines.zeros({"mem_overhead_db_hashtable_rehashing", "active_defrag_running"});

@@ -46,14 +46,16 @@ void Dispatcher::show_together(const Request& first, std::span<const std::string
 
 void Dispatcher::hand_over_shown() {
   ClientDirectory& clients = services_.clients;
-  const auto lines = services_.monitors.on_their_way(std::exchange(shown_, {}));
+  const auto lines = services_.monitors.on_their_way(std::exchange(shown_, {}),
+                                                     monitor_bytes_of(services_.options.clients_memory_max));
   for (const Monitors::Monitor& monitor : services_.monitors.all()) {
     if (lines != nullptr) {
       clients.push(monitor.worker, monitor.client_id, lines);
     } else {
       // Its worker cannot follow. It gets no further lines, and is closed when its worker comes to that.
-      services_.monitors.remove(monitor.client_id);
-      services_.buffers.choose(monitor.client_id);
+      // Another worker may have come to the same.
+      if (!services_.monitors.remove(monitor.client_id)) continue;
+      services_.buffers.client_closed();
       clients.kill(monitor.client_id);
     }
   }

@@ -67,6 +67,14 @@ void PartialRun::append_source(std::unique_ptr<const resp::Source> source, std::
   elements.raw(line_end);
 }
 
+// The keys are few, and each was in memory before. Only their list counts.
+std::uint64_t PartialRun::byte_count() const {
+  std::uint64_t count = keys.capacity() * sizeof(std::string) + elements.capacity() + bytes.capacity() +
+                        pieces.capacity() * sizeof(resp::Piece);
+  for (const resp::Piece& piece : pieces) count += piece.bytes.capacity();
+  return count;
+}
+
 // A short array is copied into the reply. The pieces of a long one are handed over, and the reply is filled
 // from them later, so that no other client waits for one long copy.
 void PartialRun::append_elements(resp::Reply& reply) {

@@ -24,6 +24,7 @@
 #include "filter_type.hpp"
 #include "handlers.hpp"
 #include "lookup.hpp"
+#include "refuse.hpp"
 
 namespace sepal::command {
 namespace {
@@ -100,6 +101,12 @@ std::optional<bool> is_wanted(Context& context, PartialRun& run, std::string_vie
          equal_ignoring_case(context.words[run.type_word], type_name(find(context, key)));
 }
 
+// No client's memory takes such a reply.
+bool is_too_long(const Context& context, const PartialRun& run) {
+  const std::uint64_t bytes_max = context.services.options.clients_memory_max;
+  return bytes_max != 0 && run.byte_count() > bytes_max;
+}
+
 // One part of KEYS or SCAN: visits the next keys and keeps those that match. False: there are more.
 bool visit_keys(Context& context, PartialRun& run) {
   if (run.next_key == run.keys.size()) fetch_keys(context, run);
@@ -125,7 +132,9 @@ Next keys(Context& context) {
     context.partial->pattern_word = 1;
   }
   PartialRun& run = *context.partial;
-  if (!visit_keys(context, run)) return Next::more;
+  const bool all = visit_keys(context, run);
+  if (is_too_long(context, run)) return refuse(context, text::keys_reply_too_long);
+  if (!all) return Next::more;
   context.reply.array(run.element_count);
   run.append_elements(context.reply);
   return Next::done;
@@ -146,6 +155,7 @@ Next scan(Context& context) {
   const bool all = visit_keys(context, run);
   // COUNT is a hint. A reply that has got long ends, and the client goes on with the cursor.
   const bool enough = run.next_key == run.keys.size() && !run.pieces.empty();
+  if (is_too_long(context, run)) return refuse(context, text::keys_reply_too_long);
   if (!all && !enough) return Next::more;
   context.reply.array(2);
   context.reply.bulk(std::to_string(run.cursor));

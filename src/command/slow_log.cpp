@@ -30,15 +30,26 @@ std::vector<std::string> slow_words(std::span<const std::string_view> words, std
   return texts;
 }
 
+std::size_t SlowEntry::byte_count() const {
+  std::size_t bytes = sizeof(SlowEntry) + words.capacity() * sizeof(std::string) + address.capacity() +
+                      client_name.capacity();
+  for (const std::string& word : words) bytes += word.capacity();
+  return bytes;
+}
+
 void SlowLog::add(SlowEntry entry, std::uint64_t count_max) {
   const MutexLock lock(mutex_);
   // Under the lock, so that the ids are in the order of the list. If the bound is 0, the entry takes an id
   // all the same, and is dropped below.
   entry.id = next_id_++;
   entries_.push_front(std::move(entry));
+  byte_count_ += entries_.front().byte_count();
   const auto kept = static_cast<std::size_t>(std::min<std::uint64_t>(count_max, slow_entries_max));
   // More than one entry goes if a client has lowered slowlog-max-len.
-  while (entries_.size() > kept) entries_.pop_back();
+  while (entries_.size() > kept || byte_count_ > slow_log_bytes_max) {
+    byte_count_ -= entries_.back().byte_count();
+    entries_.pop_back();
+  }
 }
 
 std::vector<SlowEntry> SlowLog::newest(std::uint64_t count) const {
@@ -56,6 +67,7 @@ std::size_t SlowLog::size() const {
 void SlowLog::reset() {
   const MutexLock lock(mutex_);
   entries_.clear();
+  byte_count_ = 0;
 }
 
 }  // namespace sepal::command

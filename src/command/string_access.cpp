@@ -131,6 +131,7 @@ Next adopt_long(Context& context, NewString string) {
     if (auto room = making.hold(held->size()); !room) return room.error();
     return filter::BitString::of(*held, making.limits);
   };
+  context.client.bytes_of_job = string.bytes.size();
   const auto replaced =
       string.answers_old ? std::make_shared<Replaced>(Replaced{context.services.keyspace}) : nullptr;
   const bool must_be_there = string.condition == PutCondition::taken;

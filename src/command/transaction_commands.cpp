@@ -2,6 +2,7 @@
 // and runs them (docs/decisions/0023-transactions.md).
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/free_memory.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -20,6 +21,9 @@ namespace {
 // The most keys that one connection watches, and the most bytes of their names.
 constexpr std::size_t watched_keys_max = 4096;
 constexpr std::size_t watched_name_bytes_max = std::size_t{1} << 20;
+
+// The room for words that a worker keeps from one queued command to the next.
+constexpr std::size_t queued_words_kept_max = 4096;
 
 // EXEC runs so many commands together. The reply to each is ready before the next run begins.
 constexpr std::size_t run_together_max = 64;
@@ -102,10 +106,10 @@ Next watch(Context& context) {
     if (can_exist(key)) name_bytes += key.size();
   if (name_bytes > watched_name_bytes_max) return refuse(context, text::watched_names_too_long);
   keyspace::Keyspace& keyspace = context.services.keyspace;
-  if (client.watch == nullptr) client.watch = std::make_shared<keyspace::Watch>(keyspace.watches());
+  if (client.watch == nullptr) client.watch = std::make_unique<keyspace::Watch>(keyspace.watches());
   for (const std::string_view key : keys)
     if (can_exist(key))
-      keyspace.watches().add(client.watch, {.database = client.database, .key = key}, keyspace, context.now);
+      keyspace.watches().add(*client.watch, {.database = client.database, .key = key}, keyspace, context.now);
   context.reply.ok();
   return Next::done;
 }
@@ -187,6 +191,8 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
   // In a transaction that has failed, nothing is kept, and the client gets QUEUED all the same, as from the
   // reference.
   for (std::size_t queued = 0; queued < last_words.size(); ++queued) first.reply.raw("+QUEUED\r\n");
+  // A command may have a million words, and the worker would keep the room for them.
+  if (scratch_->queued_words.capacity() > queued_words_kept_max) free_memory(scratch_->queued_words);
   return {.next = Next::done, .spec = nullptr};
 }
 

@@ -27,6 +27,7 @@ std::string_view wrong_name(std::string_view name) {
 }
 
 constexpr std::string_view too_many_users = "the users would take more memory than their limit of 256 MiB";
+constexpr std::string_view no_memory_left = "the user would take more memory than maxmemory leaves";
 
 std::vector<std::string_view> words_of_line(std::string_view line) {
   constexpr std::string_view blanks = " \t\r";
@@ -109,23 +110,27 @@ const User* Users::log_in(std::string_view name, std::string_view password) cons
   return user->accepts(password) ? user : nullptr;
 }
 
-std::string Users::set(std::string_view name, std::span<const std::string_view> rules) {
+std::string Users::set(std::string_view name, std::span<const std::string_view> rules,
+                       std::uint64_t bytes_free) {
   if (const std::string_view wrong = wrong_name(name); !wrong.empty()) return std::string(wrong);
   const auto found = users_.find(name);
   const bool is_new = found == users_.end();
   // The rules are applied to a copy: how much memory the result takes decides whether it is taken.
   User changed = is_new ? User(std::string(name)) : *found->second;
-  const std::size_t bytes_before = is_new ? 0 : changed.byte_count();
+  const std::size_t bytes_before = is_new ? 0 : found->second->byte_count();
   if (std::string wrong = changed.apply(rules); !wrong.empty()) return wrong;
+  // A copy has no spare room in its lists.
+  User exact = changed;
   SEPAL_ASSERT(bytes_before <= byte_count_, "a user takes more memory than all users");
-  const std::size_t bytes = byte_count_ - bytes_before + changed.byte_count();
+  const std::size_t bytes = byte_count_ - bytes_before + exact.byte_count();
   // A change that frees memory is taken even above the bound.
   if (bytes > users_bytes_max && bytes > byte_count_) return std::string(too_many_users);
+  if (bytes > byte_count_ && bytes - byte_count_ > bytes_free) return std::string(no_memory_left);
   byte_count_ = bytes;
   if (is_new) {
-    users_.emplace(std::string(name), std::make_unique<User>(std::move(changed)));
+    users_.emplace(std::string(name), std::make_unique<User>(std::move(exact)));
   } else {
-    *found->second = std::move(changed);
+    *found->second = std::move(exact);
   }
   note_default();
   return {};

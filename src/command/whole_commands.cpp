@@ -176,6 +176,7 @@ Next restore_payload(Context& context, std::string_view payload, Adoption adopti
   if (context.moment.in_transaction) return refuse(context, text::whole_in_transaction);
   // Refusals come first: what is refused need not be copied.
   if (!copied_whole(context, payload)) return Next::more;
+  context.client.bytes_of_job = context.partial->bytes.capacity();
   adoption.make = [held = std::make_shared<std::string>(std::move(context.partial->bytes))](
                       const Making& making) -> Result<FilterPtr> {
     return filter_of_payload(*held, making.limits, making.hold);

@@ -242,12 +242,7 @@ std::optional<std::uint64_t> BitString::find(bool value, BitRange range) const {
 
 std::uint64_t BitString::bytes_to_touch(std::uint64_t offset, std::uint64_t byte_count) const {
   const Pages* const pages = layer_.pages();
-  if (pages == nullptr) return 0;
-  std::uint64_t bytes = 0;
-  Pages::each(offset, byte_count, [&](std::uint64_t page, std::uint64_t, std::size_t) {
-    if (!pages->has(page)) bytes += Pages::page_bytes;
-  });
-  return bytes;
+  return pages == nullptr ? 0 : pages->bytes_to_touch(offset, byte_count);
 }
 
 void BitString::write(std::uint64_t offset, std::span<const std::byte> bytes) {

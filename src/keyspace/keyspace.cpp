@@ -161,7 +161,7 @@ std::uint64_t Keyspace::bytes_free(std::uint64_t bytes_held) const {
 }
 
 std::uint64_t Keyspace::least_bytes() const {
-  std::uint64_t least = filter_bytes_ + held_bytes_;
+  std::uint64_t least = filter_bytes_ + held_bytes_ + other_bytes_;
   for (const auto& database : databases_) least += database->least_bytes();
   return least;
 }
@@ -601,7 +601,7 @@ void Keyspace::count_table(std::uint32_t database) {
 }
 
 void Keyspace::account() {
-  const std::uint64_t used = filter_bytes_ + table_bytes_ + held_bytes_;
+  const std::uint64_t used = filter_bytes_ + table_bytes_ + held_bytes_ + other_bytes_;
   memory_used_.store(used, std::memory_order_relaxed);
   // A plain load and store: one thread at a time has the gate closed.
   memory_peak_.store(std::max(memory_peak(), used), std::memory_order_relaxed);

@@ -10,10 +10,8 @@
 // items of each watched filter with the number at WATCH. An add of known items changes nothing, and is no
 // change here (decisions/0023).
 //
-// The table of keys has weak pointers. A client ends its watch by giving up the pointer, without a word to
-// the table. What it leaves behind there goes later: with the next WATCH of the key, with the next change
-// when no client watches, or when the table has twice the keys, or twice the bytes, that the last cleaning
-// left. The text of a name stands once, in the table, however many clients watch it.
+// The text of a name stands once, in the table, however many clients watch it. It goes with the last watch of
+// the key.
 namespace sepal::keyspace {
 
 Watch::Watch(Watches& watches) : watches_(watches) {
@@ -23,6 +21,7 @@ Watch::Watch(Watches& watches) : watches_(watches) {
 }
 
 Watch::~Watch() {
+  watches_.end(*this);
   const std::uint64_t clients = watches_.client_count_.fetch_sub(1, std::memory_order_relaxed);
   const std::uint64_t keys = watches_.key_count_.fetch_sub(keys_.size(), std::memory_order_relaxed);
   SEPAL_ASSERT(clients > 0 && keys >= keys_.size(), "more clients or keys go than are watched");
@@ -47,34 +46,39 @@ bool Watch::changed(const Keyspace& keyspace, WallTime now) const {
   });
 }
 
-void Watches::add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Keyspace& keyspace,
-                  WallTime now) {
-  // This client is the only one, and its first key comes now: all that the table has is of watches that
-  // ended.
-  if (client_count() == 1 && watch->keys_.empty()) clear();
-  if (by_key_.size() >= dropped_at_ || name_bytes_ >= dropped_at_bytes_) drop_ended();
-  const auto [place, is_new] = by_key_.try_emplace(std::string(key.key));
-  if (is_new) name_bytes_ += key.key.size();
-  auto& [name, watching] = *place;
-  // A client that watches a key again and again, transaction by transaction, must not let the list grow.
-  std::erase_if(watching, [](const Watcher& each) { return each.watch.expired(); });
+void Watches::add(Watch& watch, DatabaseKey key, const Keyspace& keyspace, WallTime now) {
+  const MutexLock lock(mutex_);
+  auto& [name, watching] = *by_key_.try_emplace(std::string(key.key)).first;
   const bool known = std::ranges::any_of(watching, [&](const Watcher& each) {
-    return each.watch.lock() == watch && watch->keys_[each.index].database == key.database;
+    return each.watch == &watch && watch.keys_[each.index].database == key.database;
   });
   if (known) return;
   const filter::Filter* const filter = keyspace.find(key, now);
-  watch->keys_.push_back({.database = key.database,
-                          .key = name,
-                          .existed = filter != nullptr,
-                          .item_count = filter == nullptr ? 0 : filter->item_count()});
-  watch->name_bytes_ += name.size();
-  watching.push_back({.watch = watch, .index = watch->keys_.size() - 1});
+  watch.keys_.push_back({.database = key.database,
+                         .key = name,
+                         .existed = filter != nullptr,
+                         .item_count = filter == nullptr ? 0 : filter->item_count()});
+  watch.name_bytes_ += name.size();
+  watching.push_back({.watch = &watch, .index = watch.keys_.size() - 1});
   key_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
+// The client has ended its watch, or is gone.
+void Watches::end(const Watch& watch) {
+  const MutexLock lock(mutex_);
+  for (const Watch::Key& each : watch.keys_) {
+    const auto found = by_key_.find(std::string(each.key));
+    // A key that is watched in two databases stands in the watch twice, and both go at once.
+    if (found == by_key_.end()) continue;
+    std::erase_if(found->second, [&](const Watcher& watcher) { return watcher.watch == &watch; });
+    if (found->second.empty()) by_key_.erase(found);
+  }
+}
+
 void Watches::touch_watched(const Mutation& change, const Keyspace& keyspace) {
+  const MutexLock lock(mutex_);
   std::visit(
-      [&]<class Change>(const Change& made) {
+      [&]<class Change>(const Change& made) SEPAL_REQUIRES(mutex_) {
         // A mirror that begins or ends changes no key.
         if constexpr (std::is_same_v<Change, FlushedAll>) {
           for (std::uint32_t database = 0; database < database_count; ++database)
@@ -101,9 +105,9 @@ void Watches::touch_key(DatabaseKey key, bool was_removed) {
   const auto found = by_key_.find(std::string(key.key));
   if (found == by_key_.end()) return;
   for (const Watcher& each : found->second) {
-    const auto watch = each.watch.lock();
-    if (watch == nullptr || watch->keys_[each.index].database != key.database) continue;
-    watch->touched_ = watch->touched_ || watch->keys_[each.index].existed || !was_removed;
+    Watch& watch = *each.watch;
+    if (watch.keys_[each.index].database != key.database) continue;
+    watch.touched_ = watch.touched_ || watch.keys_[each.index].existed || !was_removed;
   }
 }
 
@@ -112,31 +116,12 @@ void Watches::touch_key(DatabaseKey key, bool was_removed) {
 void Watches::touch_database(std::uint32_t database, std::uint32_t other, const Keyspace& keyspace) {
   for (const auto& [key, watching] : by_key_) {
     for (const Watcher& each : watching) {
-      const auto watch = each.watch.lock();
-      if (watch == nullptr) continue;
-      const Watch::Key& watched = watch->keys_[each.index];
+      const Watch::Key& watched = each.watch->keys_[each.index];
       if (watched.database != database && watched.database != other) continue;
       const bool exists = keyspace.find({.database = watched.database, .key = key}) != nullptr;
-      watch->touched_ = watch->touched_ || watched.existed || exists;
+      each.watch->touched_ = each.watch->touched_ || watched.existed || exists;
     }
   }
-}
-
-void Watches::clear() {
-  by_key_.clear();
-  name_bytes_ = 0;
-}
-
-void Watches::drop_ended() {
-  std::erase_if(by_key_, [this](const auto& entry) {
-    const bool ended =
-        std::ranges::all_of(entry.second, [](const Watcher& each) { return each.watch.expired(); });
-    if (ended) name_bytes_ -= entry.first.size();
-    return ended;
-  });
-  // Twice what is left: so the cleaning costs each new key a constant time on average.
-  dropped_at_ = std::max(2 * by_key_.size(), kept_keys_min);
-  dropped_at_bytes_ = std::max(2 * name_bytes_, kept_name_bytes_min);
 }
 
 }  // namespace sepal::keyspace

@@ -87,7 +87,7 @@ void Reply::error(std::string_view text) {
   line('-', text);
   // Copied from the buffer, where CR and LF are spaces already. A copy, since the buffer may be sent and
   // emptied before the statistics read it.
-  last_error_.assign(buffer_, begin, text.size());
+  last_error_.assign(buffer_, begin, std::min(text.size(), last_error_bytes_max));
   ++error_count_;
 }
 

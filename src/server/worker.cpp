@@ -5,6 +5,7 @@
 #include <sepal/base/random.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/command/certificate_login.hpp>
+#include <sepal/command/client_memory.hpp>
 #include <sepal/log/event.hpp>
 #include <sepal/server/server.hpp>
 
@@ -426,6 +427,8 @@ void Worker::sweep() {
   const SteadyTime now = std::chrono::steady_clock::now();
   scheduler_.sweep(now, patience);
   if (handshakes_ != nullptr) handshakes_->sweep(now, login_timeout);
+  // No memory may grow any more, and a script that ran has kept the worker from looking when it grew.
+  bound_buffers();
   if (index_ == 0) log_strangers(now);
   schedule_sweep();
   await_next();
@@ -449,43 +452,43 @@ std::uint64_t Worker::StrangersLogged::take(std::uint64_t closed, SteadyTime now
   return closed - std::exchange(count, closed);
 }
 
-// The client with most may be of another worker. Its figures are read with the gate closed, which is rare
-// enough: only requests that are unfinished or wait for EXEC and grow, or a stream that does not take its
-// replies, lead here.
+// The clients with most may be of other workers. Their figures are read with the gate closed, which is rare
+// enough: only requests that grow and do not run, or a stream that does not take its replies, lead here.
 void Worker::bound_buffers() {
+  std::uint64_t bytes_max = 0;
   {
     const GateEntered inside(gate_, index_);
-    const std::uint64_t bytes_max = services_.options.clients_memory_max;
+    bytes_max = services_.options.clients_memory_max;
     if (bytes_max == 0 || services_.buffers.total() <= bytes_max) return;
   }
   // While a script is busy, the replies are few: clients are told only that.
   if (!gate_.close_unless_reserved()) return;
-  close_client_with_most();
+  const std::vector<std::uint64_t> chosen =
+      command::choose_clients_to_close(services_.clients, services_.buffers, bytes_max);
+  if (!chosen.empty()) log_closed(chosen.front(), chosen.size());
   gate_.open();
+  // This worker's own clients give their memory back before anything else runs. Other workers come to theirs
+  // at the end of their turns.
+  for (const std::uint64_t id : chosen)
+    if (!scheduler_.drop(id)) services_.clients.kill(id);
 }
 
 // With the gate closed.
-void Worker::close_client_with_most() {
-  command::ClientBuffers& buffers = services_.buffers;
-  const command::ClientState* most = nullptr;
-  const auto bytes_of = [](const command::ClientState& client) {
-    return client.bytes_unsent + client.bytes_of_requests;
-  };
-  services_.clients.for_each([&](const command::ClientState& client) {
-    if (most == nullptr || bytes_of(client) > bytes_of(*most)) most = &client;
-  });
-  if (most == nullptr || bytes_of(*most) == 0 || !buffers.choose(most->id)) return;
+void Worker::log_closed(std::uint64_t id_of_most, std::size_t count) {
   constexpr std::string_view reason =
       "the unread replies of all clients, and their requests that are unfinished or wait for EXEC, exceed "
       "maxmemory_clients, and this client has most of them";
-  log::warn("client_closed", "client closed",
-            {{"id", most->id},
-             {"address", most->address},
-             {"unread_bytes", most->bytes_unsent},
-             {"request_bytes", most->bytes_of_requests},
-             {"of_all_clients", buffers.total()},
-             {"reason", reason}});
-  services_.clients.kill(most->id);
+  services_.clients.for_each([&](const command::ClientState& client) {
+    if (client.id != id_of_most) return;
+    log::warn("client_closed", "client closed",
+              {{"id", client.id},
+               {"address", client.address},
+               {"unread_bytes", client.bytes_unsent},
+               {"request_bytes", client.bytes_of_requests},
+               {"of_all_clients", services_.buffers.total()},
+               {"closed_together", count},
+               {"reason", reason}});
+  });
 }
 
 }  // namespace sepal::server

@@ -101,7 +101,7 @@ class Worker {
   void await_pause_end();
   std::uint64_t journal_progress_to_act_on();
   void bound_buffers();
-  void close_client_with_most();
+  void log_closed(std::uint64_t id_of_most, std::size_t count);
   // Call it after the descriptor is closed. The release pairs with the acquire in load(): when the acceptor
   // sees the lower count, it may rely on the descriptor to be free.
   void socket_closed() {

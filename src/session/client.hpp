@@ -31,10 +31,12 @@ class Client {
   std::string replies;               // kept: they go behind the outbox
   Outbox outbox;                     // what the stream did not take
   std::string pushed;                // lines of MONITOR that may not leave yet: behind what is still to come
+  std::uint64_t unsent_counted = 0;  // the memory of these two that services.buffers has
   std::uint32_t wanted = readable;   // the events that the state asks for
   std::uint32_t watched = readable;  // these, and `writable` while the outbox holds something
   bool peer_ended = false;
   bool abandoned = false;  // it is closed when its script has ended
+  bool dropped = false;    // it is no client any more, and is destroyed when the turn has ended
   SteadyTime lingers_until{};
   std::uint64_t network;            // of its address, see base/displace.hpp
   std::size_t place_of_stranger{};  // valid while it is in Strangers

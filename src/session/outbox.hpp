@@ -4,6 +4,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/command/client_memory.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,13 +21,21 @@ class Outbox {
 
   [[nodiscard]] bool empty() const { return byte_count_ == 0; }
   [[nodiscard]] std::size_t byte_count() const { return byte_count_; }
+  // What its blocks take, with the bytes that were sent and the room for more.
+  [[nodiscard]] std::size_t memory() const {
+    return byte_count_ + static_cast<std::size_t>(command::counted(memory_ - byte_count_));
+  }
 
   void append(std::string_view bytes) {
     byte_count_ += bytes.size();
     while (!bytes.empty()) {
-      if (blocks_.empty() || blocks_.back().size() == block_bytes_max) blocks_.emplace_back();
-      const std::size_t taken = std::min(bytes.size(), block_bytes_max - blocks_.back().size());
-      blocks_.back().append(bytes.substr(0, taken));
+      if (blocks_.empty() || blocks_.back().size() == block_bytes_max)
+        memory_ += blocks_.emplace_back().capacity();
+      std::string& block = blocks_.back();
+      const std::size_t taken = std::min(bytes.size(), block_bytes_max - block.size());
+      memory_ -= block.capacity();
+      block.append(bytes.substr(0, taken));
+      memory_ += block.capacity();
       bytes.remove_prefix(taken);
     }
   }
@@ -43,6 +52,7 @@ class Outbox {
     byte_count_ -= byte_count;
     if (sent_bytes_ < blocks_.front().size()) return;
     // A full block is mapped by itself (base/free_memory.hpp), so it goes back to the system here.
+    memory_ -= blocks_.front().capacity();
     blocks_.pop_front();
     sent_bytes_ = 0;
   }
@@ -51,6 +61,7 @@ class Outbox {
   std::list<std::string> blocks_;  // none is empty; unlike a deque, an empty list has no memory of its own
   std::size_t sent_bytes_ = 0;     // of the first block
   std::size_t byte_count_ = 0;     // that are not sent
+  std::size_t memory_ = 0;         // the capacity of all blocks
 };
 
 }  // namespace sepal::session

@@ -23,6 +23,9 @@ using Step = Session::Step;
 constexpr std::size_t reply_buffer_bytes_max = 1024 * 1024;
 static_assert(kept_max <= SpareBuffers::spares_max, "the memory of all kept replies is there for the next");
 
+// Longer replies are sent at once: those of a whole round would take much memory beside what clients hold.
+constexpr std::size_t kept_bytes_max = SpareBuffers::spare_bytes_max;
+
 // How much of an outbox a turn sends at a time.
 constexpr std::size_t flushed_bytes_max = 1024 * 1024;
 
@@ -93,6 +96,7 @@ void Scheduler::queue(std::vector<std::uint64_t>& clients, State their_state) {
 }
 
 void Scheduler::ready(Client& client, std::uint32_t events) {
+  if (client.dropped) return;
   const bool has_unsent = !client.outbox.empty();
   // In every state, the outbox moves first. A broken stream fails in this send, and the client is closed.
   if (has_unsent && (events & (writable | broken)) != 0 && !flush(client)) return close(client);
@@ -138,6 +142,7 @@ void Scheduler::end_turn() {
     if (Client* const client = find(id)) run(*client);
   }
   if (environment_.dispatcher.suspended_client() != 0) run_script();
+  destroy_dropped();
 }
 
 // A script that is suspended runs for a slice in each turn. Other clients of the worker are served between.
@@ -156,6 +161,7 @@ void Scheduler::settle(std::uint64_t journal_progress) {
   // send_kept() comes last: replies that the journal releases become kept ones.
   release_durable();
   send_kept();
+  destroy_dropped();
 }
 
 void Scheduler::receive(Client& client) {
@@ -193,7 +199,7 @@ void Scheduler::run_round() {
   for (Client* const client : round_) {
     // The replies of short batches do not wait for a long pipeline.
     if (last_is_large && client == round_.back() && due_) send_kept();
-    run(*client);
+    if (!client->dropped) run(*client);
   }
   round_.clear();
   round_bytes_ = 0;
@@ -241,7 +247,7 @@ void Scheduler::carry_on(Client& client, Step step) {
   client.then = step;
   if (!client.session.has_output()) return proceed(client);
   take_output(client);
-  if (step == Step::read || step == Step::run_again) {
+  if ((step == Step::read || step == Step::run_again) && client.replies.size() <= kept_bytes_max) {
     client.state = State::kept;
     kept_.push_back(client.id());
     return;
@@ -261,9 +267,9 @@ void Scheduler::take_output(Client& client) {
 // clients. The client goes on meanwhile. A client library may send a whole pipeline before it reads the first
 // reply, so the worker must not wait for it to read. May destroy the client, as may all members that call it.
 void Scheduler::send_now(Client& client) {
-  const std::size_t unsent_before = client.outbox.byte_count();
+  const std::uint64_t unsent_before = client.unsent_counted;
   if (!send(client, client.replies)) return close(client);
-  const bool more_wait = client.session.take_grew() || client.outbox.byte_count() > unsent_before;
+  const bool more_wait = client.session.take_grew() || client.unsent_counted > unsent_before;
   give_back(client);
   proceed(client);
   if (more_wait) observer_.buffers_grew();
@@ -276,7 +282,7 @@ inline bool Scheduler::send(Client& client, std::string_view bytes) {
     const Stream::Transfer sent = client.stream->send(bytes);
     if (sent.status == Stream::Status::failed) return false;
     bytes.remove_prefix(sent.byte_count);
-    client.session.output_sent(sent.byte_count, bytes.size());
+    client.session.output_sent(sent.byte_count, client.unsent_counted);
   }
   if (!bytes.empty()) put_into_outbox(client, bytes);
   return true;
@@ -284,15 +290,22 @@ inline bool Scheduler::send(Client& client, std::string_view bytes) {
 
 void Scheduler::put_into_outbox(Client& client, std::string_view bytes) {
   client.outbox.append(bytes);
-  client.session.output_sent(0, client.outbox.byte_count());
-  environment_.services.buffers.add_replies(bytes.size());
+  count_unsent(client, 0);
+}
+
+// So many bytes were sent just now.
+void Scheduler::count_unsent(Client& client, std::size_t sent) {
+  const std::uint64_t unsent = client.outbox.memory() + client.pushed.size();
+  environment_.services.buffers.change_replies(client.unsent_counted, unsent);
+  client.unsent_counted = unsent;
+  client.session.output_sent(sent, unsent);
 }
 
 // No reply is under way, so the lines of MONITOR that came meanwhile may leave. False when the stream is
 // broken.
 bool Scheduler::send_pushed(Client& client) {
   const std::string lines = std::exchange(client.pushed, {});
-  environment_.services.buffers.sub_replies(lines.size());
+  count_unsent(client, 0);
   return send(client, lines);
 }
 
@@ -304,10 +317,9 @@ bool Scheduler::flush(Client& client) {
     if (sent.status == Stream::Status::failed) return false;
     if (sent.byte_count == 0) break;
     client.outbox.sent(sent.byte_count);
-    environment_.services.buffers.sub_replies(sent.byte_count);
     flushed += sent.byte_count;
   }
-  client.session.output_sent(flushed, client.outbox.byte_count());
+  count_unsent(client, flushed);
   // Ends the watch for `writable` once the outbox is empty. Without this, each turn would hear of it.
   watch(client, client.wanted);
   return true;
@@ -434,14 +446,13 @@ void Scheduler::push(std::uint64_t id, std::string_view bytes) {
   if (client->state == State::sending && client->then == Step::close) return;
   if (client->state == State::held || client->state == State::kept || client->session.is_inside_reply()) {
     client->pushed += bytes;
-    environment_.services.buffers.add_replies(bytes.size());
+    count_unsent(*client, 0);
   } else {
-    const std::uint64_t unsent_before = client->outbox.byte_count();
+    const std::uint64_t unsent_before = client->unsent_counted;
     if (!send(*client, bytes)) return close(*client);
     watch(*client, client->wanted);
-    if (client->outbox.byte_count() == unsent_before) return;
+    if (client->unsent_counted <= unsent_before) return;
   }
-  client->session.output_sent(0, client->outbox.byte_count() + client->pushed.size());
   observer_.buffers_grew();
 }
 
@@ -455,6 +466,21 @@ std::optional<std::string> Scheduler::displace_stranger(std::uint64_t random) {
   std::string address = client->session.client().address;
   close(*client);
   return address;
+}
+
+bool Scheduler::drop(std::uint64_t id) {
+  Client* const client = find(id);
+  if (client == nullptr) return false;
+  if (client->session.runs_script()) {
+    close(*client);
+    return true;
+  }
+  dropped_.push_back(std::move(unlist(*client).mapped()));
+  client->dropped = true;
+  client->outbox = {};
+  free_memory(client->pushed);
+  free_memory(client->replies);
+  return true;
 }
 
 void Scheduler::sweep(SteadyTime now, const Patience& patience) {
@@ -523,6 +549,7 @@ std::size_t Scheduler::cut_off() {
   }
   while (!clients_.empty()) close(*clients_.begin()->second);
   while (!lingering_.empty()) close(*lingering_.begin()->second);
+  destroy_dropped();
   return count;
 }
 
@@ -584,13 +611,20 @@ void Scheduler::close(Client& client) {
   observer_.gone();
 }
 
+void Scheduler::destroy_dropped() {
+  while (!dropped_.empty()) {
+    dropped_.pop_back();
+    observer_.gone();
+  }
+}
+
 // Inside the gate, because collect() reads the clients from other threads. The client itself is destroyed by
 // the caller, outside the gate.
 Scheduler::Clients::node_type Scheduler::unlist(Client& client) {
   const GateEntered inside(environment_.gate, environment_.gate_side);
   strangers_->remove(client);
   client.session.leaves();
-  environment_.services.buffers.sub_replies(client.outbox.byte_count() + client.pushed.size());
+  environment_.services.buffers.change_replies(std::exchange(client.unsent_counted, 0), 0);
   auto node = clients_.extract(client.id());
   SEPAL_ASSERT(!node.empty(), "a client is listed until it lingers or is gone");
   observer_.left();

@@ -98,7 +98,7 @@ Session::Session(const Environment& environment, command::ClientState client)
 
 Session::~Session() {
   set_requests_counted(0, 0);
-  environment_.services.buffers.sub_replies(later_counted_);
+  environment_.services.buffers.change_replies(replies_counted_, 0);
 }
 
 void Session::input_arrived(std::size_t byte_count) {
@@ -594,6 +594,7 @@ void Session::hold_replies() {
   held_.assign(reply_.bytes());
   reply_.truncate(0);
   give_back_reply_buffer();
+  count_replies();
 }
 
 std::optional<Session::Step> Session::resume_script() {
@@ -607,8 +608,7 @@ std::optional<Session::Step> Session::resume_script() {
   }
   waiting_ = false;
   lend_reply_buffer();
-  reply_.raw(held_);
-  free_memory(held_);
+  give_held();
   const command::Dispatcher::Outcome outcome = environment_.dispatcher.finish_script(reply_);
   closing_ = outcome.next == command::Next::close || client_.close_after_reply;
   return settle(end_batch(closing_ ? Step::close : Step::run_again));
@@ -618,29 +618,34 @@ Session::Step Session::release() {
   SEPAL_ASSERT(held_until_ != 0, "only what is held is released");
   held_until_ = 0;
   lend_reply_buffer();
+  give_held();
+  return step_when_released_;
+}
+
+void Session::give_held() {
   reply_.raw(held_);
   free_memory(held_);
-  return step_when_released_;
+  count_replies();
 }
 
 void Session::output_sent(std::uint64_t byte_count, std::uint64_t bytes_left) {
   bytes_out_ += byte_count;
-  const std::uint64_t later = reply_.bytes_later();
-  const std::uint64_t unsent = bytes_left + later;
-  if (later != later_counted_) count_later(later);
+  count_replies();
+  const std::uint64_t unsent = bytes_left + replies_counted_;
   // Most replies are sent whole and leave the figure at 0: they need not enter the gate.
   if (unsent == client_.bytes_unsent) return;
   const GateEntered inside(environment_.gate, environment_.gate_side);
   client_.bytes_unsent = unsent;
 }
 
-// The rest of a long reply is in memory as a whole.
-void Session::count_later(std::uint64_t byte_count) {
-  command::ClientBuffers& buffers = environment_.services.buffers;
-  grew_ = grew_ || byte_count > later_counted_;
-  buffers.add_replies(byte_count);
-  buffers.sub_replies(later_counted_);
-  later_counted_ = byte_count;
+// Not inside the gate. Mostly there are none, as before.
+inline void Session::count_replies() {
+  const std::uint64_t bytes = bytes_of_replies();
+  if (bytes == replies_counted_) return;
+  grew_ = grew_ || bytes > replies_counted_;
+  environment_.services.buffers.change_replies(replies_counted_, bytes);
+  const GateEntered inside(environment_.gate, environment_.gate_side);
+  client_.bytes_unsent += bytes - std::exchange(replies_counted_, bytes);  // may wrap, and wraps back
 }
 
 bool Session::answer(const std::function<void(resp::Reply&)>& append) {
@@ -648,6 +653,7 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
   SEPAL_ASSERT(partial_ == nullptr, "a client waits while a part of its request has run");
   waiting_ = false;
   client_.lifeline.untie();
+  client_.bytes_of_job = 0;
   lend_reply_buffer();
   const std::uint64_t errors_before = reply_.error_count();
   const std::size_t reply_bytes = reply_.size();
@@ -664,6 +670,7 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
     held_ += reply_.bytes();
     reply_.truncate(0);
     give_back_reply_buffer();
+    count_replies();
     step_when_released_ = Step::run_again;
   }
   return true;
@@ -673,11 +680,18 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
 void Session::leaves() {
   settle_figures();
   environment_.dispatcher.end_administration(client_, true);
-  // No EXEC comes any more. A client that lingers is no longer listed, so its memory must not count: another
+  // Nothing runs any more. A client that lingers is no longer listed, so it must have no memory: another
   // client would be closed for it.
   client_.transaction.reset();
   client_.watch.reset();
+  partial_.reset();
+  suspended_ = nullptr;
+  parser_.close();
+  input_.close();
+  free_memory(held_);
+  reply_.drop(0);
   set_requests_counted(0, 0);
+  environment_.services.buffers.change_replies(std::exchange(replies_counted_, 0), 0);
 }
 
 void Session::settle_figures() {

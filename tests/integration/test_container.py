@@ -119,6 +119,27 @@ class ContainerTest(DaemonTest):
         self.assertEqual(self.client(again).call("BF.EXISTS", "filter:0", "0"), 1)
         self.assertEqual(self.group.killed(), 0)
 
+    def test_what_no_filter_takes_is_bounded_as_well(self):
+        """Strings with a bit here and there, of which Linux keeps tables as large as they are; then requests that
+        do not end, as many as would fill the memory."""
+        daemon = self.start()
+        client = self.client(daemon)
+        replies = []
+        for string in range(200):
+            replies = client.pipeline([("SETBIT", "s%d" % string, str(place << 24), "1") for place in range(256)])
+            if isinstance(replies[-1], Refused):
+                break
+        self.assertIsInstance(replies[-1], Refused)
+        attacks = [threading.Thread(target=self.unfinished, args=(daemon, 6 * MIB)) for _ in range(24)]
+        for attack in attacks:
+            attack.start()
+        for attack in attacks:
+            attack.join()
+        self.eventually("clients hold more than they may",
+                        lambda: int(client.info()["mem_clients_normal"]) <= 32 * MIB)
+        self.assertEqual(client.call("GETBIT", "s0", "0"), 1)
+        self.assertEqual(self.group.killed(), 0)
+
     def test_without_a_limit_of_its_own_it_would_be_killed(self):
         """Shows that the container has the limit: what the server is told to do anyway ends it."""
         daemon = self.start("--maxmemory", "2gb")

@@ -4,9 +4,10 @@ import re
 import socket
 import unittest
 
-from client import Client
+from client import Client, Refused
 from daemon import SANITIZED, DaemonTest, encode
 
+MIB = 1 << 20
 STRANGERS = 1_000
 STRANGER_BYTES = 147_000
 STRANGER_MEMORY_MAX = 48 << 20
@@ -15,6 +16,17 @@ STRANGER_MEMORY_MAX = 48 << 20
 def resident_bytes(daemon):
     with open("/proc/%d/status" % daemon.process.pid) as status:
         return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) * 1024
+
+
+def peak_bytes(daemon):
+    """The most that was resident since the last call of forget_peak()."""
+    with open("/proc/%d/status" % daemon.process.pid) as status:
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read()).group(1)) * 1024
+
+
+def forget_peak(daemon):
+    with open("/proc/%d/clear_refs" % daemon.process.pid, "w") as file:
+        file.write("5")
 
 
 def unfinished_login(byte_count):
@@ -81,6 +93,65 @@ class LimitsTest(DaemonTest):
             self.assertEqual(client.call("PING"), b"PONG")
         line = daemon.wait_for_line("clients closed that had not logged in")
         self.assertRegex(line, 'count=1 reason="they took longer than login_timeout"')
+
+    def send(self, daemon, data):
+        """A client that sends this, or as much as it may before it is closed, and reads nothing."""
+        connection = daemon.connect()
+        self.addCleanup(connection.close)
+        try:
+            connection.sendall(data)
+        except ConnectionError:
+            pass
+
+    def check_bound(self, daemon, client, bytes_max, peak_max):
+        def holds():
+            info = client.info()
+            return int(info["evicted_clients"]) > 0 and int(info["mem_clients_normal"]) <= bytes_max
+
+        self.eventually("the clients hold too much", holds)
+        if not SANITIZED:
+            self.assertLess(peak_bytes(daemon), peak_max)
+
+    def test_many_clients_of_several_workers_are_closed_until_the_bound_holds(self):
+        daemon = self.start("--maxmemory-clients", "16mb", "--threads", "2")
+        forget_peak(daemon)
+        before = resident_bytes(daemon)
+        queue = encode("MULTI") + encode("SET", "k", "x" * 3_000) * 80
+        for _ in range(300):
+            self.send(daemon, queue)
+        with Client.of(daemon) as client:
+            self.check_bound(daemon, client, 16 * MIB, before + 40 * MIB)
+
+    def test_unfinished_requests_of_many_words_count_with_their_words(self):
+        daemon = self.start("--maxmemory-clients", "16mb", "--threads", "2")
+        forget_peak(daemon)
+        before = resident_bytes(daemon)
+        words = b"*100001\r\n$4\r\nMGET\r\n" + b"$1\r\nk\r\n" * 99_999
+        for _ in range(40):
+            self.send(daemon, words)
+        with Client.of(daemon) as client:
+            self.check_bound(daemon, client, 16 * MIB, before + 40 * MIB)
+
+    def test_names_of_many_keys_that_clients_do_not_read_are_bounded(self):
+        daemon = self.start("--maxmemory-clients", "32mb", "--threads", "2")
+        with Client.of(daemon) as client:
+            name = "k" * 194
+            for first in range(0, 50_000, 1_000):
+                client.pipeline([("SET", "%s%06d" % (name, number), "") for number in range(first, first + 1_000)])
+            forget_peak(daemon)
+            before = resident_bytes(daemon)
+            for _ in range(20):
+                reader = socket.socket()
+                self.addCleanup(reader.close)
+                reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                reader.connect(("127.0.0.1", daemon.port))
+                reader.sendall(encode("KEYS", "*"))
+            # Each reply takes 10 MB, so three of them fit.
+            self.eventually("the readers stay", lambda: int(client.info()["evicted_clients"]) >= 17)
+            self.check_bound(daemon, client, 32 * MIB, before + 80 * MIB)
+            client.call("CONFIG", "SET", "maxmemory-clients", "8mb")
+            with self.assertRaisesRegex(Refused, "longer than maxmemory-clients"):
+                client.call("KEYS", "*")
 
     def test_unread_long_replies_are_bounded(self):
         daemon = self.start("--maxmemory-clients", "16mb", "--threads", "2")

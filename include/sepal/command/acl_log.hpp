@@ -17,6 +17,9 @@ inline constexpr std::size_t acl_reason_count = 5;
 // Where a request was refused.
 enum class AclPlace : std::uint8_t { toplevel, transaction, script };
 
+// The log keeps no more memory than this, whatever acllog-max-len says.
+inline constexpr std::size_t acl_log_bytes_max = std::size_t{8} << 20;
+
 // Synchronised.
 class AclLog {
  public:
@@ -33,13 +36,18 @@ class AclLog {
     std::uint64_t count = 1;
     WallTime created{};
     WallTime updated{};
+
+    // The memory that it takes.
+    [[nodiscard]] std::size_t byte_count() const {
+      return sizeof(Entry) + event.object.capacity() + event.user_name.capacity() + event.client.capacity();
+    }
   };
   // The same event within a minute is counted, and not listed again.
   static constexpr std::chrono::seconds group_time_max{60};
   // So many entries are searched for the same event.
   static constexpr std::size_t searched_max = 10;
 
-  // Keeps the newest `entries_max` entries.
+  // Keeps the newest `entries_max` entries, or as many of them as fit into acl_log_bytes_max.
   void note(Event event, WallTime now, std::size_t entries_max);
   // The newest ones first; `count_max` at most.
   [[nodiscard]] std::vector<Entry> newest(std::size_t count_max) const;
@@ -52,6 +60,7 @@ class AclLog {
  private:
   mutable Mutex mutex_;  // Lock order: after the gate; nothing is locked inside.
   std::deque<Entry> entries_ SEPAL_GUARDED_BY(mutex_);
+  std::size_t byte_count_ SEPAL_GUARDED_BY(mutex_) = 0;  // of them
   std::uint64_t next_id_ SEPAL_GUARDED_BY(mutex_) = 0;
   std::uint64_t counts_[acl_reason_count] SEPAL_GUARDED_BY(mutex_) = {};
 };

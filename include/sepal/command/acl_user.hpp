@@ -55,9 +55,11 @@ class User {
   // All rules in one text: applied to a new user, they make an equal one.
   [[nodiscard]] std::string rules() const;
 
+  // The memory that it takes as one of Users.
   [[nodiscard]] std::size_t byte_count() const;
 
  private:
+  [[nodiscard]] std::size_t fixed_bytes() const;
   [[nodiscard]] std::string apply_one(std::string_view rule);
   [[nodiscard]] std::string_view apply_word(std::string_view rule, bool& known);
   [[nodiscard]] std::string_view add_password(std::string_view rule);

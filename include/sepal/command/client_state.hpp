@@ -82,7 +82,7 @@ struct ClientState {
   SteadyTime last_request_at{};
   const CommandSpec* last_command = nullptr;  // for "cmd=" of CLIENT LIST; null before the first
   std::unique_ptr<Transaction> transaction;   // from MULTI to EXEC; else null
-  std::shared_ptr<keyspace::Watch> watch;     // null: the client watches no key
+  std::unique_ptr<keyspace::Watch> watch;     // null: the client watches no key
   std::unique_ptr<Monitoring> monitoring;     // null: the client is no monitor
   Lifeline lifeline;                          // tied while the client waits for a job that ends with it
   // A command that has no answer yet (Next::wait); null: the client waits for the answer of no such command.
@@ -100,8 +100,12 @@ struct ClientState {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
   std::uint64_t bytes_unparsed = 0;     // read, and part of no complete request yet
-  std::uint64_t bytes_of_requests = 0;  // the memory of requests that have not come whole, or wait for EXEC
-  std::uint64_t bytes_unsent = 0;       // replies that wait for the client to read
+  std::uint64_t bytes_of_job = 0;       // copied from the request, for a job that the client waits for
+  std::uint64_t bytes_of_requests = 0;  // the memory of requests that have not come whole, or have not run
+  std::uint64_t bytes_unsent = 0;       // the memory of replies that wait for the client to read
+  bool to_be_closed = false;            // because it had most memory (command/client_memory.hpp)
+  // What maxmemory_clients bounds.
+  [[nodiscard]] std::uint64_t bytes_held() const { return bytes_of_requests + bytes_unsent; }
 };
 
 }  // namespace sepal::command

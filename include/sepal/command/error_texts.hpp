@@ -166,6 +166,10 @@ inline constexpr std::string_view many_sources_in_transaction =
     "script";
 inline constexpr std::string_view strings_reply_too_long =
     "ERR the strings together are longer than maxmemory-clients; ask for fewer of them at once";
+inline constexpr std::string_view keys_reply_too_long =
+    "ERR the names of these keys are longer than maxmemory-clients; ask for fewer of them at once";
+inline constexpr std::string_view users_reply_too_long =
+    "ERR the rules of all users are longer than maxmemory-clients; ask for one user at a time";
 
 // BF commands, those of this host alone.
 inline constexpr std::string_view too_many_keys = "ERR the server holds as many keys as its limit allows";

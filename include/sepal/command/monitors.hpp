@@ -8,6 +8,7 @@
 
 #include <sepal/base/mutex.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +20,18 @@ namespace sepal::command {
 
 // Lines that are handed over at a time, at least; the last one may exceed it.
 inline constexpr std::size_t monitor_piece_bytes = 256 * 1024;
-// Lines on their way to the workers of monitors.
-inline constexpr std::size_t monitor_bytes_max = std::size_t{64} << 20;
-static_assert(monitor_piece_bytes <= monitor_bytes_max);
+// Lines on their way to the workers of monitors: a quarter of maxmemory_clients, between these bounds. No
+// client holds them, so they are not among what maxmemory_clients bounds: another client would be closed for
+// them.
+inline constexpr std::uint64_t monitor_bytes_max = std::uint64_t{64} << 20;
+inline constexpr std::uint64_t monitor_bytes_min = 16 * monitor_piece_bytes;
+static_assert(monitor_bytes_min <= monitor_bytes_max);
+// `clients_memory_max`: that setting, in bytes; 0: there is no bound on the memory of clients.
+[[nodiscard]] constexpr std::uint64_t monitor_bytes_of(std::uint64_t clients_memory_max) {
+  constexpr std::uint64_t parts = 4;
+  if (clients_memory_max == 0) return monitor_bytes_max;
+  return std::clamp(clients_memory_max / parts, monitor_bytes_min, monitor_bytes_max);
+}
 
 // Synchronised.
 class Monitors {
@@ -36,17 +46,20 @@ class Monitors {
   [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::vector<Monitor> all() const;
   void add(Monitor monitor);
-  void remove(std::uint64_t client_id);
+  // Whether it was one.
+  bool remove(std::uint64_t client_id);
 
   // Lines that count as on their way while the result lives, which must not be longer than this lives. Null:
-  // they would be more than monitor_bytes_max.
-  [[nodiscard]] std::shared_ptr<const std::string> on_their_way(std::string lines);
+  // they would be more than `bytes_max`.
+  [[nodiscard]] std::shared_ptr<const std::string> on_their_way(std::string lines, std::uint64_t bytes_max);
+  // The memory of all of them.
+  [[nodiscard]] std::uint64_t bytes_on_their_way() const { return bytes_on_their_way_.load(); }
 
  private:
   mutable Mutex mutex_;  // Lock order: last.
   std::vector<Monitor> monitors_ SEPAL_GUARDED_BY(mutex_);
   std::atomic<std::uint64_t> count_{0};  // of monitors_
-  std::atomic<std::size_t> bytes_on_their_way_{0};
+  std::atomic<std::uint64_t> bytes_on_their_way_{0};
 };
 
 // That a client is a monitor.

@@ -67,6 +67,8 @@ class PartialRun {
   void append_source(std::unique_ptr<const resp::Source> source, std::uint64_t byte_count);
   // The bytes of `pieces` and `elements`, without those that stay in a source.
   [[nodiscard]] std::uint64_t bytes_kept() const { return bytes_in_pieces_ + elements.size(); }
+  // The memory that it holds, beside itself.
+  [[nodiscard]] std::uint64_t byte_count() const;
   // Appends all elements, which `reply` has announced.
   void append_elements(resp::Reply& reply);
   // Appends the reply of the whole request.

@@ -89,13 +89,14 @@ struct RuntimeOptions {
   }
 };
 
-// What clients make the server keep in memory: replies that wait to be read, and requests that have not come
-// whole, or that wait for EXEC, with the names of watched keys. Any thread.
+// What clients make the server keep in memory: replies that wait to be read, or for the journal, and requests
+// that have not come whole, that run in parts, or that wait for a job or for EXEC, with the names of watched
+// keys. The memory counts, and not only what is used of it. Any thread.
 class ClientBuffers {
  public:
-  void add_replies(std::uint64_t byte_count) { replies_.fetch_add(byte_count, std::memory_order_relaxed); }
-  void sub_replies(std::uint64_t byte_count) {
-    if (byte_count != 0) replies_.fetch_sub(byte_count, std::memory_order_relaxed);
+  // Replies that waited in `before` bytes take `after` bytes now.
+  void change_replies(std::uint64_t before, std::uint64_t after) {
+    if (after != before) replies_.fetch_add(after - before, std::memory_order_relaxed);  // may wrap, as below
   }
   // A client's requests take `after` bytes in place of `before`.
   void change_requests(std::uint64_t before, std::uint64_t after) {
@@ -110,12 +111,8 @@ class ClientBuffers {
   [[nodiscard]] std::uint64_t strangers() const { return strangers_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t total() const { return replies() + requests(); }
 
-  // This client is to be closed because it has most of them. False: that was said already.
-  bool choose(std::uint64_t id) {
-    if (chosen_.exchange(id, std::memory_order_relaxed) == id) return false;
-    closed_count_.fetch_add(1, std::memory_order_relaxed);
-    return true;
-  }
+  // A client is closed because of them.
+  void client_closed() { closed_count_.fetch_add(1, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t closed_count() const { return closed_count_.load(std::memory_order_relaxed); }
   void reset_closed_count() { closed_count_.store(0, std::memory_order_relaxed); }
 
@@ -133,7 +130,6 @@ class ClientBuffers {
   std::atomic<std::uint64_t> replies_{0};
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<std::uint64_t> strangers_{0};
-  std::atomic<std::uint64_t> chosen_{0};  // no client has this id
   std::atomic<std::uint64_t> closed_count_{0};
   std::atomic<std::uint64_t> slow_strangers_{0};
   std::atomic<std::uint64_t> large_strangers_{0};

@@ -23,8 +23,9 @@ namespace sepal::command {
 inline constexpr std::size_t slow_words_max = 32;
 inline constexpr std::size_t slow_word_bytes_max = 128;
 static_assert(slow_words_max >= 2, "one word of the request, and one that says how many more there are");
-// The log keeps no more entries than this, whatever slowlog-max-len says.
+// The log keeps no more entries than this, and no more memory, whatever slowlog-max-len says.
 inline constexpr std::size_t slow_entries_max = 16 * 1024;
+inline constexpr std::size_t slow_log_bytes_max = std::size_t{8} << 20;
 
 struct SlowEntry {
   std::uint64_t id = 0;  // given by the log, from 0
@@ -33,6 +34,9 @@ struct SlowEntry {
   std::vector<std::string> words;
   std::string address;  // of the client
   std::string client_name;
+
+  // The memory that it takes.
+  [[nodiscard]] std::size_t byte_count() const;
 };
 
 // The words of an entry. `words` is not empty; `times`: so many requests were measured together, and this is
@@ -43,7 +47,7 @@ struct SlowEntry {
 // Synchronised.
 class SlowLog {
  public:
-  // Drops the oldest entries above `count_max`, and above slow_entries_max.
+  // Drops the oldest entries above `count_max`, slow_entries_max and slow_log_bytes_max.
   void add(SlowEntry entry, std::uint64_t count_max);
   // The newest `count` entries, the newest one first.
   [[nodiscard]] std::vector<SlowEntry> newest(std::uint64_t count) const;
@@ -54,6 +58,7 @@ class SlowLog {
  private:
   mutable Mutex mutex_;                                     // Lock order: last.
   std::deque<SlowEntry> entries_ SEPAL_GUARDED_BY(mutex_);  // the newest one first
+  std::size_t byte_count_ SEPAL_GUARDED_BY(mutex_) = 0;     // of them
   std::uint64_t next_id_ SEPAL_GUARDED_BY(mutex_) = 0;
 };
 

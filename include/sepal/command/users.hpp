@@ -23,7 +23,7 @@ namespace sepal::command {
 struct ClientState;
 class ClientDirectory;
 
-// The memory of all users together, and the length of an ACL file.
+// The memory of all users together, and the length of an ACL file. It counts for maxmemory, too.
 inline constexpr std::size_t users_bytes_max = std::size_t{256} << 20;
 
 using UserTable = std::map<std::string, std::unique_ptr<User>, std::less<>>;
@@ -55,8 +55,10 @@ class Users {
   // there is such a user.
   [[nodiscard]] const User* log_in(std::string_view name, std::string_view password) const;
 
-  // Makes or changes a user. Returns the error; empty: all rules were applied, else none was.
-  [[nodiscard]] std::string set(std::string_view name, std::span<const std::string_view> rules);
+  // Makes or changes a user, which may take so many bytes more than before. Returns the error; empty: all
+  // rules were applied, else none was.
+  [[nodiscard]] std::string set(std::string_view name, std::span<const std::string_view> rules,
+                                std::uint64_t bytes_free = users_bytes_max);
   // Removes users. `default` stays. Names of no users are ignored.
   [[nodiscard]] RemovedUsers remove(std::span<const std::string_view> names);
   // The password of `default`; empty: it needs none.
@@ -67,6 +69,8 @@ class Users {
 
   // The text of an ACL file: parse_users() makes equal users of it.
   [[nodiscard]] std::string text() const;
+  // The memory of all users.
+  [[nodiscard]] std::size_t byte_count() const { return byte_count_; }
 
  private:
   void count_bytes();

@@ -172,6 +172,13 @@ class Keyspace {
   void dispose(FilterPtr filter) { housekeeper_.dispose(std::move(filter)); }
   // Makes the housekeeper look again at this time for what is past its deadline.
   void wake_at(Deadline deadline) { housekeeper_.due_at(deadline); }
+  // What else is in memory as long as it is not removed: users. It counts as used, and stands in for any
+  // earlier number. Called with the gate closed.
+  void count_others(std::uint64_t byte_count) {
+    other_bytes_ = byte_count;
+    account();
+  }
+
   // Adds one item, growing the filter; keeps the memory account. A key of `database` names `filter`.
   filter::Filter::AddOutcome add_alone(std::uint32_t database, filter::Filter& filter,
                                        std::string_view item) {
@@ -283,6 +290,7 @@ class Keyspace {
   std::array<std::uint64_t, database_count> contents_{};
   std::uint64_t contents_last_ = 0;
   std::uint64_t held_bytes_ = 0;
+  std::uint64_t other_bytes_ = 0;
   std::array<std::uint64_t, database_count> table_bytes_of_{};
   std::uint64_t table_bytes_ = 0;  // their sum
   // Gauges that any thread may read. Relaxed: nothing is ordered by them.

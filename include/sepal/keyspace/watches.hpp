@@ -2,12 +2,12 @@
 #pragma once
 
 #include <sepal/base/clock.hpp>
+#include <sepal/base/mutex.hpp>
 #include <sepal/keyspace/mutation.hpp>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -20,7 +20,7 @@ class Keyspace;
 class Watches;
 
 // What one client watches. The keyspace outlives it. Guarded by the gate, as a ClientState is: changed by the
-// client's worker, or with the gate closed.
+// client's worker, or with the gate closed. Watches has its address.
 class Watch {
  public:
   struct Key {
@@ -52,51 +52,46 @@ class Watch {
   bool touched_ = false;
 };
 
-// All watches. Called with the gate closed, but for the counts.
+// All watches. Called with the gate closed, but for the counts. A Watch may end inside the shared gate.
 class Watches {
  public:
   // Any thread: the clients that watch keys, and the keys that they watch.
   [[nodiscard]] std::uint64_t client_count() const { return client_count_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t key_count() const { return key_count_.load(std::memory_order_relaxed); }
 
-  // The keys whose names are in memory, and the bytes of these names. Names that no client watches any more
-  // go with a later WATCH or change.
-  [[nodiscard]] std::size_t kept_key_count() const { return by_key_.size(); }
-  [[nodiscard]] std::size_t kept_name_bytes() const { return name_bytes_; }
+  // The keys whose names are in memory: those that clients watch.
+  [[nodiscard]] std::size_t kept_key_count() const {
+    const MutexLock lock(mutex_);
+    return by_key_.size();
+  }
 
-  // Adds a key to a client's watch. A key that it watches already is left as it is. The client ends its watch
-  // by giving up the pointer.
-  void add(const std::shared_ptr<Watch>& watch, DatabaseKey key, const Keyspace& keyspace, WallTime now);
+  // Adds a key to a client's watch. A key that it watches already is left as it is.
+  void add(Watch& watch, DatabaseKey key, const Keyspace& keyspace, WallTime now);
   // The change was made. Costs nothing while no client watches.
   void touch(const Mutation& change, const Keyspace& keyspace) {
-    if (by_key_.empty()) return;
-    if (client_count() == 0) return clear();
-    touch_watched(change, keyspace);
+    if (client_count() != 0) touch_watched(change, keyspace);
   }
 
  private:
   friend class Watch;
-  static constexpr std::size_t kept_keys_min = 64;
-  static constexpr std::size_t kept_name_bytes_min = std::size_t{1} << 20;
   struct Watcher {
-    std::weak_ptr<Watch> watch;
+    Watch* watch = nullptr;
     std::size_t index = 0;  // of the key in the watch
   };
   using Watching = std::vector<Watcher>;
   void touch_watched(const Mutation& change, const Keyspace& keyspace);
-  void touch_key(DatabaseKey key, bool was_removed = false);
+  void touch_key(DatabaseKey key, bool was_removed = false) SEPAL_REQUIRES(mutex_);
   // Two databases have changed places, or one was emptied (`database` and `other` are the same).
-  void touch_database(std::uint32_t database, std::uint32_t other, const Keyspace& keyspace);
-  void clear();
-  void drop_ended();
+  void touch_database(std::uint32_t database, std::uint32_t other, const Keyspace& keyspace)
+      SEPAL_REQUIRES(mutex_);
+  void end(const Watch& watch);
 
   std::atomic<std::uint64_t> client_count_{0};
   std::atomic<std::uint64_t> key_count_{0};
-  std::unordered_map<std::string, Watching> by_key_;  // the key's text, whatever its database
-  std::size_t name_bytes_ = 0;                        // of the texts in by_key_
-  // The number of keys, and of bytes, at which drop_ended() is due.
-  std::size_t dropped_at_ = kept_keys_min;
-  std::size_t dropped_at_bytes_ = kept_name_bytes_min;
+  // Several workers may end watches at a time, inside the shared gate. Lock order: last.
+  mutable Mutex mutex_;
+  // By the key's text, whatever its database.
+  std::unordered_map<std::string, Watching> by_key_ SEPAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sepal::keyspace

@@ -15,6 +15,8 @@
 
 namespace sepal::resp {
 
+inline constexpr std::size_t last_error_bytes_max = 1024;
+
 enum class Version : std::uint8_t { resp2 = 2, resp3 = 3 };
 
 // Bytes that stay where they are until a reply takes them, such as those of a long string.
@@ -86,8 +88,10 @@ class Reply {
 
   [[nodiscard]] std::string_view bytes() const { return buffer_; }
   [[nodiscard]] std::size_t size() const { return buffer_.size(); }
-  [[nodiscard]] std::uint64_t error_count() const { return error_count_; }  // over the life of this object
-  // The text of the last error appended (without '-'), for the statistics of errors by their first word.
+  [[nodiscard]] std::size_t capacity() const { return buffer_.capacity(); }  // the memory of bytes()
+  [[nodiscard]] std::uint64_t error_count() const { return error_count_; }   // over the life of this object
+  // The text of the last error appended (without '-'), for the statistics of errors by their first word. A
+  // script's error may be long: the text has no more than last_error_bytes_max.
   [[nodiscard]] std::string_view last_error() const { return last_error_; }
   // Drops what was appended behind that size.
   void truncate(std::size_t size) {

@@ -85,6 +85,16 @@ class RequestParser {
   // unknown). It lets the caller size its buffer once for a large bulk. Never above request_bytes_max.
   [[nodiscard]] std::size_t bytes_expected() const { return bytes_expected_; }
 
+  // The memory that the parser keeps beside itself: for the words of a request, and between requests.
+  [[nodiscard]] std::size_t bytes_held() const {
+    return words_.capacity() * sizeof(Words::value_type) + unquoted_.capacity();
+  }
+  // Gives all of it back. Nothing is parsed any more.
+  void close() {
+    Words().swap(words_);
+    std::string().swap(unquoted_);
+  }
+
   void set_limits(const ParserLimits& limits) {
     limits_ = limits;
     limits_.line_bytes_max = std::max(limits.line_bytes_max, line_bytes_max_min);

@@ -85,6 +85,8 @@ class InputBuffer {
     begin_ -= byte_count;
   }
   void clear() { begin_ = end_; }
+  // Drops all bytes, and gives all memory back at once.
+  void close() { release(); }
 
   // Ends the use of the shared buffer. The unparsed bytes move into own memory, and own memory that is too
   // large for them is given back, a part of it at a time. False when the system has no memory: the bytes are

@@ -124,6 +124,12 @@ class Scheduler {
   // True: the worker must call settle() when the journal progresses. Call this first, then read the progress.
   [[nodiscard]] bool awaits_journal() const { return !held_.empty() || !put_off_.empty(); }
 
+  // --- at any time, within a turn or in Observer::buffers_grew, followed by settle() ---
+
+  // As kill(), and gives the client's memory back at once; the client itself is destroyed later. False: it is
+  // no client of this worker.
+  bool drop(std::uint64_t id);
+
   // --- between turns, followed by settle() ---
 
   // Whether clients are paused.
@@ -155,7 +161,7 @@ class Scheduler {
   std::size_t cut_off();
 
   // No client is left, and none lingers.
-  [[nodiscard]] bool empty() const { return clients_.empty() && lingering_.empty(); }
+  [[nodiscard]] bool empty() const { return clients_.empty() && lingering_.empty() && dropped_.empty(); }
 
   // With the gate closed, from any thread. Clients that linger are none.
   void collect(std::vector<command::ClientState*>& clients);
@@ -185,6 +191,7 @@ class Scheduler {
   void send_now(Client& client);
   bool send(Client& client, std::string_view bytes);
   void put_into_outbox(Client& client, std::string_view bytes);
+  void count_unsent(Client& client, std::size_t sent);
   bool send_pushed(Client& client);
   bool flush(Client& client);
   void give_back(Client& client);
@@ -197,6 +204,7 @@ class Scheduler {
   void finish(Client& client);
   void discard(Client& client);
   void close(Client& client);
+  void destroy_dropped();
   Clients::node_type unlist(Client& client);
   static void watch(Client& client, std::uint32_t events);
   [[nodiscard]] bool is_over(const Client& client, SteadyTime now, const Patience& patience) const;
@@ -208,6 +216,8 @@ class Scheduler {
   Clients clients_;  // changed inside the worker's side of the gate: collect() reads it
   Clients lingering_;
   std::unique_ptr<Strangers> strangers_;
+  // Destroyed between turns: a turn may still have their addresses.
+  std::vector<std::unique_ptr<Client>> dropped_;
   std::vector<Client*> round_;   // State::received
   std::size_t round_bytes_ = 0;  // that they have not parsed
   // Ids from here on: a client may be gone before its turn comes.

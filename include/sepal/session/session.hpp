@@ -36,6 +36,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/clock.hpp>
 #include <sepal/base/gate.hpp>
+#include <sepal/command/client_memory.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/resp/reply.hpp>
 #include <sepal/resp/request_parser.hpp>
@@ -153,8 +154,8 @@ class Session {
   // Give the environment's reply_buffer, or a string of your own.
   void take_output(std::string& into);
   [[nodiscard]] bool has_output() const { return reply_.size() > 0; }
-  // Notes what was sent just now, and how much of the output still waits, for the client's figures. Not
-  // inside the gate.
+  // Notes what was sent just now, and the memory of the output that still waits, for the client's figures.
+  // Not inside the gate.
   void output_sent(std::uint64_t byte_count, std::uint64_t bytes_left);
 
   // For Step::hold: a position of the journal.
@@ -187,19 +188,25 @@ class Session {
   [[nodiscard]] SteadyTime last_run_until() const { return last_run_until_; }
   // Brings the counts of bytes up to date. Inside the gate; the session calls it at every batch.
   void settle_figures();
-  // Call it when the client goes. Inside the gate.
+  // Call it when the client goes: gives all its memory back. Inside the gate.
   void leaves();
 
-  // Whether an unfinished request, or the rest of a long reply, takes more memory since the last call.
+  // Whether requests that have not run, or replies that the session keeps, take more memory since the last
+  // call.
   [[nodiscard]] bool take_grew() { return std::exchange(grew_, false); }
   // The bytes that were received and not run.
   [[nodiscard]] std::size_t bytes_unparsed() const { return input_.unparsed().size(); }
   [[nodiscard]] std::size_t input_bytes_held() const { return input_.bytes_held(); }
 
  private:
-  // The memory of requests that have not come whole, or wait for EXEC.
+  // The memory of requests that have not come whole, run in parts, or wait for a job or for EXEC.
   [[nodiscard]] std::uint64_t bytes_of_requests() const {
-    return input_.bytes_held() + client_.bytes_for_exec();
+    return input_.bytes_held() + client_.bytes_for_exec() + client_.bytes_of_job +
+           command::counted(parser_.bytes_held() + (partial_ == nullptr ? 0 : partial_->byte_count()));
+  }
+  // The memory of replies that the session keeps: the rest of a long one, and what is held.
+  [[nodiscard]] std::uint64_t bytes_of_replies() const {
+    return reply_.bytes_later() + command::counted(held_.capacity());
   }
   struct Batch;
   // The outcome of parsing a request, and its row in the command table.
@@ -232,11 +239,12 @@ class Session {
   Step end_batch(Step step);
   void count_requests();
   void set_requests_counted(std::uint64_t held, std::uint64_t held_by_stranger);
-  void count_later(std::uint64_t byte_count);
+  void count_replies();
   void bound_stranger();
   Step settle(Step step);
   Step hold(Step step, std::uint64_t position);
   void hold_replies();
+  void give_held();
 
   const Environment& environment_;
   command::ClientState client_;
@@ -255,7 +263,7 @@ class Session {
   InputBuffer input_;
   std::uint64_t requests_counted_ = 0;   // bytes_of_requests() that services.buffers has
   std::uint64_t strangers_counted_ = 0;  // of input_ alone, if the client must log in
-  std::uint64_t later_counted_ = 0;      // of reply_, in services.buffers
+  std::uint64_t replies_counted_ = 0;    // bytes_of_replies() that services.buffers has
   bool grew_ = false;
   SteadyTime last_run_at_;
   SteadyTime last_run_until_;

@@ -50,6 +50,40 @@ TEST_CASE("ACL LIST, USERS, GETUSER and WHOAMI describe users", "[command][acl]"
         "$channels=$&*, $selectors=*[]}");
 }
 
+TEST_CASE("users count for maxmemory, and a user that does not fit is refused", "[command][acl]") {
+  World world;
+  REQUIRE(world.send({"ACL", "SETUSER", "first"}) == ok);
+  const std::uint64_t before = world.keyspace.memory_used();
+  const std::string rule = "~" + std::string(1'000, 'k');
+  REQUIRE(world.send({"ACL", "SETUSER", "bob", rule}) == ok);
+  const std::uint64_t bob_bytes = world.keyspace.memory_used() - before;
+  CHECK(bob_bytes > 1'000);
+  CHECK(bob_bytes < 3'000);
+  const std::string refused = "-ERR the user would take more memory than maxmemory leaves";
+  world.keyspace.set_memory_max(world.keyspace.memory_used() + bob_bytes - 1);
+  CHECK(world.send({"ACL", "SETUSER", "tom", rule}) == refused);
+  CHECK(world.send({"ACL", "GETUSER", "tom"}) == "$null");
+  world.keyspace.set_memory_max(world.keyspace.memory_used() + bob_bytes);
+  CHECK(world.send({"ACL", "SETUSER", "tom", rule}) == ok);
+  CHECK(world.send({"ACL", "SETUSER", "bob", "~another"}) == refused);
+  CHECK(world.send({"ACL", "SETUSER", "bob", "resetkeys"}) == ok);
+  CHECK(world.send({"ACL", "DELUSER", "bob", "tom"}) == ":2");
+  CHECK(world.keyspace.memory_used() == before);
+}
+
+TEST_CASE("ACL LIST and USERS answer no more than maxmemory_clients", "[command][acl]") {
+  World world;
+  REQUIRE(world.send({"ACL", "SETUSER", "bob", "~" + std::string(1'000, 'k')}) == ok);
+  world.options.clients_memory_max = 1'000;
+  CHECK(world.send({"ACL", "LIST"}) ==
+        "-ERR the rules of all users are longer than maxmemory-clients; ask for one user at a time");
+  CHECK(world.send({"ACL", "USERS"}) == "*[$bob, $default]");
+  world.options.clients_memory_max = 10;
+  CHECK(world.send({"ACL", "USERS"}).starts_with("-ERR the rules of all users are longer"));
+  world.options.clients_memory_max = 0;
+  CHECK(world.send({"ACL", "LIST"}).starts_with("*[$user bob off"));
+}
+
 TEST_CASE("ACL SETUSER and DELUSER refuse what is wrong", "[command][acl]") {
   World world;
   CHECK(world.send({"ACL", "SETUSER", "bob", "foo"}) ==

@@ -427,7 +427,7 @@ TEST_CASE("CONFIG RESETSTAT sets every count to zero", "[command]") {
   world.send({"BF.EXISTS", "k", "a"});
   world.workers[1].requests.add(5);
   world.send({"BF.ADD", "k", "a"});
-  world.services.buffers.choose(7);
+  world.services.buffers.client_closed();
   CHECK(world.send({"CONFIG", "RESETSTAT"}) == "+OK");
   CHECK(world.services.buffers.closed_count() == 0);
   CHECK(world.workers[0].key_misses.get() == 0);

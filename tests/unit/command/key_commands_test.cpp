@@ -123,6 +123,11 @@ TEST_CASE("RANDOMKEY answers every key at some time, or null if there is none", 
 TEST_CASE("KEYS answers the keys of its database that match", "[command]") {
   World world;
   for (const char* key : {"a1", "a2", "b1"}) world.send({"BF.ADD", key, "x"});
+  world.options.clients_memory_max = 1;
+  for (const auto& words : {std::vector<std::string_view>{"KEYS", "a*"}, {"SCAN", "0"}})
+    CHECK(world.send_words("a", words) ==
+          "-ERR the names of these keys are longer than maxmemory-clients; ask for fewer of them at once");
+  world.options.clients_memory_max = 1'000'000;
   const std::string two = world.send({"KEYS", "a*"});
   CHECK((two == "*[$a1, $a2]" || two == "*[$a2, $a1]"));
   CHECK(world.send({"KEYS", "b?"}) == "*[$b1]");

@@ -123,16 +123,23 @@ TEST_CASE("lines on their way to monitors are bounded, and monitors that cannot 
           "[command]") {
   MonitoredWorld world;
   Monitors& monitors = world.services.monitors;
-  auto all = monitors.on_their_way(std::string(monitor_bytes_max, 'x'));
+  constexpr std::uint64_t bytes_max = 5'000'000;  // a quarter
+  world.options.clients_memory_max = 4 * bytes_max;
+  auto all = monitors.on_their_way(std::string(bytes_max, 'x'), bytes_max);
   REQUIRE(all != nullptr);
-  CHECK(monitors.on_their_way("x") == nullptr);
+  CHECK(monitors.bytes_on_their_way() == bytes_max);
+  CHECK(monitors.on_their_way("x", bytes_max) == nullptr);
   world.send_from("b", {"PING"});
   CHECK(world.shown().empty());
   CHECK(world.clients.killed == std::vector<std::uint64_t>{1});
   CHECK_FALSE(monitors.any());
   CHECK(world.services.buffers.closed_count() == 1);
   all.reset();
-  CHECK(monitors.on_their_way(std::string(monitor_bytes_max, 'x')) != nullptr);
+  CHECK(monitors.bytes_on_their_way() == 0);
+  CHECK(monitors.on_their_way(std::string(bytes_max, 'x'), bytes_max) != nullptr);
+  CHECK(monitor_bytes_of(0) == monitor_bytes_max);
+  CHECK(monitor_bytes_of(1) == monitor_bytes_min);
+  CHECK(monitor_bytes_of(4 * monitor_bytes_max + 4) == monitor_bytes_max);
 }
 
 TEST_CASE("many lines of one batch are handed over before it ends", "[command]") {

@@ -111,6 +111,19 @@ TEST_CASE("the slow log keeps slowlog-max-len entries, and never more than its o
   for (std::size_t i = 0; i <= slow_entries_max; ++i) log.add({}, slow_entries_max + 1);
   CHECK(log.size() == slow_entries_max);
   log.reset();
+  SlowEntry half;
+  half.words.emplace_back(slow_log_bytes_max / 2 - 1'000, 'x');
+  SlowEntry small;
+  small.address.assign(1'000, 'x');
+  log.add(half, 10);
+  log.add(half, 10);
+  CHECK(log.size() == 2);
+  log.add(small, 10);
+  CHECK(log.size() == 3);
+  log.add(small, 10);  // the bytes are now too many
+  CHECK(log.size() == 3);
+  CHECK(log.newest(10).back().id == log.newest(1).front().id - 2);
+  log.reset();
   CHECK(log.size() == 0);
 }
 

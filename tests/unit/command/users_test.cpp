@@ -185,6 +185,18 @@ TEST_CASE("the log groups the same event, keeps a limit, and cuts long texts", "
   CHECK(log.count_of(AclReason::command) == 5);
   log.note(event("x"), start, 0);
   CHECK(log.newest(10).empty());
+  const auto large = [&](std::string object) {
+    AclLog::Event made = event(std::move(object));
+    made.client.assign(acl_log_bytes_max / 2 - 1'000, 'x');
+    return made;
+  };
+  log.note(large("a"), start, 10);
+  log.note(large("b"), start, 10);
+  CHECK(log.newest(10).size() == 2);
+  log.note(large("a"), start, 10);  // the same event again takes no more
+  CHECK(log.newest(10).size() == 2);
+  log.note(large("c"), start, 10);
+  CHECK(log.newest(10).size() == 2);
   log.clear();
   log.reset_counts();
   CHECK(log.count_of(AclReason::command) == 0);

@@ -81,6 +81,8 @@ TEST_CASE("errors are counted and the last one is remembered", "[resp][reply]") 
   std::string sent;
   reply.swap_out(sent);
   CHECK(reply.last_error() == "WRONGTYPE second ");
+  reply.error(std::string(sepal::resp::last_error_bytes_max, 'x') + "y");
+  CHECK(reply.last_error() == std::string(sepal::resp::last_error_bytes_max, 'x'));
 }
 
 TEST_CASE("integers are written in full", "[resp][reply]") {

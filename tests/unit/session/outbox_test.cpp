@@ -29,5 +29,20 @@ TEST_CASE("an outbox gives out its bytes in order, block by block", "[session]")
   CHECK((got == expected + "!"));
 }
 
+TEST_CASE("an outbox counts its blocks until they are sent whole", "[session]") {
+  Outbox outbox;
+  outbox.append("abc");
+  CHECK(outbox.memory() == 3);  // a few bytes more are in no account
+  outbox.sent(3);
+  CHECK(outbox.memory() == 0);
+  outbox.append(std::string(Outbox::block_bytes_max, 'x'));
+  outbox.append("y");
+  outbox.sent(Outbox::block_bytes_max - 1);
+  CHECK(outbox.byte_count() == 2);
+  CHECK(outbox.memory() > Outbox::block_bytes_max);
+  outbox.sent(1);
+  CHECK(outbox.memory() == 1);
+}
+
 }  // namespace
 }  // namespace sepal::session::outbox_test

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -99,7 +100,8 @@ struct SchedulerWorld : SessionWorld {
                                     [this] {
                                       ++gone;
                                       CHECK(happenings.destroyed == gone);
-                                    }}) {
+                                    },
+                                .buffers_grew = [this] { buffers_grew(); }}) {
     services.logs = ground.recording.all_logs();
     for (std::size_t i = 0; i < client_count; ++i) add();
   }
@@ -153,6 +155,7 @@ struct SchedulerWorld : SessionWorld {
     return std::exchange(peer(index).received, {});
   }
 
+  std::function<void()> buffers_grew = [] {};
   int left = 0;
   int gone = 0;
   std::uint64_t progress = 0;  // of the journal
