@@ -719,6 +719,13 @@ command::BackgroundStatus Daemon::background() const {
           .expiry_worked = background_.expiry().worked()};
 }
 
+// The worker calls this once until the next SCRIPT FLUSH.
+void Daemon::log_scripts_full(std::uint64_t bytes_max) {
+  log::warn("scripts_full",
+            "scripts are refused: the texts of those that SCRIPT LOAD has loaded are at their limit",
+            {{"bytes_max", bytes_max}, {"advice", "send SCRIPT FLUSH, or raise script_memory_max"}});
+}
+
 std::uint64_t Daemon::clients_possible() {
   SEPAL_ASSERT(descriptors_.has_value(), "a client asks for more clients before the server listens");
   descriptors_->look_again();

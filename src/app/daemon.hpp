@@ -124,6 +124,7 @@ class Daemon final : private command::Persistence, private command::ServerContro
   void log_from_script(script::LogLevel level, std::string_view text) override {
     client_log_.script(level, text);
   }
+  void log_scripts_full(std::uint64_t bytes_max) override;
   void log_failed_login(const command::ClientState& client, std::string_view user) override {
     client_log_.failed_login(client, user);
   }

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "handlers.hpp"
 #include "refuse.hpp"
@@ -58,13 +59,21 @@ struct Learned {
   std::string error;
 };
 Learned learn(Context& context, std::string_view text, bool passing) {
+  Scripts& scripts = *context.services.scripts;
+  const std::uint64_t bytes_max = script_text_max(context.services.options.script_memory_max);
+  // Before the text is copied.
+  if (text.size() > bytes_max) return {.source = nullptr, .error = std::string(text::script_too_long)};
   script::ParsedSource parsed = script::parse_source(text);
   if (parsed.source == nullptr) return {.source = nullptr, .error = "ERR " + parsed.error};
   // Compiled before it is added: the library keeps no text that cannot run. Each other worker compiles the
   // script when it first runs it.
   std::string error = context.dispatcher.scripts().compile(parsed.source);
   if (!error.empty()) return {.source = nullptr, .error = std::move(error)};
-  context.services.scripts->library.add(parsed.source, passing);
+  // EVAL runs a script without room as well; EVALSHA does not find it then.
+  if (!scripts.library.add(parsed.source, passing, bytes_max)) {
+    if (!std::exchange(scripts.told_full, true)) context.services.control.log_scripts_full(bytes_max);
+    if (!passing) return {.source = nullptr, .error = std::string(text::scripts_full)};
+  }
   return {.source = std::move(parsed.source), .error = {}};
 }
 
@@ -101,7 +110,8 @@ Next script_load(Context& context) {
   script::Library& library = context.services.scripts->library;
   if (const auto known = library.use(digest)) {
     // If EVAL brought the script, the library keeps it from here on.
-    library.add(known, false);
+    // A known script needs no more room.
+    static_cast<void>(library.add(known, false, 0));
   } else if (const Learned learned = learn(context, text, false); learned.source == nullptr) {
     return refuse(context, learned.error);
   }
@@ -127,6 +137,7 @@ Next script_flush(Context& context) {
   // Both modes do the same. The workers drop what they have compiled before their next script
   // (ScriptRunner::compile).
   context.services.scripts->library.clear();
+  context.services.scripts->told_full = false;
   context.reply.ok();
   return Next::done;
 }

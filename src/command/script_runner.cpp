@@ -13,6 +13,7 @@
 #include <sepal/command/error_texts.hpp>
 #include <sepal/command/scripts.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include "command_index.hpp"
@@ -25,7 +26,10 @@ namespace {
 // some: a script that waits can do so only before its first change.
 constexpr std::uint64_t room_ahead_bytes = std::uint64_t{64} << 10;
 
-// The copy of a longer request is freed behind it.
+// If more time lies between two questions, the script is to ask more often.
+constexpr std::chrono::milliseconds question_period_max{1};
+
+// The copy of a longer request is freed behind it, and a longer reply is not kept.
 constexpr std::size_t kept_bytes_max = std::size_t{64} << 10;
 
 }  // namespace
@@ -141,16 +145,19 @@ void ScriptRunner::set_aside() {
 
 Dispatcher::Outcome ScriptRunner::finish(resp::Reply& reply) {
   SEPAL_ASSERT(!reply_.has_later(), "the reply of a script is there as a whole");
-  reply.raw(reply_.bytes());
+  if (reply_.size() > kept_bytes_max) {
+    // Not copied: the session sends it in parts.
+    std::vector<resp::Piece> pieces(1);
+    reply_.swap_out(pieces.front().bytes);
+    reply.raw_later(std::move(pieces));
+  } else {
+    reply.raw(reply_.bytes());
+  }
   // A worker without scripts does not keep the memory of one long request. The words are views of the bytes,
   // so they go first.
   if (bytes_.capacity() > kept_bytes_max) {
     words_.clear();
     free_memory(bytes_);
-  }
-  if (reply_.size() > kept_bytes_max) {
-    std::string freed;
-    reply_.swap_out(freed);
   }
   return outcome_;
 }
@@ -163,9 +170,22 @@ std::string ScriptRunner::compile(const std::shared_ptr<const script::Source>& s
   // No script runs on this worker here, as reset() demands.
   const std::uint64_t generation = services_.scripts->library.generation();
   if (std::exchange(generation_, generation) != generation) engine_.reset();
-  std::string error = engine_.compile(source);
+  // The script begins here: it may be ended while it is compiled.
+  has_written_ = false;
+  ends_ = false;
+  std::string error = engine_.compile(source, *this, limits());
   if (error.empty()) return {};
+  // It was meant for this script.
+  services_.scripts->kill_asked = false;
+  if (ends_) return error;
   return "ERR Error compiling script (new function): " + error;
+}
+
+// The replies of all scripts of a transaction are in memory together.
+script::Limits ScriptRunner::limits() const {
+  const std::uint64_t bytes = services_.options.script_memory_max;
+  return {.memory_bytes_max = bytes,
+          .reply_bytes_max = bytes - std::min<std::uint64_t>(bytes, reply_.size())};
 }
 
 Next ScriptRunner::eval(Context& context, const std::shared_ptr<const script::Source>& source,
@@ -190,7 +210,7 @@ Next ScriptRunner::eval(Context& context, const std::shared_ptr<const script::So
                                     .arguments = arguments.others,
                                     .server = *this,
                                     .reply = context.reply,
-                                    .limits = {.memory_bytes_max = services_.options.script_memory_max}});
+                                    .limits = limits()});
   end_script();
   if (postponed_) {
     // Nothing was changed, so the request can run again when the journal has room (decisions/0025). The error
@@ -259,10 +279,18 @@ bool ScriptRunner::call(std::span<const std::string_view> words, resp::Reply& re
   }
   Dispatcher::Outcome outcome{.next = Next::more};
   // A long command runs all its parts at once, because no other client may run within a script.
-  while (outcome.next == Next::more) outcome = dispatcher_.run_whole(request, call_moment_);
+  // Between two parts the script may be suspended. Its end waits for that of the command.
+  while (outcome.next == Next::more) {
+    outcome = dispatcher_.run_whole(request, call_moment_);
+    if (outcome.next == Next::more) goes_on();
+  }
   SEPAL_ASSERT(outcome.next == Next::done || outcome.next == Next::close,
                "a command of a script answers at once");
   call_partial_.reset();
+  if (reply.overflowed()) {
+    reply.drop(0);
+    return refuse(request, text::script_reply_too_long);
+  }
   // Lua reads the reply as one whole value.
   reply.fill_whole();
   if (services_.monitors.any() && outcome.spec != nullptr) dispatcher_.show(request, call_moment_);
@@ -338,18 +366,25 @@ void ScriptRunner::log(script::LogLevel level, std::string_view text) {
   services_.control.log_from_script(level, text);
 }
 
-// Suspends the fiber when the time of the slice is over. The first slice begins with the first question, a
-// millisecond late: most scripts end before it, and need no reading of the clock.
-bool ScriptRunner::goes_on() {
-  const SteadyTime now = moment_.clock();
+// Suspends the fiber when the time of the slice is over. The first slice begins with the first question, some
+// microseconds late: most scripts end before it, and need no reading of the clock.
+script::Server::Pace ScriptRunner::goes_on() {
+  SteadyTime now = moment_.clock();
   if (!began_) {
     began_ = now;
+    asked_ = now;
     slice_ends_ = now + services_.options.busy_reply_threshold;
   }
-  if (!ends_ && now >= slice_ends_) fiber_.suspend();
+  const bool is_slow = now - asked_ > question_period_max;
+  if (!ends_ && now >= slice_ends_) {
+    fiber_.suspend();
+    now = moment_.clock();
+  }
+  asked_ = now;
   // SCRIPT KILL comes while the fiber is suspended, so this looks for it behind suspend().
   if (services_.scripts->kill_asked && !has_written_) ends_ = true;
-  return !ends_;
+  if (ends_) return Pace::ends;
+  return is_slow ? Pace::slow : Pace::brisk;
 }
 
 }  // namespace sepal::command

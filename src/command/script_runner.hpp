@@ -75,9 +75,10 @@ class ScriptRunner final : public script::Server {
   bool call(std::span<const std::string_view> words, resp::Reply& reply) override;
   [[nodiscard]] Permission permits(std::span<const std::string_view> words) override;
   void log(script::LogLevel level, std::string_view text) override;
-  bool goes_on() override;
+  Pace goes_on() override;
 
  private:
+  [[nodiscard]] script::Limits limits() const;
   void copy_words(std::span<const std::string_view> words);
   void begin_script(const Context& context, const script::Source& source, bool read_only);
   void end_script();
@@ -107,6 +108,7 @@ class ScriptRunner final : public script::Server {
   BatchRecord record_;               // of the dispatcher, while the request is suspended
   std::optional<SteadyTime> began_;  // of a request that takes long
   SteadyTime slice_ends_{};
+  SteadyTime asked_{};  // when the engine asked last
 
   // The script that runs.
   ClientState client_;  // of its commands: what they do to a client ends with the script

@@ -53,6 +53,48 @@ void append_number(std::string& buffer, char type, Number value) {
   buffer.append(room, static_cast<std::size_t>(end - room));
 }
 
+// The digits of d.ddd times ten to the power of `exponent`.
+std::string placed(std::string digits, int exponent) {
+  constexpr int zeros_behind_max = 7;
+  constexpr int zeros_before_max = 7;
+  const int count = static_cast<int>(digits.size());
+  const int last_power = exponent - count + 1;
+  if (last_power >= 0 && exponent < count + zeros_behind_max)
+    return digits + std::string(static_cast<std::size_t>(last_power), '0');
+  if (last_power < 0 && (last_power > -zeros_before_max || std::abs(exponent) < 4)) {
+    const int whole = exponent + 1;
+    if (whole <= 0) return "0." + std::string(static_cast<std::size_t>(-whole), '0') + digits;
+    return digits.insert(static_cast<std::size_t>(whole), ".");
+  }
+  std::string text = digits.substr(0, 1);
+  if (count > 1) text += "." + digits.substr(1);
+  return text + (exponent < 0 ? "e-" : "e+") + std::to_string(std::abs(exponent));
+}
+
+// A double as the reference writes it: integers of up to 52 bits whole; of others the shortest digits, plain
+// with up to seven zeros behind them or up to six in front, else with an exponent that has no zero in front.
+std::string real_text(double value) {
+  constexpr double whole_max = 4503599627370496;  // 2^52
+  // The sign of a NaN means nothing, and RESP has only one spelling for it.
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  if (value == 0) return std::signbit(value) ? "-0" : "0";
+  char room[number_bytes_max];
+  if (value > -whole_max && value <= whole_max && std::nearbyint(value) == value)
+    return std::string(digits_of(static_cast<std::int64_t>(value), room));
+  const auto written =
+      std::to_chars(room, room + number_bytes_max, std::abs(value), std::chars_format::scientific);
+  const std::string_view text(room, static_cast<std::size_t>(written.ptr - room));
+  const std::size_t e = text.find('e');
+  // d.ddd: the digits without the point, and the power of ten of the last of them.
+  std::string digits(1, text[0]);
+  if (e > 2) digits += text.substr(2, e - 2);
+  int exponent = 0;
+  const std::string_view power = text.substr(text[e + 1] == '+' ? e + 2 : e + 1);
+  std::from_chars(power.data(), power.data() + power.size(), exponent);
+  return (value < 0 ? "-" : "") + placed(std::move(digits), exponent);
+}
+
 }  // namespace
 
 // The text may repeat bytes of a client. A CR LF among them would end the line early, and the client would
@@ -121,9 +163,7 @@ void Reply::booleans(std::span<const bool> values) {
 }
 
 void Reply::real(double value) {
-  char room[number_bytes_max];
-  // The sign of a NaN means nothing, and RESP has only one spelling for it.
-  const std::string_view digits = std::isnan(value) ? "nan" : digits_of(value, room);
+  const std::string digits = real_text(value);
   if (version_ == Version::resp2) return bulk(digits);
   line(',', digits);
 }
@@ -132,6 +172,7 @@ void Reply::bulk_later(std::vector<Piece> pieces) {
   SEPAL_ASSERT(!has_later(), "a long value ends before the next one begins");
   std::uint64_t size = 0;
   for (const Piece& piece : pieces) size += piece.size();
+  if (!takes(size)) return;
   count('$', size);
   // The line end of the bulk comes behind its bytes, so it is a piece of its own.
   pieces.push_back({.bytes = std::string(line_end)});
@@ -149,6 +190,7 @@ void Reply::raw_later(std::vector<Piece> pieces) {
   if (pieces.empty()) return;
   std::uint64_t bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.size();
+  if (!takes(bytes)) return;
   later_ = std::make_unique<Later>(Later{.pieces = std::move(pieces), .bytes_left = bytes});
 }
 
@@ -184,6 +226,7 @@ void Reply::fill(std::size_t size_max) {
 }
 
 void Reply::bulk(std::string_view bytes) {
+  if (!takes(bytes.size())) return;
   count('$', bytes.size());
   buffer_.append(bytes);
   buffer_.append(line_end);

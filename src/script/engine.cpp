@@ -35,8 +35,26 @@ bool was_counted(lua_State* lua) {
   return counted;
 }
 
-// How many instructions of Lua lie between two questions to the Server: about a millisecond.
-constexpr int instructions_per_question = 100'000;
+// How many instructions of Lua lie between two questions to the Server: some microseconds. One instruction
+// may take a thousand times longer, such as a comparison of two long strings: then few instructions lie
+// between them.
+constexpr int instructions_per_question = 1000;
+constexpr int instructions_when_slow = 10;
+
+// A question lies between two of these pieces of a text that is compiled. The time for a piece grows with
+// what was compiled before it.
+constexpr std::size_t piece_bytes = 256;
+
+// Lua and its libraries calculate lengths as int in places.
+constexpr std::size_t block_bytes_max = std::size_t{1} << 30;
+
+// The compiled scripts may take this part of the memory; the rest is for a run.
+constexpr std::uint64_t compiled_share = 2;
+
+// The text of an error that a script raises may have so many bytes; the rest is cut.
+constexpr std::size_t error_bytes_max = std::size_t{64} << 10;
+
+constexpr std::string_view text_killed = "ERR Script killed by user with SCRIPT KILL...";
 
 // The name of a script's text in its error messages. '@': Lua takes the name as it is.
 constexpr const char* chunk_name = "@user_script";
@@ -99,7 +117,7 @@ int State::keep_on_top() {
 }
 
 State::~State() {
-  SEPAL_ASSERT(run_ == nullptr, "Lua ends while a script runs");
+  SEPAL_ASSERT(server_ == nullptr, "Lua ends while a script runs");
   memory_bytes_max_ = 0;
   if (lua_ != nullptr) lua_close(lua_);
   // Lua says the size of each block that it frees, so the sum must come out even.
@@ -123,45 +141,108 @@ void* State::allocate(void* self, void* block, std::size_t old_bytes, std::size_
   const std::uint64_t bytes_after = state.memory_bytes_ - old_bytes + new_bytes;
   // Lua relies on it that a block can be made smaller, so only growth is refused. A refusal is an error
   // that the script may catch.
-  if (new_bytes > old_bytes && state.memory_bytes_max_ != 0 && bytes_after > state.memory_bytes_max_)
-    return nullptr;
+  if (new_bytes > old_bytes) {
+    if (state.memory_bytes_max_ != 0 && bytes_after > state.memory_bytes_max_) return nullptr;
+    if (new_bytes > BlockPool::pooled_bytes_max && !state.note_large_block(new_bytes)) return nullptr;
+  }
   void* const moved =
       block == nullptr ? state.pool_.allocate(new_bytes) : state.pool_.resize(block, old_bytes, new_bytes);
   if (moved != nullptr) state.memory_bytes_ = bytes_after;
   return moved;
 }
 
-std::string State::compile(const std::shared_ptr<const Source>& source) {
-  if (compiled_.contains(source.get())) return {};
-  if (compiled_.size() >= look_at_) {
+// False: the block is too long. Long blocks take time, which the next instruction of Lua asks for: an error
+// that is raised here would leave Lua's own structures half changed.
+bool State::note_large_block(std::size_t bytes) {
+  if (bytes > block_bytes_max) return false;
+  largest_block_bytes_ = std::max(largest_block_bytes_, bytes);
+  if (running_ == nullptr) return true;
+  cost_left_ -= static_cast<std::int64_t>(bytes);
+  if (cost_left_ < 0 && !is_ending()) lua_sethook(running_, count_hook, LUA_MASKCOUNT, 1);
+  return true;
+}
+
+bool State::take_beside(std::size_t bytes) {
+  if (memory_bytes_max_ != 0 && memory_bytes_ + bytes > memory_bytes_max_) return false;
+  if (!note_large_block(bytes)) return false;
+  memory_bytes_ += bytes;
+  beside_bytes_ += bytes;
+  return true;
+}
+
+void State::give_beside(std::size_t bytes) {
+  SEPAL_ASSERT(bytes <= beside_bytes_ && bytes <= memory_bytes_, "more memory is given back than was taken");
+  memory_bytes_ -= bytes;
+  beside_bytes_ -= bytes;
+}
+
+State::CompileResult State::compile(const std::shared_ptr<const Source>& source, Server& server,
+                                    const Limits& limits) {
+  SEPAL_ASSERT(!has_compiled(*source), "a script is compiled that is compiled already");
+  if (compiled_.size() >= look_at_ || new_text_bytes_ > new_text_bytes_max) {
     drop_forgotten();
     look_at_ = std::max(forgotten_max, 2 * compiled_.size());
+    new_text_bytes_ = 0;
   }
+  begin(server, limits.memory_bytes_max / compiled_share);
   Task task{.state = *this, .source = source.get()};
-  std::string error;
+  CompileResult result;
   if (const int status = lua_cpcall(lua_, compile_protected, &task); status != 0) {
-    const char* const text = lua_tostring(lua_, -1);
-    error = text == nullptr ? "not enough memory" : text;
+    result = {.error = compile_error(), .lacks_memory = status == LUA_ERRMEM || task.status == LUA_ERRMEM};
   } else {
     compiled_.emplace(source.get(), Compiled{.source = source, .reference = task.reference});
+    new_text_bytes_ += source->text.size();
   }
-  lua_settop(lua_, 0);
-  return error;
+  finish();
+  return result;
+}
+
+// The error is on top of the stack.
+std::string State::compile_error() const {
+  if (is_ending()) return std::string(ends_because_);
+  const char* const text = lua_type(lua_, -1) == LUA_TSTRING ? lua_tostring(lua_, -1) : nullptr;
+  return text == nullptr ? "not enough memory" : std::string(text).substr(0, error_bytes_max);
 }
 
 int State::compile_protected(lua_State* lua) {
   Task& task = *static_cast<Task*>(lua_touserdata(lua, 1));
   SEPAL_ASSERT(task.source->code_at <= task.source->text.size(), "a script begins behind its text");
   const std::string_view code = std::string_view(task.source->text).substr(task.source->code_at);
-  // Text only: bytecode can do what it likes to Lua's memory.
-  if (code.starts_with(LUA_SIGNATURE[0])) {
-    lua_pushliteral(lua, "user_script: a script is text, not bytecode");
-    return lua_error(lua);
-  }
+  task.status = task.state.load(lua, code, chunk_name);
+  if (task.status != 0) return lua_error(lua);
   // Compiled once, and kept by Lua under a number: a script that runs again costs one look-up.
-  if (luaL_loadbuffer(lua, code.data(), code.size(), chunk_name) != 0) return lua_error(lua);
   task.reference = luaL_ref(lua, LUA_REGISTRYINDEX);
   return 0;
+}
+
+namespace {
+struct PieceReader {
+  State& state;
+  std::string_view rest;
+};
+}  // namespace
+
+const char* State::read_piece(lua_State* lua, void* data, std::size_t* size) {
+  PieceReader& reader = *static_cast<PieceReader*>(data);
+  reader.state.ask(lua);
+  const std::string_view piece = reader.rest.substr(0, piece_bytes);
+  reader.rest.remove_prefix(piece.size());
+  *size = piece.size();
+  return piece.empty() ? nullptr : piece.data();
+}
+
+int State::load(lua_State* lua, std::string_view text, const char* name) {
+  if (text.starts_with(LUA_SIGNATURE[0])) {
+    lua_pushliteral(lua, "user_script: a script is text, not bytecode");
+    return LUA_ERRSYNTAX;
+  }
+  // Lua's parser makes a string of the name, and holds it by nothing but its own variable. This one is the
+  // same string, and stays.
+  lua_pushstring(lua, name);
+  PieceReader reader{.state = *this, .rest = text};
+  const int status = lua_load(lua, read_piece, &reader, name);
+  lua_remove(lua, -2);
+  return status;
 }
 
 void State::drop_forgotten() {
@@ -196,10 +277,19 @@ Engine::Outcome State::run(const Engine::Run& run) {
   return task.outcome;
 }
 
+void State::begin(Server& server, std::uint64_t memory_bytes_max) {
+  SEPAL_ASSERT(server_ == nullptr, "a script runs within another");
+  server_ = &server;
+  running_ = lua_;
+  memory_bytes_max_ = memory_bytes_max;
+  cost_left_ = cost_per_question;
+}
+
 void State::begin_run(const Engine::Run& run) {
-  SEPAL_ASSERT(run_ == nullptr, "a script runs within another");
+  begin(run.server, run.limits.memory_bytes_max);
   run_ = &run;
-  memory_bytes_max_ = run.limits.memory_bytes_max;
+  // The reply of a command and its value in Lua fit below the limit.
+  command_reply_.limit(run.limits.memory_bytes_max / 2);
   // redis.setresp of the run before ends with it.
   command_reply_.set_version(resp::Version::resp2);
   // Anew for each run: end() has changed the hook if the run before was ended. Coroutines inherit it when
@@ -208,16 +298,37 @@ void State::begin_run(const Engine::Run& run) {
 }
 
 void State::end_run() {
+  // Half of the memory is for runs, and Lua collects nothing when it has reached the limit.
+  const std::uint64_t limit = run_->limits.memory_bytes_max;
+  run_ = nullptr;
+  finish();
+  // Behind an error the flag stays, and the State is dropped.
+  if (json_settings_changed_ && lua_cpcall(lua_, reset_json_protected, nullptr) == 0)
+    json_settings_changed_ = false;
+  lua_settop(lua_, 0);
+  if (memory_bytes_ > limit / 4 * 3) collect();
+}
+
+void State::finish() {
   lua_settop(lua_, 0);
   // The limit is of a run. Behind it Lua must be able to clean up.
   memory_bytes_max_ = 0;
-  // What a script has left behind in large amounts goes at once; the rest goes step by step, as Lua works.
-  if (memory_bytes_ > 2 * collected_bytes_ + left_bytes_max) {
-    lua_gc(lua_, LUA_GCCOLLECT, 0);
-    collected_bytes_ = memory_bytes_;
-  }
-  run_ = nullptr;
+  server_ = nullptr;
+  running_ = nullptr;
   ends_because_ = {};
+  // What a script has left behind in large amounts goes at once; the rest goes step by step, as Lua works.
+  if (memory_bytes_ > 2 * collected_bytes_ + left_bytes_max) collect();
+}
+
+void State::collect() {
+  lua_gc(lua_, LUA_GCCOLLECT, 0);
+  collected_bytes_ = memory_bytes_;
+}
+
+int State::reset_json_protected(lua_State* lua) {
+  lua_settop(lua, 0);
+  reset_json_settings(lua);
+  return 0;
 }
 
 // A script may have changed the environment of its own function, or of its thread.
@@ -282,7 +393,7 @@ void State::answer_error(int status, Engine::Outcome& outcome) {
     const char* const text = lua_type(lua_, -1) == LUA_TSTRING ? lua_tostring(lua_, -1) : nullptr;
     const std::string_view known = status == LUA_ERRMEM ? "not enough memory" : "execution failure";
     reply.error("ERR Error running script " + run_->source.sha + ", " +
-                std::string(text == nullptr ? known : std::string_view(text)));
+                std::string(text == nullptr ? known : std::string_view(text).substr(0, error_bytes_max)));
     return;
   }
   // Raw: the error may be a table of the script's own, whose metatable would run code of the script here.
@@ -293,7 +404,7 @@ void State::answer_error(int status, Engine::Outcome& outcome) {
     if (lua_type(lua_, -1) == LUA_TSTRING || lua_type(lua_, -1) == LUA_TNUMBER) {
       std::size_t size = 0;
       const char* const bytes = lua_tolstring(lua_, -1, &size);
-      text.assign(bytes, size);
+      text.assign(bytes, std::min(size, error_bytes_max));
     }
     lua_pop(lua_, 1);
     return text;
@@ -341,12 +452,17 @@ int State::handle_error(lua_State* lua) {
 }
 
 void State::count_hook(lua_State* lua, lua_Debug*) {
-  State& state = of(lua);
-  SEPAL_ASSERT(state.run_ != nullptr, "Lua runs code of a script when no script runs");
+  of(lua).ask(lua);
+}
+
+void State::ask(lua_State* lua) {
+  SEPAL_ASSERT(server_ != nullptr, "Lua runs code of a script when no script runs");
   // A script that ends is asked for, too: what it still runs may take long, and is suspended meanwhile.
-  const bool goes_on = state.run_->server.goes_on();
-  if (goes_on && !state.is_ending()) return;
-  state.end(lua, "ERR Script killed by user with SCRIPT KILL...");
+  const Server::Pace pace = server_->goes_on();
+  if (pace == Server::Pace::ends || is_ending()) end(lua, text_killed);
+  cost_left_ = cost_per_question;
+  lua_sethook(lua, count_hook, LUA_MASKCOUNT,
+              pace == Server::Pace::slow ? instructions_when_slow : instructions_per_question);
 }
 
 int State::end(lua_State* lua, std::string_view text) {
@@ -363,6 +479,13 @@ int State::end(lua_State* lua, std::string_view text) {
 resp::Reply& State::command_reply() {
   command_reply_.truncate(0);
   return command_reply_;
+}
+
+void State::forget_command_reply(lua_State* lua) {
+  // The command has copied these bytes at least once.
+  spend(lua, command_reply_.size());
+  std::string freed;
+  command_reply_.swap_out(freed);
 }
 
 std::span<const std::string_view> State::words(lua_State* lua) {
@@ -385,6 +508,8 @@ std::span<const std::string_view> State::words(lua_State* lua) {
       std::size_t size = 0;
       const char* const bytes = lua_tolstring(lua, at, &size);
       words_.emplace_back(bytes, size);
+      // The command copies them.
+      if (size > long_reply_bytes) spend(lua, size);
     } else {
       return {};
     }
@@ -395,10 +520,18 @@ std::span<const std::string_view> State::words(lua_State* lua) {
 Engine::Engine() = default;
 Engine::~Engine() = default;
 
-std::string Engine::compile(const std::shared_ptr<const Source>& source) {
+std::string Engine::compile(const std::shared_ptr<const Source>& source, Server& server,
+                            const Limits& limits) {
   SEPAL_ASSERT(source != nullptr, "a script without its text");
-  if (state_ == nullptr) state_ = State::make();
-  return state_ == nullptr ? "not enough memory" : state_->compile(source);
+  for (;;) {
+    if (state_ == nullptr) state_ = State::make();
+    if (state_ == nullptr) return "not enough memory";
+    if (state_->has_compiled(*source)) return {};
+    const bool is_alone = state_->compiled_count() == 0;
+    State::CompileResult result = state_->compile(source, server, limits);
+    if (!result.lacks_memory || is_alone) return std::move(result.error);
+    state_.reset();
+  }
 }
 
 Engine::Outcome Engine::run(const Run& run) {
@@ -410,7 +543,7 @@ Engine::Outcome Engine::run(const Run& run) {
 }
 
 bool State::is_bloated() const {
-  return pool_.chunk_bytes() > 2 * memory_bytes_ + bloat_bytes_max;
+  return json_settings_changed_ || pool_.chunk_bytes() > 2 * memory_bytes_ + bloat_bytes_max;
 }
 
 void Engine::reset() {

@@ -80,28 +80,36 @@ std::shared_ptr<const Source> Library::use(std::string_view sha) {
   return entry.source;
 }
 
-void Library::add(const std::shared_ptr<const Source>& source, bool passing) {
+bool Library::add(const std::shared_ptr<const Source>& source, bool passing, std::uint64_t bytes_max) {
   SEPAL_ASSERT(source != nullptr && source->sha.size() == sha_digits, "a script without its name");
   if (const auto known = entries_.find(source->sha); known != entries_.end()) {
     Entry& entry = known->second;
     // SCRIPT LOAD makes a passing script stay. EVAL of a script that stays changes nothing.
     if (entry.passing && !passing) passing_.erase(entry.place);
     entry.passing = entry.passing && passing;
-    return;
+    return true;
   }
+  const std::uint64_t bytes = source->text.size() + entry_bytes;
   if (passing && passing_.size() >= passing_max) evict_oldest();
+  while (byte_count_ + bytes > bytes_max && !passing_.empty()) evict_oldest();
+  if (byte_count_ + bytes > bytes_max) {
+    // The worker that has compiled it may drop it.
+    source->forgotten = true;
+    return false;
+  }
   Entry entry{.source = source, .passing = passing};
   if (passing) entry.place = passing_.insert(passing_.end(), source->sha);
-  byte_count_ += source->text.size() + sizeof(Source);
+  byte_count_ += bytes;
   entries_.emplace(source->sha, std::move(entry));
   SEPAL_ASSERT(passing_.size() <= passing_max && passing_.size() <= entries_.size(),
                "more passing scripts are listed than are kept");
+  return true;
 }
 
 void Library::evict_oldest() {
   const auto oldest = entries_.find(passing_.front());
   SEPAL_ASSERT(oldest != entries_.end(), "a passing script is listed");
-  const std::uint64_t freed = oldest->second.source->text.size() + sizeof(Source);
+  const std::uint64_t freed = oldest->second.source->text.size() + entry_bytes;
   SEPAL_ASSERT(oldest->second.passing && byte_count_ >= freed,
                "a script is evicted that was loaded to stay, or that takes more memory than all");
   byte_count_ -= freed;

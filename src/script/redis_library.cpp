@@ -12,6 +12,9 @@ namespace {
 constexpr const char* followed_version = "7.4.0";
 constexpr int followed_version_number = 0x00070400;
 
+// A line of the log has no more of the texts that a script gives it: as in the reference.
+constexpr std::size_t log_bytes_max = 1024;
+
 // Does not return: lua_error() throws. So callers write `return raise(...)` only to end the function for
 // the compiler.
 int raise(lua_State* lua, std::string_view text) {
@@ -41,6 +44,7 @@ bool run_command(lua_State* lua) {
   const bool failed = encoded.starts_with('-');
   lua_settop(lua, 0);
   push_reply(lua, encoded);
+  if (reply.size() > State::long_reply_bytes) state.forget_command_reply(lua);
   SEPAL_ASSERT(lua_gettop(lua) == 1, "a reply becomes one value of Lua");
   return failed;
 }
@@ -86,6 +90,7 @@ int redis_sha1hex(lua_State* lua) {
   if (lua_gettop(lua) != 1) return raise(lua, "ERR wrong number of arguments");
   std::size_t size = 0;
   const char* const bytes = lua_tolstring(lua, 1, &size);
+  State::of(lua).spend(lua, size);
   const std::string digest = sha1_hex(bytes == nullptr ? std::string_view() : std::string_view(bytes, size));
   lua_pushlstring(lua, digest.data(), digest.size());
   return 1;
@@ -104,8 +109,9 @@ int redis_log(lua_State* lua) {
     const char* const bytes = lua_tolstring(lua, at, &size);
     // As in the reference: what is no text is left out.
     if (bytes == nullptr) continue;
+    if (text.size() >= log_bytes_max) break;
     if (!text.empty()) text.push_back(' ');
-    text.append(bytes, size);
+    text.append(bytes, std::min(size, log_bytes_max - text.size()));
   }
   State::of(lua).server().log(static_cast<LogLevel>(level), text);
   return 0;

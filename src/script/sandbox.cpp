@@ -15,21 +15,19 @@
 //                                           Functions that write raw refuse them (rawset, table.insert)
 //     reach memory by bytecode              load and loadstring take text only
 //     go on after it was ended              pcall, xpcall and coroutine.resume raise the end again
-//     loop where no hook is called          no newproxy; the handler of xpcall runs behind the error
-//     use up the stack, or write beyond     a limit for patterns; a limit for the digits of bit.tohex
+//     loop where no hook is called          no newproxy; the handler of xpcall runs behind the error;
+//     functions
+//                                           in C that may take long ask (State::spend): bounded.cpp,
+//                                           bounded_tables.cpp, patterns.cpp, json.cpp
+//     use up the stack, or write beyond     a limit for patterns, for the digits of bit.tohex, for unpack
+//     take memory that Lua does not count   json.cpp
 //
 // The real functions stay below: a function in front of one has it as its upvalue (wrap, call_original).
 extern "C" {
 int luaopen_bit(lua_State* lua);
-int luaopen_cjson(lua_State* lua);
 }
 
 namespace sepal::script {
-namespace {
-
-// Lua's patterns are matched by a function that calls itself for parts of the pattern: a longer pattern could
-// use up the stack.
-constexpr std::size_t pattern_bytes_max = 4096;
 
 bool is_guarded(lua_State* lua, int table) {
   lua_pushvalue(lua, table);
@@ -48,96 +46,44 @@ int refuse_change(lua_State* lua) {
   return luaL_error(lua, "Attempt to modify a readonly table");
 }
 
-int refuse_unknown_name(lua_State* lua) {
-  return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
-                    lua_isstring(lua, 2) != 0 ? lua_tostring(lua, 2) : luaL_typename(lua, 2));
-}
-
-// The function that an upvalue holds, with the same arguments.
+// Not by lua_call(): the place that an error names is that of the function's caller, and the caller is the
+// script then.
 int call_original(lua_State* lua) {
-  lua_pushvalue(lua, lua_upvalueindex(1));
-  lua_insert(lua, 1);
-  lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
-  return lua_gettop(lua);
+  return lua_tocfunction(lua, lua_upvalueindex(2))(lua);
 }
 
-// rawset, table.insert
-int change_table(lua_State* lua) {
-  if (lua_istable(lua, 1) && is_guarded(lua, 1)) return refuse_change(lua);
-  return call_original(lua);
-}
-
-// string.find, string.match, string.gmatch, string.gsub
-int match_pattern(lua_State* lua) {
-  if (lua_isstring(lua, 2) != 0 && lua_objlen(lua, 2) > pattern_bytes_max)
-    return luaL_error(lua, "pattern too long (it has more than %d bytes)",
-                      static_cast<int>(pattern_bytes_max));
-  return call_original(lua);
-}
-
-// loadstring
-int load_text(lua_State* lua) {
-  std::size_t size = 0;
-  const char* const text = luaL_checklstring(lua, 1, &size);
-  const char* const name = luaL_optstring(lua, 2, text);
-  const bool is_bytecode = size > 0 && text[0] == LUA_SIGNATURE[0];
-  if (!is_bytecode && luaL_loadbuffer(lua, text, size, name) == 0) return 1;
-  // As Lua's: nil and the text of the error. luaL_loadbuffer() has left its own text on the stack.
-  if (is_bytecode) lua_pushliteral(lua, "a script is text, not bytecode");
-  lua_pushnil(lua);
-  lua_insert(lua, -2);
-  return 2;
-}
-
-// load: the pieces that the function returns, joined.
-int load_pieces(lua_State* lua) {
-  luaL_checktype(lua, 1, LUA_TFUNCTION);
-  const std::string name = luaL_optstring(lua, 2, "=(load)");
-  std::string text;
-  for (;;) {
-    lua_pushvalue(lua, 1);
-    lua_call(lua, 0, 1);
-    std::size_t size = 0;
-    const char* const piece = lua_isnil(lua, -1) ? nullptr : lua_tolstring(lua, -1, &size);
-    if (piece == nullptr && !lua_isnil(lua, -1))
-      return luaL_error(lua, "reader function must return a string");
-    if (size == 0) break;
-    text.append(piece, size);
-    // These bytes are not in Lua's memory, so no allocation of Lua counts them.
-    if (text.size() > State::of(lua).current().limits.memory_bytes_max)
-      return luaL_error(lua, "not enough memory");
-    lua_pop(lua, 1);
-  }
-  lua_settop(lua, 0);
-  lua_pushlstring(lua, text.data(), text.size());
-  lua_pushlstring(lua, name.data(), name.size());
-  return load_text(lua);
-}
-
-// Scripts may look at the collector and help it. They may not stop it: it serves the next script too.
-int collect_garbage(lua_State* lua) {
-  const std::string_view what = luaL_optstring(lua, 1, "collect");
-  if (what == "count") {
-    lua_pushnumber(lua, lua_gc(lua, LUA_GCCOUNT, 0) + lua_gc(lua, LUA_GCCOUNTB, 0) / 1024.0);
-  } else if (what == "step") {
-    lua_pushboolean(lua, lua_gc(lua, LUA_GCSTEP, static_cast<int>(luaL_optinteger(lua, 2, 0))));
-  } else {
-    lua_pushinteger(lua, what == "collect" ? lua_gc(lua, LUA_GCCOLLECT, 0) : 0);
-  }
-  return 1;
-}
-
-// Raises the error again that ends the script, if there is one.
 void go_on_ending(lua_State* lua) {
   State& state = State::of(lua);
   if (state.is_ending()) state.end(lua, {});
 }
 
-// coroutine.resume, which catches errors
-int resume_coroutine(lua_State* lua) {
-  const int results = call_original(lua);
-  go_on_ending(lua);
-  return results;
+void wrap(lua_State* lua, const char* name, lua_CFunction function) {
+  lua_getfield(lua, -1, name);
+  SEPAL_ASSERT(lua_iscfunction(lua, -1) != 0, "Lua has the function that another one stands in front of");
+  // The functions of cjson have one upvalue, their settings, and find it in its place.
+  if (lua_getupvalue(lua, -1, 1) == nullptr) lua_pushnil(lua);
+  lua_insert(lua, -2);
+  lua_pushcclosure(lua, function, 2);
+  lua_setfield(lua, -2, name);
+}
+
+void replace(lua_State* lua, const char* name, lua_CFunction function) {
+  SEPAL_ASSERT(lua_istable(lua, -1), "a function is put into no library");
+  lua_pushcfunction(lua, function);
+  lua_setfield(lua, -2, name);
+}
+
+namespace {
+
+int refuse_unknown_name(lua_State* lua) {
+  return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
+                    lua_isstring(lua, 2) != 0 ? lua_tostring(lua, 2) : luaL_typename(lua, 2));
+}
+
+// rawset
+int change_table(lua_State* lua) {
+  if (lua_istable(lua, 1) && is_guarded(lua, 1)) return refuse_change(lua);
+  return call_original(lua);
 }
 
 // bit.tohex. The library negates the number of digits, and the least integer has no negative: it would write
@@ -231,20 +177,6 @@ void open_library(lua_State* lua, const char* name, lua_CFunction open) {
   lua_call(lua, 1, 0);
 }
 
-// Puts a function in front of the one that the table on top of the stack has under that name.
-void wrap(lua_State* lua, const char* name, lua_CFunction function) {
-  lua_getfield(lua, -1, name);
-  SEPAL_ASSERT(lua_isfunction(lua, -1), "Lua has the function that another one stands in front of");
-  lua_pushcclosure(lua, function, 1);
-  lua_setfield(lua, -2, name);
-}
-
-void replace(lua_State* lua, const char* name, lua_CFunction function) {
-  SEPAL_ASSERT(lua_istable(lua, -1), "a function is put into no library");
-  lua_pushcfunction(lua, function);
-  lua_setfield(lua, -2, name);
-}
-
 // Replaces the table on top of the stack by one that shows it, and that a script cannot change. The new
 // table, the guard, stays empty (but for KEYS and ARGV). So each assignment reaches its metatable, which
 // refuses, also for a name that the library has. The metatable is hidden, because a script could change it.
@@ -286,21 +218,14 @@ void open_libraries(lua_State* lua) {
   open_library(lua, LUA_MATHLIBNAME, luaopen_math);
   open_library(lua, LUA_OSLIBNAME, luaopen_os);
   open_library(lua, "bit", luaopen_bit);
-  lua_pushcfunction(lua, luaopen_cjson);
-  lua_call(lua, 0, 1);
+  push_json_library(lua);
   lua_setglobal(lua, "cjson");
 }
 
 void adapt_libraries(lua_State* lua) {
-  lua_getglobal(lua, LUA_STRLIBNAME);
-  for (const char* const name : {"find", "match", "gmatch", "gsub"}) wrap(lua, name, match_pattern);
-  lua_pop(lua, 1);
-  lua_getglobal(lua, LUA_TABLIBNAME);
-  wrap(lua, "insert", change_table);
-  lua_pop(lua, 1);
-  lua_getglobal(lua, LUA_COLIBNAME);
-  wrap(lua, "resume", resume_coroutine);
-  lua_pop(lua, 1);
+  bound_basic_functions(lua);
+  bound_table_functions(lua);
+  bound_patterns(lua);
   lua_getglobal(lua, "bit");
   wrap(lua, "tohex", to_hex);
   lua_pop(lua, 1);
@@ -310,9 +235,6 @@ void adapt_libraries(lua_State* lua) {
   lua_pop(lua, 1);
   lua_pushvalue(lua, LUA_GLOBALSINDEX);
   wrap(lua, "rawset", change_table);
-  replace(lua, "load", load_pieces);
-  replace(lua, "loadstring", load_text);
-  replace(lua, "collectgarbage", collect_garbage);
   replace(lua, "pcall", protected_call);
   replace(lua, "xpcall", protected_call_with_handler);
   lua_pop(lua, 1);

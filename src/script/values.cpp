@@ -107,6 +107,8 @@ class Appender {
 
   // Pops the value.
   void append() {
+    // What is in it may be many values, and few bytes of the reply.
+    State::of(lua_).spend(lua_, State::value_cost);
     // The place of the value gets the error, so the reply around it stays well formed.
     if (level_ == levels_max || lua_checkstack(lua_, places) == 0) {
       reply_.error("ERR reached lua stack limit");
@@ -117,13 +119,13 @@ class Appender {
     }
     lua_pop(lua_, 1);
   }
-  [[nodiscard]] bool too_long() const { return reply_.size() > size_max_; }
+  [[nodiscard]] bool too_long() const { return too_long_ || reply_.size() > size_max_; }
 
  private:
   void append_top() {
     switch (lua_type(lua_, -1)) {
       case LUA_TSTRING:
-        return reply_.bulk(text());
+        return append_bytes(text());
       case LUA_TBOOLEAN:
         return append_boolean(lua_toboolean(lua_, -1) != 0);
       case LUA_TNUMBER:
@@ -149,7 +151,7 @@ class Appender {
   }
 
   void append_table() {
-    if (field("err", LUA_TSTRING)) return append_text([&](std::string_view it) { reply_.error(it); });
+    if (field("err", LUA_TSTRING)) return append_text([&](std::string_view it) { append_error(it); });
     if (field("ok", LUA_TSTRING)) return append_text([&](std::string_view it) { reply_.simple(it); });
     if (field("double", LUA_TNUMBER)) {
       reply_.real(lua_tonumber(lua_, -1));
@@ -178,9 +180,22 @@ class Appender {
 
   template <class Append>
   void append_text(const Append& append) {
-    append(text());
+    if (const std::string_view it = text(); fits(it.size())) append(it);
     lua_pop(lua_, 1);
   }
+
+  // Before the bytes are copied. False: the reply is cut here, append_value() says so, and the caller drops
+  // it.
+  bool fits(std::size_t bytes) {
+    too_long_ = too_long_ || reply_.size() + bytes > size_max_;
+    return !too_long_;
+  }
+
+  void append_bytes(std::string_view bytes) {
+    if (fits(bytes.size())) reply_.bulk(bytes);
+  }
+
+  void append_error(std::string_view error) { reply_.error(error.empty() ? "ERR unknown error" : error); }
 
   // RESP2 has no type for it.
   void append_big_number(std::string_view digits) {
@@ -195,16 +210,16 @@ class Appender {
   // False, with nothing appended: the table lacks its text or its format.
   bool append_verbatim() {
     if (!field("format", LUA_TSTRING)) return false;
-    const std::string format(text());
+    // A format has exactly three letters in RESP.
+    constexpr std::size_t format_size = 3;
+    const std::string format(text().substr(0, format_size));
     lua_pop(lua_, 1);
     if (!field("string", LUA_TSTRING)) return false;
     const std::string_view bytes = text();
     if (reply_.version() == resp::Version::resp2) {
-      reply_.bulk(bytes);
-    } else {
-      constexpr std::size_t format_size = 3;
-      // A format has exactly three letters in RESP.
-      std::string name = (format + "   ").substr(0, format_size);
+      append_bytes(bytes);
+    } else if (fits(bytes.size())) {
+      const std::string name = (format + "   ").substr(0, format_size);
       reply_.raw("=" + std::to_string(bytes.size() + format_size + 1) + "\r\n" + name + ":");
       reply_.raw(bytes);
       reply_.raw("\r\n");
@@ -276,6 +291,7 @@ class Appender {
   lua_State* lua_;
   resp::Version version_;
   std::size_t size_max_;
+  bool too_long_ = false;
   int level_ = 0;
   resp::Reply& reply_;
 };

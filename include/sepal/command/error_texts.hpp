@@ -70,6 +70,13 @@ inline constexpr std::string_view write_in_read_only_script =
     "ERR Write commands are not allowed from read-only scripts.";
 inline constexpr std::string_view script_over_memory =
     "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'";
+inline constexpr std::string_view script_too_long =
+    "ERR the script is longer than a quarter of script-memory-max";
+inline constexpr std::string_view scripts_full =
+    "ERR the texts of loaded scripts take a quarter of script-memory-max, which is their limit; SCRIPT FLUSH "
+    "forgets them";
+inline constexpr std::string_view script_reply_too_long =
+    "ERR the reply of the command is longer than the memory that the script has left";
 inline constexpr std::string_view no_memory_for_scripts = "ERR the system has no memory for scripts";
 inline constexpr std::string_view script_without_room =
     "ERR the journal has no room for further changes of this script: make it shorter";

@@ -10,11 +10,17 @@
 
 namespace sepal::command {
 
+// The texts of all scripts may take so much, and one of them no more.
+inline std::uint64_t script_text_max(std::uint64_t script_memory_max) {
+  return script_memory_max / 4;
+}
+
 // Guarded by the gate, but for the atomics: any worker inside the gate reads and writes them.
 struct Scripts {
   explicit Scripts(std::size_t worker_count) : memory_bytes(worker_count) {}
 
   script::Library library;
+  bool told_full = false;  // the log says that a script was refused; since the library was cleared
   // A script that has run for longer than busy_reply_threshold is suspended again and again. Other clients
   // are then told that it runs (Services::busy). Changed with the gate closed.
   bool busy_has_written = false;

@@ -70,7 +70,7 @@ struct RuntimeOptions {
   std::uint64_t journal_bytes_max_percent = 300;
   // While a script has run for longer than this, other clients are told that it runs.
   std::chrono::milliseconds busy_reply_threshold{5000};
-  std::uint64_t script_memory_max = 256ull << 20;  // of the scripts of one worker
+  std::uint64_t script_memory_max = 256ull << 20;  // of the scripts of one worker; texts: script_text_max()
   std::uint32_t uploads_max = 64;                  // filters that are uploaded at a time
   std::chrono::seconds upload_timeout{300};        // an upload without a new piece for so long is dropped
   // A request that took so long is put into the slow log; negative: none is.
@@ -312,6 +312,8 @@ class ServerControl {
   [[nodiscard]] virtual BackgroundStatus background() const = 0;
   // Inside the gate. Writes a line of a script to the log. Some are left out when there are many.
   virtual void log_from_script(script::LogLevel level, std::string_view text) = 0;
+  // Inside the gate. A script was refused because the texts of loaded scripts take `bytes_max` bytes.
+  virtual void log_scripts_full(std::uint64_t bytes_max) = 0;
   // Inside the gate. Writes to the log who has tried to log in as `user` and failed, or who has administered
   // the server. Some lines are left out when there are many.
   virtual void log_failed_login(const ClientState& client, std::string_view user) = 0;

@@ -61,7 +61,8 @@ class Reply {
     raw(value ? "#t\r\n" : "#f\r\n");
   }
   void booleans(std::span<const bool> values);  // the elements of an array that was announced
-  void real(double value);  // the shortest digits that read back as the same value; RESP2: bulk
+  // The shortest digits that read back as the same value, written as the reference does; RESP2: bulk.
+  void real(double value);
   void bulk(std::string_view bytes);
   void verbatim(std::string_view text);                                         // "txt"; RESP2: bulk
   void null() { raw(version_ == Version::resp2 ? "$-1\r\n" : "_\r\n"); }        // RESP2: null bulk
@@ -86,6 +87,11 @@ class Reply {
     if (has_later()) fill(std::numeric_limits<std::size_t>::max());
   }
 
+  // From here on, a bulk that would make the reply longer than this is left out. The reply is no RESP then,
+  // and the caller drops it.
+  void limit(std::size_t bytes_max) { bytes_max_ = bytes_max; }
+  [[nodiscard]] bool overflowed() const { return overflowed_; }
+
   [[nodiscard]] std::string_view bytes() const { return buffer_; }
   [[nodiscard]] std::size_t size() const { return buffer_.size(); }
   [[nodiscard]] std::size_t capacity() const { return buffer_.capacity(); }  // the memory of bytes()
@@ -101,6 +107,7 @@ class Reply {
   // As truncate(), and drops what was to be appended later.
   void drop(std::size_t size) {
     truncate(size);
+    overflowed_ = false;
     later_.reset();
   }
   // Hands over the bytes and leaves an empty buffer. `into` is emptied and becomes the new buffer, so two
@@ -115,6 +122,12 @@ class Reply {
   void number(char type, std::int64_t value);
   void count(char type, std::size_t value);
   void append_part(const Piece& piece, std::uint64_t offset, std::size_t byte_count);
+  // False: the bytes go beyond the limit.
+  bool takes(std::size_t bytes) {
+    if (buffer_.size() + bytes <= bytes_max_) return true;
+    overflowed_ = true;
+    return false;
+  }
 
   struct Later {
     std::vector<Piece> pieces;
@@ -127,6 +140,8 @@ class Reply {
   std::unique_ptr<Later> later_;  // null: there is nothing to fill in
   std::string last_error_;
   std::uint64_t error_count_ = 0;
+  std::size_t bytes_max_ = std::numeric_limits<std::size_t>::max();
+  bool overflowed_ = false;
   Version version_ = Version::resp2;
 };
 

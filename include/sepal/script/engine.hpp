@@ -3,9 +3,9 @@
 // (https://redis.io/docs/latest/develop/interact/programmability/ lua-api/).
 //
 // A script sees only the tables of the sandbox, which it cannot change. Nothing of one run is seen by the
-// next, except the state of math.random and the settings of cjson, as with the reference. A script can read
-// no file, load no bytecode, and take no more memory than Limits says. A script that runs for long asks the
-// Server, again and again, whether it goes on: the Server may suspend the fiber it runs on.
+// next, except the state of math.random. A script can read no file, load no bytecode, and take no more memory
+// than Limits says. A script that runs or is compiled for long asks the Server, again and again, whether it
+// goes on: the Server may suspend the fiber it runs on.
 #pragma once
 
 #include <sepal/resp/reply.hpp>
@@ -33,13 +33,18 @@ class Server {
   enum class Permission : std::uint8_t { granted, denied, unknown_command };
   [[nodiscard]] virtual Permission permits(std::span<const std::string_view> words) = 0;
   virtual void log(LogLevel level, std::string_view text) = 0;
-  // Called about once in a millisecond. False: the script ends with an error.
-  virtual bool goes_on() = 0;
+  enum class Pace : std::uint8_t {
+    ends,   // the script ends with an error
+    brisk,  // it goes on, and asks again soon
+    slow    // the same, but its instructions take long: it asks again after a few of them
+  };
+  // Called every few microseconds of a script that runs for longer than that.
+  virtual Pace goes_on() = 0;
 };
 
 struct Limits {
-  std::uint64_t memory_bytes_max = 256ull << 20;  // of one worker's scripts
-  std::uint64_t reply_bytes_max = 512ull << 20;   // of one run
+  std::uint64_t memory_bytes_max = 256ull << 20;  // of one worker's scripts; half of it for compiled ones
+  std::uint64_t reply_bytes_max = 256ull << 20;   // of one run
 };
 
 // The stack that a run may need: Lua allows 200 C calls within each other, each with a buffer of its own.
@@ -55,8 +60,10 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // The error in the script's text; empty if it can be compiled.
-  [[nodiscard]] std::string compile(const std::shared_ptr<const Source>& source);
+  // The error in the script's text, or that of its end; empty if it can be compiled. If the compiled scripts
+  // take too much memory, all of them are dropped before this one is compiled.
+  [[nodiscard]] std::string compile(const std::shared_ptr<const Source>& source, Server& server,
+                                    const Limits& limits);
 
   struct Run {
     const Source& source;  // compile() took it

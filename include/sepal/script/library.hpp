@@ -46,12 +46,15 @@ struct ParsedSource {
 class Library {
  public:
   static constexpr std::size_t passing_max = 500;
+  // What the library takes for a script, beside its text.
+  static constexpr std::uint64_t entry_bytes = 512;
 
   // Null if it is unknown. The script counts as used now. `sha` has lower-case digits.
   [[nodiscard]] std::shared_ptr<const Source> use(std::string_view sha);
   [[nodiscard]] bool contains(std::string_view sha) const { return entries_.contains(sha); }
-  // `passing`: by EVAL.
-  void add(const std::shared_ptr<const Source>& source, bool passing);
+  // `passing`: by EVAL. The texts may take `bytes_max` together: passing scripts make room, the oldest first.
+  // False: the script is not kept, because those of SCRIPT LOAD take the room.
+  [[nodiscard]] bool add(const std::shared_ptr<const Source>& source, bool passing, std::uint64_t bytes_max);
   void clear();
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }

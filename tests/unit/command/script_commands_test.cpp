@@ -1,5 +1,6 @@
 // Scripts. What the reference answers is in tests/golden; here is what only Sepal decides: the gate, the
 // journal, the limits, and other clients beside a script that runs for long.
+#include <sepal/command/error_texts.hpp>
 #include <sepal/command/scripts.hpp>
 
 #include <string>
@@ -42,6 +43,7 @@ struct BusyWorld : JournaledWorld {
     }
     resp::Reply reply;
     dispatcher.finish_script(reply);
+    reply.fill_whole();
     return command::testing::readable(reply.bytes());
   }
 };
@@ -233,8 +235,12 @@ TEST_CASE("beside a script that runs for long, other clients are told so", "[com
 
 TEST_CASE("a script that has changed something is not killed", "[command][script]") {
   BusyWorld world;
-  world.send({"EVAL",
-              "redis.call('BF.ADD', 'a', 'x') for i = 1, 3e6 do end return redis.call('BF.CARD', 'a')", "0"});
+  const std::string_view text =
+      "redis.call('BF.ADD', 'a', 'x') for i = 1, 3e6 do end return redis.call('BF.CARD', 'a')";
+  world.options.busy_reply_threshold = std::chrono::seconds(5);
+  world.send({"SCRIPT", "LOAD", text});  // so that it is not suspended while it is compiled
+  world.options.busy_reply_threshold = std::chrono::milliseconds(0);
+  world.send({"EVAL", text, "0"});
   REQUIRE(world.dispatcher.suspended_client() == 1);
   CHECK(world.send_from("b", {"SCRIPT", "KILL"}).starts_with("-UNKILLABLE"));
   CHECK(world.wait_for_script() == ":1");
@@ -285,6 +291,86 @@ TEST_CASE("a script takes no more memory than script_memory_max", "[command][scr
   world.options.script_memory_max = 16u << 20;
   CHECK(has(world.send({"EVAL", "return #('x'):rep(32 * 1024 * 1024)", "0"}), "not enough memory"));
   CHECK(world.send({"EVAL", "return #('x'):rep(4 * 1024 * 1024)", "0"}) == ":4194304");
+}
+
+TEST_CASE("texts of loaded scripts take no more than a quarter of script_memory_max", "[command][script]") {
+  World world;
+  world.options.script_memory_max = 16u << 20;
+  const std::uint64_t bytes_max = command::script_text_max(world.options.script_memory_max);
+  const auto text = [](std::size_t size, char letter) {
+    std::string code = "return 1 --";
+    return code.append(size - code.size(), letter);
+  };
+  const std::size_t longest = bytes_max - script::Library::entry_bytes;
+  CHECK(has(world.send({"SCRIPT", "LOAD", text(bytes_max + 1, 'a')}), "longer than a quarter"));
+  CHECK(has(world.send({"EVAL", text(bytes_max + 1, 'a'), "0"}), "longer than a quarter"));
+  CHECK(world.send({"SCRIPT", "LOAD", text(longest + 1, 'a')}) ==
+        "-" + std::string(command::text::scripts_full));
+  CHECK(world.send({"EVAL", text(longest, 'b'), "0"}) == ":1");
+  const std::string loaded = world.send({"SCRIPT", "LOAD", text(longest, 'a')}).substr(1);
+  CHECK(loaded.size() == script::sha_digits);
+  CHECK(has(world.send({"INFO", "memory"}), "used_memory_scripts:" + std::to_string(bytes_max) + "\r\n"));
+  CHECK(has(world.send({"INFO", "stats"}), "evicted_scripts:1\r\n"));
+  CHECK(world.send({"SCRIPT", "LOAD", "return 2"}) == "-" + std::string(command::text::scripts_full));
+  CHECK(world.control.scripts_full == 1);
+  CHECK(world.send({"EVAL", "return 3", "0"}) == ":3");
+  CHECK(world.send({"EVALSHA", loaded, "0"}) == ":1");
+  world.send({"SCRIPT", "FLUSH"});
+  CHECK(world.send({"SCRIPT", "LOAD", "return 2"}).starts_with("$"));
+}
+
+TEST_CASE("the reply of a command has room in the memory of its script, or is refused", "[command][script]") {
+  World world;
+  world.options.script_memory_max = 16u << 20;
+  world.send({"SET", "m", std::string(1 << 20, 'x')});
+  const std::string many =
+      "local keys = {} for i = 1, 1000 do keys[i] = 'm' end return redis.pcall('MGET', unpack(keys))";
+  CHECK(world.send({"EVAL", many, "0"}) == "-" + std::string(command::text::script_reply_too_long));
+  CHECK(world.send({"EVAL", "return #redis.call('MGET', 'm', 'm', 'm')[3]", "0"}) == ":1048576");
+  CHECK(world.services.scripts->memory_bytes[0] < (16u << 20));
+}
+
+TEST_CASE("between the parts of a command a script is suspended", "[command][script]") {
+  BusyWorld world;
+  for (int i = 0; i < 1000; ++i) world.send({"SET", std::to_string(i), "x"});
+  world.send({"EVAL", "return #redis.call('KEYS', '*')", "0"});
+  REQUIRE(world.dispatcher.suspended_client() == 1);
+  CHECK(world.wait_for_script() == ":1000");
+  world.send({"EVAL", "while true do redis.call('KEYS', '*') end", "0"});
+  CHECK(world.send_from("b", {"SCRIPT", "KILL"}) == "+OK");
+  CHECK(has(world.wait_for_script(), "Script killed by user with SCRIPT KILL"));
+}
+
+TEST_CASE("SCRIPT KILL reaches a script that is compiled", "[command][script]") {
+  BusyWorld world;
+  std::string text = "return ";
+  for (int i = 0; i < 1000; ++i) text += "a and ";
+  text += "a";
+  for (const std::vector<std::string_view>& words :
+       {std::vector<std::string_view>{"EVAL", text, "0"}, {"SCRIPT", "LOAD", text}}) {
+    world.send_words("a", words);
+    REQUIRE(world.dispatcher.suspended_client() == 1);
+    CHECK(world.send_from("b", {"SCRIPT", "KILL"}) == "+OK");
+    CHECK(world.wait_for_script() == "-ERR Script killed by user with SCRIPT KILL...");
+  }
+  world.options.busy_reply_threshold = std::chrono::seconds(5);
+  CHECK(world.send({"SCRIPT", "LOAD", text}).starts_with("$"));
+}
+
+TEST_CASE("the replies of a transaction's scripts share one limit", "[command][script]") {
+  World world;
+  world.options.script_memory_max = 16u << 20;
+  const std::string_view text = "return ('x'):rep(2e6)";
+  world.send({"MULTI"});
+  for (int i = 0; i < 9; ++i) world.send({"EVAL", text, "0"});
+  world.send({"EXEC"});
+  CHECK(world.workers[0].error_replies.get() == 1);
+}
+
+TEST_CASE("a long reply of a script is whole", "[command][script]") {
+  BusyWorld world;
+  world.send({"EVAL", "return {1, ('x'):rep(1e6), 2}", "0"});
+  CHECK(world.wait_for_script() == "*[:1, $" + std::string(1'000'000, 'x') + ", :2]");
 }
 
 TEST_CASE("the engine forgets what a script has taken in small pieces", "[command][script]") {

@@ -90,6 +90,7 @@ class FakeControl final : public ServerControl {
     return has_config_file ? Result<void>() : fail(Errc::not_found);
   }
   void log_from_script(script::LogLevel, std::string_view text) override { script_lines.emplace_back(text); }
+  void log_scripts_full(std::uint64_t) override { ++scripts_full; }
   void log_http_request(const ClientState&) override { ++http_requests; }
   void log_failed_login(const ClientState& client, std::string_view user) override {
     failed_logins.push_back(client.address + " " + std::string(user));
@@ -119,6 +120,7 @@ class FakeControl final : public ServerControl {
   std::uint64_t most_clients = 1'000'000;
   std::vector<std::uint64_t> rewriting_for;
   std::vector<std::string> script_lines;
+  int scripts_full = 0;
   std::vector<std::string> failed_logins;
   int http_requests = 0;
   std::vector<std::string> administration;

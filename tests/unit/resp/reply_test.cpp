@@ -136,6 +136,29 @@ TEST_CASE("real numbers read back as the same value", "[resp][reply]") {
   CHECK(real(1.5) == ",1.5\r\n");
   CHECK(real(0.1) == ",0.1\r\n");
   CHECK(real(3) == ",3\r\n");
+  // As the reference writes them.
+  for (const auto& [value, digits] :
+       std::vector<std::pair<double, std::string>>{{100000000, "100000000"},
+                                                   {4503599627370496, "4503599627370496"},
+                                                   {4503599627370497, "4503599627370497"},
+                                                   {-4503599627370495, "-4503599627370495"},
+                                                   {1e15, "1000000000000000"},
+                                                   {1e16, "1e+16"},
+                                                   {-1e16, "-1e+16"},
+                                                   {123456789012345678, "123456789012345680"},
+                                                   {1e300, "1e+300"},
+                                                   {1.5e21, "1.5e+21"},
+                                                   {1234.5, "1234.5"},
+                                                   {-0.0001, "-0.0001"},
+                                                   {1e-6, "0.000001"},
+                                                   {1e-7, "1e-7"},
+                                                   {1.25e-7, "1.25e-7"},
+                                                   {0.00012345678, "1.2345678e-4"},
+                                                   {0.0012345678, "0.0012345678"},
+                                                   {5e-324, "5e-324"},
+                                                   {0, "0"},
+                                                   {-0.0, "-0"}})
+    CHECK(real(value) == "," + digits + "\r\n");
   CHECK(real(std::numeric_limits<double>::infinity()) == ",inf\r\n");
   CHECK(real(-std::numeric_limits<double>::infinity()) == ",-inf\r\n");
   CHECK(real(-std::numeric_limits<double>::quiet_NaN()) == ",nan\r\n");

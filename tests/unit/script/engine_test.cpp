@@ -6,67 +6,11 @@
 
 #include "script/state.hpp"
 #include "support/catch.hpp"
+#include "unit/script/world.hpp"
 
 namespace sepal::test::script_engine {
 
 using namespace script;
-
-// Answers commands with a text of the test's choice, and keeps what it was asked.
-class FakeServer final : public Server {
- public:
-  bool call(std::span<const std::string_view> words, resp::Reply& reply) override {
-    asked.emplace_back(words.begin(), words.end());
-    if (asked.size() >= calls_max) return false;
-    if (on_call) on_call(reply);
-    if (!on_call) reply.raw(answer);
-    return true;
-  }
-  Permission permits(std::span<const std::string_view> words) override {
-    if (words[0] == "nosuch") return Permission::unknown_command;
-    return words[0] == "allowed" ? Permission::granted : Permission::denied;
-  }
-  void log(LogLevel, std::string_view text) override { logged.emplace_back(text); }
-  bool goes_on() override {
-    ++questions;
-    return questions < questions_max;
-  }
-
-  std::string answer = "+OK\r\n";
-  std::function<void(resp::Reply&)> on_call;
-  std::vector<std::vector<std::string>> asked;
-  std::vector<std::string> logged;
-  std::size_t calls_max = 1000;
-  int questions = 0;
-  int questions_max = 20;
-};
-
-struct World {
-  FakeServer server;
-  Engine engine;
-  Limits limits{.memory_bytes_max = 16u << 20, .reply_bytes_max = 1u << 20};
-  std::vector<std::string_view> keys;
-  std::vector<std::string_view> arguments;
-  resp::Version version = resp::Version::resp2;
-
-  std::string run(const std::string& text) {
-    const ParsedSource parsed = parse_source(text);
-    if (parsed.source == nullptr) return parsed.error;
-    if (std::string error = engine.compile(parsed.source); !error.empty()) return error;
-    resp::Reply reply;
-    reply.set_version(version);
-    engine.run({.source = *parsed.source,
-                .keys = keys,
-                .arguments = arguments,
-                .server = server,
-                .reply = reply,
-                .limits = limits});
-    return std::string(reply.bytes());
-  }
-};
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST_CASE("script: values become replies") {
   World world;
@@ -216,7 +160,7 @@ TEST_CASE("script: a script that runs for ever ends when the server says so") {
         "local co = coroutine.wrap(function() while true do end end) while true do pcall(co) end",
         "xpcall(function() while true do end end, function() while true do end end)"}) {
     World world;
-    world.server.questions_max = 3;
+    world.server.questions_max = 10;
     CAPTURE(text);
     CHECK(has(world.run(text), "Script killed by user with SCRIPT KILL..."));
     CHECK(world.run("return 1") == ":1\r\n");
@@ -245,11 +189,10 @@ TEST_CASE("script: a script that catches its end in coroutines ends all the same
         "true do end end end)) end end f(4)",
         "while true do coroutine.resume(coroutine.create(function() while true do end end)) end"}) {
     World world;
-    world.server.questions_max = 3;
+    world.server.questions_max = 10;
     CAPTURE(text);
     CHECK(has(world.run(text), "Script killed by user with SCRIPT KILL..."));
-    CHECK(world.server.questions < 20);
-    world.server.questions = -1000;
+    CHECK(world.server.questions < 100);
     CHECK(world.run("return 1") == ":1\r\n");
   }
 }
@@ -267,6 +210,11 @@ TEST_CASE("script: bit.tohex takes any number of digits") {
 
 TEST_CASE("script: an error of a library is told with the script's line") {
   World world;
+  for (const std::string call :
+       {"cjson.decode('x')", "cjson.encode(error)", "('x'):rep({})", "bit.tohex({})", "table.sort({}, 1)",
+        "table.insert({})", "unpack()", "rawset(1)", "('x'):find()", "coroutine.resume(1)"})
+    CHECK(has(world.run("\nreturn select(2, pcall(function() local x = " + call + " return x end))"),
+              "user_script:2: "));
   CHECK(has(world.run("\nreturn string.find(('('):rep(100), ('('):rep(50))"), ", on @user_script:2."));
 }
 
@@ -288,13 +236,14 @@ TEST_CASE("script: errors and results whose metatables fail do not end the proce
 TEST_CASE(
     "script: scripts that the library has evicted are dropped, also if two workers have compiled them") {
   Library library;
+  FakeServer server;
   const auto first = State::make();
   const auto second = State::make();
   for (int i = 0; i < 5000; ++i) {
     const auto source = parse_source("return " + std::to_string(i)).source;
-    library.add(source, true);
-    CHECK(first->compile(source).empty());
-    CHECK(second->compile(source).empty());
+    CHECK(library.add(source, true, bytes_max));
+    CHECK(first->compile(source, server, {}).error.empty());
+    CHECK(second->compile(source, server, {}).error.empty());
   }
   CHECK(first->compiled_count() <= 2 * Library::passing_max + 100);
   CHECK(second->compiled_count() <= 2 * Library::passing_max + 100);
@@ -311,6 +260,22 @@ TEST_CASE("script: a script that takes too much memory ends") {
     CHECK(world.run("return 1") == ":1\r\n");
     CHECK(world.engine.held_bytes() < (6u << 20));
   }
+}
+
+TEST_CASE("script: compiled scripts make room for the next ones, and for a run") {
+  World world;
+  world.limits.memory_bytes_max = 1u << 20;
+  std::string numbers;
+  for (int i = 0; i < 100; ++i) numbers += std::to_string(i) + ".5,";
+  for (int i = 0; i < 400; ++i)
+    CHECK(world.run("local t = {" + numbers + "} return " + std::to_string(i)) ==
+          ":" + std::to_string(i) + "\r\n");
+  CHECK(world.run("return #('x'):rep(2e5)") == ":200000\r\n");
+  CHECK(world.engine.held_bytes() < (2u << 20));
+  std::string longer;
+  for (int i = 0; i < 1000; ++i) longer += numbers;
+  CHECK(world.run("return {" + longer + "}") == "not enough memory");
+  CHECK(world.run("return 1") == ":1\r\n");
 }
 
 TEST_CASE("script: a script that nests for ever ends") {
@@ -381,25 +346,47 @@ TEST_CASE("script: a compile error names the line") {
 TEST_CASE("script: the library keeps loaded scripts, and the last of the passing ones") {
   Library library;
   const auto loaded = parse_source("return 'loaded'").source;
-  library.add(loaded, false);
+  CHECK(library.add(loaded, false, bytes_max));
   const auto first = parse_source("return 0").source;
-  library.add(first, true);
+  CHECK(library.add(first, true, bytes_max));
   for (std::size_t i = 1; i < Library::passing_max; ++i)
-    library.add(parse_source("return " + std::to_string(i)).source, true);
+    CHECK(library.add(parse_source("return " + std::to_string(i)).source, true, bytes_max));
   CHECK(library.use(first->sha) == first);  // now another one is the oldest
-  library.add(parse_source("return 'more'").source, true);
+  CHECK(library.add(parse_source("return 'more'").source, true, bytes_max));
   CHECK(library.evicted_count() == 1);
   CHECK(library.use(first->sha) == first);
   CHECK(library.use(loaded->sha) == loaded);
   CHECK(library.use(parse_source("return 1").source->sha) == nullptr);
   CHECK(library.size() == Library::passing_max + 1);
-  library.add(first, false);  // SCRIPT LOAD of a passing one
+  CHECK(library.add(first, false, bytes_max));  // SCRIPT LOAD of a passing one
   for (std::size_t i = 0; i < 2 * Library::passing_max; ++i)
-    library.add(parse_source("return -" + std::to_string(i)).source, true);
+    CHECK(library.add(parse_source("return -" + std::to_string(i)).source, true, bytes_max));
   CHECK(library.contains(first->sha));
   library.clear();
   CHECK(library.size() == 0);
   CHECK(library.byte_count() == 0);
+}
+
+TEST_CASE("script: the library keeps texts up to its limit") {
+  Library library;
+  const auto source = [](std::size_t bytes, char letter) {
+    return parse_source(std::string(bytes - Library::entry_bytes, letter)).source;
+  };
+  const auto loaded = source(1000, 'a');
+  CHECK(library.add(loaded, false, 3000));
+  CHECK(library.add(source(1000, 'b'), true, 3000));
+  CHECK(library.add(source(1000, 'c'), true, 3000));
+  CHECK(library.byte_count() == 3000);
+  CHECK(library.evicted_count() == 0);
+  // One byte more, and the oldest of the passing ones goes.
+  CHECK(library.add(source(1001, 'd'), true, 3000 + 1000));
+  CHECK(library.evicted_count() == 1);
+  CHECK(library.add(source(2000, 'e'), false, 3000));
+  CHECK(library.size() == 2);
+  const auto refused = source(600, 'f');
+  CHECK(!library.add(refused, true, 3000));
+  CHECK(refused->forgotten);
+  CHECK(library.contains(loaded->sha));
 }
 
 }  // namespace sepal::test::script_engine

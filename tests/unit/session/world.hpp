@@ -47,6 +47,7 @@ class NoControl final : public command::ServerControl {
   std::uint64_t clients_possible() override { return std::numeric_limits<std::uint64_t>::max(); }
   Result<void> rewrite_config_for(std::uint64_t) override { return {}; }
   void log_from_script(script::LogLevel, std::string_view) override {}
+  void log_scripts_full(std::uint64_t) override {}
   void log_failed_login(const command::ClientState&, std::string_view) override {}
   void log_http_request(const command::ClientState&) override {}
   void log_administration(const command::ClientState&, const command::Administration& done) override {
