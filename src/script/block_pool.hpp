@@ -18,7 +18,23 @@
 #include <new>
 #include <utility>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SEPAL_ASAN_BLOCKS
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define SEPAL_ASAN_BLOCKS
+#endif
+
 namespace sepal::script {
+
+// AddressSanitizer sees the use of a block that is freed only if the block goes back to the system.
+#if defined(SEPAL_ASAN_BLOCKS)
+inline constexpr bool pools_blocks = false;
+#else
+inline constexpr bool pools_blocks = true;
+#endif
 
 // Confined to its worker. Sizes are above 0; the caller says how long a block is.
 class BlockPool {
@@ -31,7 +47,7 @@ class BlockPool {
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  static constexpr std::size_t pooled_bytes_max = 512;
+  static constexpr std::size_t pooled_bytes_max = pools_blocks ? 512 : 0;
 
   // Null: the system has no memory.
   void* allocate(std::size_t bytes) {
