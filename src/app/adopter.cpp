@@ -1,7 +1,9 @@
 #include "adopter.hpp"
 
 #include <sepal/base/assert.hpp>
+#include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/thread.hpp>
+#include <sepal/command/error_texts.hpp>
 #include <sepal/filter/image.hpp>
 #include <sepal/keyspace/mutator.hpp>
 
@@ -59,13 +61,15 @@ void Adopter::adopt(command::ClientState& client, command::Adoption adoption) {
   SEPAL_ASSERT(adoption.make && adoption.answer, "an adoption without a filter, or without an answer");
   const std::string_view what = adoption.what;
   // The job shares the adoption with its answer, which runs later, on the client's worker.
-  enqueue(client, what,
-          [this, held = std::make_shared<command::Adoption>(std::move(adoption))](const Job& job) {
-            const Result<void> outcome = make_and_adopt(job, *held);
-            if (outcome) wait_until_durable();
-            if (outcome && held->adopted) held->adopted();
-            return [held, outcome](resp::Reply& reply) { held->answer(reply, outcome); };
-          });
+  enqueue(
+      client, what, [this, held = std::make_shared<command::Adoption>(std::move(adoption))](const Job& job) {
+        const Result<void> outcome = make_and_adopt(job, *held);
+        if (outcome) wait_until_durable();
+        // The filter is under its key. What lacks memory now is what the client is told.
+        if (outcome && held->adopted && !memory_reserve::suffices_for(held->adopted))
+          return command::Answer([](resp::Reply& reply) { reply.error(command::text::no_memory_for_reply); });
+        return command::Answer([held, outcome](resp::Reply& reply) { held->answer(reply, outcome); });
+      });
 }
 
 void Adopter::run(command::ClientState& client, command::Errand errand) {
@@ -118,7 +122,9 @@ void Adopter::serve() {
   name_this_thread("adopter");
   for (Job job; next(job); job = {}) {
     command::Answer answer;
-    if (!given_up(job)) answer = job.perform(job);
+    // What lacks memory is the copy of a string or a filter, which is under no key yet.
+    if (!given_up(job) && !memory_reserve::suffices_for([&] { answer = job.perform(job); }))
+      answer = [](resp::Reply& reply) { reply.error(command::text::no_memory); };
     // A job that put its filter under a key holds nothing any more. This is for all other ends of a job.
     release_all();
     // Cleared before the client gets its answer, because the client may look then.

@@ -1,4 +1,5 @@
 // sepald: reads the settings, runs the daemon, ends with 0 after an orderly stop.
+#include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/base/version.hpp>
 #include <sepal/log/event.hpp>
@@ -95,6 +96,7 @@ int main(int argc, char** argv) {
   if (const auto logging = sepal::app::start_logging(settings.log, settings.runtime.log_level); !logging) {
     return complain(logging.error(), exit_failed);
   }
+  sepal::memory_reserve::begin();
   sepal::app::install_crash_report(sepal::version_line("sepald"));
   // Before any other thread, because threads inherit it (decisions/0016).
   if (const auto asked = sepal::ask_for_short_slices(); !asked)

@@ -11,12 +11,14 @@
 // it ends, and not when it comes.
 #include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
+#include <sepal/base/memory_reserve.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "absent_commands.hpp"
@@ -84,7 +86,8 @@ enum class Obstacle : std::uint8_t {
   log_in,
   transaction,
   permission,
-  memory,
+  memory,         // maxmemory
+  system_memory,  // the system refuses it
   loading,
   script
 };
@@ -107,9 +110,11 @@ Obstacle obstacle_to(const Services& services, const Request& request, const Mom
   if (!request.client.authenticated || !request.client.user->unrestricted())
     if (const Obstacle obstacle = access_obstacle(services, request); obstacle != Obstacle::none)
       return obstacle;
-  if (spec.flags.has(Flag::deny_oom) && services.keyspace.over_memory_limit() && !moment.may_exceed_memory &&
-      !only_asks(spec, request.words))
-    return Obstacle::memory;
+  if (spec.flags.has(Flag::deny_oom)) {
+    if (services.keyspace.over_memory_limit() && !moment.may_exceed_memory && !only_asks(spec, request.words))
+      return Obstacle::memory;
+    if (!memory_reserve::permits()) return Obstacle::system_memory;
+  }
   if (services.load.running && !spec.flags.has(Flag::loading)) return Obstacle::loading;
   if (services.busy && !runs_beside_script(spec)) return Obstacle::script;
   return Obstacle::none;
@@ -128,6 +133,8 @@ std::string obstacle_text(Obstacle obstacle, const Request& request) {
       return std::string(text::not_in_transaction);
     case Obstacle::memory:
       return std::string(text::over_memory);
+    case Obstacle::system_memory:
+      return std::string(text::no_memory);
     case Obstacle::loading:
       return std::string(text::loading);
     case Obstacle::script:
@@ -621,6 +628,37 @@ Context Dispatcher::context_of(const Request& request, keyspace::WorkerLog* log,
 }
 
 Next Dispatcher::run_handler(Context& context) {
+  const std::size_t reply_bytes = context.reply.size();
+  try {
+    return run_row(context);
+  } catch (const std::bad_alloc&) {
+    return lacks_memory(context, reply_bytes);
+  }
+}
+
+// A change throws nothing (keyspace/mutator.hpp). So what was thrown comes from before the first change, from
+// between two of them, or from the reply behind them.
+Next Dispatcher::lacks_memory(Context& context, std::size_t reply_bytes) {
+  static_cast<void>(memory_reserve::renew());
+  const bool changed =
+      context.spec.flags.has(Flag::write) &&
+      (context.changes.changed() ||
+       (context.partial != nullptr && (context.partial->next_word != 0 || context.partial->cursor != 0)));
+  context.reply.drop(reply_bytes);
+  const std::string_view text = changed ? text::no_memory_for_reply : text::no_memory;
+  if (is_exec(context.spec)) {
+    // The commands of EXEC have answers of their own, so nothing has run yet.
+    end_transaction(context.client);
+    context.reply.error(transaction_discarded(text));
+  } else {
+    context.reply.error(text);
+  }
+  stats_.commands[command_row(context.spec)].failed.add();
+  count_errors(text, 1);
+  return Next::done;
+}
+
+Next Dispatcher::run_row(Context& context) {
   ClientState& client = context.client;
   // Set before the handler runs, because CLIENT LIST shows its own request as the client's last command.
   const CommandSpec* const previous = std::exchange(client.last_command, &context.spec);

@@ -36,8 +36,9 @@ std::string_view string_refusal(Errc code) {
     case Errc::too_large:
       return text::string_too_long;
     case Errc::memory_limit:
-    case Errc::out_of_memory:
       return text::over_memory;
+    case Errc::out_of_memory:
+      return text::no_memory;
     default:
       return text_of(code);
   }

@@ -3,6 +3,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/base/memory_reserve.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
 
@@ -69,6 +70,14 @@ bool renames_beside_mirror(const keyspace::Keyspace& keyspace, const Transaction
   return std::ranges::any_of(transaction.groups(), [](const Transaction::Group& group) {
     return group.spec->run == rename || group.spec->run == rename_if_free;
   });
+}
+
+// The replies of the next commands stand behind a long one, which begins at `reply_bytes`: so it must be
+// whole.
+void fill_whole(resp::Reply& reply, std::size_t reply_bytes) {
+  if (memory_reserve::suffices_for([&] { reply.fill_whole(); })) return;
+  reply.drop(reply_bytes);
+  reply.error(text::no_memory_for_reply);
 }
 
 // A single command keeps its isolation as it is. More commands run with the gate closed: under the shared
@@ -166,6 +175,8 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
   // A refusal is the reply of one command, so commands that came together then come one by one.
   const Outcome one_by_one{.next = Next::need_alone, .spec = &spec};
   const bool are_several = last_words.size() > 1;
+  // What is queued takes memory, whatever it is.
+  if (!memory_reserve::permits()) return are_several ? one_by_one : reject(first, text::no_memory, false);
   // EXEC asks for the room. But if the journal refuses all changes, the client is told so with the command,
   // and not only with EXEC.
   keyspace::WorkerLog* const log = only_asks(spec, first.words) ? nullptr : log_of(spec);
@@ -304,15 +315,14 @@ Next Dispatcher::run_of_group(const Request& request, const Moment& moment, Boun
     request.reply.drop(reply_bytes);
     reject(request, text::exec_reply_too_long, true);
   }
-  // The replies of the next commands stand behind a long one, so it must be whole.
-  request.reply.fill_whole();
+  fill_whole(request.reply, reply_bytes);
   return ran;
 }
 
 // Runs commands together, run_together_max at a time, as neighbours in a pipeline. If that cannot be done,
 // one command runs by itself, and the next ones are tried together again.
 Next Dispatcher::run_group(const Transaction& transaction, const Transaction::Group& group, Context& context,
-                           Bounds& bounds) {
+                           Bounds& bounds) noexcept {
   const SteadyTime began = context.moment.clock();
   bounds.reached = bounds.reached || began >= bounds.ends_at;
   Moment moment = context.moment;

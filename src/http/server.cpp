@@ -9,6 +9,7 @@
 // than the rest of a module.
 #include <sepal/base/assert.hpp>
 #include <sepal/base/displace.hpp>
+#include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/random.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/http/server.hpp>
@@ -31,6 +32,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <exception>
 #include <iterator>
 #include <list>
 #include <openssl/ssl.h>
@@ -226,7 +228,11 @@ class ConnectionOver final : public Connection, public std::enable_shared_from_t
       return refuse(text_response(421, "the Host header does not name this server; http_hosts allows names"));
     if (!is_head && request.method() != wire::verb::get)
       return refuse(text_response(405, "only GET and HEAD are answered"));
-    write(answer_of(view(request.target()), view(request[wire::field::accept])), request.version(), is_head);
+    Response response;
+    const bool fits = memory_reserve::suffices_for(
+        [&] { response = answer_of(view(request.target()), view(request[wire::field::accept])); });
+    if (!fits) return refuse(text_response(503, "the system gives the server no more memory"));
+    write(std::move(response), request.version(), is_head);
   }
 
   [[nodiscard]] Response answer_of(std::string_view target, std::string_view accept) const {
@@ -338,7 +344,11 @@ class Server::Implementation {
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (!acceptor_.is_open()) return;
       if (error) return accept_later();
-      admit(std::move(socket));
+      try {
+        admit(std::move(socket));
+      } catch (const std::exception&) {
+        // OpenSSL, or the library, had no memory for it. The socket is closed by now.
+      }
       accept();
     });
   }

@@ -17,7 +17,8 @@ bool Mutator::try_add_mirrored(DatabaseKey key, filter::Filter& filter,
   return keyspace::try_add(log_, key, filter, items, added);
 }
 
-bool Mutator::try_mirror(const filter::Filter& source, std::span<const std::string_view> items) {
+bool Mutator::try_mirror(const filter::Filter& source, std::span<const std::string_view> items) noexcept {
+  changed_ = true;
   const Mirrors::Link* const link = keyspace_.mirrors().whole_from(source);
   if (link == nullptr) return true;
   // The answers of the target are for no client. They are read for target_knew_ only, so a part of the

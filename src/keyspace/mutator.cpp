@@ -88,14 +88,16 @@ MirrorState state_after(filter::Filter::Refusal refusal) {
 }  // namespace
 
 bool Mutator::try_add(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
-                      std::span<bool> added) {
+                      std::span<bool> added) noexcept {
+  changed_ = true;
   // This test is all that mirrors cost an add while there are none.
   if (!keyspace_.mirrors().empty()) return try_add_mirrored(key, filter, items, added);
   return keyspace::try_add(log_, key, filter, items, added);
 }
 
 std::optional<bool> Mutator::try_set_bit(DatabaseKey key, const filter::Filter& string,
-                                         std::uint64_t position) {
+                                         std::uint64_t position) noexcept {
+  changed_ = true;
   // A watch does not see bits that are set here.
   if (keyspace_.watches().client_count() != 0) return std::nullopt;
   if (log_ == nullptr) return filter::BitString(string).try_set(position, nullptr);
@@ -104,14 +106,16 @@ std::optional<bool> Mutator::try_set_bit(DatabaseKey key, const filter::Filter& 
 }
 
 bool Mutator::try_set_bits(DatabaseKey key, const filter::Filter& string,
-                           std::span<const std::uint64_t> positions, std::span<bool> were_set) {
+                           std::span<const std::uint64_t> positions, std::span<bool> were_set) noexcept {
+  changed_ = true;
   if (keyspace_.watches().client_count() != 0) return false;
   if (log_ == nullptr) return filter::BitString(string).try_set(positions, were_set, nullptr);
   KeyRecorder recorder(*log_, key);
   return filter::BitString(string).try_set(positions, were_set, &recorder);
 }
 
-Result<void> Mutator::write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes) {
+Result<void> Mutator::write(DatabaseKey key, std::uint64_t offset,
+                            std::span<const std::byte> bytes) noexcept {
   // What the string has already needs no room, and a copy that grows needs all of it.
   auto written = keyspace_.write(key, offset, bytes, keyspace_.filter_limits().bytes_max);
   if (!written) return written;
@@ -129,7 +133,7 @@ void Mutator::tell_written(DatabaseKey key, std::uint64_t offset, std::span<cons
 }
 
 // A small string is told as what is adopted; a larger one as what is written.
-Result<void> Mutator::put_string(DatabaseKey key, FilterPtr string, Deadline deadline) {
+Result<void> Mutator::put_string(DatabaseKey key, FilterPtr string, Deadline deadline) noexcept {
   SEPAL_ASSERT(string != nullptr && string->is_string(), "a filter is put where a string is expected");
   if (log_ == nullptr || filter::whole_image_bytes(*string) <= recorded_image_bytes_max)
     return adopt(key, std::move(string), deadline);
@@ -149,7 +153,7 @@ Result<void> Mutator::put_string(DatabaseKey key, FilterPtr string, Deadline dea
   return {};
 }
 
-Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOptions& options) {
+Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOptions& options) noexcept {
   auto created = keyspace_.create(key, options);
   if (!created) return created;
   return told(std::move(created), Created{.key = key,
@@ -157,14 +161,15 @@ Result<filter::Filter*> Mutator::create(DatabaseKey key, const filter::FilterOpt
                                           .first_layer = keyspace_.newest_plan().first_layer});
 }
 
-Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std::string_view to) {
+Result<void> Mutator::rename(std::uint32_t database, std::string_view from, std::string_view to) noexcept {
   auto renamed = keyspace_.rename(database, from, to);
   // Nothing has changed: no record, and no watch is touched. An error is returned all the same.
   if (from == to) return renamed;
   return told(std::move(renamed), Renamed{.key = {.database = database, .key = from}, .target = to});
 }
 
-Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline, const ImageFile& file) {
+Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline,
+                            const ImageFile& file) noexcept {
   SEPAL_ASSERT(filter != nullptr, "a key would adopt no filter");
   std::vector<std::byte> image;
   if (log_ != nullptr && file.number == 0) {
@@ -177,13 +182,13 @@ Result<void> Mutator::adopt(DatabaseKey key, FilterPtr filter, Deadline deadline
               Adopted{.key = key, .filter = {.image = image, .file = file, .deadline = deadline}});
 }
 
-void Mutator::swap_databases(std::uint32_t database, std::uint32_t other) {
+void Mutator::swap_databases(std::uint32_t database, std::uint32_t other) noexcept {
   if (database == other) return;
   keyspace_.swap(database, other);
   told(true, Swapped{.database = database, .other = other});
 }
 
-void Mutator::flush(std::uint32_t database) {
+void Mutator::flush(std::uint32_t database) noexcept {
   // A flush of an empty database needs no record. The keyspace hears of it all the same: it renews the
   // number of the contents (Keyspace::contents_of).
   const bool empty = keyspace_.size(database) == 0;
@@ -191,13 +196,14 @@ void Mutator::flush(std::uint32_t database) {
   told(!empty, Flushed{.database = database});
 }
 
-void Mutator::flush_all() {
+void Mutator::flush_all() noexcept {
   const bool empty = keyspace_.total_size() == 0;
   keyspace_.flush_all();
   told(!empty, FlushedAll{});
 }
 
-Result<void> Mutator::begin_mirror(std::uint32_t database, std::string_view source, std::string_view target) {
+Result<void> Mutator::begin_mirror(std::uint32_t database, std::string_view source,
+                                   std::string_view target) noexcept {
   const DatabaseKey key{.database = database, .key = source};
   const filter::Filter* const filter = keyspace_.find(key);
   const std::uint64_t items_before = filter == nullptr ? 0 : filter->item_count();
@@ -209,7 +215,7 @@ Result<void> Mutator::begin_mirror(std::uint32_t database, std::string_view sour
               Mirrored{.key = key, .target = target, .items_before = items_before});
 }
 
-bool Mutator::end_mirror(DatabaseKey source) {
+bool Mutator::end_mirror(DatabaseKey source) noexcept {
   return told(keyspace_.end_mirror(source), Mirrored{.key = source, .state = MirrorState::off});
 }
 
@@ -219,7 +225,8 @@ bool Mutator::end_mirror(DatabaseKey source) {
 // breaks, and the rest of the items goes to the filter alone.
 std::size_t Mutator::add_alone(DatabaseKey key, filter::Filter& filter,
                                std::span<const std::string_view> items,
-                               std::vector<filter::Filter::AddOutcome>& outcomes) {
+                               std::vector<filter::Filter::AddOutcome>& outcomes) noexcept {
+  changed_ = true;
   using filter::Filter;
   outcomes.clear();
   const Mirrors::Link* const link = keyspace_.mirrors().whole_from(filter);

@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/displace.hpp>
+#include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/random.hpp>
 
 #include <iterator>
@@ -114,7 +115,11 @@ void Handshakes::go_on(Pending& pending) {
     // The context of this moment. A certificate that is read anew later is for handshakes that begin later.
     const std::shared_ptr<const tls::Context> context = options_.tls->get();
     SEPAL_ASSERT(context != nullptr, "the TLS port is open before there is a certificate");
-    pending.connection = std::make_unique<tls::Connection>(*context, pending.accepted.descriptor.number());
+    // OpenSSL has memory of its own, beside the reserve.
+    const bool fits = memory_reserve::suffices_for([&] {
+      pending.connection = std::make_unique<tls::Connection>(*context, pending.accepted.descriptor.number());
+    });
+    if (!fits) return drop(pending, tallies_.closed, no_memory);
     pending.user_field = context->user_field();
   }
   switch (pending.connection->handshake()) {

@@ -27,6 +27,9 @@ inline constexpr Refusal stranger_displaced{
 inline constexpr Refusal no_descriptor{.reply = no_place.reply,
                                        .reason = "no descriptor is left for one more client",
                                        .advice = "raise ulimit -n"};
+inline constexpr Refusal no_memory{.reply = "-ERR the system has no memory for one more client\r\n",
+                                   .reason = "the system gives sepald no more memory",
+                                   .advice = "give it more memory, or lower maxmemory"};
 inline constexpr Refusal stranger{
     .reply =
         "-DENIED Sepal is in protected mode: the user 'default' has no password, so only clients on the "

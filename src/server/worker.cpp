@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/base/memory_reserve.hpp>
 #include <sepal/base/random.hpp>
 #include <sepal/base/thread.hpp>
 #include <sepal/command/certificate_login.hpp>
@@ -30,7 +31,7 @@ static_assert(read_buffer_bytes < mapped_allocation_min, "what is left in it mov
 static_assert(read_buffer_bytes > session::round_bytes_max + session::copied_tail_bytes_max,
               "the last client of a round has room behind the bytes of the others");
 constexpr std::chrono::milliseconds sweep_interval{1000};
-constexpr std::chrono::seconds strangers_log_period{60};
+constexpr std::chrono::seconds log_period{60};
 // At a stop the sweep looks for clients whose last reply has arrived: with sweep_interval, a stop could
 // take a second longer.
 constexpr std::chrono::milliseconds stop_sweep_interval{10};
@@ -250,6 +251,7 @@ std::variant<Worker::Added, const Refusal*> Worker::take_place(Accepted& accepte
   // so no refused client has to give a place back.
   const bool is_protected = options.protected_mode == command::Switch::yes && services_.users->open();
   if (is_protected && !accepted.from_this_machine) return &stranger;
+  if (!memory_reserve::permits()) return &no_memory;
   const std::uint64_t beyond = accepted.kind == StreamKind::unix_socket ? operator_places : 0;
   if (stopping_ || !counts_.take_place(options.clients_max + beyond)) return &no_place;
   const int number = accepted.descriptor.number();
@@ -429,7 +431,10 @@ void Worker::sweep() {
   if (handshakes_ != nullptr) handshakes_->sweep(now, login_timeout);
   // No memory may grow any more, and a script that ran has kept the worker from looking when it grew.
   bound_buffers();
-  if (index_ == 0) log_strangers(now);
+  if (index_ == 0) {
+    log_strangers(now);
+    log_memory(now);
+  }
   schedule_sweep();
   await_next();
 }
@@ -446,10 +451,20 @@ void Worker::log_strangers(SteadyTime now) {
                {"reason", "they sent more than all such clients may together"}});
 }
 
-std::uint64_t Worker::StrangersLogged::take(std::uint64_t closed, SteadyTime now) {
-  if (closed == count || now < due) return 0;
-  due = now + strangers_log_period;
-  return closed - std::exchange(count, closed);
+// Also takes the reserve again, where no request asks for it.
+void Worker::log_memory(SteadyTime now) {
+  const bool is_whole = memory_reserve::permits();
+  if (const auto count = memory_refusals_.take(memory_reserve::uses(), now))
+    log::warn("memory_refused", "the system refused memory",
+              {{"count", count},
+               {"reserve", is_whole ? "whole" : "in use"},
+               {"advice", "give sepald more memory, or lower maxmemory and maxmemory_clients"}});
+}
+
+std::uint64_t Worker::Told::take(std::uint64_t counted, SteadyTime now) {
+  if (counted == count || now < due) return 0;
+  due = now + log_period;
+  return counted - std::exchange(count, counted);
 }
 
 // The clients with most may be of other workers. Their figures are read with the gate closed, which is rare

@@ -114,6 +114,7 @@ class Worker {
   void schedule_sweep();
   void sweep();
   void log_strangers(SteadyTime now);
+  void log_memory(SteadyTime now);
 
   std::size_t index_;
   Gate& gate_;
@@ -147,15 +148,16 @@ class Worker {
   std::optional<SteadyTime> pause_awaited_;  // the time that pause_timer_ waits for
   bool stopping_ = false;
   RefusalLog refusals_;
-  // What the log has said of strangers that were closed for one reason.
-  struct StrangersLogged {
+  // How much the log has told of something that is counted.
+  struct Told {
     std::uint64_t count = 0;
     SteadyTime due{};  // of the next line
     // How many a line has to tell of now; 0: there is no line.
-    std::uint64_t take(std::uint64_t closed, SteadyTime now);
+    std::uint64_t take(std::uint64_t counted, SteadyTime now);
   };
-  StrangersLogged slow_strangers_;
-  StrangersLogged large_strangers_;
+  Told slow_strangers_;
+  Told large_strangers_;
+  Told memory_refusals_;
   std::thread thread_;
 };
 

@@ -26,16 +26,17 @@ class Outbox {
     return byte_count_ + static_cast<std::size_t>(command::counted(memory_ - byte_count_));
   }
 
+  // std::bad_alloc: only a part of the bytes is there, so close the client.
   void append(std::string_view bytes) {
-    byte_count_ += bytes.size();
     while (!bytes.empty()) {
       if (blocks_.empty() || blocks_.back().size() == block_bytes_max)
         memory_ += blocks_.emplace_back().capacity();
       std::string& block = blocks_.back();
       const std::size_t taken = std::min(bytes.size(), block_bytes_max - block.size());
-      memory_ -= block.capacity();
+      const std::size_t capacity_before = block.capacity();
       block.append(bytes.substr(0, taken));
-      memory_ += block.capacity();
+      memory_ += block.capacity() - capacity_before;
+      byte_count_ += taken;
       bytes.remove_prefix(taken);
     }
   }

@@ -1,5 +1,6 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/base/memory_reserve.hpp>
 #include <sepal/session/first_requests.hpp>
 #include <sepal/session/scheduler.hpp>
 
@@ -275,7 +276,8 @@ void Scheduler::send_now(Client& client) {
   if (more_wait) observer_.buffers_grew();
 }
 
-// Gives the bytes to the stream, or puts them into the outbox. False when the stream is broken.
+// Gives the bytes to the stream, or puts them into the outbox. False when the stream is broken, or when there
+// is no memory for them.
 inline bool Scheduler::send(Client& client, std::string_view bytes) {
   // Behind an outbox the bytes must wait, even if the stream would take them: replies keep their order.
   if (client.outbox.empty() && !bytes.empty()) {
@@ -284,13 +286,13 @@ inline bool Scheduler::send(Client& client, std::string_view bytes) {
     bytes.remove_prefix(sent.byte_count);
     client.session.output_sent(sent.byte_count, client.unsent_counted);
   }
-  if (!bytes.empty()) put_into_outbox(client, bytes);
-  return true;
+  return bytes.empty() || put_into_outbox(client, bytes);
 }
 
-void Scheduler::put_into_outbox(Client& client, std::string_view bytes) {
-  client.outbox.append(bytes);
+bool Scheduler::put_into_outbox(Client& client, std::string_view bytes) {
+  const bool fits = memory_reserve::suffices_for([&] { client.outbox.append(bytes); });
   count_unsent(client, 0);
+  return fits;
 }
 
 // So many bytes were sent just now.
@@ -445,8 +447,9 @@ void Scheduler::push(std::uint64_t id, std::string_view bytes) {
   if (client->session.client().replies != command::Replies::all) return;
   if (client->state == State::sending && client->then == Step::close) return;
   if (client->state == State::held || client->state == State::kept || client->session.is_inside_reply()) {
-    client->pushed += bytes;
+    const bool fits = memory_reserve::suffices_for([&] { client->pushed += bytes; });
     count_unsent(*client, 0);
+    if (!fits) return close(*client);
   } else {
     const std::uint64_t unsent_before = client->unsent_counted;
     if (!send(*client, bytes)) return close(*client);

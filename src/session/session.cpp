@@ -1,5 +1,7 @@
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
+#include <sepal/base/memory_reserve.hpp>
+#include <sepal/command/error_texts.hpp>
 #include <sepal/session/session.hpp>
 
 #include <algorithm>
@@ -220,6 +222,24 @@ void Session::run_alone(Batch& batch) {
 // Until the batch ends, or has to go on at the other side: with the gate closed because the pending request
 // needs it, or shared because the gate was closed for long enough.
 void Session::run_requests(Batch& batch, bool alone) {
+  if (!memory_reserve::suffices_for([&] { run_until_end(batch, alone); })) give_up(batch);
+}
+
+// The dispatcher answers a handler that lacks memory. What lacks it beside a handler (a long request, its
+// reply, the queue of a transaction) costs the client its connection. What the request has changed is whole.
+void Session::give_up(Batch& batch) {
+  partial_.reset();
+  suspended_ = nullptr;
+  ahead_.reset();
+  reply_.drop(reply_.size());
+  batch.pending = {};
+  batch.together = 0;
+  batch.similar = 0;
+  closing_ = true;
+  batch.ends(Step::close);
+}
+
+void Session::run_until_end(Batch& batch, bool alone) {
   const std::size_t requests_before = batch.requests;
   std::size_t looked_at_clock = batch.requests;
   const SteadyTime opens_at = batch.clock.now() + alone_time_max;
@@ -563,7 +583,7 @@ void Session::bound_stranger() {
 // if the policy wants them durable first. Gives the next step. Not inside the gate.
 Session::Step Session::settle(Step step) {
   if (runs_script()) {
-    hold_replies();
+    if (!hold_replies()) client_.close_after_reply = true;
     return step;
   }
   const command::BatchRecord record = environment_.dispatcher.take_record();
@@ -582,19 +602,21 @@ Session::Step Session::settle(Step step) {
 inline Session::Step Session::hold(Step step, std::uint64_t position) {
   if (position == 0 || position <= environment_.services.journal.durable_position()) return step;
   SEPAL_ASSERT(held_until_ == 0, "replies are held already");
-  hold_replies();
+  if (!hold_replies()) return Step::close;
   held_until_ = position;
   step_when_released_ = step;
   return Step::hold;
 }
 
 // The replies move to the session's own memory: the lent buffer is for the sessions that run meanwhile.
-void Session::hold_replies() {
+// False: there is no memory for that, and the replies are lost.
+bool Session::hold_replies() {
   SEPAL_ASSERT(held_.empty(), "replies are held already");
-  held_.assign(reply_.bytes());
+  const bool fits = memory_reserve::suffices_for([this] { held_.assign(reply_.bytes()); });
   reply_.truncate(0);
   give_back_reply_buffer();
   count_replies();
+  return fits;
 }
 
 std::optional<Session::Step> Session::resume_script() {
@@ -608,9 +630,9 @@ std::optional<Session::Step> Session::resume_script() {
   }
   waiting_ = false;
   lend_reply_buffer();
-  give_held();
+  const bool fits = give_held();
   const command::Dispatcher::Outcome outcome = environment_.dispatcher.finish_script(reply_);
-  closing_ = outcome.next == command::Next::close || client_.close_after_reply;
+  closing_ = outcome.next == command::Next::close || client_.close_after_reply || !fits;
   return settle(end_batch(closing_ ? Step::close : Step::run_again));
 }
 
@@ -618,14 +640,14 @@ Session::Step Session::release() {
   SEPAL_ASSERT(held_until_ != 0, "only what is held is released");
   held_until_ = 0;
   lend_reply_buffer();
-  give_held();
-  return step_when_released_;
+  return give_held() ? step_when_released_ : Step::close;
 }
 
-void Session::give_held() {
-  reply_.raw(held_);
+bool Session::give_held() {
+  const bool fits = memory_reserve::suffices_for([this] { reply_.raw(held_); });
   free_memory(held_);
   count_replies();
+  return fits;
 }
 
 void Session::output_sent(std::uint64_t byte_count, std::uint64_t bytes_left) {
@@ -657,7 +679,10 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
   lend_reply_buffer();
   const std::uint64_t errors_before = reply_.error_count();
   const std::size_t reply_bytes = reply_.size();
-  append(reply_);
+  if (!memory_reserve::suffices_for([&] { append(reply_); })) {
+    reply_.drop(reply_bytes);
+    reply_.error(command::text::no_memory_for_reply);
+  }
   const bool has_failed = reply_.error_count() != errors_before;
   if (has_failed || client_.administration != nullptr) {
     const GateEntered inside(environment_.gate, environment_.gate_side);
@@ -667,11 +692,11 @@ bool Session::answer(const std::function<void(resp::Reply&)>& append) {
   if (client_.replies != command::Replies::all) drop_reply(reply_bytes);
   // Replies of the batch before are still held: the answer waits behind them.
   if (held_until_ != 0) {
-    held_ += reply_.bytes();
+    const bool fits = memory_reserve::suffices_for([this] { held_ += reply_.bytes(); });
     reply_.truncate(0);
     give_back_reply_buffer();
     count_replies();
-    step_when_released_ = Step::run_again;
+    step_when_released_ = fits ? Step::run_again : Step::close;
   }
   return true;
 }

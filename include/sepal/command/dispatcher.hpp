@@ -327,10 +327,13 @@ class Dispatcher {
     SteadyTime ends_at{};
     bool reached = false;
   };
+  // Throws nothing: what lacks memory between two commands of EXEC would leave the second undone.
   Next run_group(const Transaction& transaction, const Transaction::Group& group, Context& context,
-                 Bounds& bounds);
+                 Bounds& bounds) noexcept;
   Next run_of_group(const Request& request, const Moment& moment, Bounds& bounds);
   Next run_handler(Context& context);
+  Next run_row(Context& context);
+  Next lacks_memory(Context& context, std::size_t reply_bytes);
   void note_administration(const Context& context, const std::string& user, Next next);
   Outcome run_unknown(const Request& request);
   void show(const Request& request, const Moment& moment);

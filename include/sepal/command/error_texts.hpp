@@ -58,6 +58,9 @@ using namespace bloom::text;
 // Any command.
 inline constexpr std::string_view no_authentication = "NOAUTH Authentication required.";
 inline constexpr std::string_view over_memory = "OOM command not allowed when used memory > 'maxmemory'.";
+inline constexpr std::string_view no_memory = "OOM the system gives the server no more memory";
+inline constexpr std::string_view no_memory_for_reply =
+    "OOM the system has no memory for the reply; the command has run, perhaps in part";
 inline constexpr std::string_view loading = "LOADING Redis is loading the dataset in memory";
 inline constexpr std::string_view no_cluster = "ERR This instance has cluster support disabled";
 

@@ -1,5 +1,9 @@
 // Changes a keyspace and tells a log of it. Every change that a request makes goes through here, so the
 // journal has it. A replay or a load changes the keyspace directly.
+//
+// A change without its record, or half of one, must not live on. So the members that change something throw
+// nothing: if a small allocation fails in the middle of a change, and the reserve is used up as well, the
+// process ends there (decisions/0042).
 #pragma once
 
 #include <sepal/base/result.hpp>
@@ -24,58 +28,66 @@ class Mutator {
 
   // Whether changes are told to a log.
   [[nodiscard]] bool recording() const { return log_ != nullptr; }
+  // Whether anything may have been changed through this object.
+  [[nodiscard]] bool changed() const { return changed_; }
 
   // --- shared ---------------------------------------------------------------------------------------------
 
   // As Filter::try_add. The key names `filter`. If the filter has a mirror, the items are added to the target
   // first, and false may mean that the target has to grow.
   [[nodiscard]] bool try_add(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
-                             std::span<bool> added);
+                             std::span<bool> added) noexcept;
   // Adds to the target of the source's mirror, if it has one, items that the source is asked to add. False,
   // with some of them added, when the source needs add_alone() for that.
-  [[nodiscard]] bool try_mirror(const filter::Filter& source, std::span<const std::string_view> items);
+  [[nodiscard]] bool try_mirror(const filter::Filter& source,
+                                std::span<const std::string_view> items) noexcept;
   // An item was already in the target, so the reply must wait for records in flight.
   [[nodiscard]] bool target_knew() const { return target_knew_; }
 
   // Sets a bit of the string under the key, and returns whether it was set. Nothing, with nothing done, if
   // that needs write().
   [[nodiscard]] std::optional<bool> try_set_bit(DatabaseKey key, const filter::Filter& string,
-                                                std::uint64_t position);
+                                                std::uint64_t position) noexcept;
 
   // The same for several bits: false, with nothing done, if one of them needs write().
   [[nodiscard]] bool try_set_bits(DatabaseKey key, const filter::Filter& string,
-                                  std::span<const std::uint64_t> positions, std::span<bool> were_set);
+                                  std::span<const std::uint64_t> positions,
+                                  std::span<bool> were_set) noexcept;
 
   // --- exclusive ------------------------------------------------------------------------------------------
 
   // As Keyspace::write, within the limits. Changes of more than written_bytes_max are told one after the
   // other: for these the caller has begun a group. Errors as there; then nothing was changed.
-  Result<void> write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes);
+  Result<void> write(DatabaseKey key, std::uint64_t offset, std::span<const std::byte> bytes) noexcept;
   // Puts a string that no other thread knows under a key, replacing what is there. Errors and groups: as
   // Keyspace::put, and as write().
-  Result<void> put_string(DatabaseKey key, FilterPtr string, Deadline deadline);
+  Result<void> put_string(DatabaseKey key, FilterPtr string, Deadline deadline) noexcept;
   // As the members of Keyspace.
-  Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options);
-  bool remove(DatabaseKey key) { return told(keyspace_.remove(key), Removed{.key = key}); }
-  bool expire(DatabaseKey key, WallTime now) { return told(keyspace_.expire(key, now), Removed{.key = key}); }
-  bool set_deadline(DatabaseKey key, Deadline deadline) {
+  Result<filter::Filter*> create(DatabaseKey key, const filter::FilterOptions& options) noexcept;
+  bool remove(DatabaseKey key) noexcept { return told(keyspace_.remove(key), Removed{.key = key}); }
+  bool expire(DatabaseKey key, WallTime now) noexcept {
+    return told(keyspace_.expire(key, now), Removed{.key = key});
+  }
+  bool set_deadline(DatabaseKey key, Deadline deadline) noexcept {
     return told(keyspace_.set_deadline(key, deadline), Expires{.key = key, .deadline = deadline});
   }
-  Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to);
+  Result<void> rename(std::uint32_t database, std::string_view from, std::string_view to) noexcept;
   // Puts a filter that no other thread knows under a key, replacing what is there. Errors: those of
   // Keyspace::put. While a record is kept, `file` has the filter as it is, or its image is at most
   // recorded_image_bytes_max long.
-  Result<void> adopt(DatabaseKey key, FilterPtr filter, Deadline deadline, const ImageFile& file = {});
-  Result<void> move(DatabaseKey from, std::uint32_t to_database) {
+  Result<void> adopt(DatabaseKey key, FilterPtr filter, Deadline deadline,
+                     const ImageFile& file = {}) noexcept;
+  Result<void> move(DatabaseKey from, std::uint32_t to_database) noexcept {
     return told(keyspace_.move(from, to_database), Moved{.key = from, .to_database = to_database});
   }
-  void swap_databases(std::uint32_t database, std::uint32_t other);
-  void flush(std::uint32_t database);
-  void flush_all();
+  void swap_databases(std::uint32_t database, std::uint32_t other) noexcept;
+  void flush(std::uint32_t database) noexcept;
+  void flush_all() noexcept;
   // Begins a mirror between two keys of a database, whole, with the number of items that the source has now.
   // Errors as Keyspace::begin_mirror.
-  Result<void> begin_mirror(std::uint32_t database, std::string_view source, std::string_view target);
-  bool end_mirror(DatabaseKey source);
+  Result<void> begin_mirror(std::uint32_t database, std::string_view source,
+                            std::string_view target) noexcept;
+  bool end_mirror(DatabaseKey source) noexcept;
 
   // Calls Keyspace::add_alone for item after item, and adds each item to the target of the filter's mirror as
   // well, also one that the filter refuses; a target that refuses an item breaks the mirror. The key names
@@ -83,7 +95,7 @@ class Mutator {
   // which the filter is full, that item is the last. Returns how many of these items, from the first one on,
   // the target has.
   std::size_t add_alone(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
-                        std::vector<filter::Filter::AddOutcome>& outcomes);
+                        std::vector<filter::Filter::AddOutcome>& outcomes) noexcept;
 
  private:
   bool try_add_mirrored(DatabaseKey key, filter::Filter& filter, std::span<const std::string_view> items,
@@ -94,6 +106,7 @@ class Mutator {
   template <class Success>
   Success told(Success made, const Mutation& change) {
     if (!made) return made;
+    changed_ = true;
     if (log_ != nullptr) log_->record(change);
     keyspace_.watches().touch(change, keyspace_);
     return made;
@@ -102,6 +115,7 @@ class Mutator {
   Keyspace& keyspace_;
   MutationLog* log_;
   bool target_knew_ = false;
+  bool changed_ = false;
 };
 
 // The most that changes record, in bytes as WorkerLog::admit counts them. The sums do not wrap: there are not

@@ -190,7 +190,7 @@ class Scheduler {
   void take_output(Client& client);
   void send_now(Client& client);
   bool send(Client& client, std::string_view bytes);
-  void put_into_outbox(Client& client, std::string_view bytes);
+  [[nodiscard]] bool put_into_outbox(Client& client, std::string_view bytes);
   void count_unsent(Client& client, std::size_t sent);
   bool send_pushed(Client& client);
   bool flush(Client& client);

@@ -218,6 +218,8 @@ class Session {
   void run_shared(Batch& batch);
   void run_alone(Batch& batch);
   void run_requests(Batch& batch, bool alone);
+  void run_until_end(Batch& batch, bool alone);
+  void give_up(Batch& batch);
   void fill_reply(Batch& batch);
   bool took_long(Batch& batch) const;
   void take_requests(Batch& batch, bool alone);
@@ -243,8 +245,8 @@ class Session {
   void bound_stranger();
   Step settle(Step step);
   Step hold(Step step, std::uint64_t position);
-  void hold_replies();
-  void give_held();
+  [[nodiscard]] bool hold_replies();
+  [[nodiscard]] bool give_held();
 
   const Environment& environment_;
   command::ClientState client_;

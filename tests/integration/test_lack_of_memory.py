@@ -1,0 +1,94 @@
+"""A system that refuses memory (ulimit -v): requests are refused, and sepald goes on."""
+
+import resource
+import unittest
+
+from client import Client, Refused
+from daemon import SANITIZED, DaemonTest, encode
+
+# What the process may map beyond what it has.
+ROOM = 40 << 20
+LONG_STRING = 100 << 20
+VALUE = b"v" * 100_000
+# These fill the room, and what the heaps of the threads have mapped already.
+QUEUED = 4000
+NAMES = 30_000
+NAME = b"n" * 4000
+
+
+@unittest.skipIf(SANITIZED, "a sanitizer maps more than any limit")
+class LackOfMemoryTest(DaemonTest):
+    def serve(self):
+        return self.start("--threads", "2", "--journal-segment", "2mb")
+
+    def limit(self, daemon):
+        with open("/proc/%d/status" % daemon.process.pid) as status:
+            mapped = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmSize:"))
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_AS, (mapped + ROOM, mapped + ROOM))
+
+    def client(self, daemon):
+        client = Client.of(daemon)
+        self.addCleanup(client.close)
+        return client
+
+    def is_refused(self, reply):
+        """Whether the system's lack of memory is the reason."""
+        return isinstance(reply, Refused) and "memory" in str(reply)
+
+    def test_copies_of_a_long_string_are_refused(self):
+        daemon = self.serve()
+        client = self.client(daemon)
+        client.call("SETRANGE", "long", LONG_STRING - 1, "x")
+        client.call("SET", "short", "1")
+        self.limit(daemon)
+        self.assertTrue(self.is_refused(client.pipeline([("DUMP", "long")])[0]))
+        # In EXEC, a reply is built at once. The other commands run.
+        client.call("MULTI")
+        client.pipeline([("GET", "long"), ("SET", "short", "2")])
+        replies = client.call("EXEC")
+        self.assertTrue(self.is_refused(replies[0]), str(replies)[:200])
+        self.assertEqual(replies[1], b"OK")
+        self.assertEqual(client.call("GET", "short"), b"2")
+        self.assertEqual(self.client(daemon).call("PING"), b"PONG")
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_what_is_queued_is_refused(self):
+        daemon = self.serve()
+        healthy = self.client(daemon)
+        self.limit(daemon)
+        greedy = daemon.connect()
+        self.addCleanup(greedy.close)
+        greedy.sendall(encode("MULTI"))
+        queued = encode("GET", VALUE)
+        try:
+            for _ in range(QUEUED):
+                greedy.sendall(queued)
+        except OSError:
+            pass
+        # Refused, or closed.
+        greedy.close()
+        self.assertEqual(healthy.call("PING"), b"PONG")
+        self.eventually("memory is back", lambda: healthy.pipeline([("SET", "key", VALUE)])[0] == b"OK")
+        self.assertEqual(daemon.stop(), 0)
+
+    def test_keys_are_refused_until_others_are_gone(self):
+        daemon = self.serve()
+        client = self.client(daemon)
+        self.limit(daemon)
+        keys = [NAME + b"%d" % number for number in range(NAMES)]
+        replies = client.pipeline([("BF.ADD", key, "item") for key in keys])
+        refused = [reply for reply in replies if isinstance(reply, Refused)]
+        self.assertEqual([reply for reply in refused if not self.is_refused(reply)], [])
+        self.assertGreater(len(refused), 0)
+        # What was answered is there, and nothing else.
+        taken = [reply == 1 for reply in replies]
+        found = client.pipeline([("BF.EXISTS", key, "item") for key in keys])
+        self.assertEqual([reply == 1 for reply in found], taken)
+        self.assertIn("advice", daemon.wait_for_line("the system refused memory"))
+        client.call("FLUSHALL")
+        self.eventually("memory is back", lambda: client.pipeline([("BF.ADD", "key", "item")])[0] in (0, 1))
+        self.assertEqual(daemon.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
