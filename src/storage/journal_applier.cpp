@@ -97,12 +97,6 @@ void FilterPositions::forget_database(std::uint32_t database) {
   std::erase_if(positions_, [&](const auto& noted) { return noted.second.database == database; });
 }
 
-bool resumes(const JournalFrame& frame) {
-  SEPAL_ASSERT(!frame.body.empty(), "a frame without operations is applied");
-  const auto first = std::to_integer<std::uint8_t>(frame.body.front());
-  return first == static_cast<std::uint8_t>(Operation::resumed);
-}
-
 std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame) {
   SEPAL_ASSERT(!frame.body.empty(), "a frame without operations brings a filter");
   const auto first = std::to_integer<std::uint8_t>(frame.body.front());

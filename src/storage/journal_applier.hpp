@@ -97,8 +97,6 @@ class JournalApplier {
   std::vector<Fingerprint> collected_;  // for one filter
 };
 
-// Whether the journal was off before this frame.
-[[nodiscard]] bool resumes(const JournalFrame& frame);
 // The `adopted` at the beginning of the frame, if there is one whose filter is in a file. Its views point
 // into the frame.
 [[nodiscard]] std::optional<keyspace::Adopted> adopted_file(const JournalFrame& frame);

@@ -2,6 +2,7 @@
 
 #include <sepal/base/assert.hpp>
 #include <sepal/base/hash.hpp>
+#include <sepal/storage/journal_operations.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -44,6 +45,12 @@ Error other_run(const SegmentFile& segment) {
 }
 
 }  // namespace
+
+bool resumes(const JournalFrame& frame) {
+  SEPAL_ASSERT(!frame.body.empty(), "a frame without operations is read");
+  const auto first = std::to_integer<std::uint8_t>(frame.body.front());
+  return first == static_cast<std::uint8_t>(format::Operation::resumed);
+}
 
 Result<JournalReader> JournalReader::open(Disk& disk, const Path& directory, const Start& start) {
   // The positions in headers and in SYNCED have the same limit: no sum of a position and a length wraps.
@@ -166,8 +173,7 @@ Result<std::size_t> JournalReader::collect_frames() {
     const auto bytes = frame_at(bytes_.byte_count(), frame);
     if (!bytes) return bytes.error();
     if (*bytes == 0) break;
-    if (current_ != followed_)
-      if (auto followed = follow_run(frame.position); !followed) return followed.error();
+    if (auto followed = follow_run(frame); !followed) return followed.error();
     if (!frame.body.empty()) frames_.push_back(frame);
     offset += *bytes;
     position_ += *bytes;
@@ -175,17 +181,29 @@ Result<std::size_t> JournalReader::collect_frames() {
   return frames_.size();
 }
 
-// A frame stands at `position` in the current segment. A segment without a frame says nothing, because its
-// header may be all that a crash has left of it.
-Result<void> JournalReader::follow_run(std::uint64_t position) {
-  followed_ = current_;
-  entries_.try_emplace(current_, Entry{.position = position, .run = run_});
-  const SegmentFile& segment = segments_[current_];
-  if (alone_ || segment.lineage.run == 0) return {};  // 0: of an earlier version
-  const bool follows = segment.lineage.run == run_ || segment.lineage.run_before == run_;
-  if (!follows) return other_run(segment);
-  run_ = segment.lineage.run;
-  return {};
+// `frame` stands in the current segment. A segment without a frame says nothing, because its header may be
+// all that a crash has left of it.
+//
+// What every reader leaves out may be of any run: all from a `resumed` on, and a group without an end. A run
+// that ends the journal before them and changes nothing saves a generation with that cut, and may be killed
+// before it removes the segment.
+Result<void> JournalReader::follow_run(const JournalFrame& frame) {
+  if (current_ != followed_) {
+    followed_ = current_;
+    entries_.try_emplace(current_, Entry{.position = frame.position, .run = run_});
+    const Lineage& lineage = segments_[current_].lineage;
+    const bool tells = !alone_ && lineage.run != 0;  // 0: of an earlier version
+    if (lineage.run == run_ || lineage.run_before == run_) {
+      if (tells) run_ = lineage.run;
+    } else if (tells) {
+      if (foreign_group_ == none && !frame.body.empty() && resumes(frame)) return {};
+      if (!frame.continues) return other_run(segments_[current_]);
+      foreign_group_ = std::min(foreign_group_, current_);
+    }
+  }
+  // A filler may stand between the frames of a group.
+  const bool ends_group = !frame.continues && !frame.body.empty();
+  return foreign_group_ != none && ends_group ? other_run(segments_[foreign_group_]) : Result<void>();
 }
 
 // The length of the frame at `frame.offset`. 0 if no frame verifies there, or if reading it would drop the

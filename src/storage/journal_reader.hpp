@@ -17,7 +17,8 @@
 // puts groups together (frame_groups.hpp), asks for the end before the group, and the same rules hold there.
 //
 // A frame that verifies but reaches beyond the beginning of the next segment is damage, too. So is a segment
-// with frames that does not go on after the run that wrote what is before them (lineage.hpp).
+// with frames that does not go on after the run that wrote what is before them (lineage.hpp), unless these
+// are left out anyway.
 //
 // One gap is legal: after an operator deletes all segments, the generation may know filters and strings at
 // positions beyond its cut. The new journal begins at the highest of these positions, and a later start with
@@ -51,6 +52,9 @@ struct JournalFrame {
   bool continues = false;   // the next frame is of the same group
   std::size_t segment = 0;  // for JournalReader::path_of() and end_before()
 };
+
+// Whether the journal was off before this frame. Then it ends before the frame.
+[[nodiscard]] bool resumes(const JournalFrame& frame);
 
 // Where a journal ends, and what lies beyond.
 struct JournalEnd {
@@ -130,7 +134,7 @@ class JournalReader {
   [[nodiscard]] std::size_t following() const;
   Result<std::size_t> collect_frames();
   Result<std::uint64_t> frame_at(std::uint64_t end, JournalFrame& frame);
-  Result<void> follow_run(std::uint64_t position);
+  Result<void> follow_run(const JournalFrame& frame);
   Result<bool> go_on();
   Result<void> find_end();
   [[nodiscard]] bool may_begin_anew_at(std::uint64_t position) const;
@@ -168,6 +172,8 @@ class JournalReader {
   };
   std::map<std::size_t, Entry> entries_;
   std::size_t followed_ = none;  // the segment for which follow_run() was called last
+  // The segment in which a group has begun that is of a run that does not follow.
+  std::size_t foreign_group_ = none;
   SegmentBytes bytes_;
   std::vector<JournalFrame> frames_;
   bool alone_ = false;

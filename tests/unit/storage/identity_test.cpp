@@ -239,6 +239,92 @@ TEST_CASE("starts with the journal off, without changes, and killed at any time 
   }
 }
 
+namespace {
+
+// What stands in a journal behind its end.
+enum class LeftOut : std::uint8_t { group_without_end, whole_group, resumed };
+
+// A journal of an earlier run with one item, and behind it frames with two more.
+test::JournalFiles journal_with(LeftOut left_out) {
+  const filter::FilterOptions options{.error_rate = 0.01, .capacity = 100, .seed = 7};
+  test::JournalFiles journal(0, 1 << 16, 0, {.identity = 5, .run = 3});
+  const auto add = [&](const std::string& item) {
+    const Fingerprint fingerprint = fingerprint_of(item, options.seed);
+    journal.added({.database = 0, .key = "key"}, {&fingerprint, 1});
+  };
+  journal.created({.database = 0, .key = "key"}, options,
+                  (*filter::Filter::create(options, test::roomy))->newest_layer().plan());
+  journal.end_frame();
+  add("kept");
+  journal.end_frame();
+  if (left_out == LeftOut::resumed) {
+    journal.resumed();
+    journal.end_frame();
+  }
+  add("left out");
+  if (left_out == LeftOut::resumed) {
+    journal.end_frame();
+  } else {
+    journal.continue_group();
+  }
+  add("left out too");
+  if (left_out == LeftOut::group_without_end) {
+    journal.continue_group();
+  } else {
+    journal.end_frame();
+  }
+  return journal;
+}
+
+// A run that found the journal's end before what is left out, changed nothing and saved. The process was
+// killed before it removed the segment.
+Files saved_before(LeftOut left_out) {
+  test::JournalFiles journal = journal_with(left_out);
+  SimulatedDisk disk;
+  journal.put(disk, "data");
+  SmallServer server(disk, "data", 8);
+  INFO(server.error());
+  REQUIRE(server.error().empty());
+  REQUIRE(server.save());
+  Files files = files_of(disk, "data");
+  CHECK_FALSE(files.contains("journal-000000000001"));
+  files["journal-000000000001"] = journal.files().at("journal-000000000001");
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("frames that each start leaves out may be of any run", "[storage]") {
+  const auto left_out = GENERATE(LeftOut::group_without_end, LeftOut::resumed);
+  // The segment that the run had prepared may be there or not.
+  const bool stopped = GENERATE(false, true);
+  Files files = saved_before(left_out);
+  if (stopped) std::erase_if(files, [](const auto& file) { return file.first == "journal-000000000002"; });
+  const auto untouched = disk_of(files);
+  const auto findings = verify_directory(*untouched, "data", {});
+  REQUIRE(findings);
+  for (const Finding& finding : *findings) {
+    INFO(finding.text);
+    CHECK_FALSE(finding.stops_start());
+  }
+  for (std::uint64_t drawn = 9; drawn < 12; ++drawn)
+    files = gone_on(files, drawn, std::to_string(drawn), drawn == 10);
+  const auto disk = disk_of(files);
+  SmallServer server(*disk, "data", 12);
+  INFO(server.error());
+  REQUIRE(server.error().empty());
+  CHECK(server.has("key", "kept"));
+  CHECK_FALSE(server.has("key", "left out"));
+  CHECK_FALSE(server.has("key", "left out too"));
+  for (int drawn = 9; drawn < 12; ++drawn) CHECK(server.has("key", std::to_string(drawn) + " too"));
+}
+
+TEST_CASE("a group of another run that is whole is refused", "[storage]") {
+  Files files = saved_before(LeftOut::group_without_end);
+  files["journal-000000000001"] = journal_with(LeftOut::whole_group).files().at("journal-000000000001");
+  require_refused(files, "a copy of this data directory that went on by itself");
+}
+
 TEST_CASE("files without an identity, of an earlier version, fit each directory", "[storage]") {
   SimulatedDisk disk;
   test::JournalFiles journal;
