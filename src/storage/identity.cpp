@@ -20,41 +20,72 @@ namespace {
 // The names of the files that belong to each identity.
 using Owners = std::map<std::uint64_t, std::vector<std::string>>;
 
+struct Mixture {
+  Owners owners;
+  bool earlier_segments = false;   // some segments name no identity, and stay
+  std::vector<std::string> names;  // all that the directory has
+};
+
 std::string joined(const std::vector<std::string>& names, std::string_view between) {
   std::string text;
   for (const std::string& name : names) text.append(text.empty() ? "" : between).append(name);
   return text;
 }
 
+bool has(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+bool has_segment(const std::vector<std::string>& names) {
+  return std::ranges::any_of(
+      names, [](const std::string& name) { return format::segment_number(name).has_value(); });
+}
+
+// A name that is free, because an earlier mixture may have been taken apart here.
+std::string folder_beside(const Mixture& mixture, std::uint64_t kept) {
+  const std::string first = "not-of-" + format::hexadecimal(kept);
+  std::string name = first;
+  for (int number = 2; has(mixture.names, name); ++number) name = first + "-" + std::to_string(number);
+  return name;
+}
+
 // The line that leaves only the files of one identity in the directory.
-std::string line_to_keep(const Path& directory, const Owners& owners, std::uint64_t kept,
-                         const std::vector<std::string>& adopted) {
+std::string line_to_keep(const Path& directory, const Mixture& mixture, std::uint64_t kept) {
   std::vector<std::string> moved;
-  bool journal_moves = false;
-  for (const auto& [identity, names] : owners) {
+  for (const auto& [identity, names] : mixture.owners) {
     if (identity == kept) continue;
     for (const std::string& name : names) {
-      // CURRENT names the generation, and goes with it.
-      if (format::generation_number(name)) moved.emplace_back("CURRENT");
-      journal_moves = journal_moves || format::segment_number(name);
+      // What names the generation goes with it.
+      for (const char* const naming : {"CURRENT", "FIRST"})
+        if (format::generation_number(name) && has(mixture.names, naming)) moved.emplace_back(naming);
       moved.push_back(name);
     }
   }
-  // A start would remove them once no record names them.
-  if (journal_moves) moved.insert(moved.end(), adopted.begin(), adopted.end());
-  const std::string folder = "not-of-" + format::hexadecimal(kept);
-  return "cd " + quoted_path(directory) + " && mkdir " + folder + " && mv " + joined(moved, " ") + " " +
-         folder;
+  const std::string folder = folder_beside(mixture, kept);
+  std::string line = "cd " + quoted_path(directory) + " && mkdir " + folder;
+  if (has_segment(moved)) {
+    // A start removes these files once no record names them. Their owner is not known. If segments stay as
+    // well, both sides may need them.
+    std::vector<std::string> adopted = mixture.names;
+    std::erase_if(adopted, [](const std::string& name) { return !format::adopted_number(name); });
+    if (!mixture.earlier_segments && !has_segment(mixture.owners.at(kept))) {
+      moved.insert(moved.end(), adopted.begin(), adopted.end());
+    } else if (!adopted.empty()) {
+      line += " && cp -p " + joined(adopted, " ") + " " + folder;
+    }
+  }
+  return line + " && mv " + joined(moved, " ") + " " + folder;
 }
 
-Error mixed(const Path& directory, const Owners& owners, const std::vector<std::string>& adopted) {
+Error mixed(const Path& directory, const Mixture& mixture) {
   std::string belonging;
   std::string advice;
-  for (const auto& [identity, names] : owners) {
+  for (const auto& [identity, names] : mixture.owners) {
     const std::string text = format::hexadecimal(identity);
     belonging += (belonging.empty() ? "" : ", and to ") + text + " belong " + joined(names, ", ");
-    advice +=
-        "; to keep what belongs to " + text + ", type: " + line_to_keep(directory, owners, identity, adopted);
+    // SYNCED is no data.
+    if (names.size() == 1 && names[0] == "SYNCED") continue;
+    advice += "; to keep what belongs to " + text + ", type: " + line_to_keep(directory, mixture, identity);
   }
   return fail(Errc::damaged, "the files in " + directory.string() +
                                  " are of different data directories: to " + belonging +
@@ -72,7 +103,8 @@ Lineage drawn_lineage(std::uint64_t drawn) {
 
 Result<std::uint64_t> common_identity(Disk& disk, const Path& directory,
                                       std::optional<std::uint64_t> generation) {
-  Owners owners;
+  Mixture mixture;
+  Owners& owners = mixture.owners;
   const auto note = [&](std::uint64_t identity, std::string name) {
     if (identity != 0) owners[identity].push_back(std::move(name));
   };
@@ -86,16 +118,19 @@ Result<std::uint64_t> common_identity(Disk& disk, const Path& directory,
   }
   const auto segments = list_segments(disk, directory);
   if (!segments) return segments.error();
-  for (const SegmentFile& segment : *segments)
-    if (segment.begins()) note(segment.lineage.identity, segment.path.filename().string());
+  for (const SegmentFile& segment : *segments) {
+    if (!segment.begins()) continue;
+    note(segment.lineage.identity, segment.path.filename().string());
+    mixture.earlier_segments = mixture.earlier_segments || segment.lineage.identity == 0;
+  }
   const auto synced = read_synced(disk, synced_path(directory));
   if (!synced && !is_damage(synced.error())) return synced.error();
   if (synced && *synced) note((*synced)->identity, "SYNCED");
   if (owners.size() <= 1) return owners.empty() ? 0 : owners.begin()->first;
   auto names = disk.list(directory);
   if (!names) return names.error();
-  std::erase_if(*names, [](const std::string& name) { return !format::adopted_number(name); });
-  return mixed(directory, owners, *names);
+  mixture.names = std::move(*names);
+  return mixed(directory, mixture);
 }
 
 }  // namespace sepal::storage

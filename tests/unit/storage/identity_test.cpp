@@ -142,6 +142,75 @@ TEST_CASE("the message tells the file and the line for each of the two directori
   CHECK(text.find(" SYNCED not-of-") != std::string::npos);
 }
 
+namespace {
+
+// The lines that the message offers.
+std::vector<std::string> offered(const Files& files) {
+  const auto disk = disk_of(files);
+  const std::string text = SmallServer(*disk, "data", 3).error();
+  std::vector<std::string> lines;
+  const std::string before = "type: ";
+  for (std::size_t at = text.find(before); at != std::string::npos; at = text.find(before, at + 1))
+    lines.push_back(text.substr(at + before.size(), text.find(';', at) - at - before.size()));
+  return lines;
+}
+
+// What stands behind `text` in the one line that has it.
+std::string behind(const std::string& text, const std::vector<std::string>& lines) {
+  const auto with_text = [&](const std::string& line) { return line.find(text) != std::string::npos; };
+  REQUIRE(std::ranges::count_if(lines, with_text) == 1);
+  const std::string& line = *std::ranges::find_if(lines, with_text);
+  return line.substr(line.find(text) + text.size());
+}
+
+}  // namespace
+
+TEST_CASE("a mixture in which only SYNCED is another directory's offers to move SYNCED alone", "[storage]") {
+  const Files mixture = with_files_of(directory_of("away", 2), directory_of("home", 1),
+                                      [](const std::string& name) { return name == "SYNCED"; });
+  const auto lines = offered(mixture);
+  REQUIRE(lines.size() == 1);
+  CHECK(behind(" && mv ", lines).starts_with("SYNCED not-of-"));
+}
+
+TEST_CASE("the line that moves another directory's segment leaves the files that this journal may name",
+          "[storage]") {
+  Files mixture = directory_of("home", 1);
+  const Files away = directory_of("away", 2);
+  Bytes segment = std::ranges::find_if(away, [](const auto& file) { return is_segment(file.first); })->second;
+  test::reseal_segment("journal-000000000099", segment);
+  mixture["journal-000000000099"] = segment;
+  mixture["adopted-000000000001"] = Bytes(100);
+  const auto lines = offered(mixture);
+  REQUIRE(lines.size() == 2);
+  CHECK(behind(" && mv journal-000000000099 ", lines).starts_with("not-of-"));
+  // The other directory's journal may name them as well, and a start removes what its journal does not name.
+  for (const std::string& line : lines) {
+    CHECK(line.find(" && cp -p adopted-000000000001 not-of-") != std::string::npos);
+    CHECK(line.substr(line.find(" && mv ")).find("adopted") == std::string::npos);
+  }
+}
+
+TEST_CASE("the line that moves all segments moves the files that they may name", "[storage]") {
+  Files mixture = with_files_of(directory_of("away", 2), directory_of("home", 1), of_generation);
+  mixture["adopted-000000000001"] = Bytes(100);
+  const auto lines = offered(mixture);
+  REQUIRE(lines.size() == 2);
+  CHECK(behind(" && mv journal-", lines).find(" adopted-000000000001 not-of-") != std::string::npos);
+  CHECK(behind(" && mv CURRENT ", lines).find("adopted") == std::string::npos);
+}
+
+TEST_CASE("the line names a folder that is not there yet", "[storage]") {
+  Files mixture = with_files_of(directory_of("away", 2), directory_of("home", 1), of_generation);
+  std::string folder = behind(" && mv CURRENT generation-000000000001 ", offered(mixture));
+  for (int number = 2; number < 4; ++number) {
+    mixture[folder + "/file"] = Bytes(1);
+    const std::string next = behind(" && mv CURRENT generation-000000000001 ", offered(mixture));
+    CHECK(next == folder.substr(0, sizeof "not-of-0123456789abcdef" - 1) + "-" + std::to_string(number));
+    folder = next;
+  }
+}
+
 TEST_CASE("a directory keeps its identity, and each start has a run of its own", "[storage]") {
   Files files = directory_of("home", 1);
   const auto identity = [&](std::uint64_t drawn) {
