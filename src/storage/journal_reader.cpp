@@ -96,6 +96,10 @@ Result<void> JournalReader::find_start() {
   }
   if (current_ != none) {
     begin_ = segments_[current_].first_position;
+    // Older ones that begin there too are looked at on the way (go_on()).
+    while (*begin_ == start_.cut && current_ > 0 && segments_[current_ - 1].begins() &&
+           segments_[current_ - 1].first_position == *begin_)
+      --current_;
     return enter(current_);
   }
   // If the first segment has lost its header, it may be the one that is looked for.
@@ -243,6 +247,7 @@ Result<bool> JournalReader::go_on() {
           restore_or_salvage);
     const bool nothing_before = current_ == none && next == 0;
     if (first == position_ || (nothing_before && may_begin_anew_at(first))) {
+      if (auto left = leave_for(next); !left) return left.error();
       position_ = first;
       if (auto entered = enter(next); !entered) return entered.error();
       return true;
@@ -250,6 +255,27 @@ Result<bool> JournalReader::go_on() {
   }
   if (auto found = find_end(); !found) return found.error();
   return false;
+}
+
+// If the next segment begins where the current one does, the current one is not read. A run that begins a
+// segment there has left out all that the older one has. So if there is anything else, one of the two is of
+// a copy.
+Result<void> JournalReader::leave_for(std::size_t next) const {
+  if (current_ == none) return {};
+  const SegmentFile& left = segments_[current_];
+  const SegmentFile& entered = segments_[next];
+  const bool told_apart = left.lineage.run != 0 && entered.lineage.run != 0;  // 0: of an earlier version
+  if (left.first_position != entered.first_position || !told_apart || left.lineage.run == entered.lineage.run)
+    return {};
+  auto reader = open_segment(*disk_, left.path);
+  if (!reader) return reader.error();
+  for (bool first = true;; first = false) {
+    const auto frames = reader->next();
+    if (!frames) return frames.error();
+    if (frames->empty() || (first && resumes(frames->front()))) return {};
+    const auto continues = [](const JournalFrame& frame) { return frame.continues; };
+    if (!std::ranges::all_of(*frames, continues)) return other_run(entered);
+  }
 }
 
 // Finds out whether the journal may end at position_, and what lies beyond. The order of the tests decides

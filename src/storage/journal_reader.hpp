@@ -136,6 +136,7 @@ class JournalReader {
   Result<std::uint64_t> frame_at(std::uint64_t end, JournalFrame& frame);
   Result<void> follow_run(const JournalFrame& frame);
   Result<bool> go_on();
+  [[nodiscard]] Result<void> leave_for(std::size_t next) const;
   Result<void> find_end();
   [[nodiscard]] bool may_begin_anew_at(std::uint64_t position) const;
   [[nodiscard]] std::uint64_t relied_on() const;

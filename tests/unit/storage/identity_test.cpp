@@ -103,6 +103,17 @@ void require_mixture_refused(const Files& files) {
   CHECK(copied.error().detail.find("of different data directories") != std::string::npos);
 }
 
+// A start and a save, and a stop.
+Files saved_and_stopped(const Files& files) {
+  const auto disk = disk_of(files);
+  {
+    SmallServer server(*disk, "data", 2);
+    REQUIRE(server.error().empty());
+    REQUIRE(server.save());
+  }
+  return files_of(*disk, "data");
+}
+
 // Goes on with a copy: a start, an add, and a stop.
 Files gone_on(const Files& files, std::uint64_t drawn, const std::string& item, bool saves) {
   const auto disk = disk_of(files);
@@ -250,6 +261,19 @@ TEST_CASE("the files of a copy that went on by itself are refused", "[storage]")
   Files mixture = three;
   mixture[newest] = four.at(newest);
   mixture.erase("SYNCED");
+  require_refused(mixture, "a copy of this data directory that went on by itself");
+}
+
+TEST_CASE("segments of two copies that begin at the same position are refused", "[storage]") {
+  const Files common = directory_of("home", 1);
+  // With a save before, both begin at the cut.
+  const bool saved = GENERATE(false, true);
+  const auto base = saved ? saved_and_stopped(common) : common;
+  Files mixture = gone_on(base, 3, "one", false);
+  const std::string name = "journal-000000000099";
+  for (const auto& [other, contents] : gone_on(base, 4, "two", false))
+    if (is_segment(other) && contents.at(0) != std::byte{0}) mixture[name] = contents;
+  test::reseal_segment(name, mixture.at(name));
   require_refused(mixture, "a copy of this data directory that went on by itself");
 }
 
