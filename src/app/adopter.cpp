@@ -86,10 +86,10 @@ void Adopter::enqueue(command::ClientState& client, std::string_view what,
   std::vector<Job> dropped;
   {
     const MutexLock lock(mutex_);
-    const auto gone =
-        std::ranges::stable_partition(waiting_, [](const Job& job) { return !job.client_gone->load(); });
-    dropped.assign(std::make_move_iterator(gone.begin()), std::make_move_iterator(gone.end()));
-    waiting_.erase(gone.begin(), gone.end());
+    const auto gone = std::stable_partition(waiting_.begin(), waiting_.end(),
+                                            [](const Job& job) { return !job.client_gone->load(); });
+    dropped.assign(std::make_move_iterator(gone), std::make_move_iterator(waiting_.end()));
+    waiting_.erase(gone, waiting_.end());
     waiting_.push_back({.what = what,
                         .client_id = client.id,
                         // The flag outlives the client. A job whose client has gone is given up.

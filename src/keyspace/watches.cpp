@@ -54,6 +54,8 @@ void Watches::add(Watch& watch, DatabaseKey key, const Keyspace& keyspace, WallT
   });
   if (known) return;
   const filter::Filter* const filter = keyspace.find(key, now);
+  // Room for the watcher comes first: without memory, neither list has anything of the key.
+  if (watching.size() == watching.capacity()) watching.reserve(2 * watching.size() + 1);
   watch.keys_.push_back({.database = key.database,
                          .key = name,
                          .existed = filter != nullptr,
@@ -66,11 +68,12 @@ void Watches::add(Watch& watch, DatabaseKey key, const Keyspace& keyspace, WallT
 // The client has ended its watch, or is gone.
 void Watches::end(const Watch& watch) {
   const MutexLock lock(mutex_);
-  for (const Watch::Key& each : watch.keys_) {
-    const auto found = by_key_.find(std::string(each.key));
-    // A key that is watched in two databases stands in the watch twice, and both go at once.
-    if (found == by_key_.end()) continue;
-    std::erase_if(found->second, [&](const Watcher& watcher) { return watcher.watch == &watch; });
+  for (std::size_t index = 0; index < watch.keys_.size(); ++index) {
+    const auto found = by_key_.find(std::string(watch.keys_[index].key));
+    SEPAL_ASSERT(found != by_key_.end(), "a watched name is in the table");
+    // One by one: a key that is watched in two databases stands in the watch twice, with one text.
+    std::erase_if(found->second,
+                  [&](const Watcher& each) { return each.watch == &watch && each.index == index; });
     if (found->second.empty()) by_key_.erase(found);
   }
 }

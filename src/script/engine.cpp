@@ -86,8 +86,10 @@ std::unique_ptr<State> State::make(std::uint64_t memory_bytes_max) {
   return state;
 }
 
-State::State(std::uint64_t memory_bytes_max)
-    : memory_bytes_max_(memory_bytes_max), lua_(lua_newstate(allocate, this)) {}
+// Lua takes its first memory from allocate(), which reads the members: so all of them come first.
+State::State(std::uint64_t memory_bytes_max) : memory_bytes_max_(memory_bytes_max) {
+  lua_ = lua_newstate(allocate, this);
+}
 
 int State::open_protected(lua_State* lua) {
   lua_settop(lua, 0);
@@ -288,6 +290,8 @@ void State::begin(Server& server, std::uint64_t memory_bytes_max) {
 void State::begin_run(const Engine::Run& run) {
   begin(run.server, run.limits.memory_bytes_max);
   run_ = &run;
+  // No value of an earlier run is left that the script could reach.
+  largest_block_bytes_ = 0;
   // The reply of a command and its value in Lua fit below the limit.
   command_reply_.limit(run.limits.memory_bytes_max / 2);
   // redis.setresp of the run before ends with it.

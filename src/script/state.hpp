@@ -94,7 +94,7 @@ class State {
   // Memory of a library that does not take it from Lua: counted with Lua's, and below its limit.
   [[nodiscard]] bool take_beside(std::size_t bytes);
   void give_beside(std::size_t bytes);
-  // A block of Lua's memory has had more than so many bytes since the State was made.
+  // The bytes of the largest block of Lua's memory in this run.
   [[nodiscard]] std::size_t largest_block_bytes() const { return largest_block_bytes_; }
   // The script has changed the settings of the shared cjson: they are set back behind the run.
   void note_json_settings() { json_settings_changed_ = true; }
@@ -146,7 +146,7 @@ class State {
   std::uint64_t collected_bytes_ = 0;   // after the last whole collection
   std::uint64_t beside_bytes_ = 0;      // a part of memory_bytes_: of libraries
   std::size_t largest_block_bytes_ = 0;
-  lua_State* lua_;                // null in make() only
+  lua_State* lua_ = nullptr;      // null in make() only
   lua_State* running_ = nullptr;  // a coroutine of lua_, or itself; null: no script runs
   Server* server_ = nullptr;      // while a script runs or is compiled
   std::int64_t cost_left_ = 0;    // until the next question

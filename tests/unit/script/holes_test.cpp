@@ -234,4 +234,14 @@ TEST_CASE("script: memory that a library takes is in the script's limit") {
   for (const Hole& hole : greedy) try_hole(hole, 1'000'000, one_version);
 }
 
+TEST_CASE("script: a long text of one script bounds no other script") {
+  World world;
+  world.limits.memory_bytes_max = 256u << 20;
+  const std::string encode = "return cjson.encode({{{}}})";
+  const std::string encoded = world.run(encode);
+  CHECK(world.run("return #string.rep('x', 70e6)") == ":70000000\r\n");
+  CHECK(world.run(encode) == encoded);
+  CHECK(world.run("local s = string.rep('x', 70e6) return cjson.encode({s})").starts_with("-"));
+}
+
 }  // namespace sepal::test::script_holes

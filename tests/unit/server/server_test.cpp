@@ -287,6 +287,7 @@ TEST_CASE("queued commands count as requests, and the client with most of them i
   CHECK(small->ask(request({"MULTI"}), 5) == "+OK\r\n");
   CHECK(small->ask(echo, queued.size()) == queued);
   CHECK(eventually([&] { return world.services.buffers.requests() >= 100'000; }));
+  REQUIRE(eventually([&] { return world.server.count() == 2; }));
   REQUIRE(large->send(request({"MULTI"})));
   for (int i = 0; i < 20; ++i)
     if (!large->send(echo)) break;
