@@ -74,7 +74,6 @@ int run(sepal::settings::Settings settings, sepal::app::Privileges& privileges) 
 }  // namespace
 
 // An exception this early is reported and ends the process.
-// NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using sepal::settings::Invocation;
   // All three before anything else: no file is open, no thread runs and no file is written yet.

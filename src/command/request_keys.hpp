@@ -34,7 +34,7 @@ void for_each_key(const CommandSpec& row, std::span<const std::string_view> word
   if (keys.first == 0) return;
   if (row.key_use != nullptr) {
     const KeyUse use = row.key_use(words);
-    std::size_t at = static_cast<std::size_t>(keys.first);
+    auto at = static_cast<std::size_t>(keys.first);
     for (std::size_t key = 0; key < use.count && at < words.size();
          ++key, at += static_cast<std::size_t>(keys.step))
       visit(at, use.access);

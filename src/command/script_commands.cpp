@@ -26,7 +26,7 @@ struct Split {
   std::string_view error{};
 };
 Split split(std::span<const std::string_view> words) {
-  if (bytes_of(words) > script_words_bytes_max) return {.error = text::script_words_too_long};
+  if (byte_count_of(words) > script_words_bytes_max) return {.error = text::script_words_too_long};
   // The arity of each row guarantees that the word is there.
   const auto count = parse_integer(words[key_count_at]);
   if (!count) return {.error = text::not_an_integer};
@@ -104,7 +104,8 @@ Next eval_by_digest(Context& context) {
 }
 
 Next script_load(Context& context) {
-  if (bytes_of(context.words) > script_words_bytes_max) return refuse(context, text::script_words_too_long);
+  if (byte_count_of(context.words) > script_words_bytes_max)
+    return refuse(context, text::script_words_too_long);
   const std::string_view text = context.words[2];
   const std::string digest = sha1_hex(text);
   script::Library& library = context.services.scripts->library;

@@ -34,12 +34,6 @@ constexpr std::size_t kept_bytes_max = std::size_t{64} << 10;
 
 }  // namespace
 
-std::size_t bytes_of(std::span<const std::string_view> words) {
-  std::size_t byte_count = 0;
-  for (const std::string_view word : words) byte_count += word.size();
-  return byte_count;
-}
-
 ScriptRunner::ScriptRunner(Services& services, Dispatcher& dispatcher, std::size_t worker)
     : services_(services), dispatcher_(dispatcher), worker_(worker) {
   SEPAL_ASSERT(worker < services.scripts->memory_bytes.size(),
@@ -65,7 +59,7 @@ Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& mome
   // Without memory for its stack the request runs on the worker's stack, and compile() refuses each script.
   // So a transaction ends all the same, and its other commands run. A request that is too long is refused by
   // its handler, and is not copied.
-  if (!fiber_.prepare() || bytes_of(request.words) > script_words_bytes_max)
+  if (!fiber_.prepare() || byte_count_of(request.words) > script_words_bytes_max)
     return dispatcher_.run_whole(request, moment);
   request_client_ = &request.client;
   request_spec_ = request.spec;
@@ -93,7 +87,7 @@ Dispatcher::Outcome ScriptRunner::run(const Request& request, const Moment& mome
 
 void ScriptRunner::copy_words(std::span<const std::string_view> words) {
   bytes_.clear();
-  bytes_.reserve(bytes_of(words));  // the views stay good
+  bytes_.reserve(byte_count_of(words));  // the views stay good
   words_.clear();
   for (const std::string_view word : words) {
     words_.emplace_back(bytes_.data() + bytes_.size(), word.size());

@@ -30,7 +30,6 @@ namespace sepal::command {
 // The words of a request that runs a script are copied, and Lua copies them once more, while all other
 // clients wait. A request with more bytes is refused.
 inline constexpr std::size_t script_words_bytes_max = std::size_t{16} << 20;
-[[nodiscard]] std::size_t bytes_of(std::span<const std::string_view> words);
 
 // How long a suspended script runs at a time.
 inline constexpr std::chrono::milliseconds script_slice{5};

@@ -1,6 +1,7 @@
 // Handlers of MULTI, EXEC, DISCARD, WATCH and UNWATCH, and the part of the dispatcher that queues commands
 // and runs them (docs/decisions/0023-transactions.md).
 
+#include <sepal/base/arguments.hpp>
 #include <sepal/base/assert.hpp>
 #include <sepal/base/free_memory.hpp>
 #include <sepal/base/memory_reserve.hpp>
@@ -183,9 +184,7 @@ Dispatcher::Outcome Dispatcher::queue(const Request& first, std::span<const std:
   if (log != nullptr && log->admit(0, change_of(first, moment.now)) == keyspace::Admission::refused)
     return are_several ? one_by_one
                        : reject(first, journal_refuses(services_.journal.status().refusal), false);
-  std::size_t byte_count = 0;
-  for (const std::string_view word : first.words) byte_count += word.size();
-  for (const std::string_view word : last_words) byte_count += word.size();
+  const std::size_t byte_count = byte_count_of(first.words) + byte_count_of(last_words);
   if (!transaction.failed() &&
       !transaction.takes(last_words.size(), first.words.size() + last_words.size(), byte_count))
     return are_several ? one_by_one : reject(first, text::transaction_too_long, false);

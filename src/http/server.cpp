@@ -397,7 +397,6 @@ class Server::Implementation {
 Server::Server(Options options, std::vector<Route> routes)
     : implementation_(std::make_unique<Implementation>(std::move(options), std::move(routes))) {}
 // It throws only if there is no memory for the message to the thread; then the process may end.
-// NOLINTNEXTLINE(bugprone-exception-escape)
 Server::~Server() {
   stop();
 }

@@ -86,10 +86,8 @@ std::unique_ptr<State> State::make(std::uint64_t memory_bytes_max) {
   return state;
 }
 
-// Lua takes its first memory from allocate(), which reads the members: so all of them come first.
-State::State(std::uint64_t memory_bytes_max) : memory_bytes_max_(memory_bytes_max) {
-  lua_ = lua_newstate(allocate, this);
-}
+State::State(std::uint64_t memory_bytes_max)
+    : memory_bytes_max_(memory_bytes_max), lua_(lua_newstate(allocate, this)) {}
 
 int State::open_protected(lua_State* lua) {
   lua_settop(lua, 0);

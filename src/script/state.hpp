@@ -146,7 +146,6 @@ class State {
   std::uint64_t collected_bytes_ = 0;   // after the last whole collection
   std::uint64_t beside_bytes_ = 0;      // a part of memory_bytes_: of libraries
   std::size_t largest_block_bytes_ = 0;
-  lua_State* lua_ = nullptr;      // null in make() only
   lua_State* running_ = nullptr;  // a coroutine of lua_, or itself; null: no script runs
   Server* server_ = nullptr;      // while a script runs or is compiled
   std::int64_t cost_left_ = 0;    // until the next question
@@ -173,6 +172,8 @@ class State {
   std::vector<std::string_view> words_;
   std::vector<std::array<char, 32>> numbers_;  // the words that are numbers, in digits
   std::minstd_rand random_;
+  // Last: Lua takes its first memory from allocate(), which reads other members. Null in make() only.
+  lua_State* lua_;
 };
 
 class State::Inside {

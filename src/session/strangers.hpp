@@ -51,6 +51,7 @@ class Strangers {
     if (sample.empty()) return nullptr;
     std::ranges::sort(sample, {}, [](Client* client) { return client->id(); });
     std::vector<std::uint64_t> networks;
+    networks.reserve(sample.size());
     for (const Client* const client : sample) networks.push_back(client->network);
     return sample[displaced_index(networks, random >> 32)];
   }

@@ -5,7 +5,6 @@
 #include "commands.hpp"
 
 // CLI11 throws only if the commands are defined wrongly. Every start would show that.
-// NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   using namespace sepal::tools;
   // Before a file is open.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,12 @@ namespace sepal {
     if (difference != 0 && (difference != ('a' ^ 'A') || !is_letter(a[i]))) return false;
   }
   return true;
+}
+// The bytes of all words, together.
+[[nodiscard]] constexpr std::size_t byte_count_of(std::span<const std::string_view> words) {
+  std::size_t byte_count = 0;
+  for (const std::string_view word : words) byte_count += word.size();
+  return byte_count;
 }
 [[nodiscard]] std::string lower_case(std::string_view text);
 [[nodiscard]] std::string upper_case(std::string_view text);

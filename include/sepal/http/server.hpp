@@ -60,7 +60,6 @@ class Server {
  public:
   Server(Options options, std::vector<Route> routes);
   // Stops. It throws only if there is no memory for the message to the thread; then the process may end.
-  // NOLINTNEXTLINE(bugprone-exception-escape)
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
