@@ -627,6 +627,31 @@ Context Dispatcher::context_of(const Request& request, keyspace::WorkerLog* log,
           .moment = moment};
 }
 
+// Inlined: each request passes here.
+[[gnu::always_inline]] inline Next Dispatcher::run_row(Context& context) {
+  ClientState& client = context.client;
+  // Set before the handler runs, because CLIENT LIST shows its own request as the client's last command.
+  const CommandSpec* const previous = std::exchange(client.last_command, &context.spec);
+  const std::uint64_t errors_before = context.reply.error_count();
+  // Before the handler, because ACL DELUSER may remove the client's own user.
+  const std::string user = context.spec.flags.has(Flag::administers) ? client.user->name() : std::string();
+  const Next next = context.spec.run(context);
+  // The request runs again, and until then CLIENT LIST shows the command before it.
+  if (next == Next::need_alone || next == Next::delayed) {
+    client.last_command = previous;
+    return next;
+  }
+  // EXEC and scripts have counted the errors of their commands already.
+  if (const std::uint64_t errors = context.reply.error_count() - errors_before - context.errors_told;
+      errors != 0) {
+    stats_.commands[command_row(context.spec)].failed.add();
+    count_errors(context.reply.last_error(), errors);
+  } else if (context.spec.flags.has(Flag::administers)) {
+    note_administration(context, user, next);
+  }
+  return next;
+}
+
 Next Dispatcher::run_handler(Context& context) {
   const std::size_t reply_bytes = context.reply.size();
   try {
@@ -656,30 +681,6 @@ Next Dispatcher::lacks_memory(Context& context, std::size_t reply_bytes) {
   stats_.commands[command_row(context.spec)].failed.add();
   count_errors(text, 1);
   return Next::done;
-}
-
-Next Dispatcher::run_row(Context& context) {
-  ClientState& client = context.client;
-  // Set before the handler runs, because CLIENT LIST shows its own request as the client's last command.
-  const CommandSpec* const previous = std::exchange(client.last_command, &context.spec);
-  const std::uint64_t errors_before = context.reply.error_count();
-  // Before the handler, because ACL DELUSER may remove the client's own user.
-  const std::string user = context.spec.flags.has(Flag::administers) ? client.user->name() : std::string();
-  const Next next = context.spec.run(context);
-  // The request runs again, and until then CLIENT LIST shows the command before it.
-  if (next == Next::need_alone || next == Next::delayed) {
-    client.last_command = previous;
-    return next;
-  }
-  // EXEC and scripts have counted the errors of their commands already.
-  if (const std::uint64_t errors = context.reply.error_count() - errors_before - context.errors_told;
-      errors != 0) {
-    stats_.commands[command_row(context.spec)].failed.add();
-    count_errors(context.reply.last_error(), errors);
-  } else if (context.spec.flags.has(Flag::administers)) {
-    note_administration(context, user, next);
-  }
-  return next;
 }
 
 // A command that is answered later may still fail, so the note stays with the client until then. slow_words()

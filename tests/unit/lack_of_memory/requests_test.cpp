@@ -56,6 +56,14 @@ void* operator new(std::size_t byte_count) {
     handler();
   }
 }
+// AddressSanitizer has one of its own, whose blocks free() does not take.
+void* operator new(std::size_t byte_count, const std::nothrow_t& /*tag*/) noexcept {
+  try {
+    return ::operator new(byte_count);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
