@@ -1,6 +1,6 @@
-// string.find, string.match, string.gmatch and string.gsub. They follow lstrlib.c of Lua 5.1 (Copyright (C)
-// 1994-2012 Lua.org, PUC-Rio; MIT licence), whose own functions cannot be interrupted: the time that a
-// pattern takes may grow with any power of the text's length.
+// string.find, string.match, string.gmatch and string.gsub, as section 5.4.1 of the manual of Lua 5.1 defines
+// them, and with the errors of its own library. The functions of that library cannot be interrupted: the time
+// that a pattern takes may grow with any power of the text's length.
 //
 //     find, match, gmatch, gsub    try each place of the text
 //       Matcher::match()           the items of a pattern in turn; calls itself for what may match in several
@@ -91,7 +91,7 @@ class Matcher {
     State::of(lua_).ask(lua_);
   }
 
-  // NOLINTNEXTLINE(misc-no-recursion): a pattern is bounded by pattern_bytes_max
+  // Calls itself at most as often as the pattern has items: pattern_bytes_max bounds that.
   const char* match(const char* s, const char* p) {
     for (;;) {
       step();
@@ -143,7 +143,6 @@ class Matcher {
     const char* end = nullptr;
   };
   // One class, and what is behind it: ? * + - or nothing.
-  // NOLINTNEXTLINE(misc-no-recursion)
   Found match_repeated(const char*& s, const char*& p, const char* after) {
     switch (*after) {
       case '?':
@@ -165,7 +164,6 @@ class Matcher {
     }
   }
 
-  // NOLINTNEXTLINE(misc-no-recursion)
   const char* expand(const char* s, const char* p, const char* after) {
     std::ptrdiff_t count = 0;
     for (; is_one(s + count, p, after); ++count) step();
@@ -173,7 +171,6 @@ class Matcher {
       if (const char* const end = match(s + count, after + 1)) return end;
     return nullptr;
   }
-  // NOLINTNEXTLINE(misc-no-recursion)
   const char* expand_little(const char* s, const char* p, const char* after) {
     for (;; ++s) {
       if (const char* const end = match(s, after + 1)) return end;
@@ -181,7 +178,6 @@ class Matcher {
     }
   }
 
-  // NOLINTNEXTLINE(misc-no-recursion)
   const char* open_capture(const char* s, const char* p, std::ptrdiff_t what) {
     if (count_ >= captures_max) luaL_error(lua_, "too many captures");
     captures_[count_++] = {.begin = s, .size = what};
@@ -189,7 +185,6 @@ class Matcher {
     if (end == nullptr) --count_;
     return end;
   }
-  // NOLINTNEXTLINE(misc-no-recursion)
   const char* close_capture(const char* s, const char* p) {
     std::size_t at = count_;
     while (at > 0 && captures_[at - 1].size != unfinished) --at;

@@ -56,7 +56,7 @@ class State {
   // The arguments at the bottom of Lua's stack as words; they are valid as long as they stay there. Empty:
   // one of them is neither a string nor a number.
   [[nodiscard]] std::span<const std::string_view> words(lua_State* lua);
-  // Of a longer one the memory is freed behind the command.
+  // The memory of a longer reply is freed behind the command.
   static constexpr std::size_t long_reply_bytes = std::size_t{16} << 10;
   void forget_command_reply(lua_State* lua);
   // Below the limit of the run, which there is.

@@ -68,7 +68,7 @@ struct World {
   }
 };
 
-// Of the texts of a library.
+// The limit of a library's texts.
 inline constexpr std::uint64_t bytes_max = 16u << 20;
 
 inline bool has(const std::string& text, std::string_view part) {
