@@ -81,7 +81,7 @@ void Secrets::read() {
     kind_ = Kind::behind_auth;
   } else if (is("config", "set")) {
     kind_ = Kind::of_parameter;
-  } else if (is_any_of(name, script_commands) || is("script", "load")) {
+  } else if (is_any_of(name, script_commands) || is("script", "load") || is("function", "load")) {
     // The password may stand anywhere in the text or argument that mentions it, and in the words behind that.
     const auto mention = std::ranges::find_if(words_.subspan(1), mentions_secret);
     hide_from(static_cast<std::size_t>(mention - words_.subspan(1).begin()) + 1);

@@ -92,6 +92,7 @@ TEST_CASE("the slow log shows no secrets of requests within requests, and of scr
   CHECK(shown({"COMMAND", "GETKEYS", "ACL", "DRYRUN", "bob", "AUTH", "secret"}) ==
         "COMMAND GETKEYS ACL DRYRUN bob AUTH (redacted)");
   CHECK(shown({"EVAL", "return redis.pcall('AUTH', 'secret')", "0"}) == "EVAL (redacted) (redacted)");
+  CHECK(shown({"FUNCTION", "LOAD", "redis.call('AUTH', 'secret')"}) == "FUNCTION LOAD (redacted)");
   CHECK(shown({"EVAL", "return redis.call(unpack(ARGV))", "0", "CONFIG", "SET", "requirepass", "secret"}) ==
         "EVAL return redis.call(unpack(ARGV)) 0 CONFIG SET (redacted) (redacted)");
   CHECK(shown({"EVALSHA", "0123", "0", "auth", "secret"}) == "EVALSHA 0123 0 (redacted) (redacted)");
