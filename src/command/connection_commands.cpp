@@ -1,7 +1,6 @@
 // Handlers of commands on the connection.
 
 #include <sepal/base/arguments.hpp>
-#include <sepal/base/free_memory.hpp>
 #include <sepal/base/parsed.hpp>
 #include <sepal/command/dispatcher.hpp>
 #include <sepal/command/error_texts.hpp>
@@ -129,13 +128,8 @@ Next answer_with(Context& context, std::string_view word) {
   }
   if (context.partial == nullptr) context.partial = std::make_unique<PartialRun>();
   PartialRun& copied = *context.partial;
-  // Reserved as a whole, a piece never moves while parts are appended to it. It is mapped by itself, so it
-  // goes back to the system as soon as its bytes are in the reply (Reply::fill).
-  static_assert(mapped_allocation_min % part_bytes_max == 0, "a piece is full behind a part");
   const std::string_view part = word.substr(copied.cursor, part_bytes_max);
-  if (copied.cursor % mapped_allocation_min == 0)
-    copied.pieces.emplace_back().bytes.reserve(mapped_allocation_min);
-  copied.pieces.back().bytes.append(part);
+  copied.append_bytes(part);
   copied.cursor += part.size();
   if (copied.cursor < word.size()) return Next::more;
   context.reply.bulk_later(std::move(copied.pieces));

@@ -54,32 +54,47 @@ void PartialRun::join(std::string_view reply) {
 // Each piece is an allocation of its own, which goes back to the system when its bytes have left
 // (base/free_memory.hpp).
 void PartialRun::keep() {
-  if (elements.size() < mapped_allocation_min) return;
+  if (elements.size() >= mapped_allocation_min) cut();
+}
+
+void PartialRun::cut() {
   bytes_in_pieces_ += elements.size();
-  elements.swap_out(pieces.emplace_back().bytes);
+  std::string& piece = pieces.emplace_back().bytes;
+  elements.swap_out(piece);
+  memory_of_pieces_ += piece.capacity();
+}
+
+// Reserved as a whole, a piece never moves while parts are appended to it. It is mapped by itself, so it goes
+// back to the system as soon as its bytes are in the reply (Reply::fill).
+void PartialRun::append_bytes(std::string_view part) {
+  static_assert(mapped_allocation_min % part_bytes_max == 0, "a piece is full behind a part");
+  SEPAL_ASSERT(part.size() <= part_bytes_max, "a part is longer than parts are");
+  if (pieces.empty() || pieces.back().bytes.size() == mapped_allocation_min) {
+    pieces.emplace_back().bytes.reserve(mapped_allocation_min);
+    memory_of_pieces_ += pieces.back().bytes.capacity();
+  }
+  pieces.back().bytes.append(part);
+  bytes_in_pieces_ += part.size();
 }
 
 void PartialRun::append_source(std::unique_ptr<const resp::Source> source, std::uint64_t byte_count) {
   elements.raw("$" + std::to_string(byte_count) + std::string(line_end));
-  bytes_in_pieces_ += elements.size();
-  elements.swap_out(pieces.emplace_back().bytes);
+  cut();
   pieces.push_back({.source = std::move(source), .source_bytes = byte_count});
   elements.raw(line_end);
 }
 
 // The keys are few, and each was in memory before. Only their list counts.
 std::uint64_t PartialRun::byte_count() const {
-  std::uint64_t count = keys.capacity() * sizeof(std::string) + elements.capacity() + bytes.capacity() +
-                        pieces.capacity() * sizeof(resp::Piece);
-  for (const resp::Piece& piece : pieces) count += piece.bytes.capacity();
-  return count;
+  return keys.capacity() * sizeof(std::string) + elements.capacity() + bytes.capacity() +
+         pieces.capacity() * sizeof(resp::Piece) + memory_of_pieces_;
 }
 
 // A short array is copied into the reply. The pieces of a long one are handed over, and the reply is filled
 // from them later, so that no other client waits for one long copy.
 void PartialRun::append_elements(resp::Reply& reply) {
   if (pieces.empty()) return reply.raw(elements.bytes());
-  elements.swap_out(pieces.emplace_back().bytes);
+  cut();
   reply.raw_later(std::move(pieces));
 }
 

@@ -63,11 +63,14 @@ class PartialRun {
   void end() { ends_ = true; }
   // Moves `elements` to `pieces` when they are many: a long reply is never copied as a whole.
   void keep();
+  // Appends the next part of one long value to `pieces`: part_bytes_max bytes, but for the last part.
+  void append_bytes(std::string_view part);
   // The next element of the array is a bulk of so many bytes, which stay in their source.
   void append_source(std::unique_ptr<const resp::Source> source, std::uint64_t byte_count);
   // The bytes of `pieces` and `elements`, without those that stay in a source.
   [[nodiscard]] std::uint64_t bytes_kept() const { return bytes_in_pieces_ + elements.size(); }
-  // The memory that it holds, beside itself.
+  // The memory that it holds, beside itself. Cheap: it is asked for behind each batch, and there may be a
+  // million pieces.
   [[nodiscard]] std::uint64_t byte_count() const;
   // Appends all elements, which `reply` has announced.
   void append_elements(resp::Reply& reply);
@@ -75,12 +78,16 @@ class PartialRun {
   void answer(resp::Reply& reply);
 
  private:
+  // Moves `elements` to `pieces`.
+  void cut();
+
   enum class Kind : std::uint8_t { none, array, sum, error };
   Kind kind_ = Kind::none;
   bool ends_ = false;
   std::int64_t sum_ = 0;
   std::string error_;  // encoded
   std::uint64_t bytes_in_pieces_ = 0;
+  std::uint64_t memory_of_pieces_ = 0;  // their capacity
 };
 
 }  // namespace sepal::command
